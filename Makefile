@@ -1,0 +1,59 @@
+# `make book` and `make test` on a fresh clone do everything; the rest is for those who look deeper.
+PYTHON ?= python3
+CORES ?= all
+TORCH ?=
+VENV := .venv
+BIN := $(VENV)/bin
+# The environment is made anew when the content of the lock changes, not when its date does.
+LOCKED := $(shell cksum < requirements.lock | cut -d" " -f1)
+READY := $(VENV)/ready-$(LOCKED)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export JUPYTER_PREFER_ENV_PATH := 1
+SNAKEMAKE := snakemake --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
+
+.PHONY: book test real paper lint lock pair bench clean help
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(READY): 
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Setting up $(VENV). PyTorch is the large part: for the small CPU build, or for another CUDA version than the"
+	@echo "default's, take the address after --index-url from pytorch.org/get-started/locally and give it: make $(MAKECMDGOALS) TORCH=address"
+	@$(PYTHON) -m venv --clear $(VENV) || { echo "python3-venv is missing: install it (Debian: apt install python3-venv)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),--index-url $(TORCH)) "$$(grep '^torch==' requirements.lock)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+book: $(READY) ## execute every chapter that changed and render the site
+	@$(SNAKEMAKE) site
+	@$(BIN)/python -c 'import pathlib; print("The book:", pathlib.Path("_build/html/index.html").resolve().as_uri())'
+
+test: $(READY) ## the tests
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+real paper: $(READY) ## re-run chapters on the papers' data (CHAPTER=01 for one) and freeze the results
+	@for chapter in $(or $(CHAPTER),$(shell $(BIN)/python -m dplib chapters --profile $@ 2>/dev/null)); do \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m dplib run $$chapter --profile $@ --freeze || exit 1; done
+
+bench: $(READY) ## ratios of run times, both sides measured in one run
+	@for script in tests/benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+
+lint: $(READY) ## ruff
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+pair: $(READY) ## bring each .ipynb in step with its .md source
+	@$(BIN)/python -m dplib pair
+
+lock: ## resolve requirements.lock anew from pyproject.toml
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/pip install --quiet torch==2.13.0 && .venv-lock/bin/pip install --quiet '.[book,test]'
+	@{ echo "# The whole closure, resolved by make lock. torch brings its own exact pins where it is a CUDA build."; \
+	  .venv-lock/bin/pip freeze --exclude dplib | grep -Eiv '^(nvidia-|cuda-|triton)' | sed 's/^\(torch==[0-9.]*\).*/\1/'; } > requirements.lock
+	@rm -rf .venv-lock
+
+clean: ## remove what make book made, but not the environment
+	@rm -rf _build executed .snakemake

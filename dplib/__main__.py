@@ -1,0 +1,119 @@
+"""The command line: ``python -m dplib run 01_gmm_theory -p epsilon 0.5``."""
+
+import ast
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dplib.checks import ParameterError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Run chapters of the book, look after its data, build its pages."""
+
+
+@main.command()
+@click.argument("chapter")
+@click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter of the notebook.")
+@click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
+@click.option("--freeze", is_flag=True, help="Write what the run recorded to book/results.")
+def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool) -> None:
+    """Execute a chapter (name or number) and say where the result is."""
+    from dplib import runs, sources
+
+    chapter = sources.resolve(chapter)
+    parameters = {name: value(text) for name, text in pairs}
+    if freeze and (profile == "embedded" or parameters):
+        raise ParameterError(
+            "--freeze keeps the run of a profile as it stands: give --profile real or paper, and no -p."
+        )
+    output = output or _default_output(chapter, profile, parameters)
+    provenance = runs.run(chapter, parameters, output.resolve(), profile)
+    click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
+    if freeze:
+        click.echo(f"Frozen: {runs.freeze(chapter, output)}")
+
+
+@main.command()
+@click.option("--verify", metavar="NAME", help="Check the files of one data set against their checksums.")
+@click.option("--download", metavar="NAME", help="Fetch one data set from its publisher.")
+def data(verify: str | None, download: str | None) -> None:
+    """List the data sets: where each is, size, licence, whether it is present and verified."""
+    from dplib import data as datasets
+
+    if download:
+        datasets.download(download)
+    if verify:
+        datasets.verify(verify)
+    if download or verify:
+        click.echo(f"{download or verify}: present, checksums verified.")
+        return
+    click.echo(datasets.listing())
+
+
+@main.command()
+def site() -> None:
+    """Render the site from the executed notebooks and the pages of book/."""
+    from dplib import pages
+
+    click.echo(f"The book: {pages.build().as_uri()}")
+
+
+@main.command()
+@click.option("--profile", default="embedded", show_default=True, help="Only chapters that this profile covers.")
+def chapters(profile: str) -> None:
+    """List the chapters."""
+    from dplib import runs, sources
+
+    for chapter in sources.chapters():
+        if runs.covers(profile, chapter):
+            click.echo(chapter)
+
+
+@main.command()
+def pair() -> None:
+    """Bring each notebook (.ipynb) in step with its source (.md)."""
+    from dplib import sources
+
+    for chapter in sources.chapters():
+        click.echo(sources.write_pair(chapter))
+
+
+def value(text: str) -> Any:
+    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return float(text) if text.lower().strip("+-") in ("nan", "inf") else ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _default_output(chapter: str, profile: str, parameters: dict[str, Any]) -> Path:
+    """One file per setting, apart from the copies that the book is made of."""
+    from dplib.runs import EXECUTED
+
+    setting = json.dumps([profile, parameters], sort_keys=True, default=str)
+    return EXECUTED / "runs" / f"{chapter}-{profile}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
+
+
+def cli() -> None:
+    """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
+    from dplib.runs import RunError
+
+    try:
+        main(prog_name="dplib")
+    except (ParameterError, RunError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,139 @@
+"""Parameter checks: a senseless value ends a notebook at once, with one sentence that says what is allowed.
+
+Every chapter's second cell calls :func:`parameters` with a rule for each parameter::
+
+    checks.parameters(globals(), epsilon=checks.positive(), dataset=checks.one_of("digits", "mnist"))
+"""
+
+import ast
+import difflib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+
+class ParameterError(ValueError):
+    """A parameter has a name or a value that is not allowed; the message is one readable sentence."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython prints this instead of a stack: the reader needs the sentence, not our call chain."""
+        return [f"ParameterError: {self}"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must satisfy: ``accepts(value)`` decides, ``allowed`` says it in words."""
+
+    allowed: str
+    accepts: Callable[[Any], bool]
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ParameterError, naming the parameter, its value and what is allowed, unless the rule accepts."""
+        if not self.accepts(value):
+            raise ParameterError(f"{name} = {_shown(value)} is not allowed: it must be {self.allowed}.")
+
+
+def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool = False) -> Rule:
+    """A finite real number in [least, most], or in (least, most) with ``open_ends``."""
+    left, right = ("(", ")") if open_ends else ("[", "]")
+    bounded = math.isfinite(least) or math.isfinite(most)
+    allowed = "a finite number" + (f" in {left}{least:g}, {most:g}{right}" if bounded else "")
+
+    def accepts(value: Any) -> bool:
+        if not _is_real(value) or not math.isfinite(value):
+            return False
+        return least < value < most if open_ends else least <= value <= most
+
+    return Rule(allowed, accepts)
+
+
+def positive() -> Rule:
+    """A finite number greater than 0."""
+    return Rule("a finite number greater than 0", lambda v: _is_real(v) and math.isfinite(v) and v > 0)
+
+
+def fraction() -> Rule:
+    """A number strictly between 0 and 1, such as delta."""
+    return number(0, 1, open_ends=True)
+
+
+def integer(least: int, most: int | None = None) -> Rule:
+    """A whole number of at least ``least`` and, where given, at most ``most``."""
+    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    return Rule(allowed, lambda v: _is_integer(v) and v >= least and (most is None or v <= most))
+
+
+def boolean() -> Rule:
+    """True or False."""
+    return Rule("true or false", lambda v: isinstance(v, bool))
+
+
+def one_of(*choices: Any) -> Rule:
+    """One of the given values."""
+    return Rule("one of " + ", ".join(map(str, choices)), lambda v: any(v == c and type(v) is type(c) for c in choices))
+
+
+def list_of(rule: Rule, least: int = 1) -> Rule:
+    """A list of at least ``least`` values, each of which satisfies ``rule``."""
+    return Rule(
+        f"a list of at least {least} value(s), each {rule.allowed}",
+        lambda v: isinstance(v, list | tuple) and len(v) >= least and all(map(rule.accepts, v)),
+    )
+
+
+def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
+    """Check a notebook's parameters: every rule has its value, every value its rule.
+
+    Args:
+        namespace: the notebook's ``globals()``.
+        rules: one rule for each parameter of the parameters cell.
+
+    Raises:
+        ParameterError: for a name that papermill injected and no rule knows, a missing parameter, or a value
+            that its rule does not accept.
+    """
+    check_names(_injected(namespace.get("In", ())), rules)
+    for name, rule in rules.items():
+        if name not in namespace:
+            raise ParameterError(f"{name} is missing from the parameters cell: it must be {rule.allowed}.")
+        rule.check(name, namespace[name])
+
+
+def check_names(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ParameterError for the first given name that is not among the known ones, with the nearest known one."""
+    known = sorted(known)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ParameterError(f"{name} is not a parameter of this notebook{hint}: it has {', '.join(known)}.")
+
+
+def _injected(history: Iterable[str]) -> list[str]:
+    """Names that papermill set: it puts them in a cell of their own that begins with the comment ``# Parameters``.
+
+    Reading the cell rather than the namespace lets a reader run the check again in a live notebook that has
+    many other variables by then.
+    """
+    names = []
+    for source in history:
+        if source.startswith("# Parameters\n"):
+            for node in ast.parse(source).body:
+                if isinstance(node, ast.Assign):
+                    names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return names
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,257 @@
+"""The ledger: what the papers claim, what we measured, and the verdict.
+
+``book/claims/*.yml`` holds one row per claim with its published values. A chapter calls :func:`record` for each claim
+that it tests; the record travels in the executed notebook, in the metadata of the cell's output, from where
+``dplib.ledger`` gathers it. ``book/results/`` holds frozen records of long runs.
+"""
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dplib.checks import ParameterError
+from dplib.stats import Measured
+
+ROOT = Path(__file__).resolve().parent.parent
+CLAIMS = ROOT / "book" / "claims"
+RESULTS = ROOT / "book" / "results"
+# Keys of the output metadata in which an executed notebook carries its records.
+RECORD = "dplib_record"
+BASIS = "dplib_basis"
+NOT_RUN = "not run yet"
+# "undecided" is for a run of ours that is too weak to tell; the other five are about the claim.
+VERDICTS = ("holds", "holds with change", "fails", "not reproducible as stated", "undecided", NOT_RUN)
+PAPERS = ("A", "B", "C", "D")
+_KINDS = {
+    "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
+    "statement", "table", "assumption",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed."""
+
+    id: str
+    kind: str
+    where: str
+    statement: str
+    chapter: str
+    tested_by: str
+    published: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def paper(self) -> str:
+        return self.id[0]
+
+
+@cache
+def load(paper: str) -> dict[str, Claim]:
+    """All claims of a paper ("A" to "D") by id, each table row a claim of its own.
+
+    Raises:
+        ParameterError: for a paper that is not in the ledger, or a row that is malformed.
+    """
+    if paper not in PAPERS:
+        raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
+    document = yaml.safe_load((CLAIMS / f"{paper}.yml").read_text(encoding="utf-8"))
+    claims: dict[str, Claim] = {}
+    for row in document["claims"]:
+        _add(claims, Claim(**row))
+    for table in document["tables"]:
+        for row in table["rows"]:
+            _add(claims, _table_row(table, row))
+    return claims
+
+
+def load_all() -> dict[str, Claim]:
+    """The claims of the four papers, in the order of the ledger."""
+    return {id_: claim for paper in PAPERS for id_, claim in load(paper).items()}
+
+
+def get(claim_id: str) -> Claim:
+    """The claim with this id, or a ParameterError that names the nearest id."""
+    known = load(claim_id[:1]) if claim_id[:1] in PAPERS else load_all()
+    if claim_id not in known:
+        check_ids = [id_ for id_ in known if id_.split(".")[1][:3] == claim_id.partition(".")[2][:3]] or list(known)[:8]
+        raise ParameterError(f"{claim_id} is not in the ledger; near it are {', '.join(check_ids[:8])}.")
+    return known[claim_id]
+
+
+def record(
+    claim_id: str,
+    values: Mapping[str, Any],
+    verdict: str,
+    because: str,
+    *,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    """Record what this run measured for a claim, and show it beside what the paper printed.
+
+    Args:
+        claim_id: a row of ``book/claims``.
+        values: name to a number, a short text or a :class:`Measured`; a name that the claim publishes stands
+            beside its published value.
+        verdict: one of VERDICTS but "not run yet".
+        because: one or two sentences: on what evidence, under which reading.
+        data: what a frozen figure needs: name to a list of numbers.
+
+    Raises:
+        ParameterError: for an unknown id or verdict, no values, or no reason.
+    """
+    from IPython.display import display
+
+    claim = get(claim_id)
+    if verdict not in VERDICTS or verdict == NOT_RUN:
+        raise ParameterError(f"verdict = {verdict!r} is not allowed: it must be one of {', '.join(VERDICTS[:-1])}.")
+    if not values or not because.strip():
+        raise ParameterError(f"{claim_id}: a record needs at least one value and a reason.")
+    row = {
+        "id": claim_id,
+        "values": {name: _plain(value) for name, value in values.items()},
+        "verdict": verdict,
+        "because": " ".join(because.split()),
+        "data": {name: _plain(value) for name, value in (data or {}).items()},
+    }
+    text = f"{claim_id}: {verdict}. {row['because']}"
+    display({"text/html": card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
+
+
+def rests_on(*, seeds: Any, datasets: Any = (), accounting: str = "none: nothing is released") -> None:
+    """Say what a page rests on: its seeds, its data sets and its privacy accounting; once, in the last cell.
+
+    Args:
+        seeds: a number of seeds or replicates, or a sentence.
+        datasets: ``dplib.data.Dataset`` objects, or names of synthetic sets.
+        accounting: neighbouring relation, delta, accountant, and what is left out.
+    """
+    from IPython.display import display
+
+    rows = [
+        {
+            "name": getattr(d, "name", d),
+            "checksum": getattr(d, "checksum", ""),
+            "stand_in_for": getattr(d, "stand_in_for", None) or "",
+        }
+        for d in datasets
+    ]
+    basis = {"seeds": str(seeds), "datasets": rows, "accounting": " ".join(accounting.split())}
+    names = ", ".join(r["name"] + (f" (stand-in for {r['stand_in_for']})" if r["stand_in_for"] else "") for r in rows)
+    lines = [("Seeds", basis["seeds"]), ("Data", names or "none"), ("Accounting", basis["accounting"])]
+    items = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in lines)
+    text = "; ".join(f"{name}: {text}" for name, text in lines)
+    display({"text/html": f'<dl class="basis">{items}</dl>', "text/plain": text}, metadata={BASIS: basis}, raw=True)
+
+
+def frozen(claim_id: str) -> dict[str, Any] | None:
+    """The frozen record of a claim from the largest profile that was run (paper over real), or None.
+
+    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run.
+    """
+    chapter = get(claim_id).chapter
+    for profile in ("paper", "real"):
+        path = RESULTS / f"{chapter}.{profile}.json"
+        if path.exists():
+            run = json.loads(path.read_text(encoding="utf-8"))
+            if claim_id in run["records"]:
+                return {**run["records"][claim_id], "profile": profile, "provenance": run["provenance"]}
+    return None
+
+
+def card(claim: Claim, row: Mapping[str, Any]) -> str:
+    """A record as HTML: verdict, claim, and published beside measured beside the frozen run."""
+    long_run = frozen(claim.id)
+    columns = [("published", claim.published), ("this run", row["values"])]
+    if long_run:
+        date = long_run["provenance"]["date"][:10]
+        columns.append((f"{long_run['profile']} profile, {date}", long_run["values"]))
+    names = list(dict.fromkeys(name for _, values in columns for name in values))
+    head = "".join(f'<th scope="col">{html.escape(title)}</th>' for title, _ in columns)
+    body = "".join(
+        f'<tr><th scope="row">{html.escape(claim.labels.get(name, name.replace("_", " ")))}</th>'
+        + "".join(f"<td>{html.escape(shown(values.get(name)))}</td>" for _, values in columns)
+        + "</tr>"
+        for name in names
+    )
+    unit = f"<p class='unit'>Unit: {html.escape(claim.unit)}.</p>" if claim.unit else ""
+    later = ""
+    if long_run and long_run["verdict"] != row["verdict"]:
+        later = f" <em>The {long_run['profile']} profile says: {long_run['verdict']}. </em>" + html.escape(
+            long_run["because"]
+        )
+    return (
+        f'<div class="claim" data-verdict="{row["verdict"]}"><p class="claim-head">{badge(row["verdict"])} '
+        f"<strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code></p>"
+        f"<p>{html.escape(claim.statement)}</p>"
+        f'<div class="claim-table"><table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{unit}<p>{html.escape(row['because'])}{later}</p></div>"
+    )
+
+
+def badge(verdict: str) -> str:
+    """A verdict as a small coloured label."""
+    return f'<span class="verdict verdict-{verdict.replace(" ", "-")}">{verdict}</span>'
+
+
+def shown(value: Any) -> str:
+    """A published or measured value as text; a measured one with its interval."""
+    if value is None:
+        return "–"
+    if isinstance(value, Mapping):
+        return str(Measured(**value))
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, list):
+        return ", ".join(shown(v) for v in value)
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON: NumPy scalars and arrays, Measured and plain values."""
+    if isinstance(value, Measured):
+        return asdict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
+
+
+def _table_row(table: Mapping[str, Any], row: Mapping[str, Any]) -> Claim:
+    if len(row["values"]) != len(table["columns"]):
+        raise ParameterError(
+            f"{table['id']}, row {row['id']}: {len(row['values'])} values, {len(table['columns'])} columns."
+        )
+    labels = dict(zip(table["columns"], table.get("column_labels", table["columns"]), strict=True))
+    notes = [
+        table.get("note", ""),
+        f"Inferred: {table['inferred']}" if table.get("inferred") else "",
+        row.get("note", ""),
+    ]
+    return Claim(
+        id=f"{table['id']}.{row['id']}",
+        kind="table",
+        where=f"{table['where']}: {row['label']}",
+        statement=table["statement"],
+        chapter=row.get("chapter", table["chapter"]),
+        tested_by=table["tested_by"],
+        published={c: v for c, v in zip(table["columns"], row["values"], strict=True) if v is not None},
+        labels=labels,
+        unit=row.get("unit", table.get("unit", "")),
+        note=" ".join(filter(None, notes)),
+    )
+
+
+def _add(claims: dict[str, Claim], claim: Claim) -> None:
+    if claim.id in claims:
+        raise ParameterError(f"{claim.id} stands twice in the ledger.")
+    if claim.kind not in _KINDS:
+        raise ParameterError(f"{claim.id}: kind = {claim.kind!r} must be one of {', '.join(sorted(_KINDS))}.")
+    claims[claim.id] = claim

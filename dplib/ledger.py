@@ -1,0 +1,71 @@
+"""Gather the ledger: every claim with the best record of it, from executed notebooks and frozen results."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from dplib import claims, runs
+from dplib.claims import NOT_RUN, Claim
+
+PROFILES = ("paper", "real", "embedded")  # the larger run decides
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim, and what the largest run that recorded it found."""
+
+    claim: Claim
+    verdict: str
+    values: dict[str, Any]
+    because: str
+    profile: str
+    date: str
+
+    @property
+    def command(self) -> str:
+        """How to run what is not run yet."""
+        return f"make paper CHAPTER={self.claim.chapter[:2]}" if self.verdict == NOT_RUN else ""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An executed chapter: its provenance, what it rests on, what it recorded."""
+
+    chapter: str
+    provenance: dict[str, Any]
+    basis: dict[str, Any]
+    records: dict[str, dict[str, Any]]
+
+
+def executed_chapters(folder: Path = runs.EXECUTED) -> list[Executed]:
+    """The executed notebooks that the site is made of, in order."""
+    return [_read(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+
+
+def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
+    """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
+    found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
+    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))]
+    sources = [(run["provenance"], run["records"]) for run in frozen if "records" in run]
+    sources += [(chapter.provenance, chapter.records) for chapter in executed]
+    for provenance, records in sources:
+        rank = PROFILES.index(provenance["profile"])
+        for id_, record in records.items():
+            if id_ not in found or rank < found[id_][0]:
+                found[id_] = (rank, record, provenance)
+    return [_row(claim, found.get(claim.id)) for claim in claims.load_all().values()]
+
+
+def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) -> Row:
+    if best is None:
+        return Row(claim, NOT_RUN, {}, "", "", "")
+    rank, record, provenance = best
+    return Row(claim, record["verdict"], record["values"], record["because"], PROFILES[rank], provenance["date"][:10])
+
+
+def _read(path: Path) -> Executed:
+    notebook = nbformat.read(path, as_version=4)
+    return Executed(path.stem, notebook.metadata["dplib"], runs.basis(notebook), runs.records(notebook))

@@ -1,0 +1,181 @@
+"""Run a chapter: execute its notebook through papermill, keep the copy only when the whole of it succeeded."""
+
+import contextlib
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+from dplib import sources
+from dplib.checks import ParameterError
+from dplib.claims import BASIS, RECORD, RESULTS, ROOT
+
+EXECUTED = ROOT / "executed"
+PROFILES = sources.NOTEBOOKS / "profiles"
+
+
+class RunError(RuntimeError):
+    """A cell failed; the message names the exception and where the partial notebook lies."""
+
+
+def profile(name: str) -> dict[str, dict[str, Any]]:
+    """What a profile overrides, by chapter; nothing for the embedded one.
+
+    Raises:
+        ParameterError: for a profile that does not exist.
+    """
+    known = ["embedded", *sorted(path.stem for path in PROFILES.glob("*.yml"))]
+    if name not in known:
+        raise ParameterError(f"profile = {name!r} does not exist: it must be one of {', '.join(known)}.")
+    return {} if name == "embedded" else yaml.safe_load((PROFILES / f"{name}.yml").read_text(encoding="utf-8")) or {}
+
+
+def covers(name: str, chapter: str) -> bool:
+    """Whether a profile says anything of a chapter; the embedded one covers all."""
+    return name == "embedded" or chapter in profile(name)
+
+
+def profile_parameters(chapter: str, name: str) -> dict[str, Any]:
+    """What a profile overrides in a chapter; ParameterError where it says nothing of it."""
+    if not covers(name, chapter):
+        raise ParameterError(f"profile {name} has nothing for {chapter}: it has {', '.join(profile(name))}.")
+    return profile(name).get(chapter, {})
+
+
+def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str = "embedded") -> dict[str, Any]:
+    """Execute a chapter and put the executed notebook at ``output``; returns its provenance.
+
+    Args:
+        chapter: a name of ``sources.chapters()``.
+        parameters: overrides of the profile's parameters.
+        output: where the executed notebook goes, in one step, once every cell has succeeded.
+        profile: "embedded", or a file of ``notebooks/profiles``.
+
+    Raises:
+        ParameterError: for a parameter that is unknown or refused; no file is left.
+        RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    parameters = {**profile_parameters(chapter, profile), **parameters}
+    sources.check_parameter_names(chapter, parameters)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
+        partial = Path(folder) / f"{chapter}.ipynb"
+        try:
+            papermill.execute_notebook(
+                sources.as_notebook(sources.source(chapter)),
+                str(partial),
+                parameters=parameters,
+                kernel_name="python3",
+                progress_bar=sys.stderr.isatty(),
+                # The kernel's remarks about its own transport are no reader's business.
+                extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            )
+        except PapermillExecutionError as error:
+            if error.ename == "ParameterError":
+                raise ParameterError(error.evalue) from None
+            failed = EXECUTED / "failed" / partial.name
+            failed.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(partial, failed)
+            raise RunError(
+                f"{chapter}: {error.ename}: {error.evalue}\nSee the cells up to there in {failed}"
+            ) from error
+        notebook = nbformat.read(partial, as_version=4)
+        notebook.metadata["dplib"] = provenance(chapter, profile, parameters, time.monotonic() - start)
+        nbformat.write(notebook, partial)
+        os.replace(partial, output)
+    return notebook.metadata["dplib"]
+
+
+def freeze(chapter: str, executed: Path) -> Path:
+    """Write the records of an executed notebook to ``book/results``; returns the file.
+
+    Raises:
+        ParameterError: when the notebook recorded nothing.
+    """
+    notebook = nbformat.read(executed, as_version=4)
+    rows = records(notebook)
+    if not rows:
+        raise ParameterError(f"{executed} recorded no claim: nothing to freeze.")
+    run_provenance = notebook.metadata["dplib"]
+    result = {"chapter": chapter, "provenance": run_provenance, "basis": basis(notebook), "records": rows}
+    path = RESULTS / f"{chapter}.{run_provenance['profile']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+    return path
+
+
+def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
+    """What an executed notebook recorded, by claim id."""
+    return {row["id"]: row for row in _outputs(notebook, RECORD)}
+
+
+def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """What an executed notebook says it rests on (``claims.rests_on``); empty where it says nothing."""
+    return next(iter(_outputs(notebook, BASIS)), {})
+
+
+def provenance(chapter: str, profile: str, parameters: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Commit, versions, hardware, parameters and seconds of a run."""
+    packages = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
+    return {
+        "chapter": chapter,
+        "profile": profile,
+        "parameters": {**sources.default_parameters(chapter), **parameters},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "commit": _commit(),
+        "digest": sources.digest(chapter),
+        "hardware": hardware(),
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores and, where there is one, GPU of this machine."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    gpu = ""
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    return {"processor": processor, "cores": os.cpu_count(), "gpu": gpu, "system": platform.system()}
+
+
+def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
+
+
+def _commit() -> str:
+    """The commit checked out, marked where tracked files differ from it; empty outside a git checkout."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        return ""
+    query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,91 @@
+"""Intervals and paired tests: what stands beside every measured number."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from dplib.checks import ParameterError
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured value with its 95% confidence interval and the number of independent runs behind it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.4g}"
+        digits = _digits(self.high - self.low)
+        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+
+def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
+    """Mean of independent runs with Student's t interval.
+
+    Args:
+        values: shape (n,), one number per independent run, n >= 2.
+        level: confidence level in (0, 1).
+    """
+    values = _runs(values)
+    n = len(values)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
+    mean = values.mean()
+    return Measured(float(mean), float(mean - half), float(mean + half), n)
+
+
+def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Measured:
+    """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials."""
+    if not 0 <= successes <= trials or trials < 1:
+        raise ParameterError(f"successes = {successes} of trials = {trials} is not a share: 0 <= successes <= trials.")
+    interval = stats.binomtest(int(successes), int(trials)).proportion_ci(level, method="exact")
+    return Measured(successes / trials, float(interval.low), float(interval.high), int(trials))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paired comparison: the mean difference a - b with its 95% interval, and the two-sided p-value."""
+
+    difference: Measured
+    p_value: float
+
+    def __str__(self) -> str:
+        p = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+        return f"{self.difference} ({p}, paired, n = {self.difference.n})"
+
+
+def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
+    """Paired t-test of two methods over the same seeds.
+
+    Args:
+        a, b: shape (n,), run i of both made with the same seed, n >= 2.
+
+    Returns:
+        The mean of a - b with its interval. When every difference is the same the p-value is 0 (or 1 where that
+        difference is 0): there is nothing left to chance.
+    """
+    a, b = _runs(a), _runs(b)
+    if a.shape != b.shape:
+        raise ParameterError(f"paired runs differ in number: {len(a)} and {len(b)}.")
+    difference = a - b
+    if np.ptp(difference) == 0:
+        return Comparison(mean_interval(difference), 1.0 if difference[0] == 0 else 0.0)
+    return Comparison(mean_interval(difference), float(stats.ttest_rel(a, b).pvalue))
+
+
+def _runs(values: np.ndarray) -> np.ndarray:
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ParameterError(f"runs of shape {values.shape} cannot be averaged: two or more finite numbers are needed.")
+    return values
+
+
+def _digits(width: float) -> int:
+    """Decimals that show two figures of an interval's width, at most 6."""
+    if width <= 0:
+        return 4
+    return int(np.clip(1 - np.floor(np.log10(width)), 0, 6))

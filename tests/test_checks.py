@@ -1,0 +1,65 @@
+"""Parameter checks: what passes, what is refused, and that the message names the thing, the value, the allowed."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dplib import checks
+from dplib.checks import ParameterError
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad"),
+    [
+        (checks.positive(), [0.5, 3, np.float64(2)], [0, -1, math.nan, math.inf, "1", True, None]),
+        (checks.fraction(), [1e-9, 0.5], [0, 1, 1.5, -0.1, math.nan, "0.5"]),
+        (checks.number(0, 2), [0, 1.5, 2], [-0.1, 2.1, math.inf, [1]]),
+        (checks.integer(2, 5), [2, 5, np.int64(3)], [1, 6, 2.0, True, "3"]),
+        (checks.boolean(), [True, False], [0, 1, "true"]),
+        (checks.one_of("digits", "mnist"), ["digits"], ["Digits", 1, None, ["digits"]]),
+        (checks.one_of(1, 2), [1], [True, 1.0, "1"]),
+        (checks.list_of(checks.positive(), least=2), [[1, 2.5], (1, 2)], [[1], [1, -1], 3, "12"]),
+    ],
+)
+def test_rules_accept_and_refuse(rule, good, bad):
+    for value in good:
+        rule.check("x", value)
+    for value in bad:
+        with pytest.raises(ParameterError, match=r"^x = .* is not allowed: it must be "):
+            rule.check("x", value)
+
+
+def test_message_names_parameter_value_and_what_is_allowed():
+    with pytest.raises(
+        ParameterError, match=r"^epsilon = -1 is not allowed: it must be a finite number greater than 0\.$"
+    ):
+        checks.parameters({"epsilon": -1}, epsilon=checks.positive())
+
+
+def test_a_missing_parameter_is_named():
+    with pytest.raises(ParameterError, match="delta is missing"):
+        checks.parameters({"epsilon": 1}, epsilon=checks.positive(), delta=checks.fraction())
+
+
+def test_an_injected_unknown_name_is_refused_with_the_nearest_known():
+    namespace = {"epsilon": 1.0, "epsilonn": 0.5, "In": ["", "epsilon = 1.0", "# Parameters\nepsilonn = 0.5\n"]}
+    with pytest.raises(
+        ParameterError, match=r"epsilonn is not a parameter of this notebook \(did you mean epsilon\?\)"
+    ):
+        checks.parameters(namespace, epsilon=checks.positive())
+
+
+def test_a_live_notebook_may_run_the_check_again():
+    namespace = {"epsilon": 1.0, "result": 3, "In": ["", "epsilon = 1.0", "result = 3"]}
+    checks.parameters(namespace, epsilon=checks.positive())
+
+
+def test_a_long_value_is_cut_in_the_message():
+    with pytest.raises(ParameterError) as caught:
+        checks.one_of("a").check("dataset", "x" * 10_000)
+    assert len(str(caught.value)) < 200
+
+
+def test_ipython_shows_one_line():
+    assert ParameterError("x = 1 is not allowed.")._render_traceback_() == ["ParameterError: x = 1 is not allowed."]

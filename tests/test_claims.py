@@ -1,0 +1,116 @@
+"""The ledger: well-formed rows, complete transcription, records that cannot be mistaken."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from dplib import claims, sources, stats
+from dplib.checks import ParameterError
+
+# Numbered things of each paper: every one must have a row (the papers' own numbering).
+NUMBERED = {
+    "A": {"thm6", "thm8", "alg1", "def1", "def2", "def3", "def4", "def5", "def7", "fig1", "fig2", "example1"},
+    "B": {"lemma1", "corollary1", "def1", "def2"},
+    "C": {"def2.1", "def2.2"},
+    "D": set(),
+}
+TABLES = {"A": 1, "B": 31, "C": 5, "D": 3}
+FIGURES = {"A": 5, "B": 12, "C": 5, "D": 4}
+ALGORITHMS = {"A": 1, "B": 4, "C": 6, "D": 2}
+
+
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_every_row_is_complete(paper):
+    for claim in claims.load(paper).values():
+        assert re.fullmatch(r"[A-D]\.[a-z0-9.-]+", claim.id), claim.id
+        assert claim.statement.strip(), claim.id
+        assert claim.where.strip(), claim.id
+        assert claim.tested_by.strip(), claim.id
+        assert re.fullmatch(r"\d\d_[a-z_]+", claim.chapter), f"{claim.id}: {claim.chapter}"
+        assert "\\" not in claim.statement, f"{claim.id}: plain text, no TeX"
+
+
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_every_table_figure_and_algorithm_has_a_row(paper):
+    ids = set(claims.load(paper))
+    for prefix, count in (("table", TABLES[paper]), ("fig", FIGURES[paper]), ("alg", ALGORITHMS[paper])):
+        for number in range(1, count + 1):
+            pattern = re.compile(rf"{paper}\.{prefix}{number}(?![0-9])")
+            assert any(map(pattern.match, ids)), f"paper {paper}: no row for {prefix} {number}"
+    for name in NUMBERED[paper]:
+        assert any(id_.startswith(f"{paper}.{name}") for id_ in ids), f"paper {paper}: no row for {name}"
+
+
+def test_known_printed_values():
+    """A sample of cells read off the papers by eye."""
+    assert claims.get("A.table1.resnet50-dfs").published == {"min": 84.8, "max": 86.4, "median": 85.7}
+    assert claims.get("A.example1-noisy.t-statistic").published == {"feature1": 15.82, "feature2": 22.94}
+
+
+def test_an_unknown_id_names_near_ones():
+    with pytest.raises(ParameterError, match=r"A\.thm7 is not in the ledger; near it are .*A\.thm6"):
+        claims.get("A.thm7")
+    with pytest.raises(ParameterError, match="not in the ledger"):
+        claims.get("E.thm1")
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "because", "message"),
+    [
+        ({"x": 1}, "true", "r", "verdict = 'true'"),
+        ({"x": 1}, claims.NOT_RUN, "r", "not run yet"),
+        ({}, "holds", "r", "at least one value"),
+        ({"x": 1}, "holds", " ", "a reason"),
+    ],
+)
+def test_a_record_needs_a_verdict_a_value_and_a_reason(values, verdict, because, message):
+    with pytest.raises(ParameterError, match=message):
+        claims.record("A.thm6", values, verdict, because)
+
+
+def test_a_record_carries_its_values_and_shows_published_beside_measured(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, metadata, raw: shown.append((data, metadata)))
+    measured = stats.Measured(15.1, 14.9, 15.3, 10)
+    claims.record("A.example1-noisy.t-statistic", {"feature1": measured, "ours": 2}, "holds", "a  reason")
+    (data, metadata), *_ = shown
+    row = metadata[claims.RECORD]
+    assert row["values"]["feature1"] == {"value": 15.1, "low": 14.9, "high": 15.3, "n": 10}
+    assert row["because"] == "a reason"
+    page = data["text/html"]
+    assert "15.82" in page
+    assert "15.10 [14.90, 15.30]" in page
+    assert 'data-verdict="holds"' in page
+
+
+def test_text_from_the_ledger_is_escaped():
+    row = {"values": {"<b>": "<script>alert(1)</script>"}, "verdict": "holds", "because": "<i>"}
+    page = claims.card(claims.get("A.thm6"), row)
+    assert "<script>" not in page
+    assert "&lt;i&gt;" in page
+
+
+def test_two_rows_cannot_share_an_id():
+    known = {}
+    claim = claims.get("A.thm6")
+    claims._add(known, claim)
+    with pytest.raises(ParameterError, match="stands twice"):
+        claims._add(known, claim)
+
+
+def test_a_table_row_must_fill_its_columns():
+    table = {"id": "A.t", "columns": ["a", "b"], "where": "T", "statement": "s", "chapter": "01_x", "tested_by": "t"}
+    with pytest.raises(ParameterError, match="1 values, 2 columns"):
+        claims._table_row(table, {"id": "r", "label": "r", "values": [1]})
+
+
+def test_chapters_record_only_ids_of_the_ledger_and_each_once():
+    known = set(claims.load_all())
+    recorded = Counter()
+    for chapter in sources.chapters():
+        text = sources.source(chapter).read_text(encoding="utf-8")
+        recorded.update(re.findall(r"""claims\.record\(\s*["']([A-D]\.[^"']+)["']""", text))
+    unknown = {id_ for id_ in recorded if "{" not in id_} - known
+    assert not unknown
+    assert not [id_ for id_, count in recorded.items() if count > 1]

@@ -1,0 +1,106 @@
+"""Every chapter: in step with its pair, without outputs, executes on the embedded profile, refuses nonsense."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from conftest import ROOT
+
+from dplib import runs, sources
+
+CHAPTERS = sources.chapters()
+
+
+@pytest.fixture(scope="session")
+def executed():
+    """The chapters executed on the embedded profile, by the engine that `make book` uses: only what changed runs."""
+    command = ["snakemake", "--cores", "all", "--rerun-incomplete", "--max-checksum-file-size", "1000000000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*command, "executed"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return {chapter: nbformat.read(runs.EXECUTED / f"{chapter}.ipynb", as_version=4) for chapter in CHAPTERS}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_pair_is_in_step_and_has_no_outputs(chapter):
+    pair = (sources.NOTEBOOKS / f"{chapter}.ipynb").read_text(encoding="utf-8")
+    assert pair == nbformat.writes(sources.as_notebook(sources.source(chapter))) + "\n", "run make pair"
+    assert not any(cell.get("outputs") for cell in json.loads(pair)["cells"])
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_executes_and_records(executed, chapter):
+    notebook = executed[chapter]
+    assert runs.records(notebook), "a chapter that records no claim tests nothing"
+    basis = runs.basis(notebook)
+    assert basis["seeds"]
+    assert basis["datasets"]
+    assert basis["accounting"]
+    assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
+    assert notebook.metadata["dplib"]["profile"] == "embedded"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_check_covers_every_parameter(chapter):
+    """A parameter without a rule would take any value: the second code cell names each as a keyword."""
+    cells = [cell.source for cell in sources.as_notebook(sources.source(chapter)).cells if cell.cell_type == "code"]
+    assert "checks.parameters(" in cells[1]
+    for name in sources.default_parameters(chapter):
+        assert f"{name}=" in cells[1].replace(" ", ""), f"{chapter}: {name} is not checked"
+
+
+def test_profiles_name_chapters_and_parameters_that_exist():
+    for path in runs.PROFILES.glob("*.yml"):
+        for chapter, parameters in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items():
+            assert chapter in CHAPTERS, f"{path.name}: {chapter}"
+            sources.check_parameter_names(chapter, parameters)
+
+
+NONSENSE = [("epsilonn", "0.5"), ("epsilon", "-1"), ("epsilon", "nan"), ("delta", "1.5"), ("dataset", "nosuch")]
+
+
+@pytest.mark.parametrize("chapter", [c for c in CHAPTERS if c[:2] in ("01", "02")])
+@pytest.mark.parametrize(("name", "text"), NONSENSE)
+def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text):
+    """Papermill itself, called from another folder: it ends in the second cell, with the sentence, before any work."""
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        str(sources.NOTEBOOKS / f"{chapter}.ipynb"),
+        "out.ipynb",
+        "-p",
+        name,
+        text,
+    ]
+    start = time.monotonic()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - start
+    assert done.returncode != 0
+    assert f"ParameterError: {name}" in done.stderr
+    notebook = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    assert "An Exception was encountered" in notebook.cells[0].source, "papermill's banner marks it as no result"
+    ran = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count]
+    assert len(ran) <= 4, "the banner's cells, the parameters and the check"
+    assert not runs.records(notebook)
+    # Generous against a busy machine; the check itself takes milliseconds.
+    assert seconds < 60
+
+
+@pytest.mark.parametrize(("name", "text"), NONSENSE)
+def test_nonsense_ends_dplib_run_with_one_sentence_and_no_file(tmp_path, name, text):
+    command = [sys.executable, "-m", "dplib", "run", CHAPTERS[0], "-p", name, text, "-o", "out.ipynb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert lines[-1].startswith(f"Error: {name}")
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())

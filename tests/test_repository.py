@@ -1,0 +1,67 @@
+"""The repository as a whole: the table of contents, the lock, sizes, what must not be in it."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from conftest import ROOT
+
+from dplib import sources
+
+TRACKED = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+]
+
+
+def test_every_chapter_and_page_is_in_the_contents():
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    files = {contents["root"], *(c["file"] for part in contents["parts"] for c in part["chapters"])}
+    assert {f"notebooks/{chapter}" for chapter in sources.chapters()} <= files
+    assert {f"book/{path.stem}" for path in (ROOT / "book").glob("*.md")} <= files
+
+
+def test_the_lock_pins_every_direct_dependency():
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + [x for extra in project["optional-dependencies"].values() for x in extra]
+    normal = {name.lower().replace("_", "-").replace(".", "-") for name in pins}
+    for requirement in wanted:
+        name = re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
+        assert name in normal, f"{name} is not in requirements.lock: run make lock"
+    assert "+" not in pins["torch"], "a local version of torch cannot be installed elsewhere"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dplib").glob("*.py")), ids=lambda path: path.name)
+def test_modules_stay_small_and_documented(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 320, "split the module"
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+@pytest.mark.skipif(not TRACKED, reason="not a git checkout")
+def test_no_machine_path_and_no_large_file_is_committed():
+    for path in TRACKED:
+        if not path.is_file():
+            continue
+        assert path.stat().st_size < 2_000_000, f"{path} is large for a repository of text"
+        if path.suffix in (".py", ".md", ".yml", ".toml", ".json", ".ipynb", ".lock", ".cff"):
+            text = path.read_text(encoding="utf-8")
+            machine = re.search(r"(?<![\w.])/(?:work|root|tmp/wk)/", text)
+            assert not machine, f"{path} names a path of one machine: {machine[0]}"
+
+
+def test_importing_the_checks_stays_fast():
+    """The check cell must answer before anything heavy is loaded."""
+    program = "import sys; from dplib import checks; assert not {'torch', 'scipy', 'sklearn'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -1,0 +1,106 @@
+"""Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
+
+import json
+
+import nbformat
+import pytest
+
+from dplib import ledger, runs
+from dplib.__main__ import value
+from dplib.checks import ParameterError
+
+RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
+
+
+def test_a_run_records_its_provenance_and_freezes(toy):
+    root = toy("01_a", RECORD)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_a: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_a.ipynb"
+    provenance = runs.run("01_a", {"dataset": "mnist"}, output, profile="real")
+    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "mnist"}
+    assert provenance["versions"]["numpy"]
+    assert provenance["hardware"]["cores"] >= 1
+    frozen = json.loads(runs.freeze("01_a", output).read_text())
+    assert frozen["records"]["A.thm6"]["values"] == {"epsilon": 2.0}
+    assert frozen["basis"]["seeds"] == "5"
+    assert not list((root / "executed").glob(".running*"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilonn": 0.5}, "epsilonn is not a parameter of this notebook"),
+        ({"epsilon": -1}, "epsilon = -1 is not allowed"),
+        ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
+        ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
+        ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+    ],
+)
+def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
+    root = toy("01_a", RECORD)
+    with pytest.raises(ParameterError, match=message):
+        runs.run("01_a", parameters, root / "executed" / "01_a.ipynb")
+    assert not list((root / "executed").rglob("*"))
+
+
+def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
+    root = toy("01_a", "1 / 0")
+    output = root / "executed" / "01_a.ipynb"
+    output.write_text("the last good one")
+    with pytest.raises(runs.RunError, match="ZeroDivisionError"):
+        runs.run("01_a", {}, output)
+    assert output.read_text() == "the last good one"
+    partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
+    assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
+
+
+def test_nothing_recorded_is_not_frozen(toy):
+    root = toy("01_a", "x = 1")
+    runs.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    with pytest.raises(ParameterError, match="nothing to freeze"):
+        runs.freeze("01_a", root / "executed" / "01_a.ipynb")
+
+
+def test_profiles_say_what_they_have(toy):
+    root = toy("01_a", "x = 1")
+    (root / "notebooks" / "profiles" / "real.yml").write_text("02_b: {}\n")
+    with pytest.raises(ParameterError, match="profile real has nothing for 01_a: it has 02_b"):
+        runs.profile_parameters("01_a", "real")
+    with pytest.raises(ParameterError, match="profile = 'big' does not exist: it must be one of embedded, real"):
+        runs.profile_parameters("01_a", "big")
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("0.5", 0.5),
+        ("3", 3),
+        ("1e-5", 1e-5),
+        ("[1, 2]", [1, 2]),
+        ("true", True),
+        ("mnist", "mnist"),
+        ("$(ls)", "$(ls)"),
+    ],
+)
+def test_command_line_values(text, parsed):
+    assert value(text) == parsed
+    assert type(value(text)) is type(parsed)
+
+
+def test_command_line_nan_is_a_number():
+    assert value("nan") != value("nan")
+
+
+def test_the_larger_run_decides_the_verdict(toy):
+    root = toy("01_a", RECORD)
+    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
+    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
+    path = root / "book" / "results" / "01_a.real.json"
+    path.write_text(json.dumps(run | {"records": {"A.thm6": record}}))
+    embedded = ledger.Executed(
+        "01_a", {"profile": "embedded", "date": "2026-02-01"}, {}, {"A.thm6": record | {"verdict": "fails"}}
+    )
+    rows = {row.claim.id: row for row in ledger.gather([embedded], root / "book" / "results")}
+    assert (rows["A.thm6"].verdict, rows["A.thm6"].profile) == ("holds", "real")
+    assert rows["A.thm8"].verdict == "not run yet"
+    assert all(row.verdict for row in rows.values())

@@ -1,0 +1,61 @@
+"""Intervals and paired tests against closed forms, and their coverage over seeds."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from dplib import stats
+from dplib.checks import ParameterError
+
+
+def test_mean_interval_of_three_numbers_by_hand():
+    measured = stats.mean_interval([1.0, 2.0, 3.0])
+    half = 4.302652729911275 / np.sqrt(3)  # t of 2 degrees of freedom at 0.975, standard deviation 1
+    assert measured.value == 2
+    assert measured.low == pytest.approx(2 - half)
+    assert measured.high == pytest.approx(2 + half)
+    assert measured.n == 3
+
+
+def test_mean_interval_covers_95_in_100():
+    rng = np.random.default_rng(0)
+    runs = rng.normal(size=(4000, 5))
+    covered = sum(m.low <= 0 <= m.high for m in map(stats.mean_interval, runs))
+    # 4,000 draws at 0.95: four standard errors are 0.014, so a right interval fails once in 16,000 seeds.
+    assert abs(covered / 4000 - 0.95) < 0.014
+
+
+def test_proportion_interval_is_clopper_pearson():
+    measured = stats.proportion_interval(3, 20)
+    assert measured.low == pytest.approx(scipy_stats.beta.ppf(0.025, 3, 18))
+    assert measured.high == pytest.approx(scipy_stats.beta.ppf(0.975, 4, 17))
+    assert stats.proportion_interval(0, 10).low == 0
+    assert stats.proportion_interval(10, 10).high == 1
+
+
+def test_paired_is_the_t_test_of_the_differences():
+    a, b = np.array([1.0, 2, 3, 5]), np.array([0.5, 2.5, 2, 3])
+    comparison = stats.paired(a, b)
+    assert comparison.p_value == pytest.approx(scipy_stats.ttest_1samp(a - b, 0).pvalue)
+    assert comparison.difference.value == pytest.approx(0.75)
+
+
+def test_equal_differences_leave_nothing_to_chance():
+    assert stats.paired([1, 2, 3], [0, 1, 2]).p_value == 0
+    assert stats.paired([1, 2, 3], [1, 2, 3]).p_value == 1
+
+
+@pytest.mark.parametrize("runs", [[1.0], [[1, 2], [3, 4]], [1.0, np.nan], []])
+def test_what_is_no_set_of_runs_is_refused(runs):
+    with pytest.raises(ParameterError, match="two or more finite numbers"):
+        stats.mean_interval(runs)
+
+
+def test_unpaired_lengths_are_refused():
+    with pytest.raises(ParameterError, match="3 and 2"):
+        stats.paired([1, 2, 3], [1, 2])
+
+
+def test_text_shows_two_figures_of_the_interval():
+    assert str(stats.Measured(0.51234, 0.50, 0.5247, 5)) == "0.512 [0.500, 0.525]"
+    assert str(stats.Measured(3.0)) == "3"
