@@ -87,7 +87,7 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
                 extra_arguments=["--IPKernelApp.log_level=ERROR"],
             )
         except PapermillExecutionError as error:
-            if error.ename == "ParameterError":
+            if error.ename in ("ParameterError", "DataError"):
                 raise ParameterError(error.evalue) from None
             failed = EXECUTED / "failed" / partial.name
             failed.parent.mkdir(parents=True, exist_ok=True)
