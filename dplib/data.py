@@ -154,16 +154,24 @@ def table() -> list[Row]:
 
 
 def listing() -> str:
-    """The table as text, one data set a line."""
-    rows = [("data set", "papers", "size", "present", "stand-in for", "licence", "where")]
+    """The table as text, one data set a line, with what is present compared with its checksums now."""
+    rows = [("data set", "papers", "size", "state", "stand-in for", "where", "licence")]
+    faults = []
     for row in table():
         size = f"{row.bytes / 1e6:,.1f} MB" if row.bytes else "-"
-        present = "embedded" if row.embedded else "yes" if row.present else "no"
+        state = "embedded" if row.embedded else "verified" if row.present else "not here"
+        if row.present and not row.embedded:
+            try:
+                verify(row.name)
+            except DataError as error:
+                state = "FAULTY"
+                faults.append(str(error))
         rows.append(
-            (row.name, "".join(row.papers) or "-", size, present, row.stand_in_for or "-", row.licence, row.where)
+            (row.name, "".join(row.papers) or "-", size, state, row.stand_in_for or "-", row.where, row.licence)
         )
     widths = [max(len(row[i]) for row in rows) for i in range(6)] + [0]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join([*lines, *faults])
 
 
 def _check_options(name: str, given: dict[str, Any], known: list[str]) -> None:

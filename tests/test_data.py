@@ -333,6 +333,15 @@ def test_the_listing_names_every_set(folders):
     assert rows["purchase-100"].bytes is None
 
 
+def test_the_listing_says_what_is_sound_and_what_is_not(mnist):
+    assert " verified " in data.listing()
+    path = mnist[0] / IMAGES
+    path.write_bytes(path.read_bytes()[:-1])
+    listing = data.listing()
+    assert " FAULTY " in listing
+    assert IMAGES in listing.splitlines()[-1]
+
+
 def test_verify_finds_what_load_would_find(mnist):
     assert data.verify("mnist").verified
     (mnist[0] / IMAGES).write_bytes(b"x")
