@@ -23,6 +23,7 @@ class Row:
     because: str
     profile: str
     date: str
+    data: dict[str, Any]  # what a figure of this claim needs
 
     @property
     def command(self) -> str:
@@ -61,9 +62,17 @@ def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row
 
 def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) -> Row:
     if best is None:
-        return Row(claim, NOT_RUN, {}, "", "", "")
+        return Row(claim, NOT_RUN, {}, "", "", "", {})
     rank, record, provenance = best
-    return Row(claim, record["verdict"], record["values"], record["because"], PROFILES[rank], provenance["date"][:10])
+    return Row(
+        claim=claim,
+        verdict=record["verdict"],
+        values=record["values"],
+        because=record["because"],
+        profile=PROFILES[rank],
+        date=provenance["date"][:10],
+        data=record.get("data", {}),
+    )
 
 
 def _read(path: Path) -> Executed:

@@ -47,8 +47,8 @@ def page(browser):
 
 def loaded(page, address):
     """Open a page and wait until its mathematics is set."""
-    page.goto(address)
-    page.wait_for_load_state("networkidle")
+    page.goto(address, wait_until="load")
+    page.wait_for_function("!document.querySelector('.math') || window.MathJax?.startup?.promise")
     page.evaluate("() => window.MathJax?.startup?.promise")
 
 

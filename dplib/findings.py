@@ -1,0 +1,73 @@
+"""What the landing page shows of the ledger: verdicts at a glance, and the figure of what was found so far."""
+
+from collections import Counter
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from scipy.stats import norm
+
+from dplib import plotting
+from dplib.claims import PAPERS, VERDICTS
+from dplib.ledger import Row
+
+# The verdicts' colours on the pages (book/_static/book.css), light theme.
+COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#c9ced4"), strict=True))
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw the landing figure: verdicts of each paper, and the error of paper A's classifier against its size."""
+    plotting.theme()
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.9), width_ratios=[1, 1.15])
+    _verdicts(left, rows)
+    _dimension(right, {row.claim.id: row for row in rows})
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def markdown(rows: list[Row]) -> str:
+    """The caption and the counts of what was tested, in words."""
+    tested = [row for row in rows if row.verdict != VERDICTS[-1]]
+    counts = Counter(row.verdict for row in tested)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
+    return f"Of {len(rows)} claims in the ledger {len(tested)} have been tested: {', '.join(parts)}.\n"
+
+
+def _verdicts(axes: plt.Axes, rows: list[Row]) -> None:
+    """Stacked bars: the share of each verdict among a paper's claims, with counts."""
+    counts = Counter((row.claim.paper, row.verdict) for row in rows)
+    for place, paper in enumerate(PAPERS):
+        total, left = sum(counts[paper, verdict] for verdict in VERDICTS), 0.0
+        for verdict in VERDICTS:
+            share = counts[paper, verdict] / total
+            axes.barh(place, share, left=left, color=COLOURS[verdict], label=verdict if place == 0 else None)
+            if share > 0.04:
+                ink = "black" if verdict == VERDICTS[-1] else "white"
+                axes.text(left + share / 2, place, counts[paper, verdict], ha="center", va="center", color=ink)
+            left += share
+    axes.set(yticks=range(len(PAPERS)), yticklabels=[f"paper {paper}" for paper in PAPERS], xticks=[], xlim=(0, 1))
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    sns.despine(ax=axes, left=True, bottom=True)
+    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.45, -0.02), frameon=False, fontsize="small")
+    axes.set_title("Claims of each paper and their verdicts", fontsize="medium")
+
+
+def _dimension(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+    """Chapter 1 in one panel: does a larger model lose under privacy? It depends on the norm behind the noise."""
+    curves = by_id["A.eq12"].data
+    names = {
+        "dense_none": "no privacy",
+        "dense_unit": "noise of fixed size",
+        "dense_L2": "noise by ℓ₂ norm: what privacy needs",
+        "dense_L1": "noise by ℓ₁ norm: as printed",
+    }
+    for (key, label), colour in zip(names.items(), sns.color_palette("colorblind", 4), strict=True):
+        axes.plot(curves["p"], curves[key], "o-", ms=4, color=colour, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="number of features p", ylabel="Ψ: separation of the classes")
+    for error in (1e-3, 0.1, 0.4, 0.49):
+        axes.axhline(-norm.ppf(error), color="grey", lw=0.7, ls=":")
+        axes.text(curves["p"][-1] * 1.6, -norm.ppf(error), f"error {error:g}", va="center", fontsize="x-small")
+    axes.set_title("Paper A: does a larger model lose under privacy?", fontsize="medium")
+    axes.legend(fontsize="small", loc="lower left")

@@ -1,0 +1,181 @@
+"""Mechanisms: how much noise a privacy budget asks for, and what a given noise costs.
+
+The Gaussian mechanism releases f(x) + N(0, sigma^2 I). What counts is the L2 sensitivity
+``max ||f(x) - f(y)||_2`` over neighbouring x and y, whatever the neighbouring relation is; an L1 sensitivity is
+never smaller, so noise calibrated on it is safe but may be larger than needed by up to sqrt(p) in p dimensions.
+Functions take arrays and broadcast, except where a docstring says scalars.
+"""
+
+import numpy as np
+from dp_accounting import gaussian_mechanism
+from scipy import special, stats
+from scipy.optimize import elementwise
+
+from dplib.checks import ParameterError
+
+_SQRT2 = np.sqrt(2.0)
+
+
+def paper_sigma(epsilon, delta, sensitivity=1.0):
+    """Noise of paper A, Definition 2: sensitivity * ln(1/delta) / epsilon.
+
+    It is not (epsilon, delta)-DP everywhere: for large epsilon, and for large delta, it is too small
+    (:func:`analytic_sigma` is the least that is enough).
+
+    Args:
+        epsilon: > 0. delta: in (0, 1). sensitivity: >= 0; the paper takes the L1 sensitivity, L2 is enough.
+
+    Returns:
+        Standard deviation of the noise in each coordinate, in the unit of the sensitivity.
+
+    Raises:
+        ParameterError: for a value outside these ranges.
+    """
+    epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
+    return (sensitivity * -np.log(delta) / epsilon)[()]
+
+
+def classical_sigma(epsilon, delta, sensitivity=1.0):
+    """Noise of Dwork and Roth (2014), Theorem A.1: sensitivity * sqrt(2 ln(1.25/delta)) / epsilon.
+
+    Args:
+        epsilon: in (0, 1): their proof holds there only. delta: in (0, 1). sensitivity: L2, >= 0.
+
+    Returns:
+        Standard deviation of the noise in each coordinate.
+
+    Raises:
+        ParameterError: for a value outside these ranges, epsilon >= 1 among them.
+    """
+    epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
+    _require("epsilon", epsilon, epsilon < 1, "below 1, where the classical calibration is proved")
+    return (sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon)[()]
+
+
+def analytic_sigma(epsilon, delta, sensitivity=1.0):
+    """The least noise that is (epsilon, delta)-DP (Balle and Wang 2018, Algorithm 1), by dp_accounting.
+
+    Args:
+        epsilon: > 0. delta: in (0, 1). sensitivity: L2, >= 0.
+
+    Returns:
+        Standard deviation of the noise in each coordinate.
+
+    Raises:
+        ParameterError: for a value outside these ranges.
+    """
+    epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
+    unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)
+    return (sensitivity * unit)[()]
+
+
+def gaussian_delta(sigma, sensitivity, epsilon):
+    """The exact delta of the Gaussian mechanism at epsilon (Balle and Wang 2018, Theorem 8).
+
+    Args:
+        sigma: standard deviation of the noise, >= 0. sensitivity: L2, >= 0. epsilon: >= 0.
+
+    Returns:
+        The smallest delta for which the mechanism is (epsilon, delta)-DP; :func:`gaussian_log_delta` where it
+        underflows.
+    """
+    return np.exp(gaussian_log_delta(sigma, sensitivity, epsilon))
+
+
+def gaussian_log_delta(sigma, sensitivity, epsilon):
+    """Natural logarithm of :func:`gaussian_delta`, -inf where delta is 0.
+
+    With s = sigma / sensitivity, a = epsilon s - 1/(2s) and b = epsilon s + 1/(2s), Theorem 8 reads
+    delta = Phi(-a) - e^epsilon Phi(-b). Since b^2 - a^2 = 2 epsilon, the second term is
+    exp(-a^2/2) erfcx(b/sqrt 2)/2: nothing overflows, and e^epsilon never multiplies a rounding error.
+    """
+    sigma, sensitivity, epsilon = _arrays(sigma, sensitivity, epsilon)
+    _require("sigma", sigma, sigma >= 0, "at least 0")
+    _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
+    _require("epsilon", epsilon, epsilon >= 0, "at least 0")
+    with np.errstate(all="ignore"):  # the edge cases are overwritten below
+        s = sigma / sensitivity
+        a, b = epsilon * s - 0.5 / s, epsilon * s + 0.5 / s
+        tail = special.erfcx(b / _SQRT2) / 2
+        far = -(a**2) / 2 + np.log(special.erfcx(a / _SQRT2) / 2 - tail)
+        near = np.log(special.ndtr(-a) - np.exp(-(a**2) / 2) * tail)
+        log_delta = np.where(a > 0, far, near)
+        # At epsilon = 0 the two terms of the formula cancel: the total variation distance is an erf.
+        log_delta = np.where(epsilon == 0, np.log(special.erf(0.5 / s / _SQRT2)), log_delta)
+        log_delta = np.where(sigma == 0, 0.0, log_delta)
+        log_delta = np.where((sensitivity == 0) | np.isinf(sigma) | np.isinf(epsilon), -np.inf, log_delta)
+    # nan remains only where the exponent or the difference underflows: beyond anything a float can hold.
+    return np.where(np.isnan(log_delta), -np.inf, log_delta)[()]
+
+
+def gaussian_epsilon(sigma, sensitivity, delta):
+    """The exact epsilon that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`.
+
+    Args:
+        sigma: standard deviation of the noise, >= 0 (0 spends inf). sensitivity: L2, >= 0. delta: in (0, 1).
+
+    Returns:
+        The smallest epsilon >= 0 for which the mechanism is (epsilon, delta)-DP.
+    """
+    sigma, sensitivity, delta = _arrays(sigma, sensitivity, delta)
+    _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
+    log_delta = np.log(delta)
+    at_zero = gaussian_log_delta(sigma, sensitivity, 0.0) <= log_delta
+    unbounded = (sigma == 0) & (sensitivity > 0)
+    s = np.where(at_zero | unbounded, 1.0, sigma / np.where(sensitivity == 0, 1.0, sensitivity))
+    # From above: delta <= P(privacy loss > epsilon) = Phi(-a) <= exp(-a^2/2); take a = sqrt(2 ln(1/delta)).
+    above = (np.sqrt(-2 * log_delta) + 0.5 / s) / s
+    solved = elementwise.find_root(
+        lambda epsilon, s, log_delta: gaussian_log_delta(s, 1.0, epsilon) - log_delta,
+        (np.zeros_like(above), above),
+        args=(s, np.where(at_zero, np.log(0.1), log_delta)),
+        tolerances={"xrtol": 1e-14},
+    )
+    return np.where(at_zero, 0.0, np.where(unbounded, np.inf, solved.x))[()]
+
+
+def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
+    """Exact hockey-stick divergence from N(m, sigma_x^2 I) to N(m', sigma_y^2 I): releases whose noise differs.
+
+    This is what a noise scale that depends on the data costs: the scale itself tells the data sets apart.
+    For sigma_x = sigma_y it is :func:`gaussian_delta`.
+
+    Args:
+        distance: ||m - m'||_2. sigma_x, sigma_y: > 0. dimension: number of coordinates. epsilon: >= 0. All scalars.
+
+    Returns:
+        max over sets S of P_x(S) - e^epsilon P_y(S); a mechanism with these two releases has at least this delta.
+    """
+    if sigma_x == sigma_y:
+        return float(gaussian_delta(sigma_x, distance, epsilon))
+    # log P_x/P_y = curvature |y - centre|^2 + constant, so both masses are noncentral chi-squares.
+    curvature = (1 / sigma_y**2 - 1 / sigma_x**2) / 2
+    centre_from_x = distance * sigma_x**2 / (sigma_x**2 - sigma_y**2)
+    centre_from_y = distance * sigma_y**2 / (sigma_x**2 - sigma_y**2)
+    constant = dimension * np.log(sigma_y / sigma_x) + distance**2 / (2 * (sigma_y**2 - sigma_x**2))
+    radius2 = (epsilon - constant) / curvature
+    if radius2 <= 0:
+        return 0.0
+    mass = stats.ncx2.sf if curvature > 0 else stats.ncx2.cdf
+    mass_x = mass(radius2 / sigma_x**2, dimension, (centre_from_x / sigma_x) ** 2)
+    mass_y = mass(radius2 / sigma_y**2, dimension, (centre_from_y / sigma_y) ** 2)
+    return float(max(0.0, mass_x - np.exp(epsilon) * mass_y))
+
+
+def _budget(epsilon, delta, sensitivity):
+    epsilon, delta, sensitivity = _arrays(epsilon, delta, sensitivity)
+    _require("epsilon", epsilon, np.isfinite(epsilon) & (epsilon > 0), "finite and greater than 0")
+    _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
+    _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
+    return epsilon, delta, sensitivity
+
+
+def _arrays(*values):
+    return np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in values))
+
+
+def _require(name, values, accepted, allowed):
+    accepted = np.asarray(accepted)
+    if not accepted.all():
+        wrong = np.asarray(values)[~accepted].flat[0]
+        raise ParameterError(f"{name} = {wrong:g} is not allowed: it must be {allowed}.")
