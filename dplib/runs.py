@@ -124,7 +124,12 @@ def freeze(chapter: str, executed: Path) -> Path:
 
 def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
     """What an executed notebook recorded, by claim id."""
-    return {row["id"]: row for row in _outputs(notebook, RECORD)}
+    return {row["id"]: row for row in recorded(notebook)}
+
+
+def recorded(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
+    """What an executed notebook recorded, in the order of its cells."""
+    return _outputs(notebook, RECORD)
 
 
 def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """The ledger: well-formed rows, complete transcription, records that cannot be mistaken."""
 
 import re
-from collections import Counter
 
 import pytest
 
-from dplib import claims, sources, stats
+from dplib import claims, stats
 from dplib.checks import ParameterError
 
 # Numbered things of each paper: every one must have a row (the papers' own numbering).
@@ -103,14 +102,3 @@ def test_a_table_row_must_fill_its_columns():
     table = {"id": "A.t", "columns": ["a", "b"], "where": "T", "statement": "s", "chapter": "01_x", "tested_by": "t"}
     with pytest.raises(ParameterError, match="1 values, 2 columns"):
         claims._table_row(table, {"id": "r", "label": "r", "values": [1]})
-
-
-def test_chapters_record_only_ids_of_the_ledger_and_each_once():
-    known = set(claims.load_all())
-    recorded = Counter()
-    for chapter in sources.chapters():
-        text = sources.source(chapter).read_text(encoding="utf-8")
-        recorded.update(re.findall(r"""claims\.record\(\s*["']([A-D]\.[^"']+)["']""", text))
-    unknown = {id_ for id_ in recorded if "{" not in id_} - known
-    assert not unknown
-    assert not [id_ for id_, count in recorded.items() if count > 1]

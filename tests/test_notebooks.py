@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from dplib import runs, sources
+from dplib import claims, runs, sources
 
 CHAPTERS = sources.chapters()
 
@@ -39,7 +39,10 @@ def test_the_pair_is_in_step_and_has_no_outputs(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_executes_and_records(executed, chapter):
     notebook = executed[chapter]
-    assert runs.records(notebook), "a chapter that records no claim tests nothing"
+    recorded = [row["id"] for row in runs.recorded(notebook)]
+    assert recorded, "a chapter that records no claim tests nothing"
+    assert len(recorded) == len(set(recorded)), "a claim has one record"
+    assert {claims.get(id_).chapter for id_ in recorded} == {chapter}, "a claim is settled in the chapter it names"
     basis = runs.basis(notebook)
     assert basis["seeds"]
     assert basis["datasets"]
