@@ -1,0 +1,353 @@
+"""Accounting: multi-precision arithmetic, closed forms, Opacus, dp_accounting, the accountants against each other.
+
+Random settings come from fixed seeds; the tests are deterministic.
+"""
+
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
+from opacus.accountants import RDPAccountant
+from opacus.accountants.analysis import rdp as opacus_rdp
+from opacus.accountants.utils import get_noise_multiplier
+from scipy import stats
+
+from dplib import accounting, exact_loss, mechanisms, rdp
+from dplib.checks import ParameterError
+
+DELTA = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Results are computed, not read from an earlier run's cache."""
+    monkeypatch.setenv("DPLIB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def settings(n, seed, sigma=(0.4, 20), q=(1e-4, 0.9), steps=(1, 10_000)):
+    """n random settings, each part log-uniform between its ends: noise multipliers, sample rates, steps."""
+    rng = np.random.default_rng(seed)
+    sigma, q, steps = (np.exp(rng.uniform(np.log(a), np.log(b), n)) for a, b in (sigma, q, steps))
+    return sigma, q, np.ceil(steps)
+
+
+# ---- Rényi DP ----
+
+
+def test_moments_against_thirty_digits():
+    """The definition itself, integrated or summed in multi-precision, also where the divergence is tiny."""
+    sigma, q, _ = settings(40, seed=1, sigma=(0.15, 50), q=(1e-6, 0.99))
+    order = np.random.default_rng(2).choice(rdp.ORDERS[rdp.ORDERS < 100], 40)
+    moments = rdp.log_moment(sigma, q, order)
+    for i in range(40):
+        assert moments[i] == pytest.approx(exact_moment(sigma[i], q[i], order[i]), rel=1e-9, abs=0)
+
+
+def exact_moment(sigma, q, order):
+    with mpmath.workdps(30):
+        s, q = mpmath.mpf(float(sigma)), mpmath.mpf(float(q))
+        if order == int(order):
+            k = range(int(order) + 1)
+            terms = [mpmath.binomial(int(order), i) * q**i * (1 - q) ** (int(order) - i) for i in k]
+            total = mpmath.fsum(
+                t * mpmath.exp(mpmath.mpf(i * i - i) / (2 * s * s)) for t, i in zip(terms, k, strict=True)
+            )
+            return float(mpmath.log(total))
+        order = mpmath.mpf(float(order))
+
+        def density(u):
+            ratio = mpmath.exp(u / s - 1 / (2 * s * s))
+            return mpmath.npdf(u) * (1 - q + q * ratio) ** order
+
+        kink = s * mpmath.log(1 / q - 1) + 1 / (2 * s)
+        ends = -16, order / s + 16
+        inner = (-5, 0, 5, 2 / s, order / s - 5, order / s, order / s + 5, kink - 2 * s, kink, kink + 2 * s)
+        points = sorted({mpmath.mpf(p) for p in (*ends, *inner) if ends[0] <= p <= ends[1]})
+        return float(mpmath.log(mpmath.quad(density, points, maxdegree=7)))
+
+
+def test_ten_thousand_divergences_equal_opacus():
+    """Equal to 1e-9 relative, or to the 5e-13 at which Opacus ends its series and loses digits of log A near 0."""
+    sigma, q, steps = settings(10_000, seed=3)
+    order = np.random.default_rng(4).choice(rdp.OPACUS_ORDERS, 10_000)
+    ours = rdp.log_moment(sigma, q, order)
+    theirs = [opacus_rdp._compute_log_a(*setting) for setting in zip(q, sigma, order, strict=True)]
+    assert ours == pytest.approx(np.array(theirs), rel=1e-9, abs=5e-13)
+    one_by_one = [rdp.rdp(sigma[i], q[i], steps[i], order[i : i + 1])[0] for i in range(20)]
+    assert one_by_one == pytest.approx(ours[:20] * steps[:20] / (order[:20] - 1), rel=1e-14)
+
+
+def test_epsilon_equals_opacus():
+    """100 settings, all of Opacus's orders: 1e-9 relative, in one call."""
+    sigma, q, steps = settings(100, seed=5, q=(1e-3, 0.5))
+    ours = rdp.epsilon(sigma, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
+    assert ours == pytest.approx([opacus_epsilon(*s) for s in zip(sigma, q, steps, strict=True)], rel=1e-9)
+    assert (rdp.epsilon(sigma, q, steps, DELTA) <= ours).all(), "more orders, never a worse bound"
+
+
+def opacus_epsilon(sigma, q, steps):
+    accountant = RDPAccountant()
+    accountant.history = [(sigma, q, steps)]
+    with warnings.catch_warnings(action="ignore"):  # that the best order is the last one
+        return accountant.get_epsilon(DELTA)
+
+
+def test_the_best_order_is_found_without_trying_all():
+    sigma, q, steps = settings(500, seed=6, sigma=(0.2, 50), q=(1e-5, 1))
+    for conversion in ("improved", "classical"):
+        divergence = rdp.rdp(sigma, q, steps)
+        tried = rdp.to_epsilon(divergence, rdp.ORDERS, np.full(500, DELTA), conversion).min(axis=1)
+        assert rdp.epsilon(sigma, q, steps, DELTA, conversion) == pytest.approx(tried, rel=1e-12)
+
+
+def test_full_batches_have_the_closed_form():
+    assert rdp.rdp(2.0, 1.0, 30, [1.5, 2, 40]) == pytest.approx([30 * a / 8 for a in (1.5, 2, 40)], rel=1e-14)
+
+
+def test_conversions():
+    """Classical: Mironov 2017, Proposition 3. Improved: dp_accounting's, and never worse."""
+    orders, divergence = np.array([1.5, 3, 10, 64]), np.array([0.2, 0.5, 2, 15])
+    classical = rdp.to_epsilon(divergence, orders, DELTA, "classical")
+    improved = rdp.to_epsilon(divergence, orders, DELTA, "improved")
+    assert classical == pytest.approx(divergence + np.log(1e5) / (orders - 1))
+    reference = [
+        rdp_privacy_accountant.compute_epsilon([a], [r], DELTA)[0] for a, r in zip(orders, divergence, strict=True)
+    ]
+    assert improved == pytest.approx(reference)
+    assert (improved < classical).all()
+
+
+# ---- accountants against each other and against the exact value ----
+
+
+def test_rdp_bounds_the_gaussian_mechanism_from_above():
+    """Ten thousand full-batch settings against the exact epsilon, both conversions."""
+    sigma, _, steps = settings(10_000, seed=7, sigma=(0.3, 100))
+    delta = 10 ** np.random.default_rng(8).uniform(-10, -1, 10_000)
+    exact = mechanisms.gaussian_epsilon(sigma / np.sqrt(steps), 1.0, delta)
+    improved, classical = (rdp.epsilon(sigma, 1.0, steps, delta, c) for c in ("improved", "classical"))
+    assert (improved >= exact * (1 - 1e-12)).all()
+    assert (classical >= improved).all()
+
+
+def test_pld_bounds_the_gaussian_mechanism_from_above():
+    """30 full-batch settings that go through the grid: never below the exact value, and within the stated error."""
+    sigma, _, steps = settings(30, seed=9, sigma=(1, 50), steps=(1, 200))
+    for s, t in zip(sigma, steps, strict=True):
+        phases = ((float(s), 1.0, int(t)),)
+        exact = mechanisms.gaussian_epsilon(s / np.sqrt(t), 1.0, DELTA)
+        low, high = accounting._pld(phases, DELTA, rdp.epsilon(s, 1.0, t, DELTA), "")
+        assert low <= exact <= high
+        assert accounting.bounds(list(phases), DELTA, "pld").high == pytest.approx(exact, rel=1e-12)
+
+
+def test_rdp_is_above_pld():
+    """60 random subsampled settings."""
+    sigma, q, steps = settings(60, seed=10, sigma=(0.6, 10), q=(1e-3, 0.5), steps=(1, 1000))
+    pld = accounting.epsilon(sigma, q, steps, DELTA, "pld")
+    assert (pld > 0).sum() > 45
+    assert (accounting.epsilon(sigma, q, steps, DELTA, "rdp") >= pld).all()
+
+
+def test_prv_and_pld_agree_within_their_errors():
+    """16 random settings, two phases in every third."""
+    sigma, q, steps = settings(16, seed=11, sigma=(0.7, 8), q=(1e-3, 0.3), steps=(10, 1000))
+    for i, phase in enumerate(zip(sigma, q, steps, strict=True)):
+        phases = [phase, (1.3, 0.02, 100)] if i % 3 == 0 else [phase]
+        prv, pld = (accounting.bounds(phases, DELTA, accountant) for accountant in ("prv", "pld"))
+        assert prv.low <= pld.high
+        assert pld.low <= prv.high
+        assert pld.high - pld.low <= 0.0034 * pld.high + 1e-5
+        assert prv.high - prv.low <= 0.045 * prv.high + 0.003
+
+
+def test_the_optimistic_bound_is_below():
+    for phases in ([(2.0, 0.1, 20)], [(1.0, 0.2, 5), (3.0, 0.1, 10)]):
+        low, high = accounting.optimistic_epsilon(phases, DELTA), accounting.bounds(phases, DELTA, "pld").high
+        assert high - 0.02 < low <= high
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+def test_epsilon_is_monotone(accountant):
+    noise = accounting.epsilon([4.0, 2.0, 1.0, 0.7], 0.02, 500, DELTA, accountant)
+    rate = accounting.epsilon(1.0, [0.001, 0.01, 0.1, 1.0], 100, DELTA, accountant)
+    steps = accounting.epsilon(1.0, 0.02, [0, 1, 10, 100, 1000], DELTA, accountant)
+    delta = accounting.epsilon(1.0, 0.02, 500, [1e-2, 1e-4, 1e-6], accountant)
+    for values in (noise, rate, steps, delta):
+        assert (np.diff(values) > 0).all()
+    assert steps[0] == 0
+
+
+# ---- calibration ----
+
+
+def test_a_thousand_calibrations_come_back_to_their_targets():
+    rng = np.random.default_rng(12)
+    _, q, steps = settings(1000, seed=13, q=(1e-4, 1.0))
+    target = np.exp(rng.uniform(np.log(0.1), np.log(50), 1000))
+    for conversion in ("improved", "classical"):
+        noise = rdp.noise_multiplier(target, q, steps, DELTA, conversion)
+        assert (rdp.epsilon(noise, q, steps, DELTA, conversion) <= target * (1 + 1e-12)).all()
+        assert (rdp.epsilon(noise * (1 - 2e-6), q, steps, DELTA, conversion) > target).all()
+
+
+@pytest.mark.filterwarnings("ignore:Optimal order")
+def test_calibration_against_opacus():
+    """Opacus stops at most 0.01 below the target; ours is never more noise than its answer."""
+    for target, q, steps in [(0.5, 0.01, 1000), (3.0, 0.02, 500), (8.0, 0.004, 5000)]:
+        theirs = get_noise_multiplier(target_epsilon=target, target_delta=DELTA, sample_rate=q, steps=steps)
+        ours = rdp.noise_multiplier(target, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
+        assert opacus_epsilon(ours, q, steps) <= target * (1 + 1e-9)
+        assert theirs * 0.95 < ours <= theirs
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+def test_calibration_round_trip(accountant):
+    for target, q, steps in [(0.3, 0.01, 200), (2.0, 0.05, 100), (1.0, 1.0, 10)]:
+        noise = accounting.noise_multiplier(target, q, steps, DELTA, accountant)
+        assert target * 0.999 < accounting.epsilon(noise, q, steps, DELTA, accountant) <= target
+        assert accounting.epsilon(noise * 0.999, q, steps, DELTA, accountant) > target
+
+
+def test_targets_out_of_reach_are_refused():
+    with pytest.raises(ParameterError, match=r"target_epsilon = 0.001 is not allowed.*orders up to 1024"):
+        rdp.noise_multiplier(0.001, 0.1, 100, DELTA)
+    with pytest.raises(ParameterError, match="no noise is needed"):
+        accounting.noise_multiplier(1.0, 1e-6, 2, DELTA, "pld")
+    for wrong in (0, -1, np.nan, np.inf):
+        for accountant in ("pld", "rdp"):
+            with pytest.raises(ParameterError, match="target_epsilon"):
+                accounting.noise_multiplier(wrong, 0.1, 100, DELTA, accountant)
+
+
+# ---- phases, edges, refusals ----
+
+
+def test_phases_compose():
+    """Split phases are one; full batches add their squared 1/noise; unequal phases are below the sum of epsilons."""
+    for accountant in accounting.ACCOUNTANTS:
+        whole = accounting.composed_epsilon([(1.2, 0.02, 300)], DELTA, accountant)
+        split = accounting.composed_epsilon([(1.2, 0.02, 100), (9.0, 0.5, 0), (1.2, 0.02, 200)], DELTA, accountant)
+        assert split == whole == accounting.epsilon(1.2, 0.02, 300, DELTA, accountant)
+        both = accounting.composed_epsilon([(1.2, 0.02, 300), (2.0, 0.1, 50)], DELTA, accountant)
+        second = accounting.epsilon(2.0, 0.1, 50, DELTA, accountant)
+        assert max(whole, second) < both < whole + second
+    full = accounting.bounds([(2.0, 1.0, 3), (4.0, 1.0, 8)], DELTA)
+    exact = mechanisms.gaussian_epsilon((3 / 4 + 8 / 16) ** -0.5, 1.0, DELTA)
+    assert full.low == full.high == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+def test_edges(accountant):
+    assert accounting.epsilon(0.0, 0.1, 10, DELTA, accountant) == np.inf
+    assert accounting.epsilon(0.0, 1.0, 10, DELTA, accountant) == np.inf
+    assert accounting.epsilon(1.0, 0.1, 0, DELTA, accountant) == 0
+    assert accounting.epsilon(0.0, 0.1, 0, DELTA, accountant) == 0
+    assert accounting.composed_epsilon([], DELTA, accountant) == 0
+    assert accounting.composed_epsilon([(1.0, 0.1, 10), (0.0, 0.1, 1)], DELTA, accountant) == np.inf
+    assert isinstance(accounting.epsilon(1.0, 0.1, 10, DELTA, accountant), float)
+    assert accounting.epsilon([[1.0], [2.0]], 0.1, [5, 10], DELTA, accountant).shape == (2, 2)
+
+
+def test_full_batches_are_exact():
+    for accountant in ("prv", "pld"):
+        assert accounting.epsilon(3.0, 1.0, 16, DELTA, accountant) == mechanisms.gaussian_epsilon(0.75, 1.0, DELTA)
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("noise_multiplier", (-1, np.nan, np.inf, "much")),
+        ("sample_rate", (0, -0.1, 1.01, np.nan)),
+        ("steps", (-1, 2.5, np.nan)),
+        ("delta", (0, 1, -1, 2, np.nan)),
+    ],
+)
+def test_bad_settings_are_refused(accountant, name, wrong):
+    good = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10, "delta": DELTA}
+    for value in wrong:
+        with pytest.raises(ParameterError, match=f"{name} = .*must be"):
+            accounting.epsilon(**good | {name: value}, accountant=accountant)
+
+
+def test_other_refusals():
+    with pytest.raises(ParameterError, match=r"accountant = 'magic'.*prv, pld, rdp, rdp-classical"):
+        accounting.epsilon(1.0, 0.1, 10, DELTA, "magic")
+    with pytest.raises(ParameterError, match="phases must be a list"):
+        accounting.bounds([(1.0, 0.1)], DELTA)
+    with pytest.raises(ParameterError, match=r"orders = 1 .*greater than 1"):
+        rdp.epsilon(1.0, 0.1, 10, DELTA, orders=[1, 2])
+    with pytest.raises(ParameterError, match="conversion = 'best'"):
+        rdp.epsilon(1.0, 0.1, 10, DELTA, "best")
+    with pytest.raises(ParameterError, match=r"cannot compute.*use 'pld'"):
+        accounting.epsilon(0.1, 0.5, 20, DELTA, "prv")
+
+
+def test_results_are_kept_on_disk(cache, monkeypatch):
+    first = accounting.epsilon(1.1, 0.03, 70, DELTA, "pld")
+    assert any((cache / "accounting").rglob("*.pkl"))
+    monkeypatch.setattr(accounting, "_loss_distribution", lambda *_: pytest.fail("computed again"))
+    assert accounting.epsilon(1.1, 0.03, 70, DELTA, "pld") == first
+
+
+# ---- selection among runs ----
+
+
+def test_selection_costs_more_with_more_runs():
+    one = accounting.epsilon(1.0, 0.01, 500, DELTA, "rdp")
+    for shape in (np.inf, 0.0, 1.0):
+        runs = [accounting.selection_epsilon([(1.0, 0.01, 500)], DELTA, mean, shape) for mean in (2, 10, 50)]
+        assert one < runs[0] < runs[1] < runs[2]
+    assert accounting.selection_epsilon([(1.0, 0.01, 0)], DELTA, 10) == 0
+
+
+def test_poisson_selection_is_the_papers_theorem():
+    """Papernot and Steinke (2022), Theorem 6, written out for one Gaussian step on a full batch."""
+    sigma, mean, orders = 3.0, 5.0, rdp.ORDERS[rdp.ORDERS > 1.01]
+    curve = rdp.rdp(sigma, 1.0, 1, orders)
+    epsilon_hat = np.log1p(1 / (orders - 1))[:, None]
+    log_delta_hat = (orders - 1) * (curve - epsilon_hat + np.log1p(-1 / orders)) - np.log(orders)
+    total = curve + mean * np.exp(log_delta_hat.min(axis=1)) + np.log(mean) / (orders - 1)
+    expected = rdp.to_epsilon(total, orders, DELTA).min()
+    ours = accounting.selection_epsilon([(sigma, 1.0, 1)], DELTA, mean)
+    assert expected * 0.99 <= ours <= expected * (1 + 1e-9), "dp_accounting may bound delta_hat better for small orders"
+
+
+@pytest.mark.parametrize("shape", [np.inf, 1.0])
+def test_selection_bounds_the_exact_loss_of_a_maximum(shape):
+    """The best of K noisy values, K Poisson or geometric, is one real number: its exact loss is an integral."""
+    sigma, mean, delta = 2.0, 4.0, 1e-3
+
+    def log_density(centre):
+        def log_p(x):
+            below, density = stats.norm.cdf(x, centre, sigma), stats.norm.logpdf(x, centre, sigma)
+            if shape == 1:  # derivative of F p / (1 - (1 - p) F)
+                return density + np.log(1 / mean) - 2 * np.log1p(-(1 - 1 / mean) * below)
+            return density + np.log(mean) + mean * (below - 1)  # of e^(mean (F - 1)); no run at all else
+
+        return log_p
+
+    limits = (-12 * sigma, 1 + 12 * sigma)
+    epsilon = accounting.selection_epsilon([(sigma, 1.0, 1)], delta, mean, shape)
+    exact = optimal_epsilon(log_density(0.0), log_density(1.0), delta, limits)
+    assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < exact < epsilon
+
+
+def optimal_epsilon(log_p, log_q, delta, limits):
+    """Smallest epsilon at delta; the event of no run has the same chance on both sides and costs nothing."""
+    low, high = 0.0, 20.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = exact_loss.density_delta(log_p, log_q, middle, limits)[0] <= delta
+        low, high = (low, middle) if below else (middle, high)
+    return high
+
+
+def test_selection_refuses():
+    for mean, shape in [(0.5, 1), (np.nan, 1), (3, -1), (3, np.nan)]:
+        with pytest.raises(ParameterError):
+            accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, mean, shape)

@@ -1,0 +1,195 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from dplib import models
+from dplib.checks import ParameterError
+
+RESNETS_AND_CNN = (models.resnet18, models.resnet50, models.preact_resnet18, models.small_cnn)
+
+
+def resnet_count(width, depths, expansion, num_classes, in_channels):
+    """The parameter count of a CIFAR ResNet, summed layer by layer apart from the module that builds it."""
+
+    def convolution(a, b, kernel):
+        return a * b * kernel**2 + 2 * b  # weights without bias, then scale and shift
+
+    total = convolution(in_channels, width, 3)
+    channels = width
+    for stage, depth in enumerate(depths):
+        inner = width * 2**stage
+        out = expansion * inner
+        for block in range(depth):
+            if expansion == 1:
+                total += convolution(channels, inner, 3) + convolution(inner, inner, 3)
+            else:
+                total += convolution(channels, inner, 1) + convolution(inner, inner, 3) + convolution(inner, out, 1)
+            if block == 0 and (stage > 0 or channels != out):
+                total += convolution(channels, out, 1)
+            channels = out
+    return total + channels * num_classes + num_classes
+
+
+@pytest.mark.parametrize(
+    ("make", "depths", "expansion", "known"),
+    [
+        (models.resnet18, (2, 2, 2, 2), 1, 11_173_962),
+        (models.resnet50, (3, 4, 6, 3), 4, 23_520_842),
+    ],
+)
+def test_resnets_have_the_known_parameter_counts(make, depths, expansion, known):
+    assert resnet_count(64, depths, expansion, 10, 3) == known
+    with torch.device("meta"):  # no memory, no initialisation
+        assert models.parameter_count(make()) == known
+        assert models.parameter_count(make(norm=models.group_norm)) == known
+        for classes, channels, width in [(2, 1, 4), (100, 3, 16)]:
+            count = models.parameter_count(make(classes, channels, width))
+            assert count == resnet_count(width, depths, expansion, classes, channels)
+
+
+def test_small_cnn_parameter_count():
+    for classes, channels, width in [(10, 1, 64), (10, 3, 256), (2, 1, 8)]:
+        trunk = (9 * 16 * channels + 2 * 16) + (9 * 16 * 32 + 2 * 32)
+        expected = trunk + (32 * width + 2 * width) + (width * classes + classes)
+        assert models.parameter_count(models.small_cnn(classes, channels, width)) == expected
+
+
+def test_preact_resnet18_parameter_count():
+    """Same convolutions as ResNet-18, no normalisation after a projection; one before each of 15 inner convolutions
+    of the blocks and before the projections, one after the stem, one after the last sum."""
+    widths = [64] * 2 + [128] * 2 + [256] * 2 + [512] * 2
+    total, channels = 3 * 64 * 9 + 2 * 64, 64
+    for i, out in enumerate(widths):
+        total += (channels * out + out * out) * 9 + 2 * out  # two convolutions, the normalisation between them
+        total += 2 * channels if i else 0  # the first block's stands after the stem
+        total += channels * out if channels != out else 0
+        channels = out
+    total += 2 * 512 + 512 * 10 + 10
+    with torch.device("meta"):
+        assert models.parameter_count(models.preact_resnet18()) == total == 11_172_170
+        assert models.parameter_count(models.preact_resnet18(norm=models.group_norm)) == total
+
+
+@pytest.mark.parametrize(
+    ("make", "features"), [(models.resnet18, 512), (models.resnet50, 2048), (models.preact_resnet18, 512)]
+)
+def test_resnets_at_full_width_have_512_and_2048_features(make, features):
+    with torch.device("meta"):
+        net = make().eval()
+        images = torch.empty(2, 3, 32, 32)
+        assert net[:-1](images).shape == (2, features)
+        assert net(images).shape == (2, 10)
+        assert net[-1].in_features == features
+
+
+@pytest.mark.parametrize("make", [models.resnet18, models.resnet50, models.preact_resnet18])
+def test_resnets_keep_the_resolution_until_the_second_stage(make):
+    """The CIFAR form halves the image three times, so 32x32 reaches the pooling at 4x4 (ImageNet's form: 1x1)."""
+    with torch.device("meta"):
+        net = make(width=4).eval()
+        pooling = next(i for i, module in enumerate(net) if isinstance(module, nn.AdaptiveAvgPool2d))
+        assert net[:pooling](torch.empty(1, 3, 32, 32)).shape[-2:] == (4, 4)
+
+
+@pytest.mark.parametrize(("channels", "size"), [(1, 28), (1, 8), (3, 32)])
+@pytest.mark.parametrize("width", [64, 256])
+def test_small_cnn_takes_the_three_image_sizes(channels, size, width):
+    net = models.small_cnn(10, channels, width)
+    images = torch.randn(5, channels, size, size)
+    features = net[:-1](images)
+    assert features.shape == (5, width)
+    assert (features >= 0).all()
+    torch.testing.assert_close(net(images), net[-1](features))
+
+
+def test_an_example_is_scored_by_itself_under_group_norm_and_not_under_batch_norm():
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for make in RESNETS_AND_CNN:
+        grouped = make(10, 3, 8, norm=models.group_norm).double().train()
+        torch.testing.assert_close(grouped(images)[:1], grouped(images[:1]))
+    batched = models.small_cnn(10, 3, 8).double().train()
+    assert not torch.allclose(batched(images)[:1], batched(images[:1]), rtol=1e-2)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(64, 32), (48, 24), (7, 7), (34, 17), (37, 1)])
+def test_group_norm_takes_the_most_groups_that_divide(channels, groups):
+    assert models.group_norm(channels).num_groups == groups
+
+
+def test_residual_adds_its_input():
+    net = models.Residual(nn.Identity(), nn.Identity())
+    assert net(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 4.0]
+
+
+def test_pre_activation_leaves_the_shortcut_alone_and_projects_what_is_activated():
+    x = torch.tensor([[-1.0, 2.0]])
+    plain = models.PreActivation(nn.ReLU(), nn.Identity(), None)
+    assert plain(x).tolist() == [[-1.0, 4.0]]  # relu(x) + x
+    projected = models.PreActivation(nn.ReLU(), nn.Identity(), nn.Identity())
+    assert projected(x).tolist() == [[0.0, 4.0]]  # relu(x) + relu(x)
+
+
+def test_preact_resnet_adds_up_along_the_shortcuts():
+    """With the second convolution of each block at zero, the blocks of a stage pass the first one's input through."""
+    net = models.preact_resnet18(10, 3, 4).eval()
+    blocks = [module for module in net if isinstance(module, models.PreActivation)]
+    assert len(blocks) == 8
+    with torch.no_grad():
+        for block in blocks:
+            block.body[-1].weight.zero_()
+        x = torch.randn(2, 4, 8, 8)
+        torch.testing.assert_close(blocks[1](blocks[0](x)), x)
+        assert blocks[2](x).shape == (2, 8, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [((784, 10), 7_850), ((784, 128, 10), 101_770), ((784, 2048, 256, 64, 10), 2_149_322), ((43, 2), 88)],
+)
+def test_perceptron_counts_and_layers(sizes, count):
+    net = models.mlp(sizes, nn.Tanh)
+    assert models.parameter_count(net) == count == sum(a * b + b for a, b in pairwise(sizes))
+    assert [type(module) for module in net] == [nn.Linear, nn.Tanh] * (len(sizes) - 2) + [nn.Linear]
+    assert net(torch.randn(3, sizes[0])).shape == (3, sizes[-1])
+
+
+def test_perceptron_takes_an_activation_for_each_layer_and_dropout_behind_it():
+    net = models.mlp((5, 4, 3, 2), [nn.ReLU, nn.Sigmoid], dropout=0.2)
+    kinds = [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear, nn.Sigmoid, nn.Dropout, nn.Linear]
+    assert [type(module) for module in net] == kinds
+    assert net[2].p == 0.2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sizes", {"sizes": (5,)}),
+        ("sizes", {"sizes": (5, 0)}),
+        ("sizes", {"sizes": 5}),
+        ("activation", {"sizes": (5, 4, 3), "activation": [nn.ReLU, nn.ReLU]}),
+        ("dropout", {"sizes": (5, 4, 3), "dropout": 1}),
+        ("dropout", {"sizes": (5, 4, 3), "dropout": float("nan")}),
+    ],
+)
+def test_senseless_perceptrons_are_refused(name, arguments):
+    with pytest.raises(ParameterError, match=name):
+        models.mlp(**arguments)
+
+
+def test_every_parameter_gets_a_gradient():
+    for make in RESNETS_AND_CNN:
+        net = make(3, 1, 4)
+        net(torch.randn(6, 1, 8, 8)).square().sum().backward()
+        assert all(p.grad is not None for p in net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("width", {"width": 0}), ("num_classes", {"num_classes": 1}), ("in_channels", {"in_channels": 1.5})],
+)
+@pytest.mark.parametrize("make", RESNETS_AND_CNN)
+def test_senseless_sizes_are_refused(make, name, arguments):
+    with pytest.raises(ParameterError, match=name):
+        make(**arguments)

@@ -1,0 +1,246 @@
+import itertools
+
+import pytest
+import torch
+import yaml
+from torch import nn
+
+from dplib import architectures, claims, models, printed, sgd
+from dplib.checks import ParameterError
+
+# What each network has; where a paper prints a count, ARCHITECTURES has it, and it is the same.
+COUNTS = {
+    "cnn-cifar10-stw": 1_820_330,
+    "cnn-cifar10-paw": 246_554,
+    "cnn-mnist-stw": 197_130,
+    "cnn-mnist-paw": 56_970,
+    "cnn-svhn-stw": 1_817_930,
+    "cnn-svhn-paw": 600_522,
+    "fcn-cifar10-stw": 636_938,
+    "fcn-cifar10-paw": 19_914,
+    "fcn-mnist-stw": 66_762,
+    "fcn-mnist-paw": 9_610,
+    "fcn-svhn-stw": 221_066,
+    "fcn-svhn-paw": 39_818,
+    "fcn-fashion-mnist-stw": 38_410,
+    "fcn-fashion-mnist-paw": 9_610,
+    "fcn-purchase100-stw": 903_524,
+    "fcn-purchase100-paw": 89_828,
+    "lenet5-mnist": 61_706,
+    "rnn-sms-complex": 496_978,
+    "rnn-sms-simple": 50_994,
+    "rwt-fcn-mnist": 1_362_122,
+    "rwt-cnn-mnist": 122_442,
+    "rwt-rnn-sms": 496_978,
+    "simple-fcn-mnist": 435_402,
+    "frozen-fcn-mnist-stw": 674_762,
+    "frozen-fcn-mnist-paw": 76_810,
+    "medical-cost-12x60": 40_741,
+    "medical-cost-6x120": 73_561,
+    "logistic-mnist": 7_850,
+    "logistic-adult": 218,
+    "logistic-breast-cancer": 88,
+    "preact-resnet18-cifar10": 11_172_170,
+    "inception-mnist": 1_894_058,
+    "two-branch-movielens-1m": 234_653,
+    "cnn4-mnist": 26_010,
+    "cnn9-cifar10": 550_570,
+}
+# The network of each table of layers (paper B, Appendix D).
+TABLES = {
+    "B.table19": "cnn-cifar10-paw",
+    "B.table20": "cnn-cifar10-stw",
+    "B.table21": "fcn-purchase100-paw",
+    "B.table22": "fcn-purchase100-stw",
+    "B.table23": "fcn-cifar10-paw",
+    "B.table24": "fcn-cifar10-stw",
+    "B.table25": "lenet5-mnist",
+    "B.table26": "cnn-mnist-paw",
+    "B.table27": "rnn-sms-complex",
+    "B.table28": "rnn-sms-simple",
+    "B.table29": "rwt-fcn-mnist",
+    "B.table30": "rwt-cnn-mnist",
+    "B.table31": "rwt-rnn-sms",
+}
+OUTPUTS = {"rnn-sms-complex": 2, "rnn-sms-simple": 2, "rwt-rnn-sms": 2, "two-branch-movielens-1m": 5} | {
+    name: n
+    for start, n in [("fcn-purchase100", 100), ("medical-cost", 1), ("logistic-a", 2), ("logistic-b", 2)]
+    for name in COUNTS
+    if name.startswith(start)
+}
+FIRST, SECOND, THIRD = (64, 128, 512, 1024, 2048), (64, 128, 256), (10, 16, 32, 64)  # Table XI
+WRONG = {item.claim: item for item in printed.disagreements()}
+
+
+def built(name, **options):
+    return sgd.seeded(lambda: printed.ARCHITECTURES[name].make(**options), 0)
+
+
+def table(id_):
+    document = yaml.safe_load((claims.CLAIMS / "B.yml").read_text(encoding="utf-8"))
+    return next(t for t in document["tables"] if t["id"] == id_)
+
+
+def test_every_network_is_listed_here():
+    assert set(COUNTS) == set(printed.ARCHITECTURES)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(name):
+    architecture = printed.ARCHITECTURES[name]
+    assert models.parameter_count(built(name)) == COUNTS[name]
+    assert architecture.parameters in (None, COUNTS[name])
+    for id_ in architecture.claims:
+        claim = claims.get(id_)
+        if architecture.parameters is not None and claim.paper != "D":  # D prints none: its source's is in tested_by
+            assert architecture.parameters in claim.published.values()
+    if name == "cnn4-mnist":
+        assert "26,010" in claim.tested_by
+
+
+def test_every_count_of_table_1_belongs_to_a_network():
+    for row in table("B.table1")["rows"]:
+        assert row["values"][0] == COUNTS[row["id"]]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_network_takes_its_input_and_any_batch(name):
+    architecture = printed.ARCHITECTURES[name]
+    net = built(name).eval()
+    for batch in (0, 1, 3):
+        scores = net(printed.example_input(net, architecture.input_shape, batch))
+        assert scores.shape == (batch, OUTPUTS.get(name, 10))
+    assert net[:-1](printed.example_input(net, architecture.input_shape)).shape == (1, net[-1].in_features)
+
+
+@pytest.mark.parametrize("id_", TABLES)
+def test_printed_layers(id_):
+    """Kind, output and parameters of each row, but for the cells that we hold to be wrong."""
+    name = TABLES[id_]
+    net = built(name)
+    ours = printed.layer_table(net, printed.ARCHITECTURES[name].input_shape)
+    rows = {row["id"]: row for row in table(id_)["rows"]}
+    total = rows.pop("total")["values"][-1]
+    trainable = rows.pop("trainable", None)
+    for row, layer in zip(rows.values(), ours, strict=True):
+        output, parameters = row["values"]
+        assert (layer.kind, layer.parameters) == (row["label"], parameters)
+        if row["label"] == "Dropout" and output == 0:
+            continue  # these tables print 0 neurons for a dropout layer
+        by_shape = isinstance(output, str)
+        right = printed.shown(layer.output_shape) if by_shape else layer.output_shape[-1]
+        wrong = WRONG.get(f"{id_}.{row['id']}")
+        if wrong is None:
+            assert output == right
+        else:
+            assert (wrong.printed, wrong.ours) == (output, right)
+            assert output != right
+    assert sum(layer.parameters for layer in ours) == total == models.parameter_count(net)
+    if trainable:
+        trained = printed.trained_count(net, printed.last_layers(net))
+        wrong = WRONG.get(f"{id_}.trainable")
+        assert trainable["values"][-1] == (wrong.printed if wrong else trained)
+        assert wrong is None or wrong.ours == trained != wrong.printed
+
+
+def test_the_wrong_cells_and_what_is_right():
+    """What we say instead, written out."""
+    assert {id_: (item.printed, item.ours) for id_, item in WRONG.items() if isinstance(item.printed, int)} == {
+        "B.table27.embedding": (150, 50),
+        "B.table28.embedding": (150, 50),
+        "B.table31.embedding": (150, 50),
+        "B.table30.trainable": (19_328, 103_114),
+        "B.table6.cnn-large-normal": (19_328, 103_114),
+        "B.table6.cnn-large-rwt": (19_328, 103_114),
+        "B.table6.cnn-small-normal": (19_328, 103_114),
+        "B.table6.cnn-small-rwt": (19_328, 103_114),
+        "B.table5.nopca-stw": (1_577_738, 591_754),
+        "B.table5.nopca-paw": (55_042, 132_490),
+        "B.fcn-search-setup": (300, "64 (mnist), 64 (fashion-mnist), 600 (purchase100)"),
+        "D.s-networks": (9, 8),
+    }
+    assert (WRONG["B.table25.conv1"].printed, WRONG["B.table25.conv1"].ours) == ("(28,28,16)", "(28,28,6)")
+    assert (WRONG["B.table11.neurons2"].printed, WRONG["B.table11.neurons2"].ours) == ("64, 128, 256", 512)
+    assert WRONG["B.depth-example"].ours == "2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)"
+    rules = {item.printed: item for item in printed.disagreements() if item.claim == "B.cnn-search-setup"}
+    assert "16, 32, 48" in rules["filters double from block to block"].ours
+    assert "324,906" in rules["filters double from block to block"].why
+    assert rules["max-pooling ends every block"].ours == "Flatten follows the last convolution"
+
+
+def test_each_disagreement_quotes_the_ledger():
+    for item in printed.disagreements():
+        claim = claims.get(item.claim)
+        if isinstance(item.printed, int):
+            assert item.printed in claim.published.values()
+        elif item.claim.startswith("B.table"):
+            assert item.printed in (*claim.published.values(), ", ".join(map(str, SECOND)))
+        assert item.printed != item.ours
+        assert item.why
+
+
+def test_what_would_give_the_wrong_numbers():
+    assert models.parameter_count(nn.Conv2d(1, 16, 5)) == 416  # Table XXV with the 16 filters of its shape
+    net = built("rwt-cnn-mnist")
+    assert models.parameter_count(net[0]) + models.parameter_count(net[3]) == 19_328
+    assert 50_000 % 150 != 0
+    assert models.parameter_count(architectures.block_cnn(3, 32, (16, 32, 64), 512)) == 324_906
+    assert models.parameter_count(models.mlp((512, 2048, 256, 10))) == 1_577_738
+
+
+def test_table_5_without_pca_fits_no_network_of_the_search_space():
+    """Each network of Table XI, with every number of inputs that gives one of the two counts."""
+    hidden = [(a,) for a in FIRST]
+    hidden += itertools.product(FIRST, SECOND)
+    hidden += itertools.product(FIRST, SECOND, THIRD)
+    inputs = {55_042: [], 1_577_738: []}
+    for sizes in hidden:
+        rest = models.parameter_count(models.mlp((*sizes, 10)))
+        for count, found in inputs.items():
+            n, remainder = divmod(count - rest, sizes[0])  # sizes[0] * (inputs + 1) parameters before the rest
+            if remainder == 0 and n >= 2:
+                found.append(n - 1)
+    assert inputs[55_042] == []
+    assert 512 in inputs[1_577_738]
+    assert not {1_024, 3_072} & set(inputs[1_577_738])
+
+
+def test_frozen_networks_of_table_9():
+    """658,314 trainable without the 256-64 layer, 10,250 in the last layer alone."""
+    net = built("frozen-fcn-mnist-stw", dropout=0)
+    assert models.parameter_count(net) - models.parameter_count(net[4]) == 658_314
+    assert (net[4].in_features, net[4].out_features) == (256, 64)
+    net = built("frozen-fcn-mnist-paw")
+    assert printed.trained_count(net, printed.last_layers(net, 1)) == 10_250
+
+
+def test_last_layers_are_those_with_weights():
+    net = built("rnn-sms-complex")
+    assert printed.last_layers(net) == ("2", "5")
+    assert printed.last_layers(net, 4) == ("0", "1", "2", "5")
+    assert printed.trained_count(net, ("2", "5")) == 132_610
+    for n in (0, 5):
+        with pytest.raises(ParameterError, match="n ="):
+            printed.last_layers(net, n)
+
+
+def test_layer_table_leaves_the_network_as_it_was():
+    net = architectures.small_inception()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    printed.layer_table(net, (1, 28, 28))
+    assert net.training
+    assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
+
+
+def test_disagreements_leave_the_generator_as_it_was():
+    before = torch.get_rng_state()
+    printed.disagreements()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_one_seed_one_network(name):
+    nets = [built(name), built(name), sgd.seeded(printed.ARCHITECTURES[name].make, 1)]
+    first, again, other = (torch.cat([p.detach().flatten() for p in net.parameters()]) for net in nets)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
