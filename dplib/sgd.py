@@ -1,0 +1,119 @@
+"""Training without privacy: plain SGD on arrays, on a CPU or a GPU.
+
+Every seed is an argument, and PyTorch's global generators stay as they were. On one CPU thread the same seed gives the
+same bytes; on a GPU sums may be added in another order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from dplib import checks
+
+PADDING = 4  # pixels, the usual amount for CIFAR
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """SGD with Nesterov momentum 0.9; the learning rate rises to ``learning_rate`` and falls to 0 (OneCycle)."""
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 0.1
+    weight_decay: float = 5e-4
+    augment: bool = False  # random crops out of the padded image, and mirror images: for photographs
+
+    def __post_init__(self):
+        checks.integer(1).check("epochs", self.epochs)
+        checks.integer(2).check("batch_size", self.batch_size)
+        checks.positive().check("learning_rate", self.learning_rate)
+        checks.number(0).check("weight_decay", self.weight_decay)
+        checks.boolean().check("augment", self.augment)
+
+
+def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, device: torch.device) -> None:
+    """Train ``net`` in place with the cross-entropy loss, and leave it on ``device``.
+
+    Args:
+        net: maps (batch, ...) to scores (batch, k).
+        x: (n, ...) in float32; images are (n, channels, height, width). y: (n,) whole numbers 0 to k - 1.
+        sgd: the settings. Of every epoch's random order the last, incomplete batch is left out.
+        seed: decides the order of the examples and the augmentation.
+
+    Raises:
+        ParameterError: for augmentation of anything but images larger than the padding.
+    """
+    if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
+        raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
+    x, y = torch.as_tensor(x).to(device), torch.as_tensor(y).long().to(device)
+    net.to(device, memory_format=torch.channels_last if x.ndim == 4 else torch.preserve_format).train()
+    batch = min(sgd.batch_size, len(x))
+    steps = len(x) // batch
+    optimizer = torch.optim.SGD(
+        net.parameters(), sgd.learning_rate, momentum=0.9, nesterov=True, weight_decay=sgd.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, sgd.learning_rate, total_steps=sgd.epochs * steps, cycle_momentum=False
+    )
+    generator = torch.Generator().manual_seed(seed)
+    for _ in tqdm(range(sgd.epochs), desc="epochs", leave=False, delay=2):
+        order = torch.randperm(len(x), generator=generator)[: steps * batch].view(steps, batch)
+        for rows in order.to(device):
+            inputs = _augmented(x[rows], generator) if sgd.augment else x[rows]
+            with _autocast(device):
+                loss = nn.functional.cross_entropy(net(inputs), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+@torch.inference_mode()
+def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int = 512) -> np.ndarray:
+    """net(x) in float32, (n, ...) to (n, k), in evaluation mode."""
+    net.to(device).eval()
+    with _autocast(device):
+        return torch.cat([net(b.to(device)).float().cpu() for b in torch.as_tensor(x).split(batch_size)]).numpy()
+
+
+def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """build(), with initial weights that depend on the seed alone.
+
+    PyTorch draws them from its global CPU generator: it is borrowed here, and left as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
+
+
+def find_device(device: str) -> torch.device:
+    """The device of a name: "auto" (a GPU where there is one), "cpu" or "cuda".
+
+    Raises:
+        ParameterError: for another name, or "cuda" where there is no GPU.
+    """
+    checks.one_of("auto", "cpu", "cuda").check("device", device)
+    gpu = torch.cuda.is_available()
+    if device == "cuda" and not gpu:
+        raise checks.ParameterError("device = 'cuda' is not allowed: PyTorch sees no GPU here; use 'auto' or 'cpu'.")
+    return torch.device("cuda" if gpu and device != "cpu" else "cpu")
+
+
+def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Each image (n, c, h, w) cropped at random out of itself padded, and mirrored with probability one half."""
+    n, _, height, width = x.shape
+    padded = nn.functional.pad(x, (PADDING,) * 4, mode="reflect")
+    views = padded.unfold(2, height, 1).unfold(3, width, 1)  # (n, c, top, left, h, w), without a copy
+    places = 2 * PADDING + 1
+    top, left, mirrored = (torch.randint(k, (n,), generator=generator).to(x.device) for k in (places, places, 2))
+    crops = views[torch.arange(n, device=x.device), :, top, left]
+    return torch.where(mirrored.bool()[:, None, None, None], crops.flip(3), crops)
+
+
+def _autocast(device: torch.device) -> torch.autocast:
+    """bfloat16 where a GPU makes it fast; on a CPU everything stays float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
