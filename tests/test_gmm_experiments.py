@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplib import gmm, mechanisms
+from dplib import gmm, gmm_bounds, mechanisms
 from dplib import gmm_experiments as runs
 from dplib.checks import ParameterError
 
@@ -39,6 +39,34 @@ def test_errors_are_counted_for_both_classes():
     assert np.all(np.abs(wrong - 20_000 * exact) < 4.5 * np.sqrt(20_000 * exact * (1 - exact)))
     assert printed.shape == (2,)
     assert np.all(printed < exact)  # estimated variances in the root make the printed error too small
+
+
+def test_a_setting_made_for_psi_one():
+    setting = runs.setting_with_psi_one(300, 30, 20, 1.8)
+    assert gmm_bounds.theorem6_psi(gmm_bounds.gamma(setting), setting.p, setting.n) == pytest.approx(1)
+    assert np.count_nonzero(setting.alpha) == 20
+    assert np.count_nonzero(runs.setting_with_psi_one(50, 10, 80, 0.0).alpha) == 50
+
+
+def test_bias_scores_are_standard_and_see_a_bias(monkeypatch):
+    """Of 400 data sets: means and variances within 4.5 standard errors of 0 and 1, rate 4e-5 for all six together."""
+    rng, setting = np.random.default_rng(10), gmm.two_classes(40, 60, 1.0, 10, 0.5)
+    z = np.array([runs.bias_z_scores(setting, rng) for _ in range(400)])
+    assert np.all(np.abs(z.mean(axis=0)) < 4.5 / np.sqrt(400))
+    assert np.all(np.abs(z.var(axis=0, ddof=1) - 1) < 4.5 * np.sqrt(2 / 399))
+    fit = gmm.fit
+    monkeypatch.setattr(gmm, "fit", lambda x1, x2: gmm.replace(fit(x1, x2), variances=fit(x1, x2).variances * 59 / 60))
+    z = np.array([runs.bias_z_scores(setting, rng) for _ in range(400)])  # divided by n and not by n - 1
+    assert z[:, 2].mean() < -4.5 / np.sqrt(400)
+
+
+def test_one_class_is_misled_in_half_of_the_training_sets_where_nothing_is_left_of_the_signal():
+    """The share is within 4.5 standard deviations of 1/2, rate 7e-6; with a strong signal it is 0."""
+    rng = np.random.default_rng(11)
+    one, both, misled = runs.distance_from_theorem6(gmm.two_classes(400, 20, 1.0, 10, 1e4), 1000, rng)
+    assert abs(misled - 0.5) < 4.5 * 0.5 / np.sqrt(1000)
+    assert one > both > 1
+    assert runs.distance_from_theorem6(gmm.two_classes(400, 20, 1.0), 1000, rng)[2] == 0
 
 
 def test_exponents_of_a_power_law():
