@@ -23,6 +23,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from dplib import checks, fetch, models, selection, sgd, stats
+from dplib.perceptron import Perceptron, draw_seed, nonzero, perceptron_labels
 
 ROWS = ("narrow", "wide", "wide + t-statistic", "wide + distance")
 
@@ -100,21 +101,6 @@ class Noise:
         checks.fraction().check("delta", self.delta)
         checks.boolean().check("select_first", self.select_first)
         checks.boolean().check("noisy_test", self.noisy_test)
-
-
-@dataclass(frozen=True)
-class Perceptron:
-    """One hidden layer; the learning rate is the best of several on a held-out share of the noisy training features."""
-
-    hidden: int = 64
-    training: sgd.Sgd = field(default_factory=lambda: sgd.Sgd(epochs=15, batch_size=128, weight_decay=1e-3))
-    learning_rates: tuple[float, ...] = (0.01, 0.1)
-    validation_share: float = 0.1
-
-    def __post_init__(self):
-        checks.integer(1).check("hidden", self.hidden)
-        checks.list_of(checks.positive()).check("learning_rates", self.learning_rates)
-        checks.fraction().check("validation_share", self.validation_share)
 
 
 @dataclass(frozen=True)
@@ -271,44 +257,14 @@ def noisy_features(
     return release, test
 
 
-def perceptron_labels(
-    x: np.ndarray, y: np.ndarray, test: np.ndarray, perceptron: Perceptron, rng: np.random.Generator, device: str
-) -> tuple[np.ndarray, float]:
-    """Train on x (n, m) and y (n,), then label ``test`` (n', m).
-
-    Features are centred and scaled by those it learns from. Each learning rate starts from the same weights and sees
-    the same batches; the best on the held-out examples wins, the first of equals.
-
-    Returns:
-        The labels (n',) and the learning rate.
-    """
-    device = sgd.find_device(device)
-    held_out, fit = np.split(rng.permutation(len(x)), [max(1, round(perceptron.validation_share * len(x)))])
-    mean, scale = x[fit].mean(0), _nonzero(x[fit].std(0))
-    x, test = (((values - mean) / scale).astype(np.float32) for values in (x, test))
-    into, out, seed = x.shape[1], int(y.max()) + 1, _seed(rng)
-    best = (-1.0, None, None)
-    for learning_rate in perceptron.learning_rates:
-        net = sgd.seeded(lambda: _perceptron(into, perceptron.hidden, out), seed)
-        sgd.train(net, x[fit], y[fit], replace(perceptron.training, learning_rate=learning_rate), seed, device)
-        accuracy = (sgd.outputs(net, x[held_out], device).argmax(1) == y[held_out]).mean()
-        if accuracy > best[0]:
-            best = (accuracy, net, learning_rate)
-    return sgd.outputs(best[1], test, device).argmax(1), best[2]
-
-
-def _perceptron(into: int, hidden: int, out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(into, hidden), nn.ReLU(), nn.Linear(hidden, out))
-
-
 def _trained_features(images: Images, network: Network, seed: int, device: str, version) -> tuple:
     """The cached part of :func:`network_features`; ``version`` only tells entries apart."""
     device, rng = torch.device(device), np.random.default_rng([seed, 0])
     mean, scale = images.train.mean((0, 2, 3), keepdims=True), images.train.std((0, 2, 3), keepdims=True)
-    train, test = (((x - mean) / _nonzero(scale)).astype(np.float32) for x in (images.train, images.test))
+    train, test = (((x - mean) / nonzero(scale)).astype(np.float32) for x in (images.train, images.test))
     num_classes = int(images.train_labels.max()) + 1
-    net = sgd.seeded(lambda: network.build(num_classes, train.shape[1]), _seed(rng))
-    sgd.train(net, train, images.train_labels, network.training, _seed(rng), device)
+    net = sgd.seeded(lambda: network.build(num_classes, train.shape[1]), draw_seed(rng))
+    sgd.train(net, train, images.train_labels, network.training, draw_seed(rng), device)
     accuracy = float((sgd.outputs(net, test, device).argmax(1) == images.test_labels).mean())
     features = [sgd.outputs(net[:-1], x, device) for x in (train, test)]
     _require(
@@ -316,14 +272,6 @@ def _trained_features(images: Images, network: Network, seed: int, device: str, 
         f"learning_rate = {network.training.learning_rate} is not allowed: {network.architecture} diverges with it.",
     )
     return *features, accuracy
-
-
-def _nonzero(scale: np.ndarray) -> np.ndarray:
-    return np.where(scale > 0, scale, 1)
-
-
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**63))
 
 
 def _require(accepted: bool, otherwise: str) -> None:

@@ -14,7 +14,7 @@ import itables
 import pandas as pd
 from itables.javascript import generate_init_offline_itables_html, to_html_datatable
 
-from dplib import claims, findings, ledger
+from dplib import benchmarks, claims, findings, ledger
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from dplib.runs import EXECUTED, RunError
 
@@ -37,6 +37,9 @@ def build() -> Path:
     _write("counts.md", counts_table(rows))
     findings.draw(rows, GENERATED / "findings.png")
     _write("findings.md", findings.markdown(rows))
+    measured = benchmarks.load()
+    benchmarks.draw(measured, GENERATED / "benchmarks.png")
+    _write("benchmarks.md", benchmarks.markdown(measured))
     _write("status.md", status_tables(chapters))
     _write("data.md", data_table())
     arguments = ["build", str(SOURCE), "--path-output", str(ROOT), "--all", "-W", "-n", "--keep-going", "-q"]

@@ -73,6 +73,8 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
     parameters = {**profile_parameters(chapter, profile), **parameters}
     sources.check_parameter_names(chapter, parameters)
     output.parent.mkdir(parents=True, exist_ok=True)
+    # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
+    origin = provenance(chapter, profile, parameters)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
         partial = Path(folder) / f"{chapter}.ipynb"
@@ -96,7 +98,7 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
                 f"{chapter}: {error.ename}: {error.evalue}\nSee the cells up to there in {failed}"
             ) from error
         notebook = nbformat.read(partial, as_version=4)
-        notebook.metadata["dplib"] = provenance(chapter, profile, parameters, time.monotonic() - start)
+        notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
         nbformat.write(notebook, partial)
         os.replace(partial, output)
     return notebook.metadata["dplib"]
@@ -137,15 +139,14 @@ def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
     return next(iter(_outputs(notebook, BASIS)), {})
 
 
-def provenance(chapter: str, profile: str, parameters: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Commit, versions, hardware, parameters and seconds of a run."""
+def provenance(chapter: str, profile: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
     packages = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
     return {
         "chapter": chapter,
         "profile": profile,
         "parameters": {**sources.default_parameters(chapter), **parameters},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seconds": round(seconds, 1),
         "commit": _commit(),
         "digest": sources.digest(chapter),
         "hardware": hardware(),

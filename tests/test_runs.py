@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from dplib import ledger, runs
+from dplib import ledger, runs, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
 
@@ -104,3 +104,14 @@ def test_the_larger_run_decides_the_verdict(toy):
     assert (rows["A.thm6"].verdict, rows["A.thm6"].profile) == ("holds", "real")
     assert rows["A.thm8"].verdict == "not run yet"
     assert all(row.verdict for row in rows.values())
+
+
+def test_provenance_is_of_the_start_of_the_run(toy):
+    """A long run may outlive an edit: its digest is of what ran."""
+    root = toy("01_a", RECORD)
+    path = root / "notebooks" / "01_a.md"
+    edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
+    path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
+    before = sources.digest("01_a")
+    assert runs.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
+    assert sources.digest("01_a") != before

@@ -1,0 +1,67 @@
+"""What the benchmarks measured: ratios of run times, as a table and a chart for the book.
+
+``make bench`` runs ``tests/benchmarks``; each script measures both sides alternately in one process and writes
+``book/results/bench_*.json`` with rows of ``what``, ``ratio_of``, ``ratio``, and ``at_most`` or ``at_least``.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+
+from dplib import plotting
+from dplib.claims import RESULTS
+
+
+def load(results: Path = RESULTS) -> list[dict[str, Any]]:
+    """The committed benchmarks, in the order of their names."""
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("bench_*.json"))]
+
+
+def rows(benchmarks: list[dict[str, Any]], bound: str) -> list[dict[str, Any]]:
+    """Rows with a limit of one kind: "at_most" or "at_least"."""
+    return [row for benchmark in benchmarks for row in benchmark["rows"] if bound in row]
+
+
+def markdown(benchmarks: list[dict[str, Any]]) -> str:
+    """Two tables, of slow-downs and of speed-ups, and the machine and versions of each benchmark."""
+    parts = []
+    for bound, words in (("at_most", "at most"), ("at_least", "at least")):
+        found = rows(benchmarks, bound)
+        if found:
+            parts.append(f"| what | ratio of | measured | {words} | |\n|---|---|---:|---:|---|")
+            parts[-1] += "".join(
+                f"\n| {row['what']} | {row['ratio_of']} | {row['ratio']:.3g} | {row[bound]:g} | "
+                f"{'met' if row['met'] else '**missed**'} |"
+                for row in found
+            )
+    machines = []
+    for benchmark in benchmarks:
+        versions = ", ".join(f"{name} {version}" for name, version in benchmark["versions"].items() if version)
+        hardware = benchmark["hardware"]
+        machines.append(f"- *{benchmark['benchmark']}*: {hardware['processor']}, {hardware['cores']} cores; {versions}")
+    return "\n\n".join([*parts, "\n".join(machines)]) + "\n"
+
+
+def draw(benchmarks: list[dict[str, Any]], path: Path) -> None:
+    """Bars of both kinds of ratio, each with its limit as a black line."""
+    plotting.theme()
+    kinds = {"at_most": "times the time of SGD (shorter is better)", "at_least": "times as fast (longer is better)"}
+    found = {bound: rows(benchmarks, bound) for bound in kinds}
+    heights = [max(1, len(part)) for part in found.values()]
+    figure, panels = plt.subplots(2, 1, figsize=(8, 1.6 + 0.36 * sum(heights)), height_ratios=heights)
+    for axes, (bound, title), colour in zip(panels, kinds.items(), sns.color_palette("colorblind", 2), strict=True):
+        names = [f"{row['what']}\n{row['ratio_of']}" if bound == "at_least" else row["what"] for row in found[bound]]
+        places = range(len(names))
+        axes.barh(places, [row["ratio"] for row in found[bound]], color=colour, height=0.6)
+        axes.vlines(
+            [row[bound] for row in found[bound]], [i - 0.42 for i in places], [i + 0.42 for i in places], "black"
+        )
+        axes.set_yticks(places, names, fontsize="x-small")
+        axes.set(xlabel=title, xscale="log" if bound == "at_least" else "linear")
+        axes.invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
