@@ -1,0 +1,230 @@
+"""Sums of clipped per-example gradients, without the per-example gradients.
+
+One forward pass keeps what goes into each trained layer; one backward pass stops at the layers' outputs, so that no
+weight gradient is computed; :mod:`dplib.layer_rules` turns the two into each example's gradient norm over all trained
+parameters together, and then into one weighted sum. Removing or adding one record changes the sum by at most
+``max_grad_norm`` in the Euclidean norm.
+
+That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
+used once. So layers are accepted from a list (:mod:`dplib.supported`), and :func:`check` tries the rest on a few
+examples.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
+
+from dplib import layer_rules
+from dplib.checks import ParameterError
+from dplib.examples import Loss
+from dplib.supported import is_recurrent, trained_layers
+
+Norms = Callable[[bool], Tensor]
+GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
+
+
+def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
+    """Weights min(share, C / (|g| + 1e-6)) for norms |g|, which are overwritten (Abadi et al. 2016; Opacus's 1e-6).
+
+    For an average instead of a sum, both C and ``share`` are divided by the number.
+    """
+    return norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share)
+
+
+def auto_s(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
+    """Weights C / (|g| + gamma) for norms |g|, which are overwritten (Bu et al. 2023, AUTO-S): all end up below C."""
+    return norms.add_(GAMMA).reciprocal_().mul_(max_grad_norm)
+
+
+RULES: Mapping[str, Callable[..., Tensor]] = {"flat": flat, "auto-s": auto_s}
+
+
+Call = tuple[Tensor, int, Any]  # what went into a layer, its version then, and the edge of the graph that came out
+
+
+class ClippedSums:
+    """A network, watched, whose clipped gradient sums are added to given tensors.
+
+    Args:
+        net: any network that ``supported.trained_layers`` accepts.
+        sums: for each trained parameter the tensor, of its shape, that sums are added to.
+
+    Raises:
+        ParameterError: for a layer that is not known to keep examples apart; it names the layer.
+    """
+
+    def __init__(self, net: nn.Module, sums: Mapping[nn.Parameter, Tensor]):
+        self.net = net
+        self.layers = trained_layers(net, sums)
+        self._calls: list[list[Call]] = [[] for _ in self.layers]
+        self._watching = False
+        self._hooks = [
+            layer.module.register_forward_hook(self._watcher(calls))
+            for layer, calls in zip(self.layers, self._calls, strict=True)
+        ]
+
+    def add(
+        self, x: Tensor, y: Tensor, loss: Loss, factors: Callable[[Tensor], Tensor], x_norms: Norms | None = None
+    ) -> Tensor:
+        """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the losses.
+
+        Args:
+            x, y: (b, ...) examples and (b, ...) targets, b >= 1.
+            loss: one loss for each example.
+            factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
+            x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layer_rules.linear``).
+        """
+        before = x._version  # a network may begin with an activation in place: then the known norms are not those
+        self._watching = True
+        try:
+            total = loss(self.net(x), y).sum()
+            self._watching = False
+            gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
+            with torch.no_grad():
+                self._add(gradients, factors, x if x._version == before else None, x_norms)
+        finally:
+            self._watching = False
+            for calls in self._calls:
+                calls.clear()
+        return total.detach()
+
+    def close(self) -> None:
+        """Stop watching."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _watcher(self, calls: list[Call]) -> Callable[..., None]:
+        def watch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            # The edge rather than the output: a later in-place activation changes what the output stands for.
+            if self._watching:
+                calls.append((inputs[0], inputs[0]._version, get_gradient_edge(output)))
+
+        return watch
+
+    def _edges(self) -> list[Any]:
+        """The edges of all calls, layer by layer."""
+        for layer, calls in zip(self.layers, self._calls, strict=True):
+            if len(calls) > 1 and not is_recurrent(layer.module):
+                raise ParameterError(
+                    f"layer {layer.name} is used {len(calls)} times in one forward pass, so its examples' gradients "
+                    "are sums over the uses; each use needs a layer of its own."
+                )
+            for a, version, _ in calls:
+                if a._version != version:
+                    raise ParameterError(f"the input of layer {layer.name} is changed in place after it was used.")
+        return [edge for calls in self._calls for _, _, edge in calls]
+
+    def _add(
+        self,
+        gradients: Sequence[Tensor | None],
+        factors: Callable[[Tensor], Tensor],
+        x: Tensor | None,
+        x_norms: Norms | None,
+    ) -> None:
+        norms, adders, i = None, [], 0
+        for layer, calls in zip(self.layers, self._calls, strict=True):
+            of_layer = gradients[i : i + len(calls)]
+            i += len(calls)
+            a, d = _one(calls, of_layer)
+            if d is None:  # the losses do not depend on this layer
+                continue
+            known = (x_norms,) if a is x and layer.rule is layer_rules.linear else ()
+            of_examples, add = layer.rule(layer.module, layer.sums, a, d, *known)
+            norms = of_examples if norms is None else torch.hypot(norms, of_examples)
+            adders.append(add)
+        if adders:
+            weights = factors(norms)
+        for add in adders:
+            add(weights)
+
+
+def _one(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
+    """Input and output gradient of a layer; of several calls, the steps of a recurrent layer, as one sequence.
+
+    (b, steps, ...): packed sequences end early, and zeros fill them.
+    """
+    if len(calls) == 1:
+        return calls[0][0], gradients[0]
+    pairs = [(a, d) for (a, _, _), d in zip(calls, gradients, strict=True) if d is not None]
+    if not pairs:
+        return None, None
+    b = max(len(a) for a, _ in pairs)
+
+    def stack(steps: list[Tensor]) -> Tensor:
+        out = steps[0].new_zeros(b, len(steps), *steps[0].shape[1:])
+        for t, step in enumerate(steps):
+            out[: len(step), t] = step
+        return out
+
+    return stack([a for a, _ in pairs]), stack([d for _, d in pairs])
+
+
+def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """Try on a few examples what a list of layers cannot show: code of one's own between layers.
+
+    Compares norms and weighted sums with gradients of each example's loss by itself, and looks whether an example's
+    loss changes with its neighbours. Random layers draw the same numbers each time; the network is left as it was.
+
+    Args:
+        x, y: 1 or more examples and targets; 2 or 3 are enough, and of a single one only the gradients are compared.
+
+    Raises:
+        ParameterError: naming the layer where gradients differ, or saying that examples are not kept apart.
+    """
+    net = copy.deepcopy(net)
+    names, parameters = zip(*((k, p) for k, p in net.named_parameters() if p.requires_grad), strict=True)
+
+    def losses_of(x: Tensor, y: Tensor) -> Tensor:
+        with _same_randomness(x.device):
+            losses = loss(net(x.clone()), y)  # it may be changed in place
+        check_losses(losses, len(x))
+        return losses
+
+    losses = losses_of(x, y)
+    others = losses_of(torch.cat([x[:1], x[:1].expand_as(x[1:])]), torch.cat([y[:1], y[:1].expand_as(y[1:])]))
+    if not torch.allclose(losses[0], others[0], rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise ParameterError(
+            "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
+        )
+
+    weights = torch.linspace(0.5, 1, len(x), dtype=losses.dtype, device=losses.device)
+    singles = [torch.autograd.grad(one, parameters, retain_graph=True, materialize_grads=True) for one in losses]
+    sums = {p: torch.zeros_like(p) for p in parameters}
+    watched = ClippedSums(net, sums)
+    norms = torch.zeros_like(losses)
+    with _same_randomness(x.device):
+        watched.add(x.clone(), y, loss, lambda found: (norms.copy_(found), weights)[1])
+    expected = [torch.tensordot(weights, torch.stack(of_one), 1) for of_one in zip(*singles, strict=True)]
+    total = torch.stack([g.norm() for g in expected]).norm()
+    for name, found, due in zip(names, sums.values(), expected, strict=True):
+        if (found - due).norm() > 1e-3 * due.norm() + 1e-4 * total + 1e-6:
+            raise ParameterError(
+                f"{name} has other gradients than its layer explains: each layer needs the batch as its input's first "
+                "dimension, and its parameters to itself."
+            )
+    due = torch.stack([torch.stack([g.norm() for g in of_example]).norm() for of_example in singles])
+    if (norms - due).norm() > 1e-3 * due.norm() + 1e-6:
+        raise ParameterError(
+            "the examples' gradient norms are not those of the examples by themselves: each layer needs the batch as "
+            "the first dimension of its input, and none may mix examples."
+        )
+
+
+def check_losses(losses: Tensor, b: int) -> None:
+    """Raise ParameterError unless there is one real loss for each of b examples."""
+    if not isinstance(losses, Tensor) or losses.shape != (b,) or not losses.is_floating_point():
+        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        raise ParameterError(f"the loss has shape {shape}: it must give one number for each of {b} examples, ({b},).")
+
+
+@contextlib.contextmanager
+def _same_randomness(device: torch.device) -> Iterator[None]:
+    """Inside, random layers draw the same numbers each time; outside, as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0)
+        yield

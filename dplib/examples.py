@@ -1,0 +1,150 @@
+"""Examples and targets for training: checked once, then gathered a batch at a time into memory that is used again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dplib.checks import ParameterError
+from dplib.layer_rules import row_norms
+
+Array = np.ndarray | Tensor
+Pair = tuple[Array, Array]  # examples (n, ...) and targets (n, ...)
+Loss = Callable[[Tensor, Tensor], Tensor]  # outputs (b, ...) and targets (b, ...) to one loss an example, (b,)
+
+
+def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
+    """Scores (b, k) and labels (b,) in int64, or probabilities (b, k), to losses (b,)."""
+    return F.cross_entropy(outputs, y, reduction="none")
+
+
+def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
+    """Outputs and targets of one shape, (b,) or (b, 1) or (b, k), to mean squared errors (b,)."""
+    return (outputs.reshape(len(y), -1) - y.reshape(len(y), -1)).square().mean(1)
+
+
+def correct(outputs: Tensor, y: Tensor) -> Tensor:
+    """1 where the largest of the scores (b, k) is that of the label (b,), or of the likeliest one (b, k); else 0."""
+    labels = y if y.dim() == 1 else y.argmax(1)
+    return (outputs.argmax(1) == labels).float()
+
+
+def absolute_error(outputs: Tensor, y: Tensor) -> Tensor:
+    """Mean absolute errors (b,)."""
+    return (outputs.reshape(len(y), -1) - y.reshape(len(y), -1)).abs().mean(1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Examples and targets for training and, where given, for validation and test; arrays or tensors.
+
+    Examples are (n, ...) real or, for embeddings, whole numbers; images are (n, channels, height, width). Labels are
+    whole numbers from 0. Neighbouring data sets differ in one training record.
+    """
+
+    train: Pair
+    validation: Pair | None = None
+    test: Pair | None = None
+
+    def held_out(self) -> dict[str, Pair]:
+        """Validation and test, where given, by name."""
+        pairs = {"validation": self.validation, "test": self.test}
+        return {name: pair for name, pair in pairs.items() if pair is not None}
+
+
+class Examples:
+    """Examples and targets on a device, as rows of one matrix, so that a batch is a copy of rows.
+
+    Images are kept channels-last, the layout in which PyTorch's convolutions and pooling are fastest on a CPU.
+
+    Args:
+        pair: (n, ...) examples and (n, ...) targets.
+        name: what error messages call them.
+        device, dtype: where they go, and what real numbers become.
+
+    Raises:
+        ParameterError: for no examples, different numbers of them, numbers that are not finite.
+    """
+
+    def __init__(self, pair: Pair, name: str, device: torch.device, dtype: torch.dtype):
+        x, y = (torch.as_tensor(array) for array in pair)
+        if x.dim() < 2 or len(x) == 0 or y.dim() == 0 or len(y) != len(x):
+            raise ParameterError(
+                f"{name}: examples of shape {tuple(x.shape)} with targets of shape {tuple(y.shape)} are not allowed: "
+                "they must be (n, ...) and (n, ...), n at least 1."
+            )
+        x, y = (_converted(array, device, dtype) for array in (x, y))
+        for what, array in (("examples", x), ("targets", y)):
+            if array.is_floating_point() and not _finite(array):
+                raise ParameterError(f"{name}: the {what} have numbers that are not finite (NaN or infinite).")
+        self.n, self.y = len(x), y
+        self.is_image = x.dim() == 4
+        x = (x.permute(0, 2, 3, 1) if self.is_image else x).contiguous()
+        self._shape, self._rows = x.shape[1:], x.flatten(1)
+        self._buffer = self._rows.new_empty(0, self._rows.shape[1])
+        self._norms: dict[bool, Tensor] = {}
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Examples (b, ...) and targets (b, ...) of rows (b,); the examples are overwritten by the next batch."""
+        if len(rows) > len(self._buffer):
+            self._buffer = self._rows.new_empty(len(rows), self._rows.shape[1])
+        x = torch.index_select(self._rows, 0, rows, out=self._buffer[: len(rows)])
+        return self._shaped(x), self.y.index_select(0, rows)
+
+    def norms(self, rows: Tensor, with_one: bool) -> Tensor:
+        """|x| of rows (b,), (b,), or of x with a 1 appended; computed for all examples the first time."""
+        if with_one not in self._norms:
+            self._norms[with_one] = row_norms(self._rows, with_one)
+        return self._norms[with_one].index_select(0, rows)
+
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Rows (n, numbers of an example) and targets."""
+        return self._rows, self.y
+
+    def pieces(self, size: int):
+        """All of them in order, as (x, y) of at most ``size`` examples."""
+        for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
+            yield self._shaped(x), y
+
+    def _shaped(self, x: Tensor) -> Tensor:
+        x = x.view(-1, *self._shape)
+        return x.permute(0, 3, 1, 2) if self.is_image else x
+
+
+@torch.no_grad()
+def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int = 2048) -> dict[str, float]:
+    """Mean loss and metric over all examples, in evaluation mode: {"loss", "metric"}."""
+    training = net.training
+    net.eval()
+    totals = torch.zeros(2, dtype=torch.float64)
+    for x, y in examples.pieces(size):
+        outputs = net(x)
+        totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()]).cpu()
+    net.train(training)
+    return dict(zip(("loss", "metric"), (totals / examples.n).tolist(), strict=True))
+
+
+def check_labels(y: Tensor, classes: int, name: str) -> None:
+    """Raise ParameterError unless labels (n,) are whole numbers from 0 to ``classes`` - 1; (n, k) are probabilities."""
+    if y.is_floating_point() and y.dim() == 2 and y.shape[1] == classes:
+        return
+    if y.is_floating_point() or y.dim() != 1:
+        raise ParameterError(f"{name}: labels must be (n,) whole numbers or (n, {classes}) probabilities.")
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= classes:
+        wrong = low if low < 0 else high
+        raise ParameterError(f"{name}: label {wrong} is not allowed: it must be in 0 to {classes - 1}.")
+
+
+def _converted(array: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    if array.is_complex():
+        raise ParameterError("complex numbers are not allowed as examples or targets.")
+    return array.to(device, dtype if array.is_floating_point() else torch.int64)
+
+
+def _finite(array: Tensor) -> bool:
+    """One sum tells in most cases: it is finite only if every number is, and overflows rarely."""
+    return bool(array.sum().isfinite()) or bool(array.isfinite().all())

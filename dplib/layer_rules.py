@@ -1,0 +1,204 @@
+"""Per-example gradient norms of a layer, and weighted sums of its per-example gradients, from what flows through it.
+
+A layer maps an input a to an output; d is the gradient of the examples' losses with respect to that output. Of a linear
+layer the gradient of example i is the outer product d_i a_i^T, with the norm |a_i| |d_i| (Goodfellow 2015), and the sum
+with weights c_i is (c d)^T a: one matrix product, and no gradient of a single example is ever stored.
+
+Each rule takes ``(module, sums, a, d)``: ``sums`` maps the trained parameters' names to the tensors that a weighted sum
+is added to. It returns the gradient norms (b,), and a function that adds for weights c (b,).
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Rule = tuple[Tensor, Callable[[Tensor], None]]
+CHUNK = 2**19  # numbers held at once where a product is made example by example: 2 MiB, a core's cache
+
+
+def linear(
+    module: nn.Linear,
+    sums: Mapping[str, Tensor],
+    a: Tensor,
+    d: Tensor,
+    known_norms: Callable[[bool], Tensor] | None = None,
+) -> Rule:
+    """a (b, ..., in), d (b, ..., out); dimensions between are positions that share the weights.
+
+    Where a is (b, in) and its norms are known, ``known_norms(False)`` gives them, (b,), and ``known_norms(True)`` those
+    of a with a 1 appended.
+    """
+    if a.dim() > 2:
+        return _linear_of_sequences(sums, a.flatten(1, -2), d.flatten(1, -2))
+    # Few operations: on small networks, what an operation costs before it begins decides.
+    weight, bias = sums.get("weight"), sums.get("bias")
+    norms = torch.linalg.vector_norm(d, dim=1)
+    if weight is not None:
+        norms *= known_norms(bias is not None) if known_norms else row_norms(a, with_one=bias is not None)
+
+    def add(c: Tensor) -> None:
+        columns = d.t()
+        if weight is not None:
+            weight.addmm_(columns * c, a)
+        if bias is not None:
+            bias.addmv_(columns, c)
+
+    return norms, add
+
+
+def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """a (b, t, in), d (b, t, out)."""
+    weight, bias = sums.get("weight"), sums.get("bias")
+    squared = (
+        outer_squared_norms(a.unsqueeze(1), d.unsqueeze(1)) if weight is not None else torch.zeros_like(d[:, 0, 0])
+    )
+    if bias is not None:
+        squared = squared + _squared(d.sum(1))
+
+    def add(c: Tensor) -> None:
+        columns, c = d.flatten(0, 1).t(), c.repeat_interleave(d.shape[1])
+        if weight is not None:
+            weight.addmm_(columns * c, a.flatten(0, 1))
+        if bias is not None:
+            bias.addmv_(columns, c)
+
+    return squared.sqrt_(), add
+
+
+def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """a (b, in, height, width), d (b, out, out_height, out_width): linear on patches, positions share the weights."""
+    weight, bias = sums.get("weight"), sums.get("bias")
+    squared = torch.zeros(len(a), dtype=d.dtype, device=d.device)
+    if weight is not None:
+        out = d.shape[2:]
+        size = _chunk(out.numel() * weight[0].numel() * module.groups)
+        for i in range(0, len(a), size):
+            few = d[i : i + size].unflatten(1, (module.groups, -1)).flatten(3).transpose(2, 3)
+            squared[i : i + size] = outer_squared_norms(patches(module, a[i : i + size], out), few)
+    if bias is not None:
+        squared += _squared(d.sum((2, 3)))
+
+    def add(c: Tensor) -> None:
+        scaled = d * c.view(-1, 1, 1, 1)
+        if weight is not None:
+            weight.add_(_conv2d_weight(module, a, scaled))
+        if bias is not None:
+            bias.add_(scaled.sum((0, 2, 3)))
+
+    return squared.sqrt_(), add
+
+
+def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """a (b, ...) whole numbers, d (b, ..., dim): linear on one-hot vectors; the padding index has no gradient."""
+    a, d = a.reshape(len(a), -1), d.reshape(len(a), -1, d.shape[-1])
+    if module.padding_idx is not None:
+        d = d * (a != module.padding_idx).unsqueeze(2)
+    if a.shape[1] == 1:
+        squared = _squared(d[:, 0])
+    else:
+        # The one-hot vectors of two positions have product 1 where their indices agree, else 0.
+        chunks = zip(a.split(size := _chunk(a.shape[1] ** 2)), d.split(size), strict=True)
+        squared = torch.cat([((i[:, :, None] == i[:, None]) * (e @ e.mT)).sum((1, 2)) for i, e in chunks]).clamp_min_(0)
+
+    def add(c: Tensor) -> None:
+        sums["weight"].index_add_(0, a.flatten(), (d * c.view(-1, 1, 1)).flatten(0, 1))
+
+    return squared.sqrt_(), add
+
+
+def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """A layer of which Opacus knows the per-example gradients: they are stored, (b, parameters of this layer)."""
+    from opacus import GradSampleModule
+
+    by_parameter = GradSampleModule.GRAD_SAMPLERS[type(module)](module, [a], d)
+    gradients = {name: by_parameter[getattr(module, name)] for name in sums}
+    squared = sum(_squared(g.flatten(1)) for g in gradients.values())  # at least one parameter is trained
+
+    def add(c: Tensor) -> None:
+        for name, g in gradients.items():
+            sums[name].add_(torch.tensordot(c, g, 1))
+
+    return squared.sqrt_(), add
+
+
+def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
+    """|sum over t of d_t a_t^T|^2, summed over groups: a (b, groups, t, p) and d (b, groups, t, q) to (b,).
+
+    Either as it stands, p * q numbers an example, or as the sum over t, t' of (a_t . a_t') (d_t . d_t'), t * t numbers
+    (Bu, Mao and Xu 2022). The second loses digits where terms cancel, so it has to be cheaper by half.
+    """
+    b, groups, t, p = a.shape
+    q = d.shape[3]
+    paired = 2 * t * (p + q) < p * q
+    size = _chunk(groups * max(t * p, t * q, t * t if paired else p * q))
+    if b > size:
+        return torch.cat([outer_squared_norms(*few) for few in zip(a.split(size), d.split(size), strict=True)])
+    a, d = a.reshape(b * groups, t, p), d.reshape(b * groups, t, q)
+    if paired:
+        squared = torch.bmm(a, a.mT).mul_(torch.bmm(d, d.mT)).sum((1, 2)).clamp_min_(0)
+    else:
+        squared = _squared(torch.bmm(d.mT, a).flatten(1))
+    return squared.view(b, groups).sum(1)
+
+
+def patches(module: nn.Conv2d, a: Tensor, out: torch.Size) -> Tensor:
+    """What a convolution's weights multiply: a (b, channels, height, width) to (b, groups, positions, weights).
+
+    ``out`` is (out_height, out_width). A strided view of the channels-last image, copied once: several times as fast
+    as ``F.unfold``. The weights are in the order (kernel height, kernel width, channel of the group).
+    """
+    image = F.pad(a.permute(0, 2, 3, 1), (0, 0, *_padding(module, 1), *_padding(module, 0))).contiguous()
+    b, _, _, channels = image.shape
+    of_example, of_row, of_column, _ = image.stride()
+    (rows, columns), (row_step, column_step), (row_gap, column_gap) = module.kernel_size, module.stride, module.dilation
+    few = channels // module.groups
+    view = image.as_strided(
+        (b, module.groups, *out, rows, columns, few),
+        (of_example, few, of_row * row_step, of_column * column_step, of_row * row_gap, of_column * column_gap, 1),
+    )
+    return view.reshape(b, module.groups, out[0] * out[1], rows * columns * few)
+
+
+def _conv2d_weight(module: nn.Conv2d, a: Tensor, d: Tensor) -> Tensor:
+    """Gradient of the weights for output gradients d: the convolution's own backward pass, for the weights alone."""
+    a, padding = _with_even_padding(module, a)
+    only_weight = (False, True, False)
+    return torch.ops.aten.convolution_backward(
+        d, a, module.weight, None, module.stride, padding, module.dilation, False, (0, 0), module.groups, only_weight
+    )[1]
+
+
+def _with_even_padding(module: nn.Conv2d, a: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """The input and a padding (height, width) that is the same on both sides, as "same" is not for even kernels."""
+    (top, bottom), (left, right) = _padding(module, 0), _padding(module, 1)
+    if top == bottom and left == right:
+        return a, (top, left)
+    return F.pad(a, (left, right, top, bottom)), (0, 0)
+
+
+def _padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
+    """Zeros before and after, along the height (0) or the width (1)."""
+    if module.padding == "valid":
+        return 0, 0
+    if module.padding == "same":
+        total = module.dilation[axis] * (module.kernel_size[axis] - 1)
+        return total // 2, total - total // 2
+    return module.padding[axis], module.padding[axis]
+
+
+def row_norms(x: Tensor, with_one: bool) -> Tensor:
+    """Norms of rows (b, k), (b,), or of rows with a 1 appended: a bias is the weight of such an input."""
+    norms = torch.linalg.vector_norm(x, dim=1)
+    return torch.hypot(norms, norms.new_ones(())) if with_one else norms
+
+
+def _squared(x: Tensor) -> Tensor:
+    """Squared norms of rows, (b, k) to (b,); the library's norm is faster than a product and a sum."""
+    return torch.linalg.vector_norm(x, dim=1).square_()
+
+
+def _chunk(numbers: int) -> int:
+    """How many examples of so many numbers to take at once."""
+    return max(1, CHUNK // max(1, numbers))

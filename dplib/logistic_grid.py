@@ -1,0 +1,197 @@
+"""Many logistic regressions at once by DP-SGD on shared batches: a grid of settings for little more than one of them.
+
+All models see the same Poisson sample at each step, and each gets noise of its own. So each model by itself is as
+private as :mod:`dplib.dpsgd` makes it. But runs that share batches are *not independent seeds*: their errors go
+together, which helps when settings are compared with each other and misleads when they are averaged. For intervals,
+repeat the grid with other seeds.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from dplib import checks, clipping, examples, sampling
+from dplib.checks import ParameterError
+from dplib.engine import DPSGD
+from dplib.examples import Data, Examples
+from dplib.sgd import find_device
+
+_OWN = ("learning_rate", "noise_multiplier", "max_grad_norm", "clipping")  # what may differ between models
+
+
+class LogisticGrid:
+    """m logistic regressions on the same records, all weights zero at first.
+
+    Args:
+        settings: one for each model; they differ in learning rate, noise multiplier, clipping norm and rule alone.
+        train: n rows of p numbers with labels 0 to k - 1.
+        classes: k.
+        generators: of each model's noise; None for the cryptographic source.
+
+    Attributes:
+        weights: (k, m, p). bias: (k, m). The order makes every operation of a step run over long rows.
+
+    Raises:
+        ParameterError: for other differences, momentum or weight decay, or labels out of range.
+    """
+
+    def __init__(
+        self, settings: Sequence[DPSGD], train: Examples, classes: int, generators: Sequence[torch.Generator] | None
+    ):
+        _check_alike(settings)
+        checks.integer(2).check("classes", classes)
+        examples.check_labels(train.y, classes, "train")
+        rows = train.tensors()[0]
+        self.settings, self.train = list(settings), train
+        self._generators = list(generators) if generators is not None else [None] * len(settings)
+        if len(self._generators) != len(settings):
+            raise ParameterError(f"{len(self._generators)} generators for {len(settings)} models: one each is needed.")
+        m, p = len(settings), rows.shape[1]
+        self.weights, self.bias = rows.new_zeros(classes, m, p), rows.new_zeros(classes, m)
+        self._noise = rows.new_zeros(m, classes * (p + 1))
+        self._one_hot = torch.eye(classes, dtype=rows.dtype, device=rows.device)
+        if train.y.is_floating_point():
+            raise ParameterError("train: labels must be whole numbers.")
+
+        # Each model moves by its learning rate over the expected batch size, so both are part of its factors.
+        self._rates = [one.learning_rate / (one.sample_rate * train.n) for one in settings]
+
+        def column(values: list[float]) -> Tensor:
+            return rows.new_tensor(values).unsqueeze(1)
+
+        self._share = column(self._rates)
+        bounds = [float("inf") if one.max_grad_norm is None else one.max_grad_norm for one in settings]
+        flat = [one.clipping == "flat" or one.max_grad_norm is None for one in settings]
+        self._scaled = column([rate * min(bound, 1e30) for rate, bound in zip(self._rates, bounds, strict=True)])
+        self._added = column([1e-6 if is_flat else clipping.GAMMA for is_flat in flat])
+        self._most = column(
+            [rate if is_flat else float("inf") for rate, is_flat in zip(self._rates, flat, strict=True)]
+        )
+
+    def step(self, rows: Tensor) -> None:
+        """One step of every model on the records ``rows`` (b,), b >= 0."""
+        if len(rows):
+            x, y = self.train.batch(rows)
+            d = self._errors(x, y)
+            norms = (d.square().sum(0) * (torch.linalg.vector_norm(x, dim=1).square_() + 1)).sqrt_()  # (m, b)
+            d *= torch.minimum(self._scaled / norms.add_(self._added), self._most)
+            self.weights.flatten(0, 1).addmm_(d.flatten(0, 1), x, alpha=-1)
+            self.bias -= d.sum(2)
+        self._add_noise()
+
+    def evaluate(self, held_out: Examples, size: int = 2048) -> dict[str, np.ndarray]:
+        """Mean loss and accuracy of every model: {"loss": (m,), "metric": (m,)}."""
+        losses, right = (torch.zeros(len(self.settings), dtype=torch.float64) for _ in range(2))
+        for x, y in held_out.pieces(size):
+            logits = self._logits(x)
+            labels = y.expand(1, logits.shape[1], -1)
+            losses += (logits.logsumexp(0) - logits.gather(0, labels)[0]).double().sum(1).cpu()
+            right += (logits.argmax(0) == y).double().sum(1).cpu()
+        return {"loss": (losses / held_out.n).numpy(), "metric": (right / held_out.n).numpy()}
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """(b, p) to (k, m, b)."""
+        return torch.addmm(self.bias.view(-1, 1), self.weights.flatten(0, 1), x.t()).view(*self.bias.shape, -1)
+
+    def _errors(self, x: Tensor, y: Tensor) -> Tensor:
+        """Gradients of the losses with respect to the logits, softmax minus one-hot, (k, m, b)."""
+        logits = self._logits(x)
+        d = logits.sub_(logits.amax(0)).exp_()
+        d /= d.sum(0)
+        return d.sub_(self._one_hot[:, y].unsqueeze(1))
+
+    def _add_noise(self) -> None:
+        classes, m, p = self.weights.shape
+        for i, (one, rate, generator) in enumerate(zip(self.settings, self._rates, self._generators, strict=True)):
+            if one.noise_multiplier:
+                sampling.fill_normal(self._noise[i], one.noise_multiplier * one.max_grad_norm * rate, generator)
+        weights, bias = self._noise.split([classes * p, classes], 1)  # a model's noise in the order of nn.Linear
+        self.weights -= weights.view(m, classes, p).transpose(0, 1)
+        self.bias -= bias.t()
+
+
+@dataclass
+class GridRun:
+    """What a grid did: for each model its settings and, for each held-out set, its loss and accuracy (m,)."""
+
+    settings: list[DPSGD]
+    sample_rate: float
+    steps: int
+    sizes: dict[str, int]
+    seconds: float
+    results: dict[str, dict[str, np.ndarray]]
+
+    def record(self) -> list[dict[str, Any]]:
+        """One row of plain values for each model."""
+        shared = {"shared_batches": len(self.settings), "sizes": self.sizes}
+        return [
+            asdict(one)
+            | shared
+            | {f"{name}_{k}": float(v[i]) for name, of in self.results.items() for k, v in of.items()}
+            for i, one in enumerate(self.settings)
+        ]
+
+
+def train_grid(
+    data: Data,
+    settings: Sequence[DPSGD],
+    rng: np.random.Generator,
+    *,
+    classes: int,
+    device: str = "auto",
+    progress: bool = True,
+) -> tuple[LogisticGrid, GridRun]:
+    """Train one logistic regression for each of ``settings``, on shared batches; see the warning above.
+
+    Args:
+        data: rows (n, p) of real numbers, or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
+        settings: they differ in learning rate, noise multiplier, clipping norm and rule alone.
+        rng: decides sampling and every model's noise; not with ``secure``.
+        device: "auto" (a GPU where there is one), "cpu" or "cuda".
+        progress: a bar after two seconds.
+
+    Raises:
+        ParameterError: before any step, for data, labels or settings that are not allowed.
+    """
+    _check_alike(settings)
+    one, place = settings[0], find_device(device)
+    pairs = {"train": data.train, **data.held_out()}
+    flat = {name: (torch.as_tensor(x).flatten(1), y) for name, (x, y) in pairs.items()}
+    sets = {name: Examples(pair, name, place, torch.float32) for name, pair in flat.items()}
+    for name, some in sets.items():
+        examples.check_labels(some.y, classes, name)
+    seeds = [int(seed) for seed in rng.integers(2**63, size=len(settings) + 1)]
+    noises = None if one.secure else [torch.Generator(place).manual_seed(seed) for seed in seeds[1:]]
+    grid = LogisticGrid(settings, sets["train"], classes, noises)
+    n = sets["train"].n
+    sampler = sampling.Sampler(
+        one.sampling, n, one.sample_rate, None if one.secure else np.random.default_rng(seeds[0])
+    )
+    start = time.perf_counter()
+    for _ in tqdm(range(one.steps), "steps", leave=False, delay=2, disable=not progress):
+        grid.step(torch.from_numpy(sampler.draw()).to(place))
+    seconds = time.perf_counter() - start
+    results = {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
+    rate = one.sample_rate if one.sampling == "poisson" else sampler.batch_size / n
+    sizes = {name: some.n for name, some in sets.items()}
+    return grid, GridRun(list(settings), rate, one.steps, sizes, seconds, results)
+
+
+def _check_alike(settings: Sequence[DPSGD]) -> None:
+    if not settings:
+        raise ParameterError("settings is empty: a grid needs at least one model.")
+    for one in settings:
+        for name in ("momentum", "weight_decay"):
+            if getattr(one, name):
+                raise ParameterError(f"{name} = {getattr(one, name)} is not allowed in a grid: it must be 0.")
+        for name, value in asdict(one).items():
+            if name not in _OWN and value != getattr(settings[0], name):
+                raise ParameterError(
+                    f"{name} differs between models of a grid, which share their batches: it must not."
+                )

@@ -1,0 +1,423 @@
+"""Clipped gradient sums against Opacus's per-example gradients, and the list of what is refused."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dplib import architectures, clipping, layer_rules, models, supported
+from dplib.checks import ParameterError
+from dplib.examples import cross_entropy, squared_error
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from opacus import GradSampleModule
+    from opacus.layers import DPLSTM
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+class Pooled(nn.Module):
+    """Mean over the positions of a sequence: (b, t, k) to (b, k)."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, x):
+        out = self.body(x)
+        return (out[0] if isinstance(out, tuple) else out).mean(1)
+
+
+def conv(*args, **options):
+    return lambda: nn.Sequential(
+        nn.Conv2d(*args, **options), nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.LazyLinear(4)
+    )
+
+
+def images(channels, side):
+    return lambda b: torch.randn(b, channels, side, side)
+
+
+def words(length, vocabulary=20):
+    return lambda b: torch.randint(vocabulary, (b, length))
+
+
+def partly_frozen():
+    net = models.mlp([12, 9, 8, 4])
+    net[0].requires_grad_(False)
+    net[2].bias.requires_grad_(False)
+    net[4].weight.requires_grad_(False)
+    return net
+
+
+def inplace():
+    return nn.Sequential(
+        nn.Conv2d(3, 5, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(180, 4), nn.ELU(inplace=True)
+    )
+
+
+def rows(*shape):
+    return lambda b: torch.randn(b, *shape)
+
+
+def head(*layers):
+    return lambda: nn.Sequential(*(build() for build in layers))
+
+
+def linear(*args, **options):
+    return lambda: nn.Linear(*args, **options)
+
+
+NETS = {
+    "logistic": (lambda: models.mlp([12, 4]), rows(12)),
+    "mlp": (lambda: models.mlp([784, 128, 10]), rows(784)),
+    "deep mlp": (lambda: models.mlp([784, 64, 32, 16, 10], nn.Tanh), rows(784)),
+    "without bias": (head(linear(12, 8, bias=False), nn.ReLU, linear(8, 4, bias=False)), rows(12)),
+    "partly frozen": (partly_frozen, rows(12)),
+    "in place": (inplace, images(3, 8)),
+    "cnn4": (architectures.cnn4, images(1, 28)),
+    "cnn9": (architectures.cnn9, images(3, 32)),
+    "lenet5": (architectures.lenet5, images(1, 28)),
+    "rwt_cnn": (architectures.rwt_cnn, images(1, 28)),
+    "block_cnn": (lambda: architectures.block_cnn(3, 32, [32, 64], 64, dropout=0), images(3, 32)),
+    "padded": (conv(3, 6, 3, padding=2), images(3, 9)),
+    "strided": (conv(3, 6, 3, stride=2), images(3, 10)),
+    "odd": (conv(3, 6, (3, 2), stride=(2, 3), padding=(1, 2), dilation=(2, 1)), images(3, 11)),
+    "valid": (conv(3, 6, 3, padding="valid", bias=False), images(3, 9)),
+    "same": (conv(3, 6, 4, padding="same"), images(3, 9)),
+    "grouped": (conv(6, 8, 3, groups=2, padding=1), images(6, 7)),
+    "depthwise": (conv(6, 12, 3, groups=6, padding=1), images(6, 7)),
+    "wide": (conv(64, 64, 3), images(64, 5)),
+    "one pixel": (conv(3, 6, 1), images(3, 5)),
+    "sequence": (lambda: Pooled(nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 4))), rows(6, 5)),
+    "short sequence": (lambda: Pooled(nn.Linear(40, 40)), rows(2, 40)),
+    "grid of positions": (head(linear(5, 3), nn.Flatten, linear(18, 4)), rows(2, 3, 5)),
+    "embedding": (lambda: Pooled(nn.Embedding(20, 4)), words(7)),
+    "padded embedding": (lambda: Pooled(nn.Embedding(20, 4, padding_idx=3)), words(30)),
+    "one word": (head(lambda: nn.Embedding(20, 6), nn.Flatten, linear(6, 4)), words(1)),
+    "lstm": (lambda: Pooled(nn.Sequential(nn.Embedding(20, 5), DPLSTM(5, 6, batch_first=True))), words(7)),
+    "spam_lstm": (lambda: architectures.spam_lstm(8, 8, 0.0, 20, 5), words(9)),
+    "two_branch": (lambda: architectures.two_branch(20, 20), words(2)),
+    "group norm": (lambda: models.preact_resnet18(4, 3, 8, models.group_norm), images(3, 16)),
+    "inception": (lambda: architectures.small_inception(4, 1, models.group_norm), images(1, 8)),
+    "layer norm": (head(linear(12, 8), lambda: nn.LayerNorm(8), nn.Tanh, linear(8, 4)), rows(12)),
+    "conv1d": (head(lambda: nn.Conv1d(3, 5, 3, padding=1), nn.Tanh, nn.Flatten, linear(35, 4)), rows(3, 7)),
+}
+# Opacus fails on activations in place; and it gives the padding index, which PyTorch does not train, a gradient.
+OPACUS_CANNOT = {"in place", "padded embedding"}
+SLOW = {"cnn9", "inception", "group norm", "block_cnn"}
+
+
+def made(name, b, dtype):
+    torch.manual_seed(sum(map(ord, name)) + b)
+    build, inputs = NETS[name]
+    net, x = build(), inputs(b)
+    if any(isinstance(m, nn.LazyLinear) for m in net.children()):
+        net(inputs(1))
+    net = net.to(dtype)
+    x = x.to(dtype) if x.is_floating_point() else x
+    k = net(x).shape[1]
+    return net, x, torch.randint(k, (b,))
+
+
+def by_opacus(net, x, y, factors):
+    """Weighted sums from per-example gradients that are all stored, and their norms."""
+    watched = GradSampleModule(copy.deepcopy(net), loss_reduction="sum")
+    cross_entropy(watched(x), y).sum().backward()
+    gradients = {k: p.grad_sample for k, p in watched._module.named_parameters() if p.requires_grad}
+    norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
+    return {k: torch.einsum("b...,b->...", g, factors(norms.clone())) for k, g in gradients.items()}, norms
+
+
+def by_one(net, x, y, factors):
+    """The same, one example after another."""
+    named = {k: p for k, p in net.named_parameters() if p.requires_grad}
+    gradients = [
+        torch.autograd.grad(cross_entropy(net(a), b).sum(), list(named.values()))
+        for a, b in zip(x.split(1), y.split(1), strict=True)
+    ]
+    norms = torch.stack([torch.cat([g.flatten() for g in one]).norm() for one in gradients])
+    return {
+        k: torch.tensordot(factors(norms.clone()), torch.stack(gs), 1)
+        for k, gs in zip(named, zip(*gradients, strict=True), strict=True)
+    }, norms
+
+
+def by_dplib(net, x, y, factors):
+    sums = {k: torch.zeros_like(p) for k, p in net.named_parameters() if p.requires_grad}
+    watched = clipping.ClippedSums(net, {net.get_parameter(k): s for k, s in sums.items()})
+    norms = []
+    total = watched.add(x, y, cross_entropy, lambda found: factors(norms.append(found.clone()) or found))
+    watched.close()
+    assert torch.equal(total, cross_entropy(net(x), y).sum())
+    return sums, norms[0]
+
+
+def median_clip(net, x, y, rule=clipping.flat):
+    """Clip at the median norm: some examples are scaled and some are not."""
+    _, norms = by_dplib(net, x, y, torch.ones_like)
+    return lambda n: rule(n, float(norms.detach().median()))
+
+
+def distance(sums, expected):
+    assert sums.keys() == expected.keys()
+    flat, reference = (torch.cat([s[k].flatten() for k in expected]) for s in (sums, expected))
+    return float((flat - reference).norm() / reference.norm())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("b", [1, 2, 7])
+def test_sums_are_those_of_stored_gradients(name, b, dtype):
+    if b == 2 and name in SLOW:
+        pytest.skip("large networks: one and seven examples")
+    net, x, y = made(name, b, dtype)
+    reference = by_one if name in OPACUS_CANNOT else by_opacus
+    factors = median_clip(net, x, y)
+    expected, norms = reference(net, x, y, factors)
+    sums, found = by_dplib(net, x, y, factors)
+    assert torch.allclose(found, norms, rtol=TOLERANCE[dtype], atol=0)
+    assert distance(sums, expected) < TOLERANCE[dtype]
+
+
+def test_opacus_agrees_with_one_example_at_a_time():
+    net, x, y = made("odd", 5, torch.float64)
+    factors = median_clip(net, x, y)
+    assert distance(by_opacus(net, x, y, factors)[0], by_one(net, x, y, factors)[0]) < 1e-12
+
+
+def test_pieces_of_a_layer_change_nothing(monkeypatch):
+    for name in ("cnn4", "padded embedding", "sequence", "short sequence", "grouped"):
+        net, x, y = made(name, 7, torch.float64)
+        factors = median_clip(net, x, y)
+        whole, norms = by_dplib(net, x, y, factors)
+        with monkeypatch.context() as patch:
+            patch.setattr(layer_rules, "CHUNK", 1)
+            sums, found = by_dplib(net, x, y, factors)
+        assert torch.allclose(norms, found, rtol=1e-13)
+        assert distance(sums, whole) < 1e-13
+
+
+def test_memory_format_changes_nothing():
+    net, x, y = made("cnn4", 5, torch.float64)
+    expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
+    last = net.to(memory_format=torch.channels_last)
+    assert distance(by_dplib(last, x.to(memory_format=torch.channels_last), y, factors)[0], expected) < 1e-13
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_both_ways_to_a_norm_agree(paired):
+    torch.manual_seed(0)
+    t, p, q = (2, 30, 30) if paired else (30, 2, 3)
+    a, d = torch.randn(5, 3, t, p, dtype=torch.float64), torch.randn(5, 3, t, q, dtype=torch.float64)
+    direct = torch.einsum("bgtp,bgtq->bgpq", a, d).square().sum((1, 2, 3))
+    assert torch.allclose(layer_rules.outer_squared_norms(a, d), direct, rtol=1e-12)
+
+
+def test_flat_clipping_is_opacus_optimizers():
+    from opacus.optimizers import DPOptimizer
+
+    net, x, y = made("mlp", 9, torch.float64)
+    norm = float(by_dplib(net, x, y, torch.ones_like)[1].median())
+    watched = GradSampleModule(copy.deepcopy(net), loss_reduction="sum")
+    optimizer = DPOptimizer(
+        torch.optim.SGD(watched.parameters(), 1.0),
+        noise_multiplier=0,
+        max_grad_norm=norm,
+        expected_batch_size=1,
+        loss_reduction="sum",
+    )
+    cross_entropy(watched(x), y).sum().backward()
+    optimizer.clip_and_accumulate()
+    expected = {k: p.summed_grad for k, p in watched._module.named_parameters()}
+    assert distance(by_dplib(net, x, y, lambda n: clipping.flat(n, norm))[0], expected) < 1e-10
+
+
+def test_rules():
+    norms = torch.tensor([0.0, 0.5, 2.0, 1e6], dtype=torch.float64)
+    assert torch.allclose(
+        clipping.flat(norms.clone(), 1.0), torch.tensor([1, 1, 0.5, 1e-6], dtype=torch.float64), rtol=1e-5
+    )
+    assert torch.allclose(clipping.auto_s(norms.clone(), 2.0, 0.5), 2 / (norms + 0.01))
+    assert torch.allclose(clipping.flat(norms.clone(), 0.1, 0.1), clipping.flat(norms.clone(), 1.0) / 10)
+    for rule in clipping.RULES.values():
+        assert bool((rule(norms.clone(), 0.7) * norms <= 0.7).all())
+
+
+class MeanRemoved(nn.Module):
+    """Mixes the batch in code of its own, which no list of layers shows."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.first, self.second, self.before = nn.Linear(6, 6), nn.Linear(6, 4), before
+
+    def forward(self, x):
+        if self.before:
+            x = x - x.mean(0, keepdim=True)
+        h = self.first(x)
+        return self.second(h if self.before else h - h.mean(0, keepdim=True))
+
+
+class Reused(nn.Module):
+    """The first layer's weights a second time, without the layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.second(F.linear(self.first(x), self.first.weight))
+
+
+class Twice(nn.Sequential):
+    def forward(self, x):
+        return self[1](self[0](self[0](x)))
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def tied():
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    net[2].weight = net[0].weight
+    return net
+
+
+def tied_by_memory():
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    net[2].weight.data = net[0].weight.data
+    return net
+
+
+def normalised_weights():
+    return nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)), "layer 1 is a BatchNorm1d"),
+        (lambda: nn.Sequential(nn.BatchNorm1d(6, affine=False), nn.Linear(6, 4)), "layer 0 is a BatchNorm1d"),
+        (lambda: nn.Sequential(nn.BatchNorm1d(6).requires_grad_(False), nn.Linear(6, 4)), "layer 0 is a BatchNorm1d"),
+        (models.resnet18, "layer 0.1 is a BatchNorm2d"),
+        (lambda: nn.Sequential(nn.InstanceNorm2d(6, track_running_stats=True), nn.Conv2d(6, 4, 1)), "layer 0 keeps"),
+        (tied, "layer 2 shares its weight with 0.weight"),
+        (tied_by_memory, "layer 2 shares its weight with 0.weight"),
+        (lambda: nn.Sequential(nn.Linear(6, 5), nn.Bilinear(5, 5, 4)), "layer 1 is a Bilinear"),
+        (lambda: nn.Sequential(nn.LSTM(6, 4)), "DPLSTM"),
+        (lambda: nn.Sequential(nn.Linear(6, 4), Own()), "layer 1 is a Own"),
+        (lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")), "padding_mode = 'circular'"),
+        (lambda: nn.Sequential(nn.Embedding(6, 4, max_norm=1.0)), "layer 0 has max_norm"),
+        (lambda: nn.Sequential(nn.Embedding(6, 4, sparse=True)), "layer 0 has sparse"),
+        (normalised_weights, "layer 0"),
+    ],
+)  # fmt: skip
+def test_refused_layers_are_named(build, words):
+    with pytest.raises(ParameterError, match=words):
+        supported.trained_layers(build())
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: MeanRemoved(before=True), "other examples"),
+        (lambda: MeanRemoved(before=False), "other examples"),
+        (Reused, "first.weight has other gradients"),
+        (lambda: Twice(nn.Linear(6, 6), nn.Linear(6, 4)), "layer 0 is used 2 times"),
+        (lambda: nn.Sequential(nn.Linear(6, 4), nn.Softmax(0)), "other examples"),
+    ],
+)
+def test_what_no_list_shows_is_tried(build, words):
+    torch.manual_seed(0)
+    net = build()
+    before = copy.deepcopy(net.state_dict())
+    supported.trained_layers(net)
+    state = torch.get_rng_state()
+    with pytest.raises(ParameterError, match=words):
+        clipping.check(
+            net, torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2]), cross_entropy
+        )
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+
+
+def test_batch_in_the_second_dimension_is_refused():
+    class Lstm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows, self.lstm = nn.Linear(5, 4), DPLSTM(4, 6)
+
+        def forward(self, x):
+            return self.lstm(self.rows(x.transpose(0, 1)))[0][-1]
+
+    torch.manual_seed(0)
+    with pytest.raises(ParameterError, match="first dimension"):
+        clipping.check(Lstm(), torch.randn(3, 3, 5), torch.tensor([0, 1, 2]), cross_entropy)
+
+
+def test_a_loss_that_mixes_examples_is_refused():
+    net = models.mlp([6, 4])
+    x, y = torch.randn(3, 6), torch.randn(3, 4)
+    with pytest.raises(ParameterError, match="one number for each"):
+        clipping.check(net, x, y, lambda o, t: squared_error(o, t).mean())
+    with pytest.raises(ParameterError, match="other examples"):
+        clipping.check(net, x, y, lambda o, t: squared_error(o, t) + squared_error(o, t).mean())
+
+
+@pytest.mark.parametrize("b", [1, 2, 3])
+@pytest.mark.parametrize("name", ["mlp", "cnn4", "lstm", "group norm", "two_branch", "partly frozen"])
+def test_good_networks_pass_the_trial(name, b):
+    net, x, y = made(name, b, torch.float32)
+    clipping.check(net, x, y, cross_entropy)
+
+
+def test_dropout_passes_the_trial_and_an_unused_layer_counts_nothing():
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.idle = nn.Sequential(nn.Linear(6, 20), nn.Dropout(0.5), nn.Linear(20, 4)), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.used(x)
+
+    torch.manual_seed(0)
+    net, x, y = Idle(), torch.randn(3, 6), torch.tensor([0, 1, 2])
+    clipping.check(net, x, y, cross_entropy)
+    sums, _ = by_dplib(net.eval(), x, y, torch.ones_like)
+    assert not sums["idle.weight"].any()
+
+
+def test_an_input_changed_in_place_is_refused():
+    class Changed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
+
+        def forward(self, x):
+            h = torch.tanh(x)
+            out = self.first(h)
+            h.mul_(2)
+            return self.second(out)
+
+    net = Changed()
+    with pytest.raises(ParameterError, match="input of layer first is changed in place"):
+        by_dplib(net, torch.randn(3, 6), torch.tensor([0, 1, 2]), torch.ones_like)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["mlp", "cnn4", "grouped", "embedding", "group norm"])
+def test_same_sums_on_a_gpu(name):
+    net, x, y = made(name, 7, torch.float32)
+    expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
+    sums, _ = by_dplib(net.cuda(), x.cuda(), y.cuda(), factors)
+    assert distance({k: s.cpu() for k, s in sums.items()}, expected) < 1e-4

@@ -1,0 +1,605 @@
+"""DP-SGD: sampling, noise, the step, training; statistical tests have fixed seeds and an error rate of 1e-4 each."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.datasets import load_digits
+from torch import nn
+
+from dplib import checkpoints, clipping, dpsgd, logistic_grid, models, sampling
+from dplib.checks import ParameterError
+from dplib.examples import Examples, absolute_error, cross_entropy, squared_error
+
+ERROR_RATE = 1e-4  # chance that a correct program fails one statistical test, were the seed not fixed
+CPU = torch.device("cpu")
+
+
+def digits():
+    x, y = load_digits(return_X_y=True)
+    x = (x / 16).astype(np.float32)
+    return dpsgd.Data((x[:1200], y[:1200]), (x[1200:1500], y[1200:1500]), (x[1500:], y[1500:]))
+
+
+def toy(n=40, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 6, generator=generator, dtype=dtype)
+    return Examples((x, torch.randint(3, (n,), generator=generator)), "train", CPU, dtype)
+
+
+def net(dtype=torch.float64, seed=0):
+    torch.manual_seed(seed)
+    return models.mlp([6, 5, 3], nn.Tanh).to(dtype)
+
+
+def settings(**changes):
+    return dpsgd.DPSGD(**{"steps": 1, "sample_rate": 0.25, "learning_rate": 0.5} | changes)
+
+
+def engine(private, n=40, seed=3, network=None):
+    return dpsgd.Engine(network or net(), private, toy(n), generator=torch.Generator().manual_seed(seed))
+
+
+# --- sampling
+
+
+@pytest.mark.parametrize("q", [0.01, 0.2, 0.45, 0.9])
+def test_each_record_is_included_with_probability_q_by_itself(q):
+    n, draws = 200, 4_000
+    rng = np.random.default_rng(1)
+    taken = np.zeros((draws, n), bool)
+    for row in taken:
+        rows = sampling.poisson(n, q, rng)
+        assert (np.diff(rows) > 0).all()
+        row[rows] = True
+    each = ((taken.sum(0) - draws * q) ** 2 / (draws * q * (1 - q))).sum()
+    assert ERROR_RATE / 2 < stats.chi2.cdf(each, n) < 1 - ERROR_RATE / 2
+    # Neighbours in the order, and records of consecutive batches, are included independently of each other.
+    for together in (taken[:, :-1] & taken[:, 1:], taken[:-1] & taken[1:]):
+        # Products of neighbours are correlated: their sum's variance counts pairs that share a record.
+        trials, p = together.size, q * q
+        variance = trials * (p * (1 - p) + 2 * (q**3 - q**4))
+        assert abs(together.sum() - trials * p) < stats.norm.isf(ERROR_RATE / 2) * variance**0.5
+
+
+@pytest.mark.parametrize(("n", "q"), [(10, 0.05), (60_000, 256 / 60_000), (100, 0.5), (7, 1.0)])
+@pytest.mark.parametrize("secure", [False, True])
+def test_batch_sizes_are_binomial(n, q, secure):
+    rng = None if secure else np.random.default_rng(2)
+    sizes = np.array([len(sampling.poisson(n, q, rng)) for _ in range(200 if secure and n > 1_000 else 3_000)])
+    law = stats.binom(n, q)
+    if q == 1:
+        assert (sizes == n).all()
+        return
+    edges = np.unique(law.ppf(np.linspace(0, 1, 12)[1:-1]))  # groups of about equal probability
+    expected = np.diff(np.concatenate([[0], law.cdf(edges), [1]])) * len(sizes)
+    counted = np.bincount(np.searchsorted(edges, sizes), minlength=len(expected))
+    assert stats.chisquare(counted[expected > 0], expected[expected > 0]).pvalue > ERROR_RATE
+    assert n > 10 or (sizes == 0).any()
+
+
+def test_sampling_goes_on_where_its_first_draw_of_gaps_ends_early():
+    class Slow:
+        def geometric(self, q, size):
+            return np.ones(size, np.int64)
+
+    assert sampling.poisson(50, 0.01, Slow()).tolist() == list(range(50))
+
+
+def test_shuffled_batches_partition_each_epoch():
+    sampler = sampling.Sampler("shuffled", 10, 0.3, np.random.default_rng(0))
+    for _ in range(3):
+        epoch = np.concatenate([sampler.draw() for _ in range(3)])
+        assert len(set(epoch.tolist())) == 9
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_noise_is_normal(secure):
+    generator = None if secure else torch.Generator().manual_seed(4)
+    for dtype, n in ((torch.float32, 100_001), (torch.float64, 20_000)):
+        noise = sampling.fill_normal(torch.empty(n, dtype=dtype), 2.5, generator)
+        assert stats.kstest(noise.double().numpy(), stats.norm(0, 2.5).cdf).pvalue > ERROR_RATE
+        assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < stats.norm.isf(ERROR_RATE / 2) / (n - 1) ** 0.5
+
+
+# --- the step
+
+
+def test_noise_has_the_right_scale_and_the_expected_size_divides():
+    torch.manual_seed(0)
+    private = settings(noise_multiplier=1.5, max_grad_norm=0.4, sample_rate=0.1)
+    network = models.mlp([6, 400, 3]).double()
+    noise = engine(private, network=network).gradient(torch.arange(0)).numpy()
+    sd = 1.5 * 0.4 / (0.1 * 40)
+    assert len(noise) == 6 * 400 + 400 + 400 * 3 + 3
+    assert stats.kstest(noise, stats.norm(0, sd).cdf).pvalue > ERROR_RATE
+    low, high = stats.chi2.ppf([ERROR_RATE / 2, 1 - ERROR_RATE / 2], len(noise))
+    assert low < (noise**2).sum() / sd**2 < high
+
+
+@pytest.mark.parametrize("physical", [1, 3, 7, 1024])
+@pytest.mark.parametrize("rule", ["flat", "auto-s"])
+def test_noise_comes_once_whatever_the_pieces(physical, rule):
+    changes = {"max_grad_norm": 0.3, "clipping": rule, "physical_batch": physical}
+    rows = torch.arange(20)
+    noisy = engine(settings(noise_multiplier=2.0, **changes)).gradient(rows).clone()
+    clean = engine(settings(**changes)).gradient(rows).clone()
+    noise = engine(settings(noise_multiplier=2.0, **changes)).gradient(rows[:0]).clone()
+    assert torch.allclose(noisy, clean + noise, atol=1e-14)
+    whole = engine(settings(**changes | {"physical_batch": 1024})).gradient(rows)
+    assert torch.allclose(clean, whole, atol=1e-14)
+
+
+@pytest.mark.parametrize("rule", ["flat", "auto-s"])
+def test_gradient_is_the_clipped_sum_over_the_expected_size(rule):
+    network, bound, rows = net(), 0.3, torch.tensor([0, 5, 6, 31])
+    found = engine(settings(max_grad_norm=bound, clipping=rule), network=copy.deepcopy(network)).gradient(rows)
+    x, y = toy().batch(rows)
+    due = 0
+    for a, b in zip(x, y, strict=True):
+        loss = nn.functional.cross_entropy(network(a[None]), b[None])
+        g = torch.cat([p.flatten() for p in torch.autograd.grad(loss, network.parameters())])
+        due = due + g * (min(1.0, bound / float(g.norm() + 1e-6)) if rule == "flat" else bound / (g.norm() + 0.01))
+    assert torch.allclose(found, due / (0.25 * 40), rtol=1e-10)  # expected size 10, realised 4
+
+
+def test_a_network_that_changes_its_input_in_place_is_clipped_by_the_norms_of_the_changed():
+    torch.manual_seed(0)
+    linear = nn.Linear(6, 3).double()
+    inplace = nn.Sequential(nn.ELU(inplace=True), copy.deepcopy(linear))
+    apart = nn.Sequential(nn.ELU(), linear)
+    rows = torch.arange(10)
+    found, due = (engine(settings(max_grad_norm=0.3), network=one).gradient(rows) for one in (inplace, apart))
+    assert torch.allclose(found, due, rtol=1e-12)
+
+
+def test_one_record_changes_the_sum_by_at_most_the_clipping_norm():
+    for rule in clipping.RULES:
+        private = engine(settings(max_grad_norm=0.3, clipping=rule))
+        base = private.gradient(torch.arange(10)).clone()
+        for one in range(10, 40):
+            more = private.gradient(torch.cat([torch.arange(10), torch.tensor([one])]))
+            assert (more - base).norm() * 10 <= 0.3 + 1e-12
+
+
+def test_an_empty_batch_takes_a_noisy_step_and_without_noise_none():
+    empty = torch.arange(0)
+    for multiplier, bound in ((1.0, 1.0), (0.0, 1.0), (0.0, None)):
+        private = engine(settings(noise_multiplier=multiplier, max_grad_norm=bound))
+        before = private.weights.clone()
+        assert private.step(empty) == 0
+        assert torch.equal(before, private.weights) == (multiplier == 0)
+
+
+@pytest.mark.parametrize("bound", [None, 1e9])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_without_noise_it_is_torchs_sgd(bound, nesterov):
+    options = {"momentum": 0.9, "nesterov": nesterov, "weight_decay": 0.01}
+    ours, theirs = net(), net()
+    sgd = engine(settings(max_grad_norm=bound, sample_rate=0.2, **options), network=ours)
+    optimizer = torch.optim.SGD(theirs.parameters(), 0.5, **options)
+    for i in range(5):
+        rows = torch.arange(8 * i, 8 * i + 8)
+        x, y = toy().batch(rows)
+        loss = nn.functional.cross_entropy(theirs(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total = sgd.step(rows)
+        assert torch.allclose(total / 8, loss)
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=1e-10, atol=1e-12)
+
+
+def test_frozen_layers_stay_and_do_not_count():
+    network = dpsgd.train_only(net(), ["2"])
+    frozen = network[0].weight.clone()
+    rwt = engine(settings(max_grad_norm=0.1, noise_multiplier=1.0), network=network)
+    assert len(rwt.weights) == 5 * 3 + 3
+    rwt.step(torch.arange(10))
+    assert torch.equal(frozen, network[0].weight)
+    # The same as training the last layer alone on the fixed features.
+    features = torch.tanh(network[0](toy().tensors()[0])).detach()
+    last = copy.deepcopy(net()[2])
+    alone = dpsgd.Engine(
+        last,
+        settings(max_grad_norm=0.1, noise_multiplier=1.0),
+        Examples((features, toy().y), "train", CPU, torch.float64),
+        generator=torch.Generator().manual_seed(3),
+    )
+    alone.step(torch.arange(10))
+    assert torch.allclose(alone.weights, rwt.weights, rtol=1e-12)
+
+
+def test_closing_gives_parameters_memory_of_their_own():
+    private = engine(settings(max_grad_norm=1.0))
+    private.step(torch.arange(10))
+    before = copy.deepcopy(private.net.state_dict())
+    private.close()
+    private.weights.zero_()
+    assert all(torch.equal(before[k], v) for k, v in private.net.state_dict().items())
+    assert not any(module._forward_hooks for module in private.net.modules())
+
+
+# --- training
+
+
+def train(data=None, seed=0, network=None, **changes):
+    torch.manual_seed(5)
+    network = network or models.mlp([64, 16, 10], nn.Tanh)
+    keys = ("loss", "metric", "schedule", "augment", "evaluate_every", "checkpoint", "device")
+    options = {key: changes.pop(key) for key in keys if key in changes}
+    private = dpsgd.DPSGD(
+        **{"steps": 60, "sample_rate": 0.1, "learning_rate": 1.0, "noise_multiplier": 1.0, "max_grad_norm": 1.0}
+        | changes
+    )
+    run = dpsgd.train(network, data or digits(), private, np.random.default_rng(seed), progress=False, **options)
+    return network, run
+
+
+def weights(network):
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def test_training_learns_and_records():
+    network, run = train(steps=150, evaluate_every=50, learning_rate=2.0)
+    assert [row["step"] for row in run.evaluations] == [50, 100, 150]
+    assert run.final["test"]["metric"] > 0.85
+    assert run.final["validation"]["loss"] < 1
+    assert run.sizes == {"train": 1200, "validation": 300, "test": 297}
+    assert (run.sample_rate, run.steps, run.parameters, run.trained_parameters) == (0.1, 150, 1210, 1210)
+    assert run.batch_least < 120 < run.batch_most
+    assert run.record()["settings"]["noise_multiplier"] == 1.0
+    assert run.seconds > 0
+    assert not network.training
+
+
+def test_same_seed_same_bytes_and_the_global_generator_is_left_alone():
+    torch.manual_seed(9)
+    state = torch.get_rng_state()
+    dropout = [models.mlp([64, 16, 10], nn.Tanh, dropout=0.3) for _ in range(3)]
+    for other in dropout[1:]:
+        other.load_state_dict(dropout[0].state_dict())
+    torch.manual_seed(9)
+    (a, first), (b, second), (c, _) = (
+        train(network=one, seed=seed) for one, seed in zip(dropout, (0, 0, 1), strict=True)
+    )
+    assert torch.equal(weights(a), weights(b))
+    assert first.final == second.final
+    assert not torch.equal(weights(a), weights(c))
+    torch.manual_seed(5)  # as train() above did, before it built anything
+    del state
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    dpsgd.train(a.train(), digits(), settings(max_grad_norm=1.0), np.random.default_rng(0), progress=False)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_secure_training_cannot_be_repeated():
+    (a, run), (b, _) = train(secure=True, steps=20), train(secure=True, steps=20)
+    assert not torch.equal(weights(a), weights(b))
+    assert run.settings.secure
+
+
+def test_images_regression_and_embeddings_train():
+    data = digits()
+    x, y = data.train
+    torch.manual_seed(0)
+    cnn = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 10))
+    _, run = train(dpsgd.Data((x.reshape(-1, 1, 8, 8), y), test=(x.reshape(-1, 1, 8, 8), y)), network=cnn, steps=150)
+    assert run.final["test"]["metric"] > 0.6
+    targets = (x @ np.linspace(-0.3, 0.3, 64)).astype(np.float32)
+    line = dpsgd.Data((x, targets), test=(x, targets))
+    _, run = train(line, network=models.mlp([64, 1]), loss=squared_error, learning_rate=0.05, steps=300)
+    assert run.final["test"]["metric"] < np.abs(targets - targets.mean()).mean() / 2
+    words = nn.Sequential(nn.Embedding(17, 3), nn.Flatten(), nn.Linear(192, 10))
+    _, run = train(dpsgd.Data(((x * 16).astype(np.int64), y), test=((x * 16).astype(np.int64), y)), network=words)
+    assert run.final["test"]["metric"] > 0.3
+
+
+def test_sgd_with_schedule_augmentation_and_batch_normalisation():
+    network = nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 10))
+    plain = {"noise_multiplier": 0.0, "max_grad_norm": None, "sampling": "shuffled", "momentum": 0.9}
+    _, run = train(
+        network=network,
+        augment=lambda x, y, generator: (x + 0.01 * torch.randn(x.shape, generator=generator), y),
+        schedule=lambda step: 1 - step / 60,
+        learning_rate=0.1,
+        **plain,
+    )
+    assert run.final["test"]["metric"] > 0.85
+    assert run.batch_least == run.batch_most == 120
+    network = models.mlp([64, 16, 10])
+    before = weights(network)
+    train(network=network, schedule=lambda step: 0.0, **plain)
+    assert torch.equal(before, weights(network))
+
+
+def test_divergence_ends_a_training_and_is_recorded():
+    plain = {"noise_multiplier": 0.0, "max_grad_norm": None, "learning_rate": 1e4, "loss": squared_like}
+    _, run = train(network=models.mlp([64, 10]), evaluate_every=20, **plain)
+    assert run.diverged
+    assert run.steps < 60
+
+
+# --- interruption
+
+
+class Stop(Exception):
+    pass
+
+
+def stopping(at):
+    def schedule(step):
+        if step == at:
+            raise Stop
+        return 1.0
+
+    return schedule
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("at", [0, 19, 20, 33, 59])
+def test_an_interrupted_training_goes_on_to_the_same_bytes(tmp_path, at, plain):
+    changes = {"momentum": 0.9, "evaluate_every": 25, "learning_rate": 0.1}
+    if plain:
+        changes |= {"noise_multiplier": 0.0, "max_grad_norm": None, "sampling": "shuffled"}
+    make = {False: lambda: models.mlp([64, 12, 10], dropout=0.2), True: with_batch_norm}[plain]
+    whole, expected = train(network=seeded(make), **changes)
+    checkpoint = dpsgd.Checkpoint(tmp_path / "run" / "state.pt", every=10)
+    with pytest.raises(Stop):
+        train(network=seeded(make), schedule=stopping(at), checkpoint=checkpoint, **changes)
+    assert checkpoint.path.exists() == (at >= 10)
+    resumed, run = train(network=seeded(make), checkpoint=checkpoint, **changes)
+    assert torch.equal(weights(whole), weights(resumed))
+    assert all(torch.equal(a, b) for a, b in zip(whole.buffers(), resumed.buffers(), strict=True))
+    ours, theirs = run.record(), expected.record()
+    assert ours.pop("seconds") > 0
+    assert theirs.pop("seconds") > 0
+    assert ours == theirs
+    assert not list(checkpoint.path.parent.iterdir())
+
+
+def with_batch_norm():
+    return nn.Sequential(nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 10))
+
+
+def seeded(make):
+    torch.manual_seed(11)
+    return make()
+
+
+def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    checkpoint = checkpoints.Checkpoint(tmp_path / "state.pt")
+    checkpoint.save("a", {"w": torch.ones(3)}, {"steps": 1})
+    save = torch.save
+
+    def half(state, out):
+        save(state, out)
+        out.truncate(100)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(torch, "save", half)
+    with pytest.raises(OSError, match="no space"):
+        checkpoint.save("a", {"w": torch.zeros(3)}, {"steps": 2})
+    tensors, plain = checkpoint.load("a")
+    assert tensors["w"].sum() == 3
+    assert plain == {"steps": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    checkpoint = dpsgd.Checkpoint(tmp_path / "state.pt", every=10)
+    with pytest.raises(Stop):
+        train(schedule=stopping(15), checkpoint=checkpoint)
+    for changes in ({"seed": 1}, {"learning_rate": 0.5}, {"loss": squared_like}, {"data": other_digits()}):
+        with pytest.raises(ParameterError, match="another"):
+            train(checkpoint=checkpoint, **changes)
+    checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:200])
+    with pytest.raises(ParameterError, match="cannot be read"):
+        train(checkpoint=checkpoint)
+
+
+def squared_like(outputs, y):
+    return squared_error(outputs, nn.functional.one_hot(y, 10).to(outputs.dtype))
+
+
+def other_digits():
+    data = digits()
+    x = data.train[0].copy()
+    x[0, 0] += 0.5
+    return dpsgd.Data((x, data.train[1]), data.validation, data.test)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", 0),
+        ("steps", 1.5),
+        ("sample_rate", 0.0),
+        ("sample_rate", 1.01),
+        ("sample_rate", float("nan")),
+        ("learning_rate", 0.0),
+        ("learning_rate", float("inf")),
+        ("noise_multiplier", -0.1),
+        ("noise_multiplier", float("nan")),
+        ("max_grad_norm", 0.0),
+        ("max_grad_norm", float("nan")),
+        ("max_grad_norm", float("inf")),
+        ("clipping", "per-layer"),
+        ("momentum", 1.0),
+        ("nesterov", 1),
+        ("weight_decay", -1.0),
+        ("sampling", "uniform"),
+        ("physical_batch", 0),
+        ("secure", "yes"),
+    ],
+)
+def test_bad_settings_are_named(name, value):
+    with pytest.raises(ParameterError, match=f"{name} = "):
+        settings(**{name: value})
+
+
+def test_settings_that_promise_nothing_are_refused():
+    with pytest.raises(ParameterError, match="max_grad_norm = None"):
+        settings(noise_multiplier=1.0)
+    with pytest.raises(ParameterError, match="shuffled"):
+        settings(noise_multiplier=1.0, max_grad_norm=1.0, sampling="shuffled")
+    with pytest.raises(ParameterError, match="augment"):
+        train(augment=lambda x, y, generator: (x, y))
+
+
+def spoiled(what, row, value):
+    data = digits()
+    pairs = {name: tuple(array.copy() for array in getattr(data, name)) for name in ("train", "validation", "test")}
+    x, y = pairs[what]
+    if row == "label":
+        y = y.copy()
+        y[3] = value
+    else:
+        x[3, 5] = value
+    pairs[what] = (x, y)
+    return dpsgd.Data(**pairs)
+
+
+@pytest.mark.parametrize("what", ["train", "validation", "test"])
+@pytest.mark.parametrize(
+    ("row", "value", "words"),
+    [
+        ("x", np.nan, "not finite"),
+        ("x", np.inf, "not finite"),
+        ("label", 10, "label 10 is not allowed: it must be in 0 to 9"),
+        ("label", -1, "label -1"),
+    ],
+)
+def test_bad_data_are_refused_before_any_step(what, row, value, words):
+    torch.manual_seed(5)
+    network = models.mlp([64, 16, 10], nn.Tanh)
+    before = weights(network)
+    with pytest.raises(ParameterError, match=f"{what}: .*{words}"):
+        train(spoiled(what, row, value), network=network)
+    assert torch.equal(before, weights(network))
+
+
+def test_other_senseless_data_are_refused():
+    x, y = digits().train
+    with pytest.raises(ParameterError, match="n at least 1"):
+        train(dpsgd.Data((x[:0], y[:0])))
+    with pytest.raises(ParameterError, match="shape"):
+        train(dpsgd.Data((x, y[:-1])))
+    with pytest.raises(ParameterError, match="labels must be"):
+        train(dpsgd.Data((x, y.astype(np.float32))))
+    with pytest.raises(ParameterError, match="outputs"):
+        train(dpsgd.Data((x, np.zeros((len(x), 2), np.float32))), loss=squared_error)
+    with pytest.raises(ParameterError, match="one number for each"):
+        train(dpsgd.Data((x, y)), loss=lambda o, t: cross_entropy(o, t).mean())
+    with pytest.raises(ParameterError, match="nothing to train"):
+        train(network=models.mlp([64, 10]).requires_grad_(False))
+    with pytest.raises(ParameterError, match="evaluate_every = 0"):
+        train(evaluate_every=0)
+    with pytest.raises(ParameterError, match="layer = '7'"):
+        dpsgd.train_only(models.mlp([64, 10]), ["7"])
+
+
+def test_data_on_another_device_are_refused():
+    x, y = digits().train
+    meta = torch.empty(x.shape, device="meta")
+    with pytest.raises(ParameterError, match="train: the data are on meta, but the network on cpu"):
+        train(dpsgd.Data((meta, y)))
+    examples = Examples((x, y), "train", CPU, torch.float32)
+    with torch.device("meta"):
+        elsewhere = models.mlp([64, 10])
+    with pytest.raises(ParameterError, match="the network is on meta"):
+        dpsgd.Engine(elsewhere, settings(max_grad_norm=1.0), examples)
+
+
+# --- many models at once
+
+
+def grid_settings():
+    rates, multipliers = (0.5, 1.0, 2.0), (0.0, 1.5)
+    several = [
+        settings(steps=30, learning_rate=r, noise_multiplier=m, max_grad_norm=0.5 + r)
+        for r in rates
+        for m in multipliers
+    ]
+    several.append(settings(steps=30, learning_rate=1.0))
+    several.append(settings(steps=30, learning_rate=1.0, noise_multiplier=1.0, max_grad_norm=0.2, clipping="auto-s"))
+    return several
+
+
+def test_a_grid_is_the_same_models_trained_one_by_one():
+    several, train_set = grid_settings(), toy(300)
+    grid = logistic_grid.LogisticGrid(
+        several, train_set, 3, [torch.Generator().manual_seed(i) for i in range(len(several))]
+    )
+    singles = []
+    for i, one in enumerate(several):
+        linear = nn.Linear(6, 3).double()
+        for p in linear.parameters():
+            nn.init.zeros_(p)
+        singles.append(dpsgd.Engine(linear, one, toy(300), generator=torch.Generator().manual_seed(i)))
+    rng = np.random.default_rng(0)
+    batches = [torch.from_numpy(sampling.poisson(300, 0.25, rng)) for _ in range(30)]
+    for rows in [*batches, torch.arange(0), torch.arange(1)]:
+        grid.step(rows)
+        for single in singles:
+            single.step(rows)
+    for i, single in enumerate(singles):
+        assert torch.allclose(grid.weights[:, i], single.net.weight, rtol=1e-9, atol=1e-12)
+        assert torch.allclose(grid.bias[:, i], single.net.bias, rtol=1e-9, atol=1e-12)
+    assert len({tuple(w.flatten().tolist()) for w in grid.weights.unbind(1)}) == len(several)
+
+
+def test_a_grid_trains_and_repeats():
+    private = [
+        dpsgd.DPSGD(steps=100, sample_rate=0.1, learning_rate=r, noise_multiplier=m, max_grad_norm=1.0)
+        for r in (0.5, 2.0)
+        for m in (0.5, 1.0, 50.0)
+    ]
+    (grid, run), (again, _) = (
+        logistic_grid.train_grid(digits(), private, np.random.default_rng(0), classes=10, progress=False)
+        for _ in range(2)
+    )
+    assert torch.equal(grid.weights, again.weights)
+    rows = run.record()
+    assert len(rows) == 6
+    assert rows[3]["test_metric"] > 0.85 > rows[5]["test_metric"]
+    assert rows[0]["shared_batches"] == 6
+
+
+def test_what_a_grid_refuses():
+    one = settings(max_grad_norm=1.0)
+    for others, words in (
+        ([], "empty"),
+        ([one, settings(steps=2)], "steps differs"),
+        ([one, settings(sample_rate=0.5)], "sample_rate differs"),
+        ([settings(momentum=0.9)], "momentum"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            logistic_grid.train_grid(digits(), others, np.random.default_rng(0), classes=10)
+    with pytest.raises(ParameterError, match="label 9"):
+        logistic_grid.train_grid(digits(), [one], np.random.default_rng(0), classes=9)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_same_training_on_a_gpu():
+    clean = {"noise_multiplier": 0.0, "steps": 20}
+    a, first = train(device="cpu", **clean)
+    b, second = train(device="cuda", **clean)
+    assert torch.allclose(weights(a), weights(b).cpu(), atol=1e-4)
+    assert second.device.startswith("cuda")
+    assert abs(first.final["test"]["loss"] - second.final["test"]["loss"]) < 1e-3
+    _, noisy = train(device="cuda")
+    assert noisy.final["test"]["metric"] > 0.5
+
+
+def test_metrics():
+    outputs = torch.tensor([[1.0, 2.0], [3.0, 0.0]])
+    assert absolute_error(outputs, torch.zeros(2, 2)).tolist() == [1.5, 1.5]
+    assert squared_error(torch.tensor([[2.0], [3.0]]), torch.tensor([0.0, 1.0])).tolist() == [4.0, 4.0]
