@@ -40,8 +40,8 @@ def linear(
 
     def add(c: Tensor) -> None:
         columns = d.t()
-        if weight is not None:
-            weight.addmm_(columns * c, a)
+        if weight is not None:  # the weights c go to the smaller factor
+            weight.addmm_(*((columns * c, a) if d.shape[1] < a.shape[1] else (columns, a * c.unsqueeze(1))))
         if bias is not None:
             bias.addmv_(columns, c)
 
@@ -78,14 +78,16 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
             few = d[i : i + size].unflatten(1, (module.groups, -1)).flatten(3).transpose(2, 3)
             squared[i : i + size] = outer_squared_norms(patches(module, a[i : i + size], out), few)
     if bias is not None:
-        squared += _squared(d.sum((2, 3)))
+        of_bias = d.sum((2, 3))
+        squared += _squared(of_bias)
 
     def add(c: Tensor) -> None:
-        scaled = d * c.view(-1, 1, 1, 1)
-        if weight is not None:
-            weight.add_(_conv2d_weight(module, a, scaled))
+        column = c.view(-1, 1, 1, 1)
+        if weight is not None:  # the weights c go to the smaller factor
+            factors = (a * column, d) if a[0].numel() < d[0].numel() else (a, d * column)
+            weight.add_(_conv2d_weight(module, *factors))
         if bias is not None:
-            bias.add_(scaled.sum((0, 2, 3)))
+            bias.addmv_(of_bias.t(), c)
 
     return squared.sqrt_(), add
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 HUGE = 1e30  # the l2 of a feature that a problem does not use
-NUMBERS = 1 << 18  # in one array of a batch: a few megabytes stay in the processor's cache
+NUMBERS = 1 << 20  # in one array of a batch: more would leave the processor's cache, fewer cost more calls
 TABLE = 1 << 23  # numbers in the table of products x_ij x_ik that is kept between steps; larger ones are made again
 STALE = 0.1  # a Cholesky factor is renewed when a step with it left more than this share of the gradient
 MANY = 1 << 23  # L-BFGS comes first where the Hessians of a batch cost as many multiplications

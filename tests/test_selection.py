@@ -388,9 +388,11 @@ def test_published_shape_recognises_the_published_figures():
     clean = frame({"DFS": flat, "t-statistic": flat, "no selection": falling}, index=sizes)
     t = [0.0, 0.05, 0.1, 0.1, 0.15, 0.2, 0.3, 0.3, 0.3]
     noisy = frame({"DFS": flat, "t-statistic": t, "no selection": falling}, index=sizes)
-    assert experiments.published_shape(clean, noisy).all()
+    assert experiments.published_shape(clean, noisy, True).all()
+    not_below = experiments.published_shape(clean, noisy, False)
+    assert [name for name, there in zip(experiments.SHAPE, not_below, strict=True) if not there] == ["DFS below t"]
     guessing = frame({c: [0.5] * 9 for c in clean}, index=sizes)
-    assert not experiments.published_shape(clean, guessing)[2:].any()
+    assert not experiments.published_shape(clean, guessing, True)[2:].any()
 
 
 def test_holm_on_a_known_example():
