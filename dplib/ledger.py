@@ -49,8 +49,8 @@ def executed_chapters(folder: Path = runs.EXECUTED) -> list[Executed]:
 def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
     """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
     found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
-    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"))]
-    sources = [(run["provenance"], run["records"]) for run in frozen if "records" in run]
+    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("[0-9][0-9]_*.json"))]
+    sources = [(run["provenance"], run["records"]) for run in frozen]
     sources += [(chapter.provenance, chapter.records) for chapter in executed]
     for provenance, records in sources:
         rank = PROFILES.index(provenance["profile"])
