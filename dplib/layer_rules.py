@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 Rule = tuple[Tensor, Callable[[Tensor], None]]
-CHUNK = 2**19  # numbers held at once where a product is made example by example: 2 MiB, a core's cache
+# Numbers held at once where a product is made example by example: a core's cache, or a little of a GPU's memory.
+CHUNK, GPU_CHUNK = 2**19, 2**26
 
 
 def linear(
@@ -73,7 +74,7 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
     squared = torch.zeros(len(a), dtype=d.dtype, device=d.device)
     if weight is not None:
         out = d.shape[2:]
-        size = _chunk(out.numel() * weight[0].numel() * module.groups)
+        size = _chunk(d, out.numel() * weight[0].numel() * module.groups)
         for i in range(0, len(a), size):
             few = d[i : i + size].unflatten(1, (module.groups, -1)).flatten(3).transpose(2, 3)
             squared[i : i + size] = outer_squared_norms(patches(module, a[i : i + size], out), few)
@@ -101,7 +102,7 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
         squared = _squared(d[:, 0])
     else:
         # The one-hot vectors of two positions have product 1 where their indices agree, else 0.
-        chunks = zip(a.split(size := _chunk(a.shape[1] ** 2)), d.split(size), strict=True)
+        chunks = zip(a.split(size := _chunk(d, a.shape[1] ** 2)), d.split(size), strict=True)
         squared = torch.cat([((i[:, :, None] == i[:, None]) * (e @ e.mT)).sum((1, 2)) for i, e in chunks]).clamp_min_(0)
 
     def add(c: Tensor) -> None:
@@ -134,7 +135,7 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
     b, groups, t, p = a.shape
     q = d.shape[3]
     paired = 2 * t * (p + q) < p * q
-    size = _chunk(groups * max(t * p, t * q, t * t if paired else p * q))
+    size = _chunk(d, groups * max(t * p, t * q, t * t if paired else p * q))
     if b > size:
         return torch.cat([outer_squared_norms(*few) for few in zip(a.split(size), d.split(size), strict=True)])
     a, d = a.reshape(b * groups, t, p), d.reshape(b * groups, t, q)
@@ -201,6 +202,6 @@ def _squared(x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(x, dim=1).square_()
 
 
-def _chunk(numbers: int) -> int:
-    """How many examples of so many numbers to take at once."""
-    return max(1, CHUNK // max(1, numbers))
+def _chunk(like: Tensor, numbers: int) -> int:
+    """How many examples of so many numbers to take at once, on the device of ``like``."""
+    return max(1, (CHUNK if like.device.type == "cpu" else GPU_CHUNK) // max(1, numbers))

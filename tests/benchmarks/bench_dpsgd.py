@@ -35,7 +35,7 @@ from dplib import architectures, logistic_grid, models, runs, sampling
 from dplib.engine import DPSGD, Engine
 from dplib.examples import Examples
 
-N, BLOCK_SECONDS, BLOCKS = 60_000, 0.1, 20
+N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40
 CPU = torch.device("cpu")
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
 Step = Callable[[torch.Tensor], object]
@@ -256,7 +256,7 @@ def measure(quick: bool) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("book/results/bench_dpsgd.json"))
-    parser.add_argument("--quick", action="store_true", help="6 blocks instead of 20")
+    parser.add_argument("--quick", action="store_true", help="6 blocks instead of 40")
     parser.add_argument("--opacus-only", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
