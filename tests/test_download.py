@@ -185,10 +185,13 @@ def test_a_server_that_falls_silent_is_given_up(cache, monkeypatch):
 
 
 KILLED = """
+import signal
 import sys
 from dataclasses import replace
 from dplib import data, registry
 
+# A shell's background jobs ignore interrupts, and so would this child of one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 entry = registry.registry()["movielens-1m"]
 file = replace(entry.files[0], urls=(sys.argv[1],), bytes=int(sys.argv[2]), sha256=sys.argv[3])
 registry.registry = lambda: {"movielens-1m": replace(entry, files=(file,))}
