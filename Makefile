@@ -56,4 +56,5 @@ lock: ## resolve requirements.lock anew from pyproject.toml
 	@rm -rf .venv-lock
 
 clean: ## remove what make book made, but not the environment
-	@rm -rf _build executed .snakemake
+	@rm -rf executed .snakemake
+	@find _build -mindepth 1 -maxdepth 1 ! -name studies -exec rm -rf {} + 2>/dev/null || true

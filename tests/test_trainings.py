@@ -1,0 +1,99 @@
+"""One training of paper B: what its job decides, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from dplib import accounting, trainings
+from dplib.checks import ParameterError
+
+JOB = {"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3}
+SMALL = {**JOB, "n_train": 600, "batch": 100, "steps": 30}
+
+
+def test_the_task_has_three_disjoint_parts_and_the_seed_draws_them():
+    one, other = trainings.task("digits", "flat", None, 0), trainings.task("digits", "flat", None, 1)
+    assert one.x_train.shape == (20_000, 64)
+    assert one.x_train is other.x_train
+    assert len(one.y_valid) + len(one.y_test) == len(other.y_valid) + len(other.y_test)
+    assert not {row.tobytes() for row in one.x_valid} & {row.tobytes() for row in one.x_test}
+    assert not np.array_equal(one.x_test, other.x_test)
+
+
+def test_no_shifted_copy_of_a_test_image_is_trained_on():
+    """Copies are made of training images only: undoing every shift of a test image finds no twin among them."""
+    from dplib import data
+
+    loaded = data.load("digits")
+    grown = trainings.shifted(loaded, 500, np.random.default_rng(0))
+    train = {row.tobytes() for row in loaded.x_train}
+    assert not train & {row.tobytes() for row in grown.x_test}
+    assert np.array_equal(grown.x_test, loaded.x_test)
+    assert grown.x_train.min() >= 0
+    assert grown.x_train.max() <= 1
+
+
+def test_components_of_a_subsample_are_computed_from_it_alone():
+    few = trainings.task("digits", "pca-5", 300, 0)
+    all_ = trainings.task("digits", "pca-5", None, 0)
+    assert few.x_train.shape == (300, 5)
+    assert all_.x_train.shape == (20_000, 5)
+    assert not np.allclose(np.abs(few.x_test), np.abs(all_.x_test))
+
+
+def test_a_run_is_repeated_by_its_job_and_changed_by_its_seed():
+    first, again = trainings.train(**SMALL), trainings.train(**SMALL)
+    other = trainings.train(**{**SMALL, "seed": 4})
+    assert first == again
+    assert first["train_loss"] != other["train_loss"]
+
+
+def test_the_noise_is_that_of_the_budget():
+    run = trainings.train(**SMALL)
+    assert run["sample_rate"] == pytest.approx(100 / 600)
+    assert run["n"] == 600
+    assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "prv") == pytest.approx(2.0, rel=1e-3)
+
+
+def test_without_a_budget_there_is_no_noise():
+    assert trainings.train(**{**SMALL, "epsilon": None})["noise_multiplier"] == 0
+    assert trainings.train(**{**SMALL, "epsilon": None, "max_grad_norm": None})["noise_multiplier"] == 0
+
+
+def test_a_large_budget_is_calibrated_by_rdp():
+    run = trainings.train(**{**SMALL, "epsilon": 1e4})
+    assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "rdp") == pytest.approx(1e4, rel=1e-3)
+
+
+def test_frozen_layers_are_not_trained():
+    run = trainings.train(**{**SMALL, "model": [16, 8], "train_last": 2})
+    assert run["parameters"] == 65 * 16 + 17 * 8 + 9 * 10
+    assert run["trained"] == 17 * 8 + 9 * 10
+
+
+def test_the_curve_ends_with_the_reported_accuracy():
+    run = trainings.train(**{**SMALL, "evaluate_every": 10})
+    assert [row["step"] for row in run["curve"]] == [10, 20, 30]
+    assert run["curve"][-1]["test"] == run["test"]
+
+
+def test_a_diverged_run_has_no_accuracy():
+    run = trainings.train(**{**SMALL, "epsilon": None, "max_grad_norm": None, "learning_rate": 1e30})
+    assert run["test"] is None
+    assert run["validation"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"dataset": "nosuch"}, "nosuch"),
+        ({"features": "pca-x"}, "features = 'pca-x'"),
+        ({"features": "pca-900"}, "n_components"),
+        ({"model": "nosuch"}, "model"),
+        ({"train_last": 5}, "train_last"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+    ],
+)
+def test_what_is_not_allowed_is_named(change, named):
+    with pytest.raises(ParameterError, match=named):
+        trainings.train(**{**SMALL, **change})
