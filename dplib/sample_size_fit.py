@@ -1,0 +1,100 @@
+"""Budgets from numbers of steps, and the curve epsilon = ln(alpha + beta / n) through them (paper B, Section VI-B)."""
+
+import math
+
+import numpy as np
+from scipy import optimize
+
+from dplib import accounting, rdp
+from dplib.checks import ParameterError
+
+# The Rényi orders of compute_dp_sgd_privacy() in tensorflow-privacy 0.6.2, which paper B names as its accountant.
+TF_PRIVACY_ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512], dtype=float)
+ACCOUNTANTS = ("paper", "paper, old conversion", "rdp", "pld")
+
+
+def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="paper"):
+    """Epsilon under one of :data:`ACCOUNTANTS`; add or remove one record, Poisson batches. Arrays broadcast.
+
+    "paper": Rényi DP on the orders of tensorflow-privacy, with the improved conversion, which is what reproduces the
+    paper's printed budgets; "paper, old conversion": the same orders, Mironov's conversion; "rdp" and "pld": of
+    :mod:`dplib.accounting`, with more orders and without any.
+
+    Raises:
+        ParameterError: for another accountant, or a setting outside its range.
+    """
+    if accountant not in ACCOUNTANTS:
+        raise ParameterError(f"accountant = {accountant!r} is not allowed: one of {', '.join(ACCOUNTANTS)}.")
+    if accountant in ("rdp", "pld"):
+        return accounting.epsilon(noise_multiplier, sample_rate, steps, delta, accountant)
+    conversion = "improved" if accountant == "paper" else "classical"
+    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, conversion, TF_PRIVACY_ORDERS)
+
+
+def epsilon_of_steps(noise_multiplier, sample_rate, steps, delta, accountant="paper", points: int = 3) -> np.ndarray:
+    """:func:`epsilon` for many numbers of steps (k,) at one setting.
+
+    "pld" is slow, so it is computed at ``points`` numbers of steps between the least and the most and interpolated in
+    logarithms in between, along which epsilon is nearly straight (within 0.5%, as the tests check).
+    """
+    steps = np.asarray(steps, dtype=float)
+    if accountant != "pld":
+        return np.asarray(epsilon(noise_multiplier, sample_rate, steps, delta, accountant))
+    knots = np.unique(np.geomspace(steps.min(), steps.max(), points).round())
+    values = [epsilon(noise_multiplier, sample_rate, knot, delta, "pld") for knot in knots]
+    return np.exp(np.interp(np.log(steps), np.log(knots), np.log(np.maximum(values, 1e-300))))
+
+
+def whole_epochs(steps, n, batch) -> np.ndarray:
+    """Steps taken when one stops at the end of the epoch in which step number ``steps`` falls. Arrays broadcast."""
+    per_epoch = np.ceil(np.asarray(n, dtype=float) / batch)
+    return np.ceil(np.asarray(steps, dtype=float) / per_epoch) * per_epoch
+
+
+def fit(n, values, least_alpha: float = 0.0) -> tuple[float, float]:
+    """alpha and beta of epsilon = ln(alpha + beta / n), by least squares on epsilon.
+
+    Args:
+        n: (k,) sizes, k >= 3. values: (k,) budgets, finite.
+        least_alpha: alpha is at least this; the paper has 1, below which the curve is negative for large n.
+
+    Raises:
+        ParameterError: for fewer points, or values that are not finite.
+    """
+    n, values = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
+    if n.ndim != 1 or n.shape != values.shape or len(n) < 3 or not np.isfinite(values).all():
+        raise ParameterError("n and values are not allowed: k >= 3 sizes, and as many finite budgets.")
+    slope, intercept = np.polyfit(1 / n, np.exp(values), 1)
+    # Logarithms keep the argument positive, and bring 1/n and 1 to one scale.
+    start = np.log([max(intercept - least_alpha, 1e-3), max(slope, 1e-3)])
+
+    def residuals(logs):
+        return np.log(least_alpha + np.exp(logs[0]) + np.exp(logs[1]) / n) - values
+
+    found = np.exp(optimize.least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14).x)
+    return least_alpha + float(found[0]), float(found[1])
+
+
+def bootstrap_fit(n, values, draws: int, rng: np.random.Generator, least_alpha: float = 0.0) -> np.ndarray:
+    """(draws, 2) of alpha and beta from means over runs that are drawn again, with replacement, at each size.
+
+    Args:
+        n: (k,). values: (k, r), the budget of each of r runs. least_alpha: of :func:`fit`.
+    """
+    values = np.asarray(values, dtype=float)
+    k, runs = values.shape
+    picks = rng.integers(runs, size=(draws, k, runs))
+    return np.array([fit(n, np.take_along_axis(values, pick, 1).mean(1), least_alpha) for pick in picks])
+
+
+def size_at(n, values, target: float) -> float:
+    """The n at which a falling curve of budgets crosses ``target``: straight lines in log n and log epsilon.
+
+    Returns:
+        nan where the curve does not cross.
+    """
+    x, y = np.log(np.asarray(n, dtype=float)), np.log(np.asarray(values, dtype=float))
+    for i in range(len(x) - 1):
+        if y[i] >= math.log(target) > y[i + 1]:
+            return float(np.exp(x[i] + (y[i] - math.log(target)) / (y[i] - y[i + 1]) * (x[i + 1] - x[i])))
+    return math.nan
