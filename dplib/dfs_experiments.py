@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import special
 
 from dplib import mechanisms, private_dfs, selection
-from dplib.dfs_problems import Problem
+from dplib.dfs_problems import Problem, synthetic
 
 CRITERIA = ("DFS", "t-statistic", "signed t", "noise-aware t", "no selection")
 NOISES = ("definition 3", "definition 3, variance", "algorithm 1", "algorithm 1, variance", "sensitivity one")
@@ -59,9 +59,11 @@ def fisher(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.nda
 
     A feature without spread gets the smallest spread among the others, or the score would be infinite.
     """
-    pooled = variances.mean(0)
-    floor = pooled[pooled > 0].min(initial=np.inf)
-    return (means[0] - means[1]) / np.maximum(pooled, floor if np.isfinite(floor) else 1.0), means.mean(0)
+    pooled = (variances[0] + variances[1]) / 2
+    if pooled.min() <= 0:
+        pooled = np.maximum(pooled, pooled[pooled > 0].min(initial=np.inf))
+        pooled[np.isinf(pooled)] = 1.0
+    return (means[0] - means[1]) / pooled, (means[0] + means[1]) / 2
 
 
 def errors(problem: Problem, features: np.ndarray, sizes, sd: float, test_sds) -> np.ndarray:
@@ -72,8 +74,7 @@ def errors(problem: Problem, features: np.ndarray, sizes, sd: float, test_sds) -
         test_sds: (t,) noise on the test points, which is integrated, not drawn.
     """
     features = features[: sizes[-1]]
-    means, variances = (v[:, features] for v in problem.moments(sd))
-    weights, midpoint = fisher(means, variances)
+    weights, midpoint = fisher(*problem.moments(sd, features))
     blocks = [0, *sizes[:-1]]  # sums up to each size are running sums of block sums
     centre = np.add.reduceat(weights * (problem.test[..., features] - midpoint), blocks, axis=2).cumsum(2)
     towards_error = np.stack([-centre[0], centre[1]])
@@ -105,22 +106,30 @@ def _curves(problem, reading, criterion, sizes, epsilon, delta, tests) -> np.nda
     if reading.noise.startswith("algorithm") and np.isfinite(epsilon):
         return _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests)
     sd = noise_sd(reading, problem.largest_norm, epsilon, delta)
-    seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
-    order = selection.top(scores(problem, criterion, seen, later), sizes[-1])
+    if reading.select_on == "noisy" or criterion == "noise-aware t":
+        seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
+        order = selection.top(scores(problem, criterion, seen, later), sizes[-1])
+    else:
+        order = _clean_order(problem, criterion)
     return errors(problem, order, sizes, sd, _test_sds(tests, sd))
 
 
 def _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests):
-    order = selection.top(scores(problem, "DFS" if criterion == "noise-aware t" else criterion, 0.0), sizes[-1])
+    order = _clean_order(problem, criterion)
+    if (key := ("norms", criterion, *sizes)) not in problem.memo:
+        problem.memo[key] = _largest_norms(problem, order[: sizes[-1]], sizes)
     result = []
-    for m, norm in zip(sizes, _largest_norms(problem, order, sizes), strict=True):
-        kept = order[:m]
-        if criterion == "noise-aware t":
-            kept = selection.top(scores(problem, criterion, 0.0, noise_sd(reading, norm, epsilon, delta)), m)
-            norm = _largest_norms(problem, kept, [m])[0]
+    for m, norm in zip(sizes, problem.memo[key], strict=True):
         sd = noise_sd(reading, norm, epsilon, delta)
-        result.append(errors(problem, kept, [m], sd, _test_sds(tests, sd)))
+        result.append(errors(problem, order[:m], [m], sd, _test_sds(tests, sd)))
     return np.concatenate(result, axis=1)
+
+
+def _clean_order(problem: Problem, criterion: str) -> np.ndarray:
+    """All features by a criterion on clean data, best first, worked out once for all readings and budgets."""
+    if criterion not in problem.memo:
+        problem.memo[criterion] = selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
+    return problem.memo[criterion]
 
 
 def _test_sds(tests, sd: float) -> np.ndarray:
@@ -138,7 +147,8 @@ def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: flo
 
     Args:
         epsilons: claimed budgets; the noiseless curve (epsilon = inf) comes once, with noise "none". The noise-aware t
-            is left out where the selection sees the noise: there it is the t-statistic.
+            is left out where the selection sees the noise (there it is the t-statistic), and with Algorithm 1's
+            noise, whose scale is not known before the selection.
         labels: columns that say which problem it was.
     """
     tests: dict[tuple[str, str], list[str]] = {}
@@ -149,7 +159,7 @@ def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: flo
         keys.append(("none", "clean", "clean", np.inf, criterion))
         found.append(_curves(problem, Reading("none"), criterion, sizes, np.inf, delta, ("clean",)))
         for (noise, select_on), kinds in tests.items():
-            if criterion == "noise-aware t" and select_on == "noisy":
+            if criterion == "noise-aware t" and (select_on == "noisy" or noise.startswith("algorithm")):
                 continue
             for epsilon in epsilons:
                 keys += [(noise, select_on, test, epsilon, criterion) for test in kinds]
@@ -159,59 +169,45 @@ def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: flo
     return frame.assign(size=np.tile(sizes, len(keys)), error=np.concatenate(found).ravel(), **labels)
 
 
-# What Section 4.1 says of Figures 3 and 4, each as a rule on error curves; "best" is within 0.02 of the least.
-SHAPE = (
-    "no noise: DFS reaches 0 with 20",
-    "no noise: without selection, over 1000",
-    "noise: DFS best with 20",
-    "noise: DFS still best with 500",
-    "noise: without selection never best",
-    "DFS below t",
-    "DFS flat below 30",
-    "t climbs to 100",
-)
+def draw_again(reading, p: int, n: int, criteria, sizes, epsilons, delta: float, generators) -> pd.DataFrame:
+    """:func:`all_curves` of one reading of Section 4.1, one problem for each generator (its number is the seed).
 
-
-def published_shape(clean: pd.DataFrame, noisy: pd.DataFrame, below: bool) -> np.ndarray:
-    """Which items of SHAPE mean curves have: frames with sizes as index and criteria as columns.
-
-    ``below`` says whether DFS is significantly below t over the seeds, which mean curves cannot tell. A size that is
-    not there is read at the next smaller one. Errors above 0.4 are guessing, and best at nothing.
+    Args:
+        reading: a mapping with variance and means (of ``dfs_problems.synthetic``), noise, select_on and test.
     """
-
-    def at(curves, m, criterion="DFS"):
-        return curves.loc[:m, criterion].iloc[-1]
-
-    dfs, none = noisy["DFS"], noisy["no selection"]
-    best = min(dfs.min(), none.min())
-    learns = best < 0.4
-    return np.array(
-        [
-            at(clean, 20) <= 0.01,
-            at(clean, 1000, "no selection") > 0.01,
-            learns and at(noisy, 20) <= best + 0.02,
-            learns and at(noisy, 500) <= best + 0.02,
-            learns and none.min() > dfs.min() + 0.02,
-            learns and below,
-            learns and np.ptp(dfs.loc[:30]) <= 0.05,
-            learns and at(noisy, 100, "t-statistic") > at(noisy, 5, "t-statistic") + 0.02,
-        ]
-    )
+    chosen = Reading(reading["noise"], reading["select_on"], reading["test"])
+    law = {name: reading[name] for name in ("variance", "means")}
+    frames = []
+    for number, rng in enumerate(generators):
+        problem = synthetic(p, n, *law.values(), rng)
+        frames.append(all_curves(problem, [chosen], criteria, sizes, epsilons, delta, seed=number, **law))
+    return pd.concat(frames, ignore_index=True)
 
 
-def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values (n,): below 0.05 in all, they are wrong anywhere with probability at most 5%."""
-    p_values = np.asarray(p_values, dtype=float)
-    order = np.argsort(p_values)
-    adjusted = np.empty_like(p_values)
-    steps = len(p_values) - np.arange(len(p_values))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps * p_values[order]))
-    return adjusted
+def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> list[dict]:
+    """What cutting all features to the m best by distance does, the noise scaled to the norm of those kept.
+
+    One line for each reading of the scale ("printed": a variance, "sd") and number of features ("few", "all"): the
+    largest L1 norm, the bound of equation (9) on the error, and the exact error on clean test points.
+    """
+    order, n = _clean_order(problem, "DFS"), problem.train.shape[1]
+    lines = []
+    for name, kept in (("all", order), ("few", order[:m])):
+        norm = _largest_norms(problem, kept, [len(kept)])[0]
+        for scale, rule in (("printed", selection.literal_sd), ("sd", selection.definition_sd)):
+            sd = rule(norm, epsilon, delta)
+            alpha = problem.test[1, 0, kept] - problem.test[0, 0, kept]
+            gamma = (alpha**2 / (problem.test_variance.mean(0)[kept] + sd**2)).sum()  # equation (10)
+            bound = special.ndtr(-gamma / (2 * np.sqrt(2 * len(kept) / n + gamma)))  # equation (9)
+            error = errors(problem, kept, [len(kept)], sd, [0.0])[0, 0]
+            lines.append({"scale": scale, "features": name, "norm": norm, "bound": bound, "error": error})
+    return lines
 
 
 ARMS = (
     "no privacy",
-    "Algorithm 1 as printed",
+    "Algorithm 1, noise as printed",
+    "Algorithm 1, noise as sd",
     "rows, public selection",
     "rows, private DFS",
     "rows, random features",
@@ -224,10 +220,11 @@ ARMS = (
 def price(
     problem: Problem, public: Problem, m: int, budget: private_dfs.Budget, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Test error on clean test points of every way to release, all but the first two truly (epsilon, delta)-DP.
+    """Test error on clean test points of every way to release, all but the first three truly (epsilon, delta)-DP.
 
     Rows are released with noise and a Fisher classifier learns from them; or only the class means are, for the
-    nearest-mean rule. Values of features lie in [0, 1], which is public, so L2 norms are at most sqrt(p).
+    nearest-mean rule. Values of features lie in [0, 1], which is public, so L2 norms are at most sqrt(p). Algorithm 1
+    prints its noise as a variance (``selection.literal_sd``); Definition 2 has the same number as a standard deviation.
 
     Args:
         problem: the private data. public: other records of the same law, for the selection and bound that are public.
@@ -254,12 +251,14 @@ def price(
         return private_dfs.private_quantile(np.linalg.norm(x[:, kept], axis=1), 0.9, thresholds, mu, rng)
 
     clean = selection.top(selection.distance(x, labels), m)
-    printed = selection.dfs(x, labels, m, lambda norm: selection.definition_sd(norm, budget.epsilon, budget.delta), rng)
     chosen = selection.top(selection.distance(*public.flat()), m)
     bound = np.quantile(np.linalg.norm(public.flat()[0][:, chosen], axis=1), 0.9)
     private, _ = private_dfs.private_dfs(x, labels, m, budget, thresholds, rng)
     kept, _ = private_dfs.private_selection(x, labels, m, budget, thresholds, rng)
     every = np.arange(p)
+
+    def algorithm_1(sd):
+        return learnt(selection.dfs(x, labels, m, lambda norm: sd(norm, budget.epsilon, budget.delta), rng))
 
     def learnt(release):
         moments = selection.class_moments(release.values, labels)[:2]
@@ -267,7 +266,8 @@ def price(
 
     results = (
         errors(problem, clean, [m], 0.0, [0.0])[0, 0],
-        learnt(printed),
+        algorithm_1(selection.literal_sd),
+        algorithm_1(selection.definition_sd),
         rows(chosen, bound, budget.mu(1.0)),
         learnt(private),
         rows_without_selection(rng.permutation(p)[:m]),

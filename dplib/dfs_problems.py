@@ -26,9 +26,10 @@ class Problem:
     test: np.ndarray
     test_variance: np.ndarray
 
-    def moments(self, sd: float) -> tuple[np.ndarray, np.ndarray]:
-        """Class means (2, p) and variances (2, p) of ``train + sd * noise``, in O(p) for every new sd."""
-        mean_x, mean_e, xx, xe, ee = self._parts
+    def moments(self, sd: float, features=slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Class means (2, p) and variances (2, p) of ``train + sd * noise``, in O(p) for every new sd; or of some
+        ``features`` only."""
+        mean_x, mean_e, xx, xe, ee = (part[:, features] for part in self._parts)
         return mean_x + sd * mean_e, xx + 2 * sd * xe + sd**2 * ee
 
     @cached_property
@@ -41,6 +42,11 @@ class Problem:
     def largest_norm(self) -> float:
         """C_p of Definition 3."""
         return float(np.abs(self.train).sum(2).max())
+
+    @cached_property
+    def memo(self) -> dict:
+        """What does not depend on the noise and is needed again: orders of the features, norms."""
+        return {}
 
     def flat(self) -> tuple[np.ndarray, np.ndarray]:
         """Training records (2n, p) and labels (2n,)."""

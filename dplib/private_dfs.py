@@ -2,7 +2,7 @@
 
 As in ``dplib.selection``: ``x`` (n, p) has one record a row, ``labels`` (n,) are 0 to k - 1, and neighbouring data sets
 differ in the features of one record, with labels and class sizes public. Each step is a Gaussian mechanism whose L2
-sensitivity comes from clipping, never from the data.
+sensitivity comes from clipping or counting, never from the data. Values must be finite, or clipping bounds nothing.
 """
 
 from dataclasses import dataclass
@@ -141,6 +141,8 @@ def private_selection(
 
 
 def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
+    if not np.isfinite(x).all():
+        raise ParameterError("x holds values that are not finite: every value must be, or clipping bounds nothing.")
     with np.errstate(over="ignore"):  # a row of zeros
         return clip_rows(x, bound)
 

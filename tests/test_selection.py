@@ -6,6 +6,7 @@ Statistical tests have fixed seeds; each states how often it would fail by chanc
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import sparse, stats
@@ -13,7 +14,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from dplib import dfs_experiments as experiments
 from dplib import dfs_problems as problems
-from dplib import mechanisms, private_dfs, selection
+from dplib import dfs_shape, mechanisms, private_dfs, selection
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.dfs_experiments import Reading
@@ -224,6 +225,18 @@ def test_sensitivities_hold_for_neighbours_and_are_reached():
     assert max(moved_means) == pytest.approx(2 * bound / 6)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused(value):
+    x, labels = np.ones((4, 3)), np.array([0, 0, 1, 1])
+    x[1, 2] = value
+    for release in (
+        lambda: private_dfs.private_rows(x, 1.0, 1.0, NoNoise()),
+        lambda: private_dfs.private_class_means(x, labels, 1.0, 1.0, NoNoise()),
+    ):
+        with pytest.raises(ParameterError, match="finite"):
+            release()
+
+
 def test_noise_of_rows_and_means_is_what_mu_asks_for():
     """Standard deviations of 40,000 and 20,000 noises within 3%: error rate below 1e-8."""
     rng = np.random.default_rng(8)
@@ -363,8 +376,9 @@ def test_all_curves_holds_every_curve_once(problem):
     )
     keys = ["noise", "select_on", "test", "epsilon", "criterion", "size"]
     assert not frame.duplicated(keys).any()
-    noisy_selection = sum(reading.select_on == "noisy" for reading in experiments.READINGS)
-    assert len(frame) == 3 * (5 * (1 + 2 * 16) - 2 * noisy_selection)
+    # The noise-aware t only where it is one: clean selection, noise of a scale known beforehand.
+    without_aware = sum(r.select_on == "noisy" or r.noise.startswith("algorithm") for r in experiments.READINGS)
+    assert len(frame) == 3 * (5 * (1 + 2 * 16) - 2 * without_aware)
     for _, row in frame[frame["size"] == 10].sample(20, random_state=0).iterrows():
         reading = Reading(row.noise, row.select_on, row.test)
         assert row.error == experiments.curve(problem, reading, row.criterion, sizes, row.epsilon, DELTA)[1]
@@ -381,22 +395,137 @@ def test_synthetic_means_follow_their_reading():
     assert np.mean(position < 0.01) > 0.5
 
 
-def test_published_shape_recognises_the_published_figures():
+def published_frames():
+    """Mean curves as Figures 3 and 4 have them: without noise and with it."""
     sizes = [1, 5, 10, 20, 30, 100, 500, 1000, 3000]
     flat, falling = [0.0] * 9, [0.5, 0.5, 0.5, 0.5, 0.45, 0.4, 0.3, 0.2, 0.1]
-    frame = experiments.pd.DataFrame
-    clean = frame({"DFS": flat, "t-statistic": flat, "no selection": falling}, index=sizes)
     t = [0.0, 0.05, 0.1, 0.1, 0.15, 0.2, 0.3, 0.3, 0.3]
-    noisy = frame({"DFS": flat, "t-statistic": t, "no selection": falling}, index=sizes)
-    assert experiments.published_shape(clean, noisy, True).all()
-    not_below = experiments.published_shape(clean, noisy, False)
-    assert [name for name, there in zip(experiments.SHAPE, not_below, strict=True) if not there] == ["DFS below t"]
-    guessing = frame({c: [0.5] * 9 for c in clean}, index=sizes)
-    assert not experiments.published_shape(clean, guessing, True)[2:].any()
+    clean = pd.DataFrame({"DFS": flat, "t-statistic": flat, "no selection": falling}, index=sizes)
+    return clean, clean.assign(**{"t-statistic": t})
+
+
+def test_published_shape_recognises_the_published_figures():
+    clean, noisy = published_frames()
+    assert dfs_shape.published_shape(clean, noisy, True).all()
+    not_below = dfs_shape.published_shape(clean, noisy, False)
+    assert [name for name, there in zip(dfs_shape.SHAPE, not_below, strict=True) if not there] == ["DFS below t"]
+    guessing = noisy * 0 + 0.5
+    assert not dfs_shape.published_shape(clean, guessing, True)[2:].any()
+
+
+def test_dfs_may_fall_below_30_features_but_not_climb():
+    clean, noisy = published_frames()
+    climbing = "DFS does not climb below 30"
+    for curve, there in (([0.3, 0.2, 0.1] + [0.0] * 6, True), ([0.0, 0.02, 0.1] + [0.0] * 6, False)):
+        found = dfs_shape.published_shape(clean, noisy.assign(DFS=curve), True)
+        assert dict(zip(dfs_shape.SHAPE, found, strict=True))[climbing] == there
+
+
+def runs_of_one_reading(curves, epsilons, seeds=4):
+    """Frame of runs: criterion to error at (epsilon, size), with a little that differs between seeds."""
+    which = {"variance": 1.0, "means": "m", "noise": "n", "select_on": "clean", "test": "noisy"}
+    lines = []
+    for seed, epsilon, (criterion, error) in itertools.product(range(seeds), epsilons, curves.items()):
+        for size in (1, 5, 20, 100, 500, 1000):
+            where = which | {"epsilon": epsilon, "criterion": criterion, "size": size, "seed": seed}
+            clean = {"noise": "none", "test": "clean"} if np.isinf(epsilon) else {}
+            lines.append(where | clean | {"error": error(epsilon, size) * (1 + 0.01 * seed)})
+    return pd.DataFrame(lines)
+
+
+def test_a_reading_is_scored_at_every_budget():
+    curves = {
+        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1,
+        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 1000,
+        "no selection": lambda e, m: 0.3 if np.isinf(e) or e > 6 else 0.05,
+    }
+    grid = runs_of_one_reading(curves, [5.0, 10.0, np.inf])
+    tests = dfs_shape.duels(grid, ["t-statistic"])
+    assert tests.epsilon.tolist() == [5.0, 10.0]
+    assert (tests.high < 0).all()
+    table = dfs_shape.score(grid, tests)
+    assert len(table) == 1
+    there = table.iloc[0][list(dfs_shape.SHAPE)]
+    # Without selection 0.05 is reached at epsilon = 5, though not at 10: items 3 to 5 are not there.
+    assert there.tolist() == [True, True, False, False, False, True, True, True]
+    assert table["items"].item() == 5
+
+
+def test_a_reading_picked_for_its_result_has_to_show_it_on_fresh_draws():
+    good = {
+        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1,
+        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 1000,
+        "no selection": lambda e, m: 0.3,
+    }
+    bad = good | {"DFS": lambda e, m: 0.0 if np.isinf(e) else 0.3}
+    frames = {name: runs_of_one_reading(curves, [5.0, np.inf]) for name, curves in (("good", good), ("bad", bad))}
+    items, rival = dfs_shape.FIGURE_4A, "t-statistic"
+    tables = {name: dfs_shape.score(frame, dfs_shape.duels(frame, [rival])) for name, frame in frames.items()}
+    holds = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["good"])
+    lost = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["bad"])
+    none = dfs_shape.settle(tables["bad"], items, rival, lambda reading: frames["good"])
+    assert [dfs_shape.verdict(s) for s in (holds, lost, none)] == [
+        "holds with change",
+        "undecided",
+        "not reproducible as stated",
+    ]
+    assert dfs_shape.verdict(none, holds) == "holds with change"
+    assert (holds.count, holds.readings, holds.tried, holds.draws, len(holds.held)) == (1, 1, 1, 4, 1)
+    assert "again in 1: variances of mean 1, means with m" in str(holds)
+
+
+def test_few_against_all_are_the_ends_of_two_curves(problem):
+    """All features are Definition 3 on clean data, m of them Algorithm 1, both on clean test points."""
+    lines = {(row["features"], row["scale"]): row for row in experiments.few_against_all(problem, 5, 5.0, DELTA)}
+    for scale, suffix in (("sd", ""), ("printed", ", variance")):
+        for features, noise, m in (("all", "definition 3", 40), ("few", "algorithm 1", 5)):
+            reading = Reading(noise + suffix, test="clean")
+            error = experiments.curve(problem, reading, "DFS", [m], 5.0, DELTA)[0]
+            assert lines[features, scale]["error"] == pytest.approx(error, rel=1e-9)
+    assert lines["few", "sd"]["norm"] < lines["all", "sd"]["norm"] == pytest.approx(problem.largest_norm)
+    assert 0 < lines["few", "sd"]["bound"] < lines["all", "sd"]["bound"] < 0.5
+
+
+def test_draw_again_is_one_reading_on_each_generator():
+    reading = {"variance": 0.1, "means": "weight c", "noise": "algorithm 1", "select_on": "clean", "test": "noisy"}
+    rngs = [np.random.default_rng(i) for i in (3, 4)]
+    frame = experiments.draw_again(reading, 40, 12, ["DFS"], [1, 5], [5.0], DELTA, rngs)
+    problem = problems.synthetic(40, 12, 0.1, "weight c", np.random.default_rng(4))
+    expected = experiments.curve(problem, Reading("algorithm 1"), "DFS", [1, 5], 5.0, DELTA)
+    assert frame[(frame["seed"] == 1) & (frame.noise == "algorithm 1")].error.tolist() == expected.tolist()
+    assert set(frame["noise"]) == {"none", "algorithm 1"}
+
+
+def test_figure_4_over_budgets_needs_a_falling_error_and_dfs_below():
+    def found(dfs, t):
+        frame = runs_of_one_reading(
+            {"DFS": lambda e, m: dfs / e, "t-statistic": lambda e, m: t / e}, [1.0, 2.0, 5.0, 1e4]
+        )
+        return dfs_shape.over_budgets(frame[frame["size"] == 20], "t-statistic").iloc[0]
+
+    yes, no = found(0.4, 0.5), found(0.5, 0.4)
+    assert yes.as_published
+    assert (yes.budgets, yes.lower, yes.below, yes.above) == (3, 3, 3, 0)  # at 1e4 there is nothing to compare
+    assert not no.as_published
+    assert (no.lower, no.below, no.above) == (0, 0, 3)
+
+
+def test_roughness_tells_a_bend_from_a_zigzag():
+    sizes = np.arange(50.0)
+    zigzag = np.where(sizes % 2 == 0, 0.1, 0.2)
+    assert dfs_shape.roughness(zigzag) == pytest.approx((1.0, 0.2))
+    turns, bends = dfs_shape.roughness((sizes - 20.5) ** 2)
+    assert (turns, bends) == (0.0, pytest.approx(2.0))
+    rng = np.random.default_rng(15)
+    curves = {"DFS": lambda e, m: 0.1, "no selection": lambda e, m: 0.2 + 0.01 * rng.random()}
+    frame = runs_of_one_reading(curves, [5.0], seeds=8)
+    assert (dfs_shape.rougher(frame).sign == 1).all()
+    swapped = frame.replace({"criterion": {"DFS": "no selection", "no selection": "DFS"}})
+    assert (dfs_shape.rougher(swapped).sign == -1).all()
 
 
 def test_holm_on_a_known_example():
-    assert experiments.holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert dfs_shape.holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 # --- real data ------------------------------------------------------------------------------------------------------
@@ -455,7 +584,7 @@ def test_price_of_privacy_orders_as_it_must():
     assert tuple(rich) == experiments.ARMS
     assert max(rich.values()) < 0.05
     poor = [experiments.price(*scaled, 4, Budget(1e-3, DELTA), np.random.default_rng(i)) for i in range(40)]
-    # 40 coin flips an arm: a mean outside (0.2, 0.8) has probability below 1e-3 for the six arms together.
-    for arm in experiments.ARMS[2:]:
+    # 40 coin flips an arm: a mean outside (0.2, 0.8) has probability below 1e-3 for the eight arms together.
+    for arm in experiments.ARMS[1:]:
         assert 0.2 < np.mean([run[arm] for run in poor]) < 0.8
     assert np.mean([run["no privacy"] for run in poor]) < 0.05
