@@ -126,13 +126,20 @@ def record(
     display({"text/html": card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
 
 
-def rests_on(*, seeds: Any, datasets: Any = (), accounting: str = "none: nothing is released") -> None:
+def rests_on(
+    *,
+    seeds: Any,
+    datasets: Any = (),
+    accounting: str = "none: nothing is released",
+    core_seconds: float | None = None,
+) -> None:
     """Say what a page rests on: its seeds, its data sets and its privacy accounting; once, in the last cell.
 
     Args:
         seeds: a number of seeds or replicates, or a sentence.
         datasets: ``dplib.data.Dataset`` objects, or names of synthetic sets.
         accounting: neighbouring relation, delta, accountant, and what is left out.
+        core_seconds: processor seconds of all runs of :mod:`dplib.study` behind the page, whenever they were made.
     """
     from IPython.display import display
 
@@ -147,6 +154,11 @@ def rests_on(*, seeds: Any, datasets: Any = (), accounting: str = "none: nothing
     basis = {"seeds": str(seeds), "datasets": rows, "accounting": " ".join(accounting.split())}
     names = ", ".join(r["name"] + (f" (stand-in for {r['stand_in_for']})" if r["stand_in_for"] else "") for r in rows)
     lines = [("Seeds", basis["seeds"]), ("Data", names or "none"), ("Accounting", basis["accounting"])]
+    if core_seconds is not None:
+        basis["core_seconds"] = round(core_seconds, 1)
+        lines.append(
+            ("Computing", f"{core_seconds / 60:.1f} core-minutes of trainings, kept from earlier runs or made now")
+        )
     items = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in lines)
     text = "; ".join(f"{name}: {text}" for name, text in lines)
     display({"text/html": f'<dl class="basis">{items}</dl>', "text/plain": text}, metadata={BASIS: basis}, raw=True)
