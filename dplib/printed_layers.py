@@ -1,0 +1,105 @@
+"""The layer tables of paper B (XIX to XXXI), row by row against the networks built from them."""
+
+import functools
+from dataclasses import dataclass
+
+import torch
+
+from dplib import claims, printed
+from dplib.checks import ParameterError
+
+# Tables XIX to XXVI belong to chapter 04, the others to 05.
+TABLES = {
+    "B.table19": "cnn-cifar10-paw",
+    "B.table20": "cnn-cifar10-stw",
+    "B.table21": "fcn-purchase100-paw",
+    "B.table22": "fcn-purchase100-stw",
+    "B.table23": "fcn-cifar10-paw",
+    "B.table24": "fcn-cifar10-stw",
+    "B.table25": "lenet5-mnist",
+    "B.table26": "cnn-mnist-paw",
+    "B.table27": "rnn-sms-complex",
+    "B.table28": "rnn-sms-simple",
+    "B.table29": "rwt-fcn-mnist",
+    "B.table30": "rwt-cnn-mnist",
+    "B.table31": "rwt-rnn-sms",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed row and ours: ``printed`` and ``ours`` map the row's columns to values; ``why`` where they disagree."""
+
+    claim: str
+    kind: str
+    printed: dict[str, int | str]
+    ours: dict[str, int | str]
+    why: str
+
+    @property
+    def verdict(self) -> str:
+        """ "holds" where every cell agrees; "holds with change" where the parameters do; else "fails"."""
+        if self.printed == self.ours:
+            return "holds"
+        same = all(self.printed[name] == self.ours[name] for name in self.printed if name.startswith("parameters"))
+        return "holds with change" if same else "fails"
+
+    @property
+    def because(self) -> str:
+        if self.verdict == "holds":
+            return "Built from the printed layers and run: every printed cell of the row is what comes out."
+        wrong = [f"{name.replace('_', ' ')} {self.printed[name]} should be {self.ours[name]}" for name in self._wrong]
+        return f"Built from the printed layers and run: {'; '.join(wrong)}. {self.why}".strip()
+
+    @property
+    def _wrong(self) -> list[str]:
+        return [name for name in self.printed if self.printed[name] != self.ours[name]]
+
+
+def rows(table: str) -> list[Row]:
+    """Every row of a table of layers, the totals included, against the built network.
+
+    Args:
+        table: "B.table19" to "B.table31". Tables that print 0 neurons for a dropout layer mean that it has no weights:
+            such a cell counts as right.
+
+    Raises:
+        ParameterError: for another table.
+    """
+    if table not in TABLES:
+        raise ParameterError(f"table = {table!r} has no layers: it must be one of {', '.join(TABLES)}.")
+    architecture = printed.ARCHITECTURES[TABLES[table]]
+    why = {item.claim: item.why for item in disagreements()}
+    with torch.device("meta"):  # shapes only: no numbers are drawn
+        net = architecture.make()
+        built = printed.layer_table(net, architecture.input_shape)
+    layers, result = iter(built), []
+    for id_, claim in claims.load("B").items():
+        if not id_.startswith(f"{table}."):
+            continue
+        kind = claim.where.rpartition(": ")[2]
+        if id_.endswith(".total"):
+            cells = dict.fromkeys(claim.published, sum(layer.parameters for layer in built))
+        elif id_.endswith(".trainable"):
+            cells = dict.fromkeys(claim.published, printed.trained_count(net, printed.last_layers(net)))
+        else:
+            layer = next(layers)
+            kind = kind if kind == layer.kind else f"{kind}, built as {layer.kind}"
+            cells = {name: _cell(name, value, layer) for name, value in claim.published.items()}
+        result.append(Row(id_, kind, dict(claim.published), cells, why.get(id_, "")))
+    return result
+
+
+@functools.cache
+def disagreements() -> tuple[printed.Disagreement, ...]:
+    """:func:`dplib.printed.disagreements`, from the shapes alone: no network's numbers are drawn."""
+    with torch.device("meta"):
+        return tuple(printed.disagreements())
+
+
+def _cell(column, value, layer):
+    if column == "parameters":
+        return layer.parameters
+    if column == "output_shape":
+        return printed.shown(layer.output_shape)
+    return 0 if layer.kind == "Dropout" and value == 0 else layer.output_shape[-1]
