@@ -16,11 +16,15 @@ COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Draw the landing figure: verdicts of each paper, and the error of paper A's classifier against its size."""
+    """Draw the landing figure: verdicts of each paper above, one finding each of papers A and B below."""
     plotting.theme()
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.9), width_ratios=[1, 1.15])
-    _verdicts(left, rows)
-    _dimension(right, {row.claim.id: row for row in rows})
+    figure, panels = plt.subplot_mosaic(
+        [["verdicts", "verdicts"], ["A", "B"]], figsize=(11, 7.4), height_ratios=[1, 1.3]
+    )
+    by_id = {row.claim.id: row for row in rows}
+    _verdicts(panels["verdicts"], rows)
+    _dimension(panels["A"], by_id)
+    _workflows(panels["B"], by_id)
     figure.tight_layout()
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -73,3 +77,17 @@ def _dimension(axes: plt.Axes, by_id: dict[str, Row]) -> None:
     bottom, top = axes.get_ylim()
     axes.set_ylim(bottom * 1e-4, top)  # room for the legend
     axes.legend(fontsize="small", loc="lower left")
+
+
+def _workflows(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+    """Chapter 4 in one panel: two printed networks against epsilon, and where the larger one takes over."""
+    curves = by_id["B.fig7"].data
+    dataset = next(iter(curves)).partition(":")[0]
+    at = curves[f"{dataset}: epsilon"]
+    names = {"simple": "small network of the privacy-aware workflow", "complex": "large network of the standard one"}
+    for (key, label), colour in zip(names.items(), sns.color_palette("colorblind", 2), strict=True):
+        axes.plot(at, curves[f"{dataset}: {key} mean"], "o-", ms=4, color=colour, label=label)
+        plotting.band(axes, at, curves[f"{dataset}: {key} low"], curves[f"{dataset}: {key} high"])
+    axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test accuracy (%)")
+    axes.set_title(f"Paper B: which network at which budget ({dataset})?", fontsize="medium")
+    axes.legend(fontsize="small", loc="lower right")
