@@ -82,7 +82,7 @@ def _dimension(axes: plt.Axes, by_id: dict[str, Row]) -> None:
 def _workflows(axes: plt.Axes, by_id: dict[str, Row]) -> None:
     """Chapter 4 in one panel: two printed networks against epsilon, and where the larger one takes over."""
     curves = by_id["B.fig7"].data
-    dataset = next(iter(curves)).partition(":")[0]
+    dataset = "mnist" if "mnist: epsilon" in curves else next(iter(curves)).partition(":")[0]
     at = curves[f"{dataset}: epsilon"]
     names = {"simple": "small network of the privacy-aware workflow", "complex": "large network of the standard one"}
     for (key, label), colour in zip(names.items(), sns.color_palette("colorblind", 2), strict=True):
