@@ -52,12 +52,12 @@ def gathered(pairs: Mapping[str, Mapping[str, list]]) -> dict[str, list]:
 
 
 def scattered(data: Mapping[str, list]) -> dict[str, dict[str, list]]:
-    """The inverse of :func:`gathered`."""
+    """The inverse of :func:`gathered`; the longest curves first."""
     pairs: dict[str, dict[str, list]] = {}
     for key, values in data.items():
         name, _, what = key.partition(": ")
         pairs.setdefault(name, {})[what] = values
-    return pairs
+    return dict(sorted(pairs.items(), key=lambda item: -len(item[1]["epsilon"])))
 
 
 def answer(pairs: Mapping[str, Mapping[str, list]], reader: float | None = None) -> plt.Figure:
