@@ -1,0 +1,122 @@
+"""Published beside measured for the chapter on what drives the cost, and the rules by which its verdicts follow."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from dplib import claims, printed
+from dplib.models import parameter_count
+from dplib.sgd import seeded
+from dplib.stats import Comparison, Measured
+
+TOLERANCE = 2.0  # percentage points within which our accuracy counts as the paper's: its own tables differ by so much
+LAYER_TABLES = {  # Tables XXVII to XXXI: network, and layers that random-weights training trains
+    27: ("rnn-sms-complex", None),
+    28: ("rnn-sms-simple", None),
+    29: ("rwt-fcn-mnist", 2),
+    30: ("rwt-cnn-mnist", 2),
+    31: ("rwt-rnn-sms", 2),
+}
+
+
+def sign(comparison: Comparison) -> int:
+    """1 or -1 where the 95% interval of the difference is all on one side of 0, else 0."""
+    low, high = comparison.difference.low, comparison.difference.high
+    return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def order_verdict(comparisons: Iterable[Comparison], expected: int = 1) -> str:
+    """Of a claim that differences have a sign: "holds" where all have it beyond chance, "holds with change" where some
+    have and none the other one, "fails" where none has it and some the other one, else "undecided"."""
+    signs = [expected * sign(one) for one in comparisons]
+    if all(s > 0 for s in signs):
+        return "holds"
+    if any(s > 0 for s in signs):
+        return "undecided" if any(s < 0 for s in signs) else "holds with change"
+    return "fails" if any(s < 0 for s in signs) else "undecided"
+
+
+def cell_verdict(measured: Measured, published: float, order: str, tolerance: float = TOLERANCE) -> str:
+    """Of a printed number: it holds within ``tolerance``; beyond that the table's message decides, which is who is
+    better (``order``, from :func:`order_verdict`): "holds with change" where that is right, else as the order is. Where
+    the order is open and the number is off by more than five times ``tolerance``: "not reproducible as stated"."""
+    gap = abs(measured.value - published)
+    if gap <= tolerance:
+        return "holds"
+    if order == "undecided":
+        return "not reproducible as stated" if gap > 5 * tolerance else order
+    return "holds with change" if order == "holds" else order
+
+
+def layer_rows(number: int) -> Iterable[tuple[str, dict, str, str]]:
+    """Rows of Table ``number``, one of :data:`LAYER_TABLES`, as (claim, values, verdict, because)."""
+    name, trained = LAYER_TABLES[number]
+    entry = printed.ARCHITECTURES[name]
+    net = seeded(entry.make, 0)
+    rows = [one for id_, one in claims.load("B").items() if id_.startswith(f"B.table{number}.")]
+    layers = iter(printed.layer_table(net, entry.input_shape))
+    for row in rows:
+        kind = row.id.rpartition(".")[2]
+        if kind in ("total", "trainable"):
+            chosen = printed.last_layers(net, trained or 2)
+            ours = parameter_count(net) if kind == "total" else printed.trained_count(net, chosen)
+            same = ours == row.published["parameters"]
+            why = "Counted in the network built from the printed layers" + (
+                "." if same else f"; the printed {row.published['parameters']:,} are its frozen layers' instead."
+            )
+            yield row.id, {"parameters": ours}, "holds" if same else "fails", why
+            continue
+        yield row.id, *_layer(row, next(layers))
+
+
+def _layer(row: claims.Claim, layer: printed.Layer) -> tuple[dict, str, str]:
+    if "output_shape" in row.published:
+        values = {"output_shape": printed.shown(layer.output_shape), "parameters": layer.parameters}
+    else:
+        own = 0 if layer.kind == "Dropout" else layer.output_shape[-1]  # dropout has no neurons of its own
+        values = {"neurons": own, "parameters": layer.parameters}
+    wrong = [name for name, value in values.items() if value != row.published[name]]
+    if not wrong:
+        return values, "holds", "Shape and count of the network built from the printed layers."
+    if wrong == ["neurons"] and layer.output_shape[0] == row.published["neurons"]:
+        why = f"The parameters are right; the printed {row.published['neurons']} is the number of words, not the width."
+        return values, "holds with change", why
+    return values, "fails", f"The network built from the printed layers has another {' and '.join(wrong)}."
+
+
+def explained(costs: Sequence[float], counts: Sequence[int]) -> float:
+    """Share of the variance of costs that a straight line in the logarithm of the counts explains."""
+    return float(scipy_stats.linregress(np.log(counts), costs).rvalue ** 2)
+
+
+def bootstrap_best(
+    sizes: Sequence[float], accuracies: np.ndarray, rng: np.random.Generator, resamples: int = 2000
+) -> Measured:
+    """The size with the best mean accuracy, (seeds, sizes), with its 95% bootstrap interval over the seeds."""
+    sizes = np.asarray(sizes, dtype=float)
+    rows = rng.integers(len(accuracies), size=(resamples, len(accuracies)))
+    best = sizes[accuracies[rows].mean(axis=1).argmax(axis=1)]
+    low, high = np.quantile(best, [0.025, 0.975], method="inverted_cdf")
+    return Measured(float(sizes[accuracies.mean(axis=0).argmax()]), float(low), float(high), len(accuracies))
+
+
+def slopes(counts: Sequence[int], accuracies: np.ndarray) -> np.ndarray:
+    """Change of accuracy for ten times the parameters, one for each seed: (seeds, sizes) to (seeds,)."""
+    x = np.log10(np.asarray(counts, dtype=float))
+    return (accuracies - accuracies.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2)
+
+
+def ratio_rows() -> dict[str, float]:
+    """Row of Table XVII to its printed slowdown."""
+    rows = {id_: one for id_, one in claims.load("B").items() if id_.startswith("B.table17.")}
+    return {
+        id_.rpartition(".")[2]: one.published["seconds_dpsgd"] / one.published["seconds_sgd"]
+        for id_, one in rows.items()
+    }
+
+
+def by_row(table: str, make: Callable[[str, Mapping], dict]) -> list[dict]:
+    """For each printed row of a table its label and what ``make(row id, published)`` adds to it."""
+    rows = [(id_, one) for id_, one in claims.load("B").items() if id_.startswith(f"B.{table}.")]
+    return [{"row": one.where.partition(": ")[2], **make(id_.rpartition(".")[2], one.published)} for id_, one in rows]
