@@ -5,19 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from scipy import stats as scipy_stats
 
-from dplib import claims, printed
-from dplib.models import parameter_count
-from dplib.sgd import seeded
+from dplib import claims
 from dplib.stats import Comparison, Measured
 
 TOLERANCE = 2.0  # percentage points within which our accuracy counts as the paper's: its own tables differ by so much
-LAYER_TABLES = {  # Tables XXVII to XXXI: network, and layers that random-weights training trains
-    27: ("rnn-sms-complex", None),
-    28: ("rnn-sms-simple", None),
-    29: ("rwt-fcn-mnist", 2),
-    30: ("rwt-cnn-mnist", 2),
-    31: ("rwt-rnn-sms", 2),
-}
 
 
 def sign(comparison: Comparison) -> int:
@@ -47,42 +38,6 @@ def cell_verdict(measured: Measured, published: float, order: str, tolerance: fl
     if order == "undecided":
         return "not reproducible as stated" if gap > 5 * tolerance else order
     return "holds with change" if order == "holds" else order
-
-
-def layer_rows(number: int) -> Iterable[tuple[str, dict, str, str]]:
-    """Rows of Table ``number``, one of :data:`LAYER_TABLES`, as (claim, values, verdict, because)."""
-    name, trained = LAYER_TABLES[number]
-    entry = printed.ARCHITECTURES[name]
-    net = seeded(entry.make, 0)
-    rows = [one for id_, one in claims.load("B").items() if id_.startswith(f"B.table{number}.")]
-    layers = iter(printed.layer_table(net, entry.input_shape))
-    for row in rows:
-        kind = row.id.rpartition(".")[2]
-        if kind in ("total", "trainable"):
-            chosen = printed.last_layers(net, trained or 2)
-            ours = parameter_count(net) if kind == "total" else printed.trained_count(net, chosen)
-            same = ours == row.published["parameters"]
-            why = "Counted in the network built from the printed layers" + (
-                "." if same else f"; the printed {row.published['parameters']:,} are its frozen layers' instead."
-            )
-            yield row.id, {"parameters": ours}, "holds" if same else "fails", why
-            continue
-        yield row.id, *_layer(row, next(layers))
-
-
-def _layer(row: claims.Claim, layer: printed.Layer) -> tuple[dict, str, str]:
-    if "output_shape" in row.published:
-        values = {"output_shape": printed.shown(layer.output_shape), "parameters": layer.parameters}
-    else:
-        own = 0 if layer.kind == "Dropout" else layer.output_shape[-1]  # dropout has no neurons of its own
-        values = {"neurons": own, "parameters": layer.parameters}
-    wrong = [name for name, value in values.items() if value != row.published[name]]
-    if not wrong:
-        return values, "holds", "Shape and count of the network built from the printed layers."
-    if wrong == ["neurons"] and layer.output_shape[0] == row.published["neurons"]:
-        why = f"The parameters are right; the printed {row.published['neurons']} is the number of words, not the width."
-        return values, "holds with change", why
-    return values, "fails", f"The network built from the printed layers has another {' and '.join(wrong)}."
 
 
 def explained(costs: Sequence[float], counts: Sequence[int]) -> float:

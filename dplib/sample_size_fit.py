@@ -7,9 +7,8 @@ from scipy import optimize
 
 from dplib import accounting, rdp
 from dplib.checks import ParameterError
+from dplib.printed_budgets import TOOL_ORDERS
 
-# The Rényi orders of compute_dp_sgd_privacy() in tensorflow-privacy 0.6.2, which paper B names as its accountant.
-TF_PRIVACY_ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512], dtype=float)
 ACCOUNTANTS = ("paper", "paper, old conversion", "rdp", "pld")
 
 
@@ -28,7 +27,7 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="paper"):
     if accountant in ("rdp", "pld"):
         return accounting.epsilon(noise_multiplier, sample_rate, steps, delta, accountant)
     conversion = "improved" if accountant == "paper" else "classical"
-    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, conversion, TF_PRIVACY_ORDERS)
+    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, conversion, TOOL_ORDERS)
 
 
 def epsilon_of_steps(noise_multiplier, sample_rate, steps, delta, accountant="paper", points: int = 3) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dplib import claims, cost_drivers, cost_grids, cost_tables, cost_timing, stats, study
+from dplib import cost_drivers, cost_grids, cost_tables, cost_timing, stats, study
 from dplib.checks import ParameterError
 from dplib.cost_drivers import CLIPPED, SGD
 from dplib.stats import Comparison, Measured
@@ -99,18 +99,6 @@ def test_cell_verdicts():
     assert cost_tables.cell_verdict(far, 89, "fails") == "fails"
     assert cost_tables.cell_verdict(far, 79, "undecided") == "undecided"
     assert cost_tables.cell_verdict(far, 89, "undecided") == "not reproducible as stated"
-
-
-def test_layer_tables_are_recounted():
-    found = {row[0]: row for number in cost_tables.LAYER_TABLES for row in cost_tables.layer_rows(number)}
-    printed = [id_ for id_ in claims.load("B") if id_.split(".")[1] in {f"table{n}" for n in cost_tables.LAYER_TABLES}]
-    assert sorted(found) == sorted(printed)
-    verdicts = {id_: row[2] for id_, row in found.items()}
-    assert verdicts["B.table30.trainable"] == "fails"
-    assert {id_ for id_, v in verdicts.items() if v == "holds with change"} == {
-        f"B.table{n}.embedding" for n in (27, 28, 31)
-    }
-    assert {v for id_, v in verdicts.items() if "embedding" not in id_ and id_ != "B.table30.trainable"} == {"holds"}
 
 
 def test_printed_ratios_run_from_19_to_37():

@@ -5,7 +5,7 @@ import torch
 import yaml
 from torch import nn
 
-from dplib import architectures, claims, models, printed, sgd
+from dplib import architectures, claims, models, printed, printed_layers, sgd
 from dplib.checks import ParameterError
 
 # What each network has; where a paper prints a count, ARCHITECTURES has it, and it is the same.
@@ -45,22 +45,6 @@ COUNTS = {
     "two-branch-movielens-1m": 234_653,
     "cnn4-mnist": 26_010,
     "cnn9-cifar10": 550_570,
-}
-# The network of each table of layers (paper B, Appendix D).
-TABLES = {
-    "B.table19": "cnn-cifar10-paw",
-    "B.table20": "cnn-cifar10-stw",
-    "B.table21": "fcn-purchase100-paw",
-    "B.table22": "fcn-purchase100-stw",
-    "B.table23": "fcn-cifar10-paw",
-    "B.table24": "fcn-cifar10-stw",
-    "B.table25": "lenet5-mnist",
-    "B.table26": "cnn-mnist-paw",
-    "B.table27": "rnn-sms-complex",
-    "B.table28": "rnn-sms-simple",
-    "B.table29": "rwt-fcn-mnist",
-    "B.table30": "rwt-cnn-mnist",
-    "B.table31": "rwt-rnn-sms",
 }
 OUTPUTS = {"rnn-sms-complex": 2, "rnn-sms-simple": 2, "rwt-rnn-sms": 2, "two-branch-movielens-1m": 5} | {
     name: n
@@ -113,10 +97,10 @@ def test_a_network_takes_its_input_and_any_batch(name):
     assert net[:-1](printed.example_input(net, architecture.input_shape)).shape == (1, net[-1].in_features)
 
 
-@pytest.mark.parametrize("id_", TABLES)
+@pytest.mark.parametrize("id_", printed_layers.TABLES)
 def test_printed_layers(id_):
     """Kind, output and parameters of each row, but for the cells that we hold to be wrong."""
-    name = TABLES[id_]
+    name = printed_layers.TABLES[id_]
     net = built(name)
     ours = printed.layer_table(net, printed.ARCHITECTURES[name].input_shape)
     rows = {row["id"]: row for row in table(id_)["rows"]}
