@@ -138,28 +138,36 @@ class Choice:
     """Which of several models to use, from paired runs at one budget.
 
     Attributes:
-        best, second: the models with the highest mean accuracies. lead: of the best over the second, in points.
-        sure: chance that the best is truly better than the second, from the paired t distribution (flat prior).
-        use: the best where its lead is significant at 5%, and else the smaller of the two.
+        best, second: the models with the highest mean *validation* accuracies.
+        lead: of the best over the second on *test* data, which had no say in the order, in points.
+        use: the best where it leads beyond chance, and else the smaller of the two.
     """
 
     best: str
     second: str
     lead: stats.Comparison
-    sure: float
     use: str
 
+    @property
+    def clear(self) -> bool:
+        """The 95% interval of the lead is above 0."""
+        return self.lead.difference.low > 0
 
-def choose(accuracies: Mapping[str, np.ndarray], parameters: Mapping[str, int]) -> Choice:
-    """The model to use, from accuracies (seeds,) of each model with the same seeds, and their sizes."""
-    if len(accuracies) < 2:
-        raise ParameterError(f"{len(accuracies)} model(s) leave no choice: two or more are needed.")
-    order = sorted(accuracies, key=lambda name: -float(np.mean(accuracies[name])))
-    best, second = order[:2]
-    lead = stats.paired(100 * np.asarray(accuracies[best]), 100 * np.asarray(accuracies[second]))
-    significant = lead.p_value < 0.05
-    use = best if significant else min((best, second), key=lambda name: parameters[name])
-    return Choice(best, second, lead, 1 - lead.p_value / 2, use)
+
+def choose(
+    validation: Mapping[str, np.ndarray], test: Mapping[str, np.ndarray], parameters: Mapping[str, int]
+) -> Choice:
+    """The model to use, from accuracies (seeds,) of each model with the same seeds, and their sizes.
+
+    Raises:
+        ParameterError: for fewer than two models.
+    """
+    if len(validation) < 2:
+        raise ParameterError(f"{len(validation)} model(s) leave no choice: two or more are needed.")
+    best, second = sorted(validation, key=lambda name: -float(np.mean(validation[name])))[:2]
+    lead = stats.paired(100 * np.asarray(test[best]), 100 * np.asarray(test[second]))
+    smaller = min((best, second), key=lambda name: parameters[name])
+    return Choice(best, second, lead, best if lead.difference.low > 0 else smaller)
 
 
 def best_of(values: np.ndarray, k: int = 3) -> float:

@@ -131,17 +131,20 @@ def test_best_of_is_the_mean_over_all_choices():
 def test_choice():
     runs = {"big": np.array([0.90, 0.92, 0.91]), "small": np.array([0.89, 0.91, 0.90]), "tiny": np.full(3, 0.5)}
     sizes = {"big": 100, "small": 10, "tiny": 1}
-    clear = judge.choose(runs, sizes)
+    clear = judge.choose(runs, runs, sizes)
     assert (clear.best, clear.second, clear.use) == ("big", "small", "big")
     assert clear.lead.difference.value == pytest.approx(1.0)
-    assert clear.sure > 0.999
-    runs["small"] = np.array([0.92, 0.90, 0.905])  # as good, but for chance
-    unclear = judge.choose(runs, sizes)
+    assert clear.clear
+    other = runs | {"small": np.array([0.92, 0.90, 0.905])}  # on test data as good, but for chance
+    unclear = judge.choose(runs, other, sizes)
     assert unclear.best == "big"
     assert unclear.use == "small"
-    assert 0.5 < unclear.sure < 0.9
+    assert not unclear.clear
+    worse = judge.choose(runs, runs | {"small": runs["big"] + [0.01, 0.012, 0.011]}, sizes)
+    assert worse.best == "big"  # the order is that of the validation data alone
+    assert worse.use == "small"
     with pytest.raises(ParameterError, match="no choice"):
-        judge.choose({"one": np.ones(3)}, {"one": 1})
+        judge.choose({"one": np.ones(3)}, {"one": np.ones(3)}, {"one": 1})
 
 
 def test_what_is_not_allowed():
