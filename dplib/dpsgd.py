@@ -236,7 +236,7 @@ def _check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> Non
     """One example tells the outputs' shape, which labels or real targets have to fit."""
     training = net.training
     with torch.no_grad():
-        outputs = net.eval()(next(sets["train"].pieces(1))[0])
+        outputs = net.eval()(sets["train"].first())
     net.train(training)
     for name, one in sets.items():
         if loss is cross_entropy:

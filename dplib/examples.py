@@ -109,6 +109,10 @@ class Examples:
         for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
             yield self._shaped(x), y
 
+    def first(self) -> Tensor:
+        """The first example, as a batch of one."""
+        return self._shaped(self._rows[:1])
+
     def _shaped(self, x: Tensor) -> Tensor:
         x = x.view(-1, *self._shape)
         return x.permute(0, 3, 1, 2) if self.is_image else x

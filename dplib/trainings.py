@@ -5,6 +5,7 @@ Everything a training depends on is a plain value, so that :mod:`dplib.study` ca
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -90,21 +91,45 @@ def _split(dataset: Dataset, rng: np.random.Generator) -> Dataset:
     )
 
 
-def network(model: str | list[int], inputs: tuple[int, ...], classes: int, activation: str, dropout: float, seed: int):
+def network(
+    model: str | list[int],
+    inputs: tuple[int, ...],
+    classes: int,
+    activation: str | list[str],
+    dropout: float,
+    seed: int,
+) -> nn.Sequential:
     """A network: a name of ``printed.ARCHITECTURES``, or the units of each hidden layer of a perceptron ([]: none)."""
     if isinstance(model, str):
         checks.one_of(*printed.ARCHITECTURES).check("model", model)
         return seeded(printed.ARCHITECTURES[model].make, seed)
+    names = [activation] * len(model) if isinstance(activation, str) else list(activation)
+    for name in names:
+        checks.one_of(*ACTIVATIONS).check("activation", name)
     sizes = [math.prod(inputs), *model, classes]
-    return seeded(lambda: mlp(sizes, ACTIVATIONS[activation], dropout), seed)
+    return seeded(lambda: mlp(sizes, [ACTIVATIONS[name] for name in names], dropout), seed)
+
+
+def freeze(net: nn.Sequential, positions: Sequence[int]) -> None:
+    """These layers with weights, counted from 0 at the input, keep their initial weights; one at least must not."""
+    layers = _with_weights(net)
+    checks.list_of(checks.integer(0, len(layers) - 1)).check("frozen", list(positions))
+    if len(set(positions)) == len(layers):
+        raise ParameterError(f"frozen = {list(positions)} is not allowed: one of {len(layers)} layers must be trained.")
+    for position in positions:
+        layers[position].requires_grad_(False)
 
 
 def freeze_all_but(net: nn.Sequential, last: int) -> None:
     """Random-weights training (paper B, Section VII-C): only the last so many layers with weights are trained."""
-    layers = [module for module in net if any(True for _ in module.parameters())]
+    layers = _with_weights(net)
     checks.integer(1, len(layers)).check("train_last", last)
     for layer in layers[: len(layers) - last]:
         layer.requires_grad_(False)
+
+
+def _with_weights(net: nn.Sequential) -> list[nn.Module]:
+    return [module for module in net if any(True for _ in module.parameters())]
 
 
 @functools.lru_cache(maxsize=512)
@@ -127,23 +152,24 @@ def train(
     delta: float = 1e-5,
     max_grad_norm: float | None = 1.0,
     momentum: float = 0.0,
-    activation: str = "relu",
+    activation: str | list[str] = "relu",
     dropout: float = 0.0,
-    train_last: int | None = None,
+    frozen: list[int] | None = None,
     evaluate_every: int | None = None,
 ) -> dict:
     """Train and evaluate the last iterate.
 
     Args:
         dataset, features, n_train: of :func:`task`; the seed draws the split.
-        model, activation, dropout: of :func:`network`; the last two are for perceptrons.
+        model, activation, dropout: of :func:`network`; the last two are for perceptrons, whose hidden layers may each
+            have an activation of their own.
         epsilon: budget at ``delta`` of this training alone, for neighbours that add or remove a record; None: no
             noise (then ``max_grad_norm`` None is plain SGD, and a number is clipping alone).
         learning_rate, momentum: of SGD.
         seed: decides split, initial weights, batches, noise and dropout. Equal seeds give equal splits and, at equal
             batch and steps, equal batches, so that comparisons of models may be paired by seed.
         batch: expected batch size. steps: number of steps.
-        train_last: freeze all but so many layers, as :func:`freeze_all_but`; None: train all.
+        frozen: layers that keep their random weights, as :func:`freeze`; None: all are trained.
         evaluate_every: steps between evaluations of the "curve"; None: only the end.
 
     Returns:
@@ -159,8 +185,8 @@ def train(
     weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
     n, classes = len(found.y_train), len(found.classes)
     net = network(model, found.x_train.shape[1:], classes, activation, dropout, int(weights.generate_state(1)[0]))
-    if train_last is not None:
-        freeze_all_but(net, train_last)
+    if frozen:
+        freeze(net, frozen)
     sample_rate = min(1.0, batch / n)
     noise = 0.0 if epsilon is None else noise_for(epsilon, sample_rate, steps, delta)
     settings = dpsgd.DPSGD(

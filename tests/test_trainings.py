@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dplib import accounting, trainings
 from dplib.checks import ParameterError
@@ -64,10 +65,20 @@ def test_a_large_budget_is_calibrated_by_rdp():
     assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "rdp") == pytest.approx(1e4, rel=1e-3)
 
 
-def test_frozen_layers_are_not_trained():
-    run = trainings.train(**{**SMALL, "model": [16, 8], "train_last": 2})
+@pytest.mark.parametrize(("frozen", "trained"), [([0], 17 * 8 + 9 * 10), ([1], 65 * 16 + 9 * 10), ([0, 1], 9 * 10)])
+def test_frozen_layers_are_not_trained(frozen, trained):
+    run = trainings.train(**{**SMALL, "model": [16, 8], "frozen": frozen})
     assert run["parameters"] == 65 * 16 + 17 * 8 + 9 * 10
-    assert run["trained"] == 17 * 8 + 9 * 10
+    assert run["trained"] == trained
+
+
+def test_a_layer_in_the_middle_keeps_its_weights_and_passes_gradients_on():
+    net = trainings.network([16, 8], (64,), 10, ["tanh", "sigmoid"], 0.0, seed=0)
+    assert [type(layer).__name__ for layer in net] == ["Linear", "Tanh", "Linear", "Sigmoid", "Linear"]
+    trainings.freeze(net, [1])
+    net(torch.ones(1, 64)).sum().backward()
+    assert net[2].weight.grad is None
+    assert net[0].weight.grad.abs().sum() > 0
 
 
 def test_the_curve_ends_with_the_reported_accuracy():
@@ -89,7 +100,10 @@ def test_a_diverged_run_has_no_accuracy():
         ({"features": "pca-x"}, "features = 'pca-x'"),
         ({"features": "pca-900"}, "n_components"),
         ({"model": "nosuch"}, "model"),
-        ({"train_last": 5}, "train_last"),
+        ({"frozen": [5]}, "frozen"),
+        ({"model": [16], "frozen": [0, 1]}, "one of 2 layers must be trained"),
+        ({"activation": "softmax"}, "activation"),
+        ({"activation": ["relu", "relu"], "model": [16]}, "activation"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"learning_rate": 0.0}, "learning_rate"),
     ],
