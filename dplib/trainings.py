@@ -7,11 +7,13 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from torch import nn
 
 from dplib import accounting, checks, data, dpsgd, preprocess, printed
+from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.models import ACTIVATIONS, mlp
@@ -91,18 +93,29 @@ def _split(dataset: Dataset, rng: np.random.Generator) -> Dataset:
     )
 
 
+Model = str | list[int] | dict[str, Any]
+
+
 def network(
-    model: str | list[int],
+    model: Model,
     inputs: tuple[int, ...],
     classes: int,
     activation: str | list[str],
     dropout: float,
     seed: int,
 ) -> nn.Sequential:
-    """A network: a name of ``printed.ARCHITECTURES``, or the units of each hidden layer of a perceptron ([]: none)."""
+    """A network for examples of shape ``inputs``.
+
+    ``model`` is a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none); or
+    {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
+    (:func:`dplib.architectures.block_cnn`).
+    """
     if isinstance(model, str):
         checks.one_of(*printed.ARCHITECTURES).check("model", model)
         return seeded(printed.ARCHITECTURES[model].make, seed)
+    if isinstance(model, dict):
+        checks.check_names(model, ("filters", "units"))
+        return seeded(lambda: block_cnn(inputs[0], inputs[1], model["filters"], model["units"], dropout, classes), seed)
     names = [activation] * len(model) if isinstance(activation, str) else list(activation)
     for name in names:
         checks.one_of(*ACTIVATIONS).check("activation", name)
@@ -141,7 +154,7 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
 def train(
     *,
     dataset: str,
-    model: str | list[int],
+    model: Model,
     epsilon: float | None,
     learning_rate: float,
     seed: int,
@@ -161,8 +174,8 @@ def train(
 
     Args:
         dataset, features, n_train: of :func:`task`; the seed draws the split.
-        model, activation, dropout: of :func:`network`; the last two are for perceptrons, whose hidden layers may each
-            have an activation of their own.
+        model, activation, dropout: of :func:`network`. ``activation``, one or one for each hidden layer, is for
+            perceptrons; ``dropout`` for all but the printed networks.
         epsilon: budget at ``delta`` of this training alone, for neighbours that add or remove a record; None: no
             noise (then ``max_grad_norm`` None is plain SGD, and a number is clipping alone).
         learning_rate, momentum: of SGD.

@@ -6,6 +6,7 @@ import torch
 
 from dplib import accounting, trainings
 from dplib.checks import ParameterError
+from dplib.models import parameter_count
 
 JOB = {"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3}
 SMALL = {**JOB, "n_train": 600, "batch": 100, "steps": 30}
@@ -93,6 +94,11 @@ def test_a_diverged_run_has_no_accuracy():
     assert run["validation"] is None
 
 
+def test_a_convolutional_network_by_the_papers_rule_has_the_printed_count():
+    net = trainings.network({"filters": [48, 96], "units": 64}, (1, 28, 28), 10, "relu", 0.3, seed=0)
+    assert parameter_count(net) == 197_130
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -101,6 +107,7 @@ def test_a_diverged_run_has_no_accuracy():
         ({"features": "pca-900"}, "n_components"),
         ({"model": "nosuch"}, "model"),
         ({"frozen": [5]}, "frozen"),
+        ({"model": {"filter": [4], "units": 8}}, "filter"),
         ({"model": [16], "frozen": [0, 1]}, "one of 2 layers must be trained"),
         ({"activation": "softmax"}, "activation"),
         ({"activation": ["relu", "relu"], "model": [16]}, "activation"),
