@@ -1,0 +1,193 @@
+"""What ``count`` epsilon-DP mechanisms cost together: equation (8) of paper B, and better answers.
+
+Each mechanism is epsilon-DP (delta = 0) for one neighbouring relation, whichever it is as long as it is symmetric; the
+total holds for the same relation. Later mechanisms may be chosen by looking at earlier outputs, but ``count`` and
+epsilon are fixed in advance. A number that depends on the data, such as the distinct candidates c' that a search with
+memoisation happened to train, may not be put in afterwards: none of these theorems covers it. A cap does: fix it in
+advance, and stop the search when it is reached. All outputs may be published; publishing only some costs no more.
+
+Rules, from the module's ``RULES``:
+
+- ``basic``: count * epsilon, at any delta.
+- ``printed``: equation (8) as printed, with the second term under the root. It is no bound: see :func:`violations`.
+- ``corrected``: equation (8) with the bracket closed before it, which is advanced composition (Dwork, Rothblum and
+  Vadhan 2010, Theorem III.3).
+- ``zcdp``: epsilon-DP is (epsilon^2 / 2)-zCDP, and that converts to rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke
+  2016, Propositions 1.4 and 1.3).
+- ``rdp``: the Rényi divergences of randomised response, which no epsilon-DP mechanism exceeds, with the improved
+  conversion of ``dplib.rdp``.
+- ``optimal``: the least epsilon that holds for all epsilon-DP mechanisms (Kairouz, Oh and Viswanath 2015,
+  Theorem 3.3); randomised response attains it.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, special
+
+from dplib import rdp
+from dplib.checks import ParameterError, fraction, integer, one_of, positive
+
+RULES = ("basic", "printed", "corrected", "zcdp", "rdp", "optimal")
+
+
+def composed_epsilon(epsilon, count, delta, rule="optimal"):
+    """Epsilon at ``delta`` of ``count`` mechanisms, each epsilon-DP; see the module for the rules.
+
+    Args:
+        epsilon: > 0, of each mechanism. count: whole, >= 1. delta: in (0, 1). Arrays broadcast.
+        rule: one of :data:`RULES`. "corrected", "zcdp" and "rdp" may exceed "basic": take the least, they all hold.
+            "optimal" never exceeds another bound.
+
+    Returns:
+        An array of the broadcast shape, a float for scalars.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
+    one_of(*RULES).check("rule", rule)
+
+    def one(epsilon, count, delta):
+        positive().check("epsilon", float(epsilon))
+        _check(count, delta)
+        return _RULE[rule](float(epsilon), int(count), float(delta))
+
+    return np.vectorize(one, otypes=[float])(epsilon, count, delta)[()]
+
+
+def candidate_epsilon(total_epsilon, count, delta, rule="optimal"):
+    """The largest epsilon of each of ``count`` mechanisms for which :func:`composed_epsilon` is at most the total.
+
+    Args:
+        total_epsilon: > 0. Others as in :func:`composed_epsilon`. Arrays broadcast.
+    """
+    one_of(*RULES).check("rule", rule)
+
+    def one(total, count, delta):
+        positive().check("total_epsilon", float(total))
+        _check(count, delta)
+        return largest_within(lambda epsilon: _RULE[rule](epsilon, int(count), float(delta)), float(total))
+
+    return np.vectorize(one, otypes=[float])(total_epsilon, count, delta)[()]
+
+
+def optimal_delta(epsilon, count, total_epsilon):
+    """The exact delta at ``total_epsilon`` of ``count`` randomised responses: the sum of equation (5) of Kairouz et al.
+
+    With l the number of false answers among ``count``, the privacy loss is (count - 2 l) epsilon, and each l adds
+    P(l) (1 - e^(total - loss)) where its loss exceeds the total.
+
+    Args:
+        epsilon: > 0. count: whole, >= 1. total_epsilon: >= 0. Scalars.
+    """
+    log_p, _ = _log_masses(epsilon, count)
+    excess = total_epsilon - (count - 2 * np.arange(count + 1)) * epsilon
+    above = excess < 0
+    return float(np.exp(special.logsumexp(log_p[above] + np.log(-np.expm1(excess[above]))))) if above.any() else 0.0
+
+
+def pure_rdp(epsilon, orders=rdp.ORDERS):
+    """Rényi divergences (k,) of randomised response, the largest that an epsilon-DP mechanism can have.
+
+    Every pair of output distributions of an epsilon-DP mechanism is a post-processing of randomised response's
+    (Kairouz et al. 2015), and divergences only fall under post-processing.
+    """
+    orders = np.asarray(orders, dtype=float)
+    log_p, log_q = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    terms = orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
+    return np.maximum(0.0, np.logaddexp(*terms)) / (orders - 1)
+
+
+def laplace_rdp(epsilon, orders=rdp.ORDERS):
+    """Rényi divergences (k,) of Laplace noise of scale sensitivity / epsilon (Mironov 2017, Proposition 6)."""
+    a = np.asarray(orders, dtype=float)
+    terms = np.log(a / (2 * a - 1)) + (a - 1) * epsilon, np.log((a - 1) / (2 * a - 1)) - a * epsilon
+    return np.maximum(0.0, np.logaddexp(*terms)) / (a - 1)
+
+
+def formula(rule, epsilon, count, delta):
+    """The closed forms among the rules (the first four), for whole columns at once and without checks."""
+    one_of(*RULES[:4]).check("rule", rule)
+    return _RULE[rule](*(np.asarray(value, dtype=float) for value in (epsilon, count, delta)))
+
+
+def violations(epsilons, counts, deltas) -> pd.DataFrame:
+    """Where the printed equation (8) promises less than randomised response really costs: proof that it is no bound.
+
+    Returns:
+        Columns epsilon, count, delta, printed, exact, and delta_at_printed: the exact delta of randomised response at
+        the printed epsilon, above the delta that was promised. One row for each setting that violates it.
+    """
+    rows = []
+    for epsilon in np.atleast_1d(epsilons):
+        for count in np.atleast_1d(counts):
+            for delta in np.atleast_1d(deltas):
+                printed, exact = (composed_epsilon(epsilon, count, delta, rule) for rule in ("printed", "optimal"))
+                if printed < exact:
+                    rows.append((epsilon, count, delta, printed, exact, optimal_delta(epsilon, int(count), printed)))
+    return pd.DataFrame(rows, columns=["epsilon", "count", "delta", "printed", "exact", "delta_at_printed"])
+
+
+def largest_within(cost, total):
+    """The largest x > 0 with cost(x) <= total, for an increasing cost that is small near 0; never above it."""
+    high = low = float(total)
+    while cost(high) <= total:
+        high *= 2
+    while cost(low) > total:
+        low /= 2
+        if low < 1e-12 * total:
+            raise ParameterError(f"total_epsilon = {total:g} is below what this accounting can certify.")
+    if low == high:  # the total itself was hit exactly
+        return low
+    root = optimize.brentq(lambda x: cost(x) - total, low, high, xtol=1e-14 * high, rtol=1e-13)
+    step = 1e-13
+    while cost(root) > total:
+        root, step = root * (1 - step), 2 * step
+    return float(root)
+
+
+def _basic(epsilon, count, delta):
+    return count * epsilon
+
+
+def _printed(epsilon, count, delta):
+    return epsilon * np.sqrt(-2 * count * np.log(delta) + count * epsilon * np.expm1(epsilon))
+
+
+def _corrected(epsilon, count, delta):
+    return epsilon * np.sqrt(-2 * count * np.log(delta)) + count * epsilon * np.expm1(epsilon)
+
+
+def _zcdp(epsilon, count, delta):
+    rho = count * epsilon**2 / 2
+    return rho + 2 * np.sqrt(-rho * np.log(delta))
+
+
+def _rdp(epsilon, count, delta):
+    return rdp.to_epsilon(count * pure_rdp(epsilon), rdp.ORDERS, delta).min()
+
+
+def _optimal(epsilon, count, delta):
+    """The worst set of outputs holds all with at most m false answers; epsilon is the largest ln((P - delta) / Q)."""
+    log_p, log_q = (np.logaddexp.accumulate(part) for part in _log_masses(epsilon, count))
+    above = log_p > np.log(delta)
+    ratios = log_p[above] + np.log(-np.expm1(np.log(delta) - log_p[above])) - log_q[above]
+    return float(np.clip(ratios.max(initial=0.0), 0.0, count * epsilon))
+
+
+def _log_masses(epsilon, count):
+    """Logarithms of P(l) and Q(l), each (count + 1,): l false answers of ``count``, on the data and on its neighbour.
+
+    Sums of logarithms: neither the binomial coefficients nor the powers of e^epsilon ever overflow.
+    """
+    l = np.arange(count + 1)  # noqa: E741
+    log_binomial = special.gammaln(count + 1) - special.gammaln(l + 1) - special.gammaln(count - l + 1)
+    log_true, log_false = -np.logaddexp(0, -epsilon), -np.logaddexp(0, epsilon)
+    return log_binomial + (count - l) * log_true + l * log_false, log_binomial + l * log_true + (count - l) * log_false
+
+
+def _check(count, delta):
+    integer(1).check("count", int(count) if float(count).is_integer() else float(count))
+    fraction().check("delta", float(delta))
+
+
+_RULE = dict(zip(RULES, (_basic, _printed, _corrected, _zcdp, _rdp, _optimal), strict=True))

@@ -1,0 +1,268 @@
+"""What a search over architectures or feature sets costs in privacy, and the noise that a total budget asks for.
+
+A search trains candidates by a private mechanism and scores each on validation records. Two guarantees:
+
+- **training records**: the cost of all trainings whose result is used, whatever the scores were computed on;
+- **validation records**: the cost of the noisy scores (:func:`score_scale`).
+
+Neighbouring data sets differ in one record of training and validation set together; a record belongs to one of the
+two, by a rule that does not look at the data, and stays there. Then only one of the two guarantees is touched by that
+record, and the search costs the larger of the two, not the sum: :func:`overall_epsilon`. For the training records the
+relation is that of the trainings: adding or removing one record for DP-SGD (``dplib.accounting``), whichever objective
+perturbation was calibrated for. A replaced training record is one removed and one added: by group privacy it costs at
+most (2 epsilon, (1 + e^epsilon) delta). For the validation records, their number n is public: replacing one moves an
+accuracy by at most 1/n, and so does adding or removing one where the sum is divided by a fixed n.
+
+Two kinds of search, both composed by :class:`Search`:
+
+- **trainings one by one** (PAAS, PAFS): every result may steer what is trained next. The number must be a cap fixed in
+  advance, at which the search stops; the distinct candidates c' counted afterwards depend on the data and are not
+  covered. A candidate that is met again costs nothing if its old result is used again.
+- **best of a random number of runs** (RS, each generation of MGRS): the number of runs is drawn from a distribution
+  fixed in advance and kept secret, each run draws its candidate at random from a distribution that does not depend on
+  the data (but may on published earlier results), and only the run of the highest score is published, with its model
+  and score (Liu and Talwar 2019; Papernot and Steinke 2022). The runs must be independent and alike. Using the old
+  model when a run draws a candidate again breaks that: two runs then share one model. Train it again.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from dplib import accounting, rdp
+from dplib.checks import ParameterError, fraction, integer, number, one_of, positive
+from dplib.pure_composition import composed_epsilon, largest_within, pure_rdp
+
+_CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is spent: trainings composed one by one, and selections of the best of a random number of runs.
+
+    One training is ``Search(1)``; PAAS or PAFS with at most 60 trainings ``Search(60)``; RS with 400 candidates on
+    average ``Search(selections=((400, 1),))``; MGRS ``Search(selections=((40, 1), (20, 1), (10, 1)))``; a search whose
+    choice is trained afresh at the end has one more in ``trainings``.
+
+    Attributes:
+        trainings: whole, >= 0: a cap fixed in advance, see the module.
+        selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape >= 0 is that of the
+            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic), inf is Poisson.
+
+    Raises:
+        ParameterError: for a value outside its range, or nothing at all.
+    """
+
+    trainings: int = 0
+    selections: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self):
+        integer(0).check("trainings", self.trainings)
+        for mean_runs, shape in self.selections:
+            number(1, np.inf).check("mean_runs", mean_runs)
+            if not shape >= 0:
+                raise ParameterError(f"shape = {shape!r} is not allowed: it must be at least 0, or inf for Poisson.")
+        if self.trainings == 0 and not self.selections:
+            raise ParameterError("a search needs a training or a selection.")
+
+    @property
+    def mean_trainings(self) -> float:
+        """Expected number of trainings (at most, for the capped part)."""
+        return self.trainings + sum(mean for mean, _ in self.selections)
+
+
+def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta, accountant="rdp") -> float:
+    """Epsilon for the training records of a search whose every training is DP-SGD of the same setting.
+
+    Args:
+        noise_multiplier, sample_rate, steps: of each training, scalars (add or remove one record, Poisson batches).
+        delta: in (0, 1), of the whole search.
+        accountant: one of ``accounting.ACCOUNTANTS``; with selections "rdp" or "rdp-classical" only, since the theorems
+            on selections are about Rényi divergences. Compare searches with one accountant for all.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
+    if not search.selections:
+        phases = [(noise_multiplier, sample_rate, steps * search.trainings)]
+        return float(accounting.composed_epsilon(phases, delta, accountant))
+    one_of(*_CONVERSIONS).check("accountant", accountant)
+    fraction().check("delta", delta)
+    return _search_epsilon(search, rdp.rdp(noise_multiplier, sample_rate, steps), delta, _CONVERSIONS[accountant])
+
+
+def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accountant="rdp", rtol=1e-6) -> float:
+    """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
+
+    Args:
+        total_epsilon: > 0. rtol: the result is at most this much above the least, and never below it.
+
+    Raises:
+        ParameterError: for a value outside its range, or a total out of reach.
+    """
+    positive().check("total_epsilon", total_epsilon)
+    if not search.selections:
+        steps = steps * search.trainings
+        return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, accountant, rtol=rtol))
+
+    def excess(log_sigma):
+        return dpsgd_epsilon(search, float(np.exp(log_sigma)), sample_rate, steps, delta, accountant) - total_epsilon
+
+    low = high = np.log(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp"))
+    while excess(high) > 0:
+        low, high = high, high + 0.4
+        if high > 20:
+            raise ParameterError(f"total_epsilon = {total_epsilon:g} is below what {search} can be certified for.")
+    if high == low:
+        return float(np.exp(high))
+    root = optimize.brentq(excess, low, high, xtol=rtol / 4)
+    while excess(root) > 0:
+        root += rtol / 4
+    return float(np.exp(root))
+
+
+def pure_epsilon(search: Search, epsilon, delta=0.0) -> float:
+    """Epsilon of a search whose every training (or every noisy score) is epsilon-DP: objective perturbation, Laplace.
+
+    At delta = 0 a training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at
+    infinite order; 3 epsilon for the geometric number, which is Liu and Talwar 2019); a Poisson number gives no finite
+    epsilon. At delta > 0 the least of that, of Rényi composition and, without selections, of optimal composition.
+
+    Args:
+        epsilon: > 0. delta: in [0, 1).
+    """
+    positive().check("epsilon", epsilon)
+    number(0, 1).check("delta", delta)
+    pure = epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections))
+    if delta == 0:
+        return float(pure)
+    if not search.selections:
+        return float(composed_epsilon(epsilon, search.trainings, delta))
+    return min(float(pure), _search_epsilon(search, pure_rdp(epsilon), delta, "improved"))
+
+
+def epsilon_for(search: Search, total_epsilon, delta=0.0) -> float:
+    """The largest epsilon of each training (or noisy score) for which :func:`pure_epsilon` is at most the total.
+
+    Raises:
+        ParameterError: for a value outside its range; a Poisson number of runs at delta = 0.
+    """
+    positive().check("total_epsilon", total_epsilon)
+    if delta == 0 and any(np.isinf(shape) for _, shape in search.selections):
+        raise ParameterError(
+            "delta = 0 is not allowed with a Poisson number of runs, which is never pure: use delta > 0."
+        )
+    return largest_within(lambda epsilon: pure_epsilon(search, epsilon, delta), float(total_epsilon))
+
+
+# --- validation records ----------------------------------------------------------------------------------------------
+
+
+def score_scale(validation: int, epsilon: float) -> float:
+    """Scale of the Laplace noise that makes one accuracy on ``validation`` records epsilon-DP: (1/n) / epsilon.
+
+    All scores of a search together: :func:`pure_epsilon` of the same :class:`Search`. In a selection a run's output is
+    its model and its noisy score, so that the scores cost (2 + shape) epsilon however many runs there are.
+    """
+    integer(1).check("validation", validation)
+    positive().check("epsilon", epsilon)
+    return 1 / (validation * epsilon)
+
+
+def overall_epsilon(training_epsilon: float, validation_epsilon: float) -> float:
+    """The larger of the two guarantees: parallel composition over disjoint records (neighbours: see the module).
+
+    It holds for an interleaved, adaptive search as well. For neighbours that differ in a training record every score
+    is post-processing; for those that differ in a validation record every training is the same mechanism.
+    """
+    return max(training_epsilon, validation_epsilon)
+
+
+# --- the best of a random number of runs -----------------------------------------------------------------------------
+
+
+def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
+    """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
+
+    Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a':
+    rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1). Poisson, Theorem 6:
+    rdp'(a) = rdp(a) + mean delta' + ln(mean)/(a - 1), delta' being one run's delta at epsilon = ln(1 + 1/(a - 1)).
+
+    Args:
+        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: >= 0, or inf for Poisson.
+    """
+    orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
+    result = divergence + np.log(mean_runs) / (orders - 1)
+    if np.isinf(shape):
+        result = result + mean_runs * _delta(divergence, orders, np.log1p(1 / (orders - 1)))
+    else:
+        other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
+        result = result + (1 + shape) * other.min()
+    return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones
+
+
+def stopping(mean_runs, shape) -> float:
+    """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
+
+    Mean: shape (1/gamma - 1) / (1 - gamma^shape), or (1/gamma - 1) / ln(1/gamma) for shape 0.
+    """
+    if mean_runs == 1 or shape == 1:
+        return 1 / mean_runs
+
+    def excess(log_gamma):
+        odds = np.expm1(-log_gamma)
+        mean = odds / -log_gamma if shape == 0 else shape * odds / -np.expm1(shape * log_gamma)
+        return np.log(mean) - np.log(mean_runs)
+
+    low = -1.0
+    while excess(low) < 0:
+        low *= 2
+    return float(np.exp(optimize.brentq(excess, low, -1e-12, xtol=1e-15, rtol=1e-14)))
+
+
+def run_probabilities(mean_runs, shape, most: int):
+    """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
+
+    A search that stops at ``most`` runs is another mechanism: with P the chance of more, its delta is larger by at most
+    (1 + e^epsilon) P. With a Poisson number there may be no run at all, which publishes nothing.
+    """
+    k = np.arange(most + 1)
+    if np.isinf(shape):
+        return stats.poisson.pmf(k, mean_runs)
+    if mean_runs == 1:
+        return (k == 1).astype(float)
+    gamma, k = stopping(mean_runs, shape), k[1:]
+    if shape == 0:
+        log_p = k * np.log1p(-gamma) - np.log(k) - np.log(-np.log(gamma))
+    else:
+        rising = special.gammaln(k + shape) - special.gammaln(shape) - special.gammaln(k + 1)
+        log_p = k * np.log1p(-gamma) + rising - np.log(np.expm1(-shape * np.log(gamma)))
+    return np.concatenate([[0.0], np.exp(log_p)])
+
+
+def draw_runs(mean_runs, shape, rng: np.random.Generator) -> int:
+    """A number of runs from the distribution of a selection; with a Poisson number it may be 0."""
+    if np.isinf(shape):
+        return int(rng.poisson(mean_runs))
+    gamma = stopping(mean_runs, shape)
+    if shape == 0 or mean_runs == 1:
+        return int(rng.logseries(1 - gamma)) if mean_runs > 1 else 1
+    runs = 0
+    while runs == 0:
+        runs = int(rng.geometric(gamma)) if shape == 1 else int(rng.negative_binomial(shape, gamma))
+    return runs
+
+
+def _search_epsilon(search, divergence, delta, conversion):
+    spent = search.trainings * divergence
+    for mean_runs, shape in search.selections:
+        spent = spent + selection_rdp(divergence, mean_runs, shape)
+    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta, conversion).min())
+
+
+def _delta(divergence, orders, epsilons):
+    """The delta at each epsilon that Rényi divergences bound (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    excess = (orders - 1) * (divergence - np.asarray(epsilons)[:, None])
+    log_delta = (excess - np.log(orders - 1) + orders * np.log1p(-1 / orders)).min(axis=1)
+    return np.minimum(np.exp(np.minimum(log_delta, 0.0)), np.sqrt(-np.expm1(-divergence.min())))
