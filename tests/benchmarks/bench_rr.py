@@ -7,8 +7,9 @@ sides run alternately in one process and one thread. A loop over records is time
 each time, and scaled. Three loops:
 
 - Algorithms 1 and 2 as printed, in NumPy: for each k the set Y_k, its total, w_k; then a draw from RRTop-k's table row;
-- the fastest that we could write: one sort, running sums, a draw without a table. It misses a ratio of 100 by far:
-  sorting alone takes more than a hundredth of its time;
+- the fastest that we could write: one sort, running sums, a draw without a table. Its ratio is published without a
+  limit. No limit can be argued for: sorting all priors at once, which any program of this kind must do, takes a fixed
+  share of the loop's time, and ``ratio_if_all_were_sorting`` says what the ratio would be if nothing came on top;
 - dplib's own function, called with one record at a time: it mostly pays for calls.
 """
 
@@ -29,9 +30,9 @@ import numpy as np
 from dplib import randomised_response, runs
 
 RECORDS, CLASSES, EPSILON, PART, ROUNDS = 50_000, 100, 2.0, 500, 21
-ROWS = {  # loop: what it is, and how many times as fast we want to be
+ROWS = {  # loop: what it is, and how many times as fast we want to be, where we set ourselves a limit
     "printed": ("Algorithms 1 and 2 as printed, record by record / dplib, at once", 100),
-    "running_sums": ("one sort and running sums, record by record / dplib, at once", 5),
+    "running_sums": ("one sort and running sums, record by record / dplib, at once", None),
 }
 
 
@@ -82,7 +83,7 @@ def measure() -> dict:
     """Median seconds for the whole data set of each side, and how often each returns the true label."""
     labels, prior = data_set()
     rng = np.random.default_rng(1)
-    seconds = {name: [] for name in ("dplib", *LOOPS)}
+    seconds = {name: [] for name in ("dplib", "sorting", *LOOPS)}
     correct = {name: [] for name in ("dplib", *LOOPS)}
     randomised_response.rr_with_prior(labels, prior, EPSILON, rng)
     for round_number in range(ROUNDS):
@@ -90,6 +91,9 @@ def measure() -> dict:
         response = randomised_response.rr_with_prior(labels, prior, EPSILON, rng)
         seconds["dplib"].append(time.perf_counter() - start)
         correct["dplib"].append(float((response.labels == labels).mean()))
+        start = time.perf_counter()
+        np.sort(prior, axis=1)
+        seconds["sorting"].append(time.perf_counter() - start)
         part = range(round_number * PART, (round_number + 1) * PART)
         for name, loop in LOOPS.items():
             start = time.perf_counter()
@@ -105,14 +109,16 @@ def measure() -> dict:
                 "what": f"RRWithPrior, {RECORDS:,} records of {CLASSES} classes",
                 "ratio_of": ratio_of,
                 "ratio": median[name] / median["dplib"],
-                "at_least": least,
-                "met": median[name] / median["dplib"] >= least,
+                **({"at_least": least, "met": median[name] / median["dplib"] >= least} if least else {}),
                 "seconds": {"record by record": median[name], "dplib": median["dplib"]},
             }
             for name, (ratio_of, least) in ROWS.items()
         ],
+        "ratio_if_all_were_sorting": median["running_sums"] / median["sorting"],
         "ratio_to_dplib_one_at_a_time": median["one_at_a_time"] / median["dplib"],
-        "ratio_of_each_round": [a / b for a, b in zip(seconds["printed"], seconds["dplib"], strict=True)],
+        "ratio_of_each_round": {
+            name: [a / b for a, b in zip(seconds[name], seconds["dplib"], strict=True)] for name in ROWS
+        },
         "true_labels_returned": {name: statistics.mean(values) for name, values in correct.items()},
         "true_labels_expected": expected,
         "loops_timed_on": ROUNDS * PART,
