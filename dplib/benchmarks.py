@@ -26,7 +26,7 @@ def rows(benchmarks: list[dict[str, Any]], bound: str) -> list[dict[str, Any]]:
 
 
 def markdown(benchmarks: list[dict[str, Any]]) -> str:
-    """Two tables, of slow-downs and of speed-ups, and the machine and versions of each benchmark."""
+    """Tables of slow-downs, of speed-ups and of ratios without a limit; the machine and versions of each benchmark."""
     parts = []
     for bound, words in (("at_most", "at most"), ("at_least", "at least")):
         found = rows(benchmarks, bound)
@@ -37,6 +37,10 @@ def markdown(benchmarks: list[dict[str, Any]]) -> str:
                 f"{'met' if row['met'] else '**missed**'} |"
                 for row in found
             )
+    free = [row for one in benchmarks for row in one["rows"] if not {"at_most", "at_least"} & row.keys()]
+    if free:
+        parts.append("| what, for comparison | ratio of | measured |\n|---|---|---:|")
+        parts[-1] += "".join(f"\n| {row['what']} | {row['ratio_of']} | {row['ratio']:.3g} |" for row in free)
     machines = []
     for benchmark in benchmarks:
         versions = ", ".join(f"{name} {version}" for name, version in benchmark["versions"].items() if version)
