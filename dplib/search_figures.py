@@ -75,13 +75,10 @@ def pareto(rows: Mapping[str, tuple[float, stats.Measured, float]], axes: plt.Ax
             label=f"{NAMES.get(name, name)}: ε = {epsilon:.3g}",
         )
     axes.set(xscale="log", xlabel="trainings of one search", ylabel="test accuracy of the network found, %")
-    at = [trainings for trainings, *_ in rows.values()]
-    axes.set_xticks(at, [f"{trainings:.0f}" for trainings in at])
-    axes.set_xticks([], minor=True)
     places = [trainings for trainings, *_ in rows.values()]
     axes.set_xticks(places, [f"{place:.0f}" for place in places])
     axes.minorticks_off()
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def released(accuracies: Mapping[str, np.ndarray], axes: plt.Axes) -> None:
@@ -91,4 +88,4 @@ def released(accuracies: Mapping[str, np.ndarray], axes: plt.Axes) -> None:
         axes.plot(values, np.full(len(values), place), "o", color="grey", ms=4, alpha=0.6)
         axes.errorbar(m.value, place, xerr=[[m.value - m.low], [m.high - m.value]], fmt="D", capsize=3)
     axes.set(yticks=range(len(accuracies)), yticklabels=list(accuracies), xlabel="test accuracy, %")
-    axes.invert_yaxis()
+    axes.set_ylim(len(accuracies) - 0.5, -0.5)  # the first on top, also where panels share the axis

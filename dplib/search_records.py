@@ -226,6 +226,15 @@ def sign_verdict(comparison: Comparison) -> str:
     return "fails" if comparison.difference.high < 0 else "undecided"
 
 
+def race_verdict(comparison: Comparison, room: Comparison) -> str:
+    """For a claim that one search beats another on a table of trainings: :func:`sign_verdict`, given room to win.
+
+    Args:
+        room: the network of the table's best validation accuracy less what the other search finds, in test accuracy.
+    """
+    return sign_verdict(comparison) if room.difference.low > 0 else "undecided"
+
+
 def comparison_verdict(differences: Sequence[Measured], trainings: Mapping[str, float]) -> str:
     """Table VIII's story: accuracies almost the same, and PAAS cheaper than MGRS cheaper than RS.
 

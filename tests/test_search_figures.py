@@ -42,7 +42,10 @@ def test_every_search_and_arm_has_its_point(axes):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["PAAS: ε = 24", "RS: ε = 5.9"]
 
 
-def test_released_models_stand_in_the_order_given(axes):
-    search_figures.released({"none": np.array([1.0, 2.0]), "RS": np.array([3.0, 5.0])}, axes)
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["none", "RS"]
-    assert axes.yaxis_inverted()
+def test_released_models_stand_in_the_order_given_also_on_panels_that_share_the_axis():
+    figure, panels = plt.subplots(1, 2, sharey=True)
+    for axes in panels:
+        search_figures.released({"none": np.array([1.0, 2.0]), "RS": np.array([3.0, 5.0])}, axes)
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == ["none", "RS"]
+    assert all(axes.yaxis_inverted() for axes in panels)
+    plt.close(figure)

@@ -15,6 +15,7 @@ from dplib.search_records import (
     percentile,
     perceptron_parameters,
     possible_inputs,
+    race_verdict,
     robust_verdict,
     setting_verdict,
     sign_verdict,
@@ -85,6 +86,8 @@ def test_the_comparison():
 def test_signs_and_robustness():
     up, down, open_ = compared(1, 1.2), compared(-1.2, -1), compared(-1, 1)
     assert [sign_verdict(c) for c in (up, down, open_)] == ["holds", "fails", "undecided"]
+    assert [race_verdict(c, up) for c in (up, down)] == ["holds", "fails"]
+    assert race_verdict(down, open_) == "undecided"  # nothing to win: both find the best
     assert robust_verdict(up, open_) == "holds"
     assert robust_verdict(open_, down) == "holds"
     assert robust_verdict(down, up) == "fails"
