@@ -48,7 +48,7 @@ def gain_over(curves: Curves, epsilon: float, size: int) -> Comparison:
 
 
 def elsewhere(values) -> np.ndarray:
-    """Of several candidates (k, splits): on each split the one that is best on average over the *other* splits, (splits,).
+    """Of candidates (k, splits): on each split the one that is best on average over the *other* splits, (splits,).
 
     So the choice does not flatter the value. (Random splits share records, hence not quite: a test record of one is a
     training record of others.)

@@ -122,7 +122,7 @@ def figure(tables: Mapping[str, Trained], printed: Mapping[str, Mapping], ylabel
             ax.plot(at, [row[column] for row in theirs], "x", color=colour, mew=2)
         ax.axhline(one.constant.mean(), color="black", lw=1, ls="--")
         ax.set(xlabel="features, in the order of CFS-Greedy", title=f"{NAMES[name]}: {one.dataset}")
-        ax.legend(fontsize="x-small", loc="best")
+        ax.legend(fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=len(budgets) + 1)
     axes[0, 0].set_ylabel(ylabel)
     plt.tight_layout()
     plt.show()

@@ -111,8 +111,8 @@ def largest_gain(runs: pd.DataFrame, epsilons: Sequence[float], methods: Sequenc
     verdict = "holds" if reached else "holds with change" if best["sign"] > 0 else "undecided"
     because = (
         f"The largest mean gap is {absolute} points ({relative}%), {best['a']} at ε = {best['epsilon']:g}; being the "
-        f"largest of {len(gaps)}, it is flattered: {honest} where the other splits choose. The two printed figures imply "
-        f"{implied + target:.2f}% against {implied:.2f}%, no pair of the paper's table; the nearest here is "
+        f"largest of {len(gaps)}, it is flattered: {honest} where the other splits choose. The two printed figures "
+        f"imply {implied + target:.2f}% against {implied:.2f}%, no pair of the paper's table; the nearest here is "
         f"{pairs[near][0]:.1f}% against {pairs[near][1]:.1f}%, {closest['a']} at ε = {closest['epsilon']:g}."
     )
     return values, verdict, because
