@@ -1,6 +1,5 @@
 """The command line: ``python -m dplib run 01_gmm_theory -p epsilon 0.5``."""
 
-import ast
 import hashlib
 import json
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from dplib.checks import ParameterError
+from dplib.values import value
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,6 +38,29 @@ def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: b
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
     if freeze:
         click.echo(f"Frozen: {runs.freeze(chapter, output)}")
+
+
+@main.command()
+@click.argument("chapter")
+@click.option("-p", "axes", multiple=True, metavar="NAME=VALUES", help="epsilon=0.1,0.3 or seed=0:20 or x=[1,2],[3].")
+@click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
+@click.option("--cores", default=1, show_default=True, type=click.IntRange(1), help="Cores of this machine to use.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where table, summary and index go.")
+@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Where finished runs are kept.")
+@click.option("--dry-run", is_flag=True, help="Say how many runs, which are done, and roughly how long.")
+@click.option("--retry-failed", is_flag=True, help="Also make the runs that failed before.")
+@click.option("--no-summary", is_flag=True, help="Table and index only.")
+@click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
+@click.option("--jobs", default=100, show_default=True, type=click.IntRange(1), help="On a cluster: runs at once.")
+@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1), help="Cores of one run.")
+@click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one run.")
+@click.option("--gpus", type=click.IntRange(1), help="On a cluster: GPUs of one run.")
+@click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
+def sweep(chapter: str, axes: tuple, profile: str, **options: Any) -> None:
+    """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
+    from dplib import sweep_command
+
+    sys.exit(sweep_command.run(chapter, axes, profile, **options))
 
 
 @main.command()
@@ -83,17 +106,6 @@ def pair() -> None:
 
     for chapter in sources.chapters():
         click.echo(sources.write_pair(chapter))
-
-
-def value(text: str) -> Any:
-    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself."""
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return float(text) if text.lower().strip("+-") in ("nan", "inf") else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
 
 
 def _default_output(chapter: str, profile: str, parameters: dict[str, Any]) -> Path:

@@ -1,14 +1,9 @@
 """Run a chapter: execute its notebook through papermill, keep the copy only when the whole of it succeeded."""
 
-import contextlib
 import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -18,16 +13,13 @@ from typing import Any
 import nbformat
 import yaml
 
-from dplib import sources
+from dplib import execution, sources
 from dplib.checks import ParameterError
 from dplib.claims import BASIS, RECORD, RESULTS, ROOT
+from dplib.execution import RunError, hardware
 
 EXECUTED = ROOT / "executed"
 PROFILES = sources.NOTEBOOKS / "profiles"
-
-
-class RunError(RuntimeError):
-    """A cell failed; the message names the exception and where the partial notebook lies."""
 
 
 def profile(name: str) -> dict[str, dict[str, Any]]:
@@ -67,9 +59,6 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
         ParameterError: for a parameter that is unknown or refused; no file is left.
         RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
     """
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-
     parameters = {**profile_parameters(chapter, profile), **parameters}
     sources.check_parameter_names(chapter, parameters)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -79,24 +68,12 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
         partial = Path(folder) / f"{chapter}.ipynb"
         try:
-            papermill.execute_notebook(
-                sources.as_notebook(sources.source(chapter)),
-                str(partial),
-                parameters=parameters,
-                kernel_name="python3",
-                progress_bar=sys.stderr.isatty(),
-                # The kernel's remarks about its own transport are no reader's business.
-                extra_arguments=["--IPKernelApp.log_level=ERROR"],
-            )
-        except PapermillExecutionError as error:
-            if error.ename in ("ParameterError", "DataError"):
-                raise ParameterError(error.evalue) from None
+            execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+        except RunError as error:
             failed = EXECUTED / "failed" / partial.name
             failed.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(partial, failed)
-            raise RunError(
-                f"{chapter}: {error.ename}: {error.evalue}\nSee the cells up to there in {failed}"
-            ) from error
+            raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
         notebook = nbformat.read(partial, as_version=4)
         notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
         nbformat.write(notebook, partial)
@@ -141,47 +118,18 @@ def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
 
 def provenance(chapter: str, profile: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
-    packages = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
     return {
         "chapter": chapter,
         "profile": profile,
         "parameters": {**sources.default_parameters(chapter), **parameters},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": execution.commit(),
         "digest": sources.digest(chapter),
         "hardware": hardware(),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
+        "versions": execution.versions(),
     }
-
-
-def hardware() -> dict[str, Any]:
-    """Processor, cores and, where there is one, GPU of this machine."""
-    processor = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
-    gpu = ""
-    if shutil.which("nvidia-smi"):
-        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-    return {"processor": processor, "cores": os.cpu_count(), "gpu": gpu, "system": platform.system()}
 
 
 def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
     return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
-
-
-def _commit() -> str:
-    """The commit checked out, marked where tracked files differ from it; empty outside a git checkout."""
-    if not shutil.which("git") or not (ROOT / ".git").exists():
-        return ""
-    query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

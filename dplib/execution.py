@@ -1,0 +1,89 @@
+"""One execution of a notebook through papermill, and what is written down about it. Quick to import."""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from dplib.checks import ParameterError
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
+
+
+class RunError(RuntimeError):
+    """A cell failed; the message names the exception and where the partial notebook lies."""
+
+
+def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], output: Path, *, bar: bool = False) -> None:
+    """Execute a notebook; ``output`` is written cell by cell, and is partial where this raises.
+
+    Args:
+        notebook: without outputs; one of its cells has the tag ``parameters``.
+        parameters: plain values.
+        output: where the executed notebook goes.
+        bar: whether papermill may show its progress bar.
+
+    Raises:
+        ParameterError: when the notebook refuses a parameter, or its data are missing.
+        RunError: when a cell raises anything else; the message is the exception's.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    try:
+        papermill.execute_notebook(
+            notebook,
+            # To papermill a path is a template; this one has no fields.
+            str(output).replace("{", "{{").replace("}", "}}"),
+            parameters=dict(parameters),
+            kernel_name="python3",
+            progress_bar=bar and sys.stderr.isatty(),
+            # The kernel's remarks about its own transport and its end are no reader's business.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+        )
+    except PapermillExecutionError as error:
+        if error.ename in ("ParameterError", "DataError"):
+            raise ParameterError(error.evalue) from None
+        raise RunError(f"{error.ename}: {error.evalue}") from error
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores and, where there is one, GPU of this machine."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
+    gpu = ""
+    if shutil.which("nvidia-smi"):
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+    return {"processor": processor, "cores": os.cpu_count(), "gpu": gpu, "system": platform.system()}
+
+
+def commit() -> str:
+    """The commit checked out, marked where tracked files differ from it; empty outside a git checkout."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        return ""
+    query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide results; empty for one that is not installed."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

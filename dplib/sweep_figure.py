@@ -1,0 +1,99 @@
+"""The figure over a grid: what each recorded number does along one parameter, in the colour of a second one."""
+
+import math
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+
+from dplib import plotting, stats
+
+PANELS = 9
+COLOURS = 8
+_PARTS = (".low", ".high", ".n", ".verdict")
+
+
+def results(table: pd.DataFrame) -> list[str]:
+    """Columns of recorded numbers that differ between runs, in the order of the table."""
+    recorded = [
+        name for name in table if "." in name and not name.endswith(_PARTS) and not name.startswith("parameter.")
+    ]
+    numbers = [name for name in recorded if pd.api.types.is_numeric_dtype(table[name])]
+    return [name for name in numbers if table[name].nunique() > 1]
+
+
+def directions(table: pd.DataFrame, axes: Sequence[str]) -> tuple[str | None, str | None]:
+    """The parameter along which to draw, and the one to tell by colour.
+
+    Seeds are neither: runs that differ in them alone are repetitions. The longest axis of numbers goes along.
+    """
+    shown = [f"parameter.{name}" if f"parameter.{name}" in table else name for name in axes]
+    shown = [name for name in shown if not name.lower().startswith("seed")]
+    numeric = [name for name in shown if pd.api.types.is_numeric_dtype(table[name])]
+    along = max(numeric or shown, key=lambda name: table[name].nunique(), default=None)
+    colour = next((name for name in shown if name != along and table[name].nunique() <= COLOURS), None)
+    return along, colour
+
+
+def draw(table: pd.DataFrame, axes: Sequence[str]) -> plt.Figure:
+    """One panel a recorded number, up to PANELS: mean over the runs of a setting with its 95% interval.
+
+    Args:
+        table: the table of a sweep; only runs that are done count.
+        axes: the parameters that vary.
+    """
+    done = table[table["status"] == "done"]
+    along, colour = directions(done, axes)
+    names = results(done)[:PANELS]
+    plotting.theme()
+    wide = min(3, max(1, len(names)))
+    tall = math.ceil(max(1, len(names)) / wide)
+    figure, panels = plt.subplots(tall, wide, figsize=(4.4 * wide, 3.4 * tall), squeeze=False)
+    for panel in panels.flat[len(names) :]:
+        panel.set_visible(False)
+    for panel, name in zip(panels.flat, names, strict=False):
+        _panel(panel, done, name, along, colour)
+    if not names:
+        panels[0, 0].set_visible(True)
+        panels[0, 0].text(0.5, 0.5, "no recorded number differs between the runs", ha="center", va="center")
+        panels[0, 0].set_axis_off()
+    figure.tight_layout()
+    return figure
+
+
+def _panel(panel: plt.Axes, done: pd.DataFrame, name: str, along: str | None, colour: str | None) -> None:
+    numbers = along is not None and pd.api.types.is_numeric_dtype(done[along])
+    values = [None] if along is None else sorted(done[along].dropna().unique())
+    groups = [("", done)] if colour is None else list(done.groupby(colour, sort=True))
+    for shade, (value, part) in zip(sns.color_palette("colorblind", len(groups)), groups, strict=True):
+        settings = [part if along is None else part[part[along] == one] for one in values]
+        measured = [_mean(runs[name].dropna()) for runs in settings]
+        places = values if numbers else range(len(values))
+        label = f"{colour} = {_label(value)}" if colour else None
+        panel.plot(places, [m.value for m in measured], "o-", color=shade, markersize=4, label=label)
+        low, high = (np.array([getattr(m, end) for m in measured], dtype=float) for end in ("low", "high"))
+        panel.vlines(places, low, high, color=shade, alpha=0.6)
+    if numbers and min(values) > 0 and max(values) / min(values) > 20:
+        panel.set_xscale("log")
+    if not numbers:
+        panel.set_xticks(range(len(values)), [_label(one) for one in values], rotation=30, ha="right")
+    panel.set(xlabel=along or "all runs", title="\n".join([name[i : i + 40] for i in range(0, len(name), 40)]))
+    panel.title.set_fontsize("small")
+    if colour:
+        panel.legend(fontsize="x-small")
+
+
+def _label(value: object) -> str:
+    """A value as a label: short, on one line, and never taken for a formula."""
+    text = " ".join(str("" if value is None else value).split())
+    text = "".join(letter for letter in text if letter.isprintable())
+    return (text if len(text) <= 30 else text[:27] + "...").replace("$", r"\$")
+
+
+def _mean(values: pd.Series) -> stats.Measured:
+    numbers = values.to_numpy(dtype=float)
+    if len(numbers) >= 2:
+        return stats.mean_interval(numbers)
+    return stats.Measured(float(numbers[0]) if len(numbers) else float("nan"))

@@ -1,0 +1,221 @@
+"""What does a sweep cost beyond its notebooks? On two cores and on one, and in the driver's memory?
+
+    python tests/benchmarks/bench_sweep.py [--runs 200] [--seconds 3] [--output book/results/bench_sweep.json]
+
+A notebook that computes for some seconds (a sum of squares in Python, one thread) is swept over seeds: on two cores,
+then on one. Overhead is the time of the cores (wall time times cores) that is neither the cells' own nor a kernel's
+start, as a share of the cells' own. The start of a kernel is from papermill's begin to the first cell. The notebook's
+own time is how long its cells took in that very sweep. Driver memory is the peak of its resident memory and of
+Snakemake's, at fifty runs and at all of them, without the summary notebook.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from dplib import execution, sweep, sweep_grid, sweep_table
+
+NOTEBOOK = """---
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+# A short run
+
+```{{code-cell}} ipython3
+:tags: [parameters]
+
+seed = 0
+```
+
+```{{code-cell}} ipython3
+from dplib import checks
+
+checks.parameters(globals(), seed=checks.integer(0))
+```
+
+```{{code-cell}} ipython3
+import time
+
+from IPython.display import display
+
+start = time.process_time()
+total = sum((i ^ seed) ** 2 for i in range({steps}))
+processor = time.process_time() - start
+numbers = {{f"value_{{i}}": {{"value": total / (i + 1), "low": 0.0, "high": 1.0, "n": 5}} for i in range(10)}}
+values = {{"processor": processor, **numbers}}
+record = {{"id": "A.thm6", "values": values, "verdict": "holds", "because": "toy", "data": {{}}}}
+display({{"text/plain": "recorded"}}, metadata={{"dplib_record": record}}, raw=True)
+```
+"""
+OVERHEAD, TWO_CORES, MEMORY = 1.15, 0.6, 1.1
+
+
+class Sweep:
+    """A sweep of the notebook in a folder of its own, with what it took."""
+
+    def __init__(self, folder: Path, runs: int, cores: int):
+        out, store = folder / f"out-{runs}-{cores}", folder / f"store-{runs}-{cores}"
+        words = ["-m", "dplib", "sweep", str(folder / "short.md"), "-p", f"seed=0:{runs}", "--cores", str(cores)]
+        words += ["--no-summary", "--out", str(out), "--store", str(store)]
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.peaks: dict[str, float] = {"driver": 0.0, "snakemake": 0.0}
+        self.seconds: dict[str, float] = {"driver": 0.0, "snakemake": 0.0}
+        watch = threading.Thread(target=self._watch, args=(process,))
+        watch.start()
+        if process.wait():
+            raise SystemExit(f"the sweep ended with status {process.returncode}")
+        self.wall = time.perf_counter() - start
+        watch.join()
+        self.cores, self.runs = cores, runs
+        self.results = [json.loads(path.read_text()) for path in store.rglob("*.json")]
+        files = [path for path in store.rglob("*") if path.is_file()]
+        self.files, self.bytes = len(files), sum(path.stat().st_blocks * 512 for path in files)
+        self.table_bytes = (out / "table.csv").stat().st_size
+
+    @property
+    def own(self) -> float:
+        """Seconds of all cells."""
+        return sum(result["cell_seconds"] for result in self.results)
+
+    @property
+    def kernels(self) -> float:
+        """Seconds of all starts of kernels."""
+        return sum(result["kernel_seconds"] for result in self.results)
+
+    @property
+    def processor(self) -> dict[str, float]:
+        """Seconds of processor time by who spent them: figures that other work on the machine changes little."""
+        runs = [result["processor_seconds"] for result in self.results]
+        cells = sum(result["results"]["A.thm6.processor"] for result in self.results)
+        return {
+            "cells": cells,
+            "rest_of_kernels": sum(run["kernel"] for run in runs) - cells,
+            "papermill": sum(run["run"] for run in runs),
+            "snakemake": self.seconds["snakemake"],
+            "driver": self.seconds["driver"],
+        }
+
+    @property
+    def overhead(self) -> float:
+        """Core-seconds that are neither, over those of the cells."""
+        return (self.wall * self.cores - self.kernels - self.own) / self.own
+
+    def seconds_of_tables(self, folder: Path) -> float:
+        """How long it takes to read all results and to write both tables."""
+        grid = sweep_grid.from_words(str(folder / "short.md"), [f"seed=0:{self.runs}"])
+        plan = sweep.plan(grid, folder / f"store-{self.runs}-{self.cores}")
+        sweep_table.write(plan, folder)  # its libraries are loaded then
+        start = time.perf_counter()
+        sweep_table.write(plan, folder)
+        return time.perf_counter() - start
+
+    def _watch(self, process: subprocess.Popen) -> None:
+        driver = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                engines = [("snakemake", child) for child in driver.children() if "snakemake" in child.cmdline()]
+                for name, one in [("driver", driver), *engines]:
+                    self.peaks[name] = max(self.peaks[name], one.memory_info().rss / 1e6)
+                    self.seconds[name] = max(self.seconds[name], sum(one.cpu_times()[:2]))
+            except psutil.Error:
+                pass
+            time.sleep(0.2)
+
+
+def steps_for(seconds: float) -> int:
+    """How many steps of the notebook's loop take so long here."""
+    start = time.perf_counter()
+    sum((i ^ 1) ** 2 for i in range(1_000_000))
+    return int(1_000_000 * seconds / (time.perf_counter() - start))
+
+
+def measure(runs: int, seconds: float) -> dict:
+    """Sweep on two cores, on one, and a quarter of the runs for the memory."""
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "short.md").write_text(NOTEBOOK.format(steps=steps_for(seconds)), encoding="utf-8")
+        one = Sweep(folder, runs, 1)
+        two = Sweep(folder, runs, 2)
+        few = Sweep(folder, runs // 4, 2)
+        table_seconds = two.seconds_of_tables(folder) / runs
+    memory = {name: two.peaks[name] / few.peaks[name] for name in two.peaks}
+    what = f"{runs} runs of {two.own / runs:.2g} s"
+    ratios = [
+        (f"{what}: time of two cores without kernel starts", "sweep / cells", 1 + two.overhead, OVERHEAD),
+        (f"{what}: wall time", "two cores / one core", two.wall / one.wall, TWO_CORES),
+        (f"{what}: driver's memory", f"{runs} runs / {runs // 4} runs", memory["driver"], MEMORY),
+    ]
+    rows = [
+        {"what": what, "ratio_of": of, "ratio": ratio, "at_most": most, "met": ratio <= most}
+        for what, of, ratio, most in ratios
+    ]
+    return {
+        "benchmark": "sweep",
+        "rows": rows,
+        "runs": runs,
+        "batch": sweep.BATCH,
+        "sweeps": [
+            {
+                "runs": s.runs,
+                "cores": s.cores,
+                "wall_seconds": s.wall,
+                "cell_seconds": s.own,
+                "kernel_seconds": s.kernels,
+                "overhead": s.overhead,
+                "overhead_seconds_a_run": s.overhead * s.own / s.runs,
+                "megabytes": s.peaks,
+                "processor_seconds": s.processor,
+            }
+            for s in (few, two, one)
+        ],
+        "a_run": a_run(few, two, table_seconds),
+        "load_average": load,
+        "hardware": execution.hardware(),
+        "versions": {"python": platform.python_version()} | {p: version(p) for p in ("snakemake", "papermill")},
+    }
+
+
+def a_run(few: Sweep, two: Sweep, table_seconds: float) -> dict[str, float]:
+    """What one run adds, and what a batch adds, for the reckoning of larger grids."""
+    more = two.runs - few.runs
+    each = max(0.0, (two.seconds["snakemake"] - few.seconds["snakemake"]) / more)
+    return {
+        "seconds": two.wall * two.cores / two.runs,
+        "kernel_seconds": two.kernels / two.runs,
+        "bytes": two.bytes / two.runs,
+        "files": two.files / two.runs,
+        "table_bytes": two.table_bytes / two.runs,
+        "table_seconds": table_seconds,
+        "scheduler_seconds": each,
+        "batch_seconds": max(0.0, few.seconds["snakemake"] - each * few.runs),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--output", type=Path, default=Path("book/results/bench_sweep.json"))
+    given = parser.parse_args()
+    result = measure(given.runs, given.seconds)
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

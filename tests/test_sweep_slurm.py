@@ -1,0 +1,34 @@
+"""The same sweep on a SLURM that this test starts and stops."""
+
+import re
+import subprocess
+
+import pytest
+import slurm
+import sweep_toys
+from conftest import ROOT
+
+
+@pytest.mark.skipif(bool(slurm.missing()), reason=slurm.missing())
+def test_a_sweep_on_slurm(tmp_path):
+    source = sweep_toys.notebook(tmp_path / "work")
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    ours = (ROOT / "sweeps" / "profiles" / "slurm" / "config.yaml").read_text(encoding="utf-8")
+    # This cluster has no accounting database, and its jobs are short.
+    ours = re.sub(r"(status-checks): \d+", r"\1: 2", ours) + "slurm-status-command: squeue\n"
+    (profile / "config.yaml").write_text(ours, encoding="utf-8")
+    words = ["--executor", str(profile), "--cpus", "1", "--mem-mb", "400", "--gpus", "1", "--minutes", "7"]
+    with slurm.running(tmp_path / "slurm") as env:
+        command = sweep_toys.command(source, "-p", "epsilon=2,-1", *words)
+        done = subprocess.run(command, capture_output=True, text=True, env=sweep_toys.env(**env), check=False)
+        jobs = subprocess.run(["scontrol", "show", "job"], capture_output=True, text=True, env=env, check=True).stdout
+    log = source.parent / "out" / "snakemake.log"
+    assert done.returncode == 1, done.stdout + done.stderr + (log.read_text()[-3000:] if log.exists() else "")
+    rows = sweep_toys.table(source)
+    assert [(row["epsilon"], row["status"]) for row in rows] == [("2", "done"), ("-1", "refused")]
+    assert rows[0]["A.thm6.risk"] == "0.5"
+    assert jobs.count("JobState=COMPLETED") == 2
+    assert jobs.count("TimeLimit=00:07:00") == 2
+    for asked in ("MinMemoryNode=400M", "NumCPUs=1", "TresPerJob=gres:gpu:1"):
+        assert jobs.count(asked) == 2, jobs
