@@ -47,7 +47,15 @@ def build() -> Path:
     done = subprocess.run([*program, *arguments], check=False)
     if done.returncode:
         raise RunError("the site has warnings, which count as errors: see above.")
+    _trim(BUILD / "html" / "_static" / "mathjax")
     return BUILD / "html" / "index.html"
+
+
+def _trim(mathjax: Path) -> None:
+    """Remove the bundles of MathJax that no page loads, 14 MB: all load tex-chtml.js, which fetches single parts."""
+    for bundle in (*mathjax.glob("tex-*.js"), *mathjax.glob("mml-*.js")):
+        if bundle.name != "tex-chtml.js":
+            bundle.unlink()
 
 
 def ledger_html(rows: list[ledger.Row]) -> str:
