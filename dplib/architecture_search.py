@@ -114,7 +114,7 @@ class _Fitness:
 class Evolution:
     """The proportions of Algorithm 2, whose values the paper does not give.
 
-    The defaults are those of the program by which the paper's was inspired (its reference, footnote 8).
+    The defaults are ours: the paper names a program as its model (footnote 8), but no version of it.
 
     Attributes:
         alpha: share of the population kept as parents for its rank.
