@@ -63,36 +63,64 @@ def curve(counts, noise_multiplier: float, sample_rate: float, delta: float, cou
     return np.array([known[int(steps)] for steps in counts])
 
 
+Spent = Callable[[float, float, int, float], float]
+
+
 @functools.lru_cache(maxsize=4096)
 def steps_allowed(
-    target_epsilon: float, noise_multiplier: float, sample_rate: float, delta: float, count: str = "paper"
+    target_epsilon: float, noise_multiplier: float, sample_rate: float, delta: float, count: str | Spent = "paper"
 ) -> int:
     """The most steps whose epsilon is at most the target; 0 where one step spends more.
 
     Args:
-        count: "paper" (:func:`paper_epsilon`), "rdp" (finer orders, better conversion) or "pld" (its upper bound; the
-            number found never spends more, and may be up to a thousandth short of the most).
+        count: "paper" (:func:`paper_epsilon`), "rdp" (finer orders, better conversion), "prv" or "pld" (their proven
+            upper ends); or a function of (noise_multiplier, sample_rate, steps, delta) that rises with the steps.
 
     Raises:
         ParameterError: for a value outside its range.
     """
-    one_of(*COUNTS).check("count", count)
+    setting = noise_multiplier, sample_rate
     positive().check("target_epsilon", target_epsilon)
-
-    def spent(steps: int) -> float:
-        if count == "paper":
-            return float(paper_epsilon(noise_multiplier, sample_rate, steps, delta))
-        return float(accounting.epsilon(noise_multiplier, sample_rate, steps, delta, count))
-
-    if count != "pld":
-        return _largest(lambda steps: spent(steps) <= target_epsilon)
-    # PLD takes seconds: begin where the quick computation says, and go down from there.
-    steps = _largest(lambda steps: _tight(noise_multiplier, sample_rate, steps, delta) <= target_epsilon)
-    while steps and spent(steps) > target_epsilon:
-        steps -= max(1, round(steps * 5e-4))
-    return steps
+    if callable(count):
+        return most_steps(lambda steps: float(count(*setting, steps, delta)), target_epsilon)
+    one_of(*COUNTS, "prv").check("count", count)
+    if count == "paper":
+        return most_steps(lambda steps: float(paper_epsilon(*setting, steps, delta)), target_epsilon)
+    guess = 1
+    if count != "rdp":  # a second or so each: begin at the quick computation's answer
+        guess = most_steps(lambda steps: _tight(*setting, steps, delta), target_epsilon)
+    return most_steps(
+        lambda steps: float(accounting.epsilon(*setting, steps, delta, count)), target_epsilon, max(1, guess)
+    )
 
 
+def most_steps(spent: Callable[[int], float], target: float, guess: int = 1) -> int:
+    """The largest whole number that spends at most the target, 0 where 1 spends more.
+
+    Args:
+        spent: rises with the number of steps, about like its square root.
+        guess: where to begin; it changes how long the search takes, not what it finds.
+    """
+    step = 1
+    if guess > 1 and (first := spent(guess)) > 0:
+        guess = max(1, int(guess * (target / first) ** 2))
+        step = max(1, guess // 2000)
+    if spent(guess) <= target:
+        low, high = guess, guess + step
+        while spent(high) <= target:
+            low, high, step = high, high + 2 * step, 2 * step
+    else:
+        low, high = guess - step, guess
+        while low > 0 and spent(low) > target:
+            low, high, step = low - 2 * step, low, 2 * step
+        low = max(low, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spent(middle) <= target else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=16384)
 def _tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     if steps == 0:
         return 0.0
@@ -100,15 +128,3 @@ def _tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float
         return loss_inversion.epsilon(noise_multiplier, sample_rate, steps, delta)
     except ParameterError:  # a few steps: its integral is not precise there
         return float(rdp.epsilon(noise_multiplier, sample_rate, steps, delta))
-
-
-def _largest(fits: Callable[[int], bool]) -> int:
-    """The largest whole number that fits, 0 where 1 does not; those that fit are 1, 2, ... up to some number."""
-    high = 1
-    while fits(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low

@@ -5,18 +5,17 @@ Neighbouring data sets differ by adding or removing one example; batches are Poi
 claim, which :mod:`dplib.screening` tests.
 """
 
-from collections.abc import Callable
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from dplib import accounting, loss_inversion, rdp
-from dplib.checks import ParameterError, one_of, positive
+from dplib.annealing_accounts import PAPER_ORDERS as ORDERS
+from dplib.checks import ParameterError
 
 DELTA = 1e-5
-ORDERS = np.arange(2, 65)  # "In practice", last paragraph of Section 3.3
-METHODS = ("printed", "lemma 2", "lemma 2, finer orders", "lemma 3", "lemma 3, finer orders", "prv", "pld")
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,9 @@ def renyi(steps, noise_multiplier, sample_rate, orders=ORDERS, logarithm=True):
 
 
 def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, orders=ORDERS, logarithm=True, conversion="classical"):
-    """(epsilon, best order): equation (4), the smallest over the orders of Theorem 1.
+    """(epsilon, best order): equation (4) term by term, the smallest over the orders of Theorem 1.
+
+    With the defaults it is what :func:`dplib.annealing_accounts.paper_epsilon` takes from an accountant.
 
     Args:
         logarithm: False for the equation as printed. conversion: "classical" is Lemma 2, "improved" Lemma 3.
@@ -87,30 +88,21 @@ def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, orders=ORDERS, lo
     return float(bounds[best]), int(np.asarray(orders)[best])
 
 
-def steps_allowed(setting: Setting, method: str, target: float = 3.0, delta: float = DELTA) -> int:
-    """The most plain steps whose epsilon is at most the target.
+def printed_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    """Equation (4) as printed, without the logarithm."""
+    return epsilon(steps, noise_multiplier, sample_rate, delta, logarithm=False)[0]
 
-    Args:
-        method: one of :data:`METHODS`; "prv" and "pld" take their proven upper ends.
-    """
-    one_of(*METHODS).check("method", method)
-    positive().check("target", target)
-    sigma, q = setting.noise_multiplier, setting.sample_rate
 
-    def spent(steps):
-        if method == "printed":
-            return epsilon(steps, sigma, q, delta, logarithm=False)[0]
-        if method in ("prv", "pld"):
-            return float(accounting.epsilon(sigma, q, steps, delta, method))
-        conversion = "classical" if method.startswith("lemma 2") else "improved"
-        if method.endswith("finer orders"):
-            return float(rdp.epsilon(sigma, q, steps, delta, conversion))
-        return epsilon(steps, sigma, q, delta, conversion=conversion)[0]
-
-    guess = 1
-    if method in ("prv", "pld"):  # a second or so each: begin at the quick computation's answer
-        guess = max(1, _largest(lambda n: tight(setting, n, delta), target, int(np.sqrt(setting.records))))
-    return _largest(spent, target, guess)
+# How a budget may be counted, as annealing_accounts.steps_allowed takes it; "prv" and "pld" are proven upper ends.
+METHODS = {
+    "printed": printed_epsilon,
+    "lemma 2": "paper",
+    "lemma 2, finer orders": functools.partial(rdp.epsilon, conversion="classical"),
+    "lemma 3": functools.partial(rdp.epsilon, conversion="improved", orders=ORDERS),
+    "lemma 3, finer orders": "rdp",
+    "prv": "prv",
+    "pld": "pld",
+}
 
 
 def tight(setting: Setting, steps: int, delta: float = DELTA) -> float:
@@ -119,27 +111,6 @@ def tight(setting: Setting, steps: int, delta: float = DELTA) -> float:
         return loss_inversion.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta)
     except ParameterError:
         return float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta, "pld"))
-
-
-def _largest(spent: Callable[[int], float], target: float, guess: int) -> int:
-    """The largest whole number that spends at most the target; ``spent`` rises, about like a square root."""
-    step = 1
-    if guess > 1 and (first := spent(guess)) > 0:
-        guess = max(1, int(guess * (target / first) ** 2))
-        step = max(1, guess // 2000)
-    if spent(guess) <= target:
-        low, high = guess, guess + step
-        while spent(high) <= target:
-            low, high, step = high, high + 2 * step, 2 * step
-    else:
-        low, high = guess - step, guess
-        while low > 0 and spent(low) > target:
-            low, high, step = low - 2 * step, low, 2 * step
-        low = max(low, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if spent(middle) <= target else (low, middle)
-    return low
 
 
 def candidates_per_update(rejection_rate: float, limit: int | None) -> float:
@@ -156,22 +127,6 @@ def all_queries(setting: Setting, steps: int, acceptance_rate: float, delta: flo
         acceptance_rate: accepted updates over noisy gradients, in (0, 1].
     """
     return tight(setting, round(steps / acceptance_rate), delta)
-
-
-def accepted_counts(trials: int, acceptance: float, limit: int) -> np.ndarray:
-    """Distribution of tau after ``trials`` candidates, shape (trials + 1,).
-
-    Each candidate is accepted with probability ``acceptance``, and surely after ``limit`` rejections in a row.
-    """
-    if limit < 0 or not 0 <= acceptance <= 1:
-        raise ParameterError(f"limit = {limit}, acceptance = {acceptance:g}: at least 0, and a probability.")
-    state = np.zeros((trials + 1, limit + 1))  # accepted so far, rejections in a row
-    state[0, 0] = 1.0
-    for _ in range(trials):
-        taken = acceptance * state[:, :limit].sum(axis=1) + state[:, limit]
-        state[:, 1:] = (1 - acceptance) * state[:, :limit]
-        state[:, 0] = np.concatenate([[0.0], taken[:-1]])
-    return state.sum(axis=1)
 
 
 def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:

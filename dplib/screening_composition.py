@@ -61,16 +61,6 @@ def by_pld(steps, delta, interval=1e-4) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def gaussian_equivalent(epsilon_spent: float, delta: float) -> float:
-    """The mu for which one Gaussian release with sensitivity mu has this epsilon at this delta."""
-    from dplib import mechanisms
-
-    def excess(log_mu):
-        return float(mechanisms.gaussian_epsilon(1.0, np.exp(log_mu), delta)) - epsilon_spent
-
-    return float(np.exp(optimize.brentq(excess, -12.0, 8.0, xtol=1e-12)))
-
-
 def _losses(pair):
     """Masses and losses of the cells that both distributions reach."""
     used = pair.p > 0

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib import ticker
 
 from dplib import plotting, screening
 
@@ -88,5 +89,44 @@ def noisy_test(table, target):
         xlabel="least u that lowers the energy (standard deviations of the noise)", ylabel="exact ε", ylim=(0, None)
     )
     axes.legend(fontsize="small")
+    figure.tight_layout()
+    return figure
+
+
+def worth(panels):
+    """Above: epsilon over the error, claimed and true. Below: what screening adds at equal true epsilon.
+
+    Args:
+        panels: list of (title, lines, differences): lines is {label: (accuracy, epsilon, style)} of means over
+            seeds, differences {label: (epsilon, mean, low, high)}, all arrays (k,); style is "claimed", "true",
+            "lower", "plain" or "plain claimed".
+    """
+    figure, axes = plt.subplots(2, len(panels), figsize=(5.6 * len(panels), 8.2), squeeze=False)
+    colours = sns.color_palette("colorblind")
+    styles = {
+        "plain": {"color": colours[0], "lw": 2},
+        "plain claimed": {"color": colours[0], "lw": 2, "ls": _LINES["claimed"]},
+        "claimed": {"color": colours[3], "lw": 2, "ls": _LINES["claimed"]},
+        "true": {"color": colours[3], "lw": 2},
+        "lower": {"color": colours[1], "lw": 1, "ls": "none", "marker": "^", "ms": 7},
+    }
+    for (title, lines, differences), above, below in zip(panels, *axes, strict=True):
+        for label, (accuracy, epsilon, style) in lines.items():
+            above.plot(100 * (1 - np.asarray(accuracy)), epsilon, label=label, **styles[style])
+        above.set(title=title, xlabel="error on test records (%)", ylabel="ε", ylim=(0, None), xscale="log")
+        above.invert_xaxis()
+        above.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        above.xaxis.set_minor_formatter(ticker.NullFormatter())
+        above.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        above.legend(fontsize="small")
+        for k, (label, (epsilon, mean, low, high)) in enumerate(differences.items()):
+            below.plot(epsilon, 100 * np.asarray(mean), "o-", ms=3, color=colours[3 - k], label=label)
+            below.fill_between(epsilon, 100 * np.asarray(low), 100 * np.asarray(high), color=colours[3 - k], alpha=0.2)
+        below.axhline(0, color="black", lw=1)
+        below.set(xlabel="true ε, all queries, tight account", ylabel="screened less plain (percentage points)")
+        if differences:
+            below.legend(fontsize="small")
+        else:
+            below.set_visible(False)
     figure.tight_layout()
     return figure

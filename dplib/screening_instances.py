@@ -118,12 +118,6 @@ def screened_rate(sample_rate: float, with_example: float, without: float) -> fl
     return sample_rate * with_example / ((1 - sample_rate) * without + sample_rate * with_example)
 
 
-def worst_screened_rate(sample_rate: float, noise_multiplier: float, without: float) -> float:
-    """The largest q' over all tests that accept a share ``without`` of the candidates (Neyman and Pearson)."""
-    most = stats.norm.cdf(stats.norm.ppf(without) + 1 / noise_multiplier)
-    return screened_rate(sample_rate, float(most), without)
-
-
 # ---- DPSUR (Fu et al., VLDB 2024): the same idea with a noisy test ----
 
 

@@ -6,6 +6,7 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDp
 from dp_accounting.rdp import RdpAccountant
 
 from dplib import accounting, annealing_accounts
+from dplib.checks import ParameterError
 
 DELTA = 1e-5
 TABLE_2 = [(512 / 60_000, 1.23, 4698), (2048 / 60_000, 2.15, 1157), (1024 / 50_000, 1.54, 1435)]
@@ -30,14 +31,28 @@ def test_the_three_epsilons_are_ordered():
     assert spent["queries_rdp"] < annealing_accounts.paper_epsilon(sigma, q, 120, DELTA)
 
 
-@pytest.mark.parametrize("count", annealing_accounts.COUNTS)
+def test_the_search():
+    for answer in (0, 1, 2, 57, 1000):
+        for guess in (1, 50, 1000, 4000):
+            assert annealing_accounts.most_steps(lambda n, a=answer: 3.0 if n <= a else 3.1, 3.0, guess) == answer
+
+
+def test_any_count_will_do():
+    q, sigma = QUICK
+    own = annealing_accounts.steps_allowed(1.5, sigma, q, DELTA, annealing_accounts.paper_epsilon)
+    assert own == annealing_accounts.steps_allowed(1.5, sigma, q, DELTA)
+    with pytest.raises(ParameterError, match="count"):
+        annealing_accounts.steps_allowed(1.5, sigma, q, DELTA, "lemma 4")
+
+
+@pytest.mark.parametrize("count", [*annealing_accounts.COUNTS, "prv"])
 def test_steps_allowed_are_the_most(count):
     q, sigma = QUICK
     steps = annealing_accounts.steps_allowed(1.5, sigma, q, DELTA, count)
     if count == "paper":
         spent = [annealing_accounts.paper_epsilon(sigma, q, steps + i, DELTA) for i in (0, 1)]
     else:
-        spent = [accounting.epsilon(sigma, q, steps + i, DELTA, count) for i in (0, 2 if count == "pld" else 1)]
+        spent = [accounting.epsilon(sigma, q, steps + i, DELTA, count) for i in (0, 1)]
     assert spent[0] <= 1.5 < spent[1]
     assert annealing_accounts.steps_allowed(0.001, sigma, q, DELTA, count) == 0
 

@@ -4,11 +4,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dplib import accounting, loss_inversion, mechanisms, rdp, screening, screening_accounts, screening_instances
+from dplib import (
+    accounting,
+    annealing_accounts,
+    loss_inversion,
+    mechanisms,
+    rdp,
+    screening,
+    screening_accounts,
+    screening_instances,
+)
 from dplib.checks import ParameterError
 from dplib.screening_accounts import DELTA, ORDERS, SETTINGS
 
 MNIST = SETTINGS[0]
+
+
+def steps_allowed(setting, method):
+    count = screening_accounts.METHODS[method]
+    return annealing_accounts.steps_allowed(3.0, setting.noise_multiplier, setting.sample_rate, DELTA, count)
 
 
 def test_equation_8_against_an_accountant_and_the_integral():
@@ -23,13 +37,13 @@ def test_equation_8_against_an_accountant_and_the_integral():
 
 def test_the_missing_logarithm():
     """As printed, no epsilon is below steps / 63; with the logarithm the ledger's numbers come out."""
-    allowed = [
-        [screening_accounts.steps_allowed(setting, method) for setting in SETTINGS] for method in ("printed", "lemma 2")
-    ]
+    allowed = [[steps_allowed(setting, method) for setting in SETTINGS] for method in ("printed", "lemma 2")]
     assert allowed == [[27, 63, 37], [4698, 1157, 1435]]
     for setting, steps, printed in zip(SETTINGS, allowed[1], (365.6, 47.9, 89.7), strict=True):
         arguments = steps, setting.noise_multiplier, setting.sample_rate
-        assert screening_accounts.epsilon(*arguments)[0] <= 3 < screening_accounts.epsilon(steps + 1, *arguments[1:])[0]
+        own = screening_accounts.epsilon(*arguments)[0]
+        assert own == pytest.approx(annealing_accounts.paper_epsilon(*arguments[1:], steps, DELTA), rel=1e-9)
+        assert own <= 3 < screening_accounts.epsilon(steps + 1, *arguments[1:])[0]
         assert screening_accounts.epsilon(*arguments, logarithm=False)[0] == pytest.approx(printed, abs=0.05)
     nothing = screening_accounts.renyi(100, 1.0, 1e-9, ORDERS[:20], logarithm=False)
     assert nothing == pytest.approx(100 / (ORDERS[:20] - 1), rel=1e-3)
@@ -46,7 +60,7 @@ def test_conversions():
 
 def test_tight_accountants_allow_more_steps():
     rank = ("lemma 2", "lemma 3", "prv", "pld")
-    counts = [screening_accounts.steps_allowed(SETTINGS[1], method) for method in rank]
+    counts = [steps_allowed(SETTINGS[1], method) for method in rank]
     assert counts == sorted(counts)
     sigma, q = SETTINGS[1].noise_multiplier, SETTINGS[1].sample_rate
     for method, count in zip(rank[-2:], counts[-2:], strict=True):
@@ -57,37 +71,23 @@ def test_tight_accountants_allow_more_steps():
         )
 
 
-def test_bisection():
-    for answer in (0, 1, 2, 57, 1000):
-        for guess in (1, 50, 1000, 4000):
-            assert screening_accounts._largest(lambda n, a=answer: 3.0 if n <= a else 3.1, 3.0, guess) == answer
-
-
-def test_counts_of_accepted_updates():
+def test_counts_of_queries():
     """Against simulation, exact for the mean; and the two ends: nothing accepted by merit, everything."""
-    trials, acceptance, limit = 200, 0.3, 3
-    found = screening_accounts.accepted_counts(trials, acceptance, limit)
-    assert found.sum() == pytest.approx(1.0)
+    accepted, acceptance, limit, runs = 40, 0.3, 3, 20_000
+    found = screening_accounts.query_counts(accepted, acceptance, limit)
     rng = np.random.default_rng(0)
-    counts, rejected = np.zeros(20_000, dtype=int), np.zeros(20_000, dtype=int)
-    for _ in range(trials):
-        taken = (rng.random(20_000) < acceptance) | (rejected >= limit)
-        counts += taken
-        rejected = np.where(taken, 0, rejected + 1)
-    assert abs(counts.mean() - found @ np.arange(trials + 1)) < 4 * counts.std() / np.sqrt(20_000)
-    assert screening_accounts.accepted_counts(12, 0.0, 2)[4] == pytest.approx(1.0)
-    assert screening_accounts.accepted_counts(12, 1.0, 2)[12] == pytest.approx(1.0)
+    first = rng.geometric(acceptance, size=(runs, accepted))  # the candidate that is accepted by merit
+    counts = np.minimum(first, limit + 1).sum(axis=1)
+    mean = found @ np.arange(len(found))
+    assert mean == pytest.approx(accepted * screening_accounts.candidates_per_update(1 - acceptance, limit), rel=1e-12)
+    assert abs(counts.mean() - mean) < 4 * counts.std() / np.sqrt(runs)
+    for most in (70, 90, 110):
+        share = found[: most + 1].sum()
+        assert abs((counts <= most).mean() - share) < 4 * np.sqrt(share * (1 - share) / runs) + 1e-12
+    assert screening_accounts.query_counts(12, 0.0, 2)[36] == pytest.approx(1.0)
+    assert screening_accounts.query_counts(12, 1.0, 2)[12] == pytest.approx(1.0)
     assert screening_accounts.candidates_per_update(0.5, 2) == pytest.approx(1.75)
     assert screening_accounts.candidates_per_update(0.5, None) == pytest.approx(2.0)
-
-
-def test_counts_of_queries():
-    """Against the other distribution: tau reaches k within T candidates when k updates take at most T."""
-    acceptance, limit, trials = 0.35, 3, 40
-    accepted = screening_accounts.accepted_counts(trials, acceptance, limit)
-    for k in (8, 15, 20):
-        queries = screening_accounts.query_counts(k, acceptance, limit)
-        assert queries[: trials + 1].sum() == pytest.approx(accepted[k:].sum(), abs=1e-12)
 
 
 # ---- instances ----
@@ -131,7 +131,6 @@ def test_the_screened_batch_in_a_simulation():
     expected = screening_instances.screened_rate(q, *rates)
     share = inside[taken].mean()
     assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / taken.sum())
-    assert screening_instances.worst_screened_rate(q, 1.23, rates[1]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_replacement_costs_more():
@@ -144,7 +143,7 @@ def test_replacement_costs_more():
 def test_dpsur_exceeds_its_theorem():
     """The accepted updates alone, at its own MNIST setting, for a convex energy: above the claimed 3."""
     setting = screening_instances.DPSUR[0]
-    steps = screening_accounts._largest(setting.claimed, setting.target, 1000)
+    steps = annealing_accounts.most_steps(setting.claimed, setting.target, 1000)
     assert setting.claimed(steps) <= 3 < setting.claimed(steps + 1)
     assert setting.exact(steps, 2.0) > 3.6
     # With a test that says nothing the updates are plain DP-SGD.
@@ -164,9 +163,8 @@ def test_one_step_of_the_renyi_theorem_is_exceeded():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: screening_accounts.steps_allowed(MNIST, "lemma 4"), "method"),
         (lambda: screening_accounts.candidates_per_update(1.0, 3), "rejection_rate"),
-        (lambda: screening_accounts.accepted_counts(5, 2.0, 1), "probability"),
+        (lambda: screening_accounts.query_counts(5, 2.0, 1), "acceptance"),
         (lambda: screening_instances.linear(MNIST, 0.0, 1, "lost"), "batch"),
         (lambda: screening_instances.screened_rate(0.1, 0.0, 0.5), "rates"),
     ],

@@ -66,11 +66,6 @@ def test_against_simulated_losses():
         assert abs(excess.mean() - delta) < 4 * excess.std() / np.sqrt(runs)
 
 
-def test_gaussian_equivalent():
-    spent = mechanisms.gaussian_epsilon(1.0, 0.7, 1e-5)
-    assert screening_composition.gaussian_equivalent(float(spent), 1e-5) == pytest.approx(0.7, rel=1e-9)
-
-
 def test_infinite_losses_are_refused():
     never = rules.Acceptance((0.0,), (0.0, 0.0), (-np.inf, 0.0))
     one, other = (screening.released(screening.trial(1.0, rule)) for rule in (rules.always(), never))

@@ -1,0 +1,293 @@
+"""Chapter 11's readouts: savings, leads along the budget, other readings, the panels of Figure 4.
+
+Part of :mod:`dplib.annealing_tables`, for what compares many runs at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from dplib import annealing, annealing_verdicts
+from dplib.annealing_experiments import Lab, Result
+from dplib.annealing_tables import (
+    COUNTS,
+    above,
+    accuracies,
+    at_budget,
+    below,
+    certain,
+    common_budget,
+    compare,
+    gains,
+    measured,
+)
+from dplib.annealing_trace import REJECTED
+from dplib.checks import ParameterError
+from dplib.engine import DPSGD
+from dplib.stats import Comparison, Measured
+
+# Other readings of Algorithm 2, as changes to the printed one.
+READINGS: dict[str, dict[str, Any]] = {
+    "held": {"arm": "ours_held"},
+    "train": {"energy": "train"},
+    "batch": {"energy": "batch"},
+    "public": {"energy": "public", "energy_size": 1797},
+    "exceeds": {"exceeds": True},
+    "starts at zero": {"starts_at_zero": True},
+    "keeps velocity": {"keeps_velocity": True},
+    "no limit": {"rejection_limit": None},
+}
+NO_MOMENTUM: dict[str, dict[str, Any]] = {
+    "dpsgd, no momentum": {"arm": "dpsgd_tanh", "momentum": 0.0},
+    "ours, no momentum": {"arm": "ours", "momentum": 0.0},
+}
+READING_TITLES = {
+    "held": "J on held-out records", "train": "J on training records", "batch": "J on the batch of the step",
+    "public": "J on public digits", "exceeds": "rejections have to exceed μ₀", "starts at zero": "Q starts at 0",
+    "keeps velocity": "a rejected candidate stays in the velocity", "no limit": "no limit on rejections",
+}  # fmt: skip
+Savings = dict[tuple[str, float], dict[str, Comparison]]
+Arms = Mapping[str, Sequence[Result]]
+
+
+def savings(way: Mapping[tuple[str, float], Mapping[str, Mapping[str, list]]], count: str) -> Savings:
+    """Epsilon of each other scheme less that of the annealed one, by (data set, target), paired by seed.
+
+    Only where every run of both reaches the target.
+
+    Args:
+        way: (data set, target) to {count: {arm: budgets by seed, None where not reached}}.
+    """
+    found = {}
+    for place, cells in way.items():
+        ours = cells[count]["ours"]
+        found[place] = {
+            arm: compare(other, ours)
+            for arm, other in cells[count].items()
+            if arm != "ours" and None not in ours and None not in other
+        }
+    return found
+
+
+def saving_trend(way: Mapping[tuple[str, float], Mapping[str, list]], arm: str = "dpsgd_auto_s") -> dict[str, Measured]:
+    """By data set: the saving over an arm at the highest target less that at the lowest one, paired by seed.
+
+    Args:
+        way: (data set, target) to {arm: budgets by seed}. Targets that a run does not reach are left out.
+    """
+    found = {}
+    for name in dict.fromkeys(name for name, _ in way):
+        rows = []
+        for place in sorted(place for place in way if place[0] == name):
+            other, ours = way[place].get(arm, [None]), way[place]["ours"]
+            n = min(len(other), len(ours))
+            if None not in [*other, *ours]:
+                rows.append(np.array(other[:n]) - np.array(ours[:n]))
+        if len(rows) > 1:
+            found[name] = measured(rows[-1] - rows[0])
+    return found
+
+
+def trend_verdict(trend: Mapping[str, Measured]) -> str:
+    """For "the larger the cost, the larger the saving", with the change that it is a trend and not at every step."""
+    if not trend:
+        return "undecided"
+    if any(below(one) for one in trend.values()):
+        return "fails"
+    return "holds with change" if all(above(one) for one in trend.values()) else "undecided"
+
+
+def leads(lab: Lab, arms: Arms, count: str, budgets: Sequence[float]) -> list[tuple[float, Comparison]]:
+    """(epsilon, points over DPSGD (tanh)) at the budgets that all runs reach by this count."""
+    found = []
+    for epsilon in budgets:
+        pair = [at_budget(lab, arms[name], count, epsilon) for name in ("ours", "dpsgd_tanh")]
+        if all(one is not None for one in pair):
+            found.append((epsilon, compare(*(100 * one for one in pair))))
+    return found
+
+
+def slopes(
+    labs: Mapping[str, Lab], runs: Mapping[str, Arms], names: Sequence[str], count: str, budgets: Sequence[float]
+) -> Measured | None:
+    """Points over DPSGD (tanh) gained for each unit of epsilon, over all runs of the data sets; None without any."""
+    every = []
+    for name in names:
+        rows, used = [], []
+        for epsilon in budgets:
+            pair = [at_budget(labs[name], runs[name][arm], count, epsilon) for arm in ("ours", "dpsgd_tanh")]
+            if all(one is not None for one in pair):
+                n = min(len(one) for one in pair)
+                rows.append(100 * (pair[0][:n] - pair[1][:n]))
+                used.append(epsilon)
+        if len(used) > 1:
+            every.append(annealing_verdicts.slope(used, np.array(rows)))
+    return measured(np.concatenate(every)) if every else None
+
+
+def along(
+    labs: Mapping[str, Lab], runs: Mapping[str, Arms], names: Sequence[str], count: str, points: int = 20
+) -> dict[str, list[tuple[float, Comparison]]]:
+    """{"accuracy", "loss"}: at budgets from a tenth of the whole one on, the annealed method less the best other one.
+
+    The best other one is the nearest at that budget, by its mean. Budgets that not all runs reach are left out.
+    """
+    found = {"accuracy": [], "loss": []}
+    for name in names:
+        lab, arms = labs[name], runs[name]
+        every = [r for results in arms.values() for r in results]
+        top = common_budget(lab, every, count)
+        for epsilon in np.linspace(0.1 * lab.epsilon, lab.epsilon, points):
+            if epsilon > top:
+                break
+            for column, some in found.items():
+                by_arm = gains(lab, arms, count, float(epsilon), column=column)
+                by_arm = certain(by_arm) or by_arm
+                if by_arm:
+                    worst = max if column == "loss" else min
+                    nearest = worst(by_arm.values(), key=lambda c: c.difference.value)
+                    some.append((float(epsilon), nearest))
+    return found
+
+
+def plain_curves(panels: Mapping[str, Mapping[str, Mapping[str, pd.DataFrame]]], names: Sequence[str]) -> dict:
+    """The curves of Figure 3 as lists, for a frozen figure: "data set: count: arm: column"."""
+    return {
+        f"{name}: {count}: {arm}: {column}": [round(float(v), 5) for v in table[column]]
+        for name in names
+        for count, by_arm in panels[name].items()
+        for arm, table in by_arm.items()
+        for column in ("epsilon", "mean")
+    }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """J on test records less J on held-out ones, in points, at equal queries and at equal accepted updates."""
+
+    queries: Comparison | None
+    accepted: Comparison | None
+
+
+def held_difference(lab: Lab, ours: Sequence[Result], held: Sequence[Result], epsilon: float) -> Choice:
+    """What the choice of J's records is worth, paired by seed; equal accepted updates where the held-out runs end."""
+    found = []
+    for count, level in (("queries", epsilon), ("accepted", common_budget(lab, held, "accepted"))):
+        pair = [at_budget(lab, some, count, level) for some in (ours, held)]
+        found.append(None if any(one is None for one in pair) else compare(*(100 * one for one in pair)))
+    return Choice(*found)
+
+
+def reading_table(
+    runs: Mapping[str, Sequence[Result]], base: np.ndarray | None, plain: np.ndarray | None = None
+) -> pd.DataFrame:
+    """Other readings: accuracy, queries for each accepted update, points against the printed reading and plain DP-SGD.
+
+    Args:
+        base, plain: percent by seed, of the printed reading and of DPSGD (tanh) at the same budget, or None.
+    """
+    rows = []
+    for name, results in runs.items():
+        row = {
+            "reading": READING_TITLES.get(name, name),
+            "test accuracy, %": str(measured(accuracies(results))),
+            "queries an accepted update": str(measured(r["queries"] / r["accepted"] for r in results)),
+        }
+        for title, other in (("less the printed reading", base), ("less DPSGD (tanh)", plain)):
+            if other is not None:
+                row[title] = str(compare(accuracies(results), other).difference)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def parameter_panels(
+    study: Mapping[tuple[str, Any], Sequence[Result]], printed: Mapping[str, Any], rate: float
+) -> tuple[dict[str, list[tuple[float, Measured]]], dict[float, float]]:
+    """Figure 4's cells, {parameter: (value, accuracy in percent)} in order, and queries for each update by the limit.
+
+    The cell with the printed learning rate has the printed value of every parameter, and stands in each panel.
+
+    Args:
+        study: (parameter, value) to results. printed: parameter to its printed value. rate: the printed learning rate.
+    """
+    if not study:
+        return {}, {}
+    base, panels, ratios = study["learning_rate", rate], {}, {}
+    for name, value in printed.items():
+        cells = {v: results for (n, v), results in study.items() if n == name}
+        if name != "learning_rate" and cells:
+            cells = {**cells, value: base}
+        if cells:
+            panels[name] = [(v, measured(accuracies(cells[v]))) for v in sorted(cells)]
+        if name == "rejection_limit":
+            ratios = {v: float(np.mean([r["queries"] / r["accepted"] for r in cells[v]])) for v in sorted(cells)}
+    return panels, ratios
+
+
+def panel_says(name: str, cells: Sequence[tuple[float, Measured]]) -> tuple[bool, bool, dict[str, Measured]]:
+    """Whether a panel of Figure 4 is as the paper says, and whether it is the contrary; and its cells.
+
+    learning_rate: all above 96.5% and the best value inside the grid; contrary: one below 96.5% beyond chance.
+    batch: the best at 256. initial_temperature: values above 1 within half a point of each other.
+    rejection_limit: from 5 on within half a point.
+    """
+    values = {f"{name}_{v:g}": m for v, m in cells}
+    best = max(cells, key=lambda cell: cell[1].value)[0]
+    if name == "learning_rate":
+        inside = cells[0][0] < best < cells[-1][0]
+        good = all(m.value > 96.5 for _, m in cells) and inside
+        bad = any((m.high if m.high is not None else m.value) < 96.5 for _, m in cells)
+        return good, bad, values
+    if name == "batch":
+        return best == 256, False, values
+    since = 1 if name == "initial_temperature" else 5
+    flat = [m for v, m in cells if (v > since if since == 1 else v >= since)]
+    spread = max(m.value for m in flat) - min(m.value for m in flat) if flat else 0.0
+    apart = any(a.low is not None and b.high is not None and a.low > b.high for a in flat for b in flat)
+    return len(flat) > 1 and spread <= 0.5, apart and spread > 0.5, values
+
+
+def free_verdict(found: Mapping[str, Mapping[str, Any]], published: Mapping[str, float]) -> str:
+    """For "with free settings it reaches ...": undecided where ours stay below, since our search is small.
+
+    With change where they are reached, but DPSGD (tanh), tuned alike, is not behind beyond chance at equal updates.
+
+    Args:
+        found: ledger's name of a data set to {"accuracy", and a Comparison with tuned DPSGD (tanh) by count}.
+    """
+    cells = {name: one for name, one in found.items() if name in published}
+    if not cells or any(
+        one["accuracy"].high is None or one["accuracy"].high < published[n] for n, one in cells.items()
+    ):
+        return "undecided"
+    alone = all(c in one and above(one[c].difference) for one in cells.values() for c in COUNTS)
+    return "holds" if alone and len(cells) == len(published) else "holds with change"
+
+
+def refuses_batch_norm() -> bool:
+    """Whether annealed DP-SGD refuses a network whose records influence each other's gradients."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3))
+    x, y = torch.zeros(8, 4).numpy(), torch.zeros(8, dtype=torch.int64).numpy()
+    try:
+        annealing.train(net, (x, y), DPSGD(1, 0.5, 0.1, 1.0, 1.0), np.random.default_rng(0), energy=(x, y))
+    except ParameterError:
+        return True
+    return False
+
+
+def witness_shares(results: Sequence[Result]) -> dict[str, float]:
+    """Pooled over runs, in percent: of accepted updates those that lower J and those that lower the witness's loss;
+    of queries those where both have the same sign; and the correlation of the two changes."""
+    rows = pd.concat([pd.DataFrame(r["witness"]) for r in results], ignore_index=True)
+    kept = rows[rows["outcome"] != REJECTED]
+    return {
+        "accepted_that_lower_the_training_loss_percent": 100 * float((kept["witness"] < 0).mean()),
+        "J_and_training_loss_agree_percent": 100 * float(((rows["change"] < 0) == (rows["witness"] < 0)).mean()),
+        "correlation_of_the_changes": float(rows["change"].corr(rows["witness"])),
+        "queries_watched": len(rows),
+    }

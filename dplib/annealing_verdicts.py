@@ -1,0 +1,237 @@
+"""Chapter 11's verdicts: how runs bear on what paper D says of its method.
+
+The charitable reading comes first: budgets by the paper's own count (accepted updates, Lemma 2), J on test records as
+printed. Where a claim holds so, but not once every noisy gradient is counted, it "holds with change".
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dplib.annealing_tables import above, below
+from dplib.stats import Comparison, Measured
+
+LEVEL = 0.05
+FIVE = 5  # runs, as the captions of the tables have them
+POINTS = 1.0  # accuracies that close agree: data order, initial weights and the library are not the paper's
+SHARE = 0.1  # a printed epsilon that close agrees
+ALMOST = 0.9  # "almost everywhere"
+
+
+def beyond(differences: Sequence[Comparison], sign: int = -1) -> bool:
+    """One of the differences is on that side of 0 beyond chance, one-sided, by Bonferroni."""
+    return any(
+        sign * d.difference.value > 0 and not math.isnan(d.p_value) and d.p_value / 2 * len(differences) < LEVEL
+        for d in differences
+    )
+
+
+def gain_verdict(paper: Sequence[Comparison], honest: Sequence[Comparison], stand_in: bool) -> str:
+    """For "better than the others": holds where every interval is above 0 by both counts.
+
+    "holds with change": so by the paper's count only. "fails": worse somewhere by the paper's own count, beyond
+    chance. A stand-in decides nothing, nor do runs without intervals.
+
+    Args:
+        paper: gains over each other scheme on each data set at equal accepted updates. honest: at equal queries.
+    """
+    if stand_in or not paper:
+        return "undecided"
+    if beyond(paper):
+        return "fails"
+    if not all(above(d.difference) for d in paper):
+        return "undecided"
+    return "holds" if honest and all(above(d.difference) for d in honest) else "holds with change"
+
+
+def everywhere_verdict(
+    paper: Sequence[Comparison], honest: Sequence[Comparison], stand_in: bool, larger: bool = True
+) -> str:
+    """For "almost everywhere better": counted over budgets, each against the scheme that is nearest.
+
+    Holds where the mean difference has the claimed sign at nine budgets of ten, by both counts, and by the paper's
+    beyond chance at half of them (budgets of a run go together: equal methods would pass by luck); with change where by
+    the paper's only; fails where it has the other sign beyond chance at more than one budget of ten.
+    """
+    if stand_in or not paper or any(d.difference.low is None for d in paper):
+        return "undecided"
+    sign = 1 if larger else -1
+
+    def share(some: Sequence[Comparison]) -> float:
+        return float(np.mean([sign * d.difference.value > 0 for d in some])) if some else 0.0
+
+    wrong = np.mean([(below if larger else above)(d.difference) for d in paper])
+    if wrong > 1 - ALMOST:
+        return "fails"
+    sure = np.mean([(above if larger else below)(d.difference) for d in paper])
+    if share(paper) < ALMOST or sure < 0.5:
+        return "undecided"
+    return "holds" if share(honest) >= ALMOST else "holds with change"
+
+
+def slope(budgets: Sequence[float], gains: np.ndarray) -> np.ndarray:
+    """Least-squares slope over the budgets for each run, (runs,), of gains (budgets, runs)."""
+    x = np.asarray(budgets, float) - np.mean(budgets)
+    return x @ np.asarray(gains, float) / (x @ x)
+
+
+def rising_verdict(paper: Measured | None, honest: Measured | None, stand_in: bool) -> str:
+    """For "the larger the budget, the larger the advantage", from slopes by the paper's count and by queries."""
+    if stand_in or paper is None or paper.low is None:
+        return "undecided"
+    if below(paper):
+        return "fails"
+    if not above(paper):
+        return "undecided"
+    return "holds" if honest is not None and above(honest) else "holds with change"
+
+
+def accuracy_agrees(cell: Measured, published: float) -> str:
+    """ "agrees", "higher" or "lower": the printed accuracy against our interval, a point wider on either side."""
+    low, high = (cell.value if v is None else v for v in (cell.low, cell.high))
+    if low - POINTS <= published <= high + POINTS:
+        return "agrees"
+    return "higher" if cell.value > published else "lower"
+
+
+def table_row(
+    cells: Mapping[str, Measured], published: Mapping[str, float], lead: Comparison | None, spent: float, epsilon: float
+) -> tuple[str, str]:
+    """Verdict of a row of Table 1, and a sentence.
+
+    It can hold as printed only where the annealed runs spend the printed budget with all queries counted; where all
+    accuracies agree otherwise it holds with that change.
+
+    Args:
+        lead: of the annealed method over the best other one, at equal accepted updates.
+        spent: epsilon of all queries of the annealed runs. epsilon: the printed one.
+    """
+    says = {column: accuracy_agrees(cell, published[column]) for column, cell in cells.items() if column in published}
+    counted = ", ".join(
+        f"{sum(s == kind for s in says.values())} {text}"
+        for kind, text in {"agrees": "agree within a point", "lower": "lower", "higher": "higher"}.items()
+        if kind in says.values()
+    )
+    why = f"Of {len(says)} cells, ours against the printed ones: {counted}."
+    few = [name for name, cell in cells.items() if (cell.n or 0) < FIVE]
+    if few:
+        why += f" Fewer than five runs: {', '.join(few)}."
+    missing = [name for name in published if name not in cells]
+    if missing:
+        why += f" Not run: {', '.join(missing)}."
+    if lead is not None and beyond([lead]):
+        return "fails", why + " The annealed method is behind by the paper's own count."
+    if missing or few or not says or set(says.values()) != {"agrees"}:
+        return "undecided", why
+    if spent > epsilon:
+        return "holds with change", why + " The change: the annealed cells cost more than the printed ε."
+    return "holds", why
+
+
+def budget_row(
+    found: Mapping[str, Measured | str], published: Mapping[str, float | str], savings: Sequence[Comparison],
+    honest: Sequence[Comparison],
+) -> tuple[str, str]:  # fmt: skip
+    """Verdict of a row of Table 3, and a sentence.
+
+    Holds where every cell is within a tenth of the printed one and the annealed method needs least, however its
+    updates are counted. With change: it needs least beyond chance by the paper's count, while cells differ, or not by
+    all queries. Fails: it needs more than another scheme by the paper's own count, beyond chance.
+
+    Args:
+        found: cells by the paper's count, text where a target was not reached. savings: epsilon of each other scheme
+            less that of the annealed method; honest: the same with all queries counted.
+    """
+    near = {}
+    for name, printed in published.items():
+        cell = found.get(name)
+        if isinstance(cell, Measured) and not isinstance(printed, str):
+            near[name] = abs(cell.value / printed - 1) <= SHARE
+        elif cell is not None:
+            near[name] = isinstance(cell, str) and (isinstance(printed, str) or printed > 3)
+    why = f"{sum(near.values())} of {len(near)} cells that were run are within {SHARE:.0%} of the printed ones."
+    few = any((d.difference.n or 0) < FIVE for d in savings)
+    if beyond(savings):
+        return "fails", why + " By the paper's own count the annealed method needs more than another scheme."
+    least = bool(savings) and all(above(d.difference) for d in savings)
+    least_all = bool(honest) and all(above(d.difference) for d in honest)
+    if least:
+        also = "and" if least_all else "but not"
+        why += f" It needs less than the others run by the paper's count, {also} by all queries."
+        if few:
+            return "undecided", why + " A saving rests on fewer than five runs."
+        if all(near.values()) and len(near) == len(published) and least_all:
+            return "holds", why
+        return "holds with change", why
+    return "undecided", why + " Not every saving is beyond chance, nor is a loss."
+
+
+def unrun_grid(seeds: int, epsilon: float, printed: float = 3.0) -> str:
+    """Why a panel of Figure 4 cannot be decided, or nothing."""
+    short = [f"one run a value is too few (here {seeds})"] if seeds < 3 else []
+    short += [f"the budget is {epsilon:g} and not the printed {printed:g}"] if epsilon < printed else []
+    return "; ".join(short)
+
+
+def grid_verdict(good: bool, bad: bool, seeds: int, epsilon: float, stand_in: bool) -> str:
+    """A panel of Figure 4: what our cells say, where the study is strong enough to say it."""
+    if stand_in or unrun_grid(seeds, epsilon):
+        return "undecided"
+    return "holds" if good else "fails" if bad else "undecided"
+
+
+def longer_verdict(queries: Measured, by_limit: Mapping[int, float]) -> str:
+    """For "it takes more time, and the more the higher the limit"; a run that rejects nothing is too short to tell.
+
+    Args:
+        queries: noisy gradients for each accepted update. by_limit: the same by the limit on rejections, or empty.
+    """
+    ratios = [by_limit[limit] for limit in sorted(by_limit)]
+    if any(a > b for a, b in itertools.pairwise(ratios)) or queries.low is None or queries.low <= 1:
+        return "undecided"
+    return "holds" if ratios else "holds with change"  # whether a higher limit takes longer was not run
+
+
+def rarer_verdict(fall: Measured | None) -> str:
+    """For "acceptance of a given rise becomes rarer": chance acceptance in the last tenth less that in the first."""
+    if fall is None or fall.low is None:
+        return "undecided"
+    if above(fall):
+        return "fails"
+    return "holds with change" if below(fall) else "undecided"
+
+
+def rule_verdict(exact: bool, expected: float, observed: int, spread: float) -> str:
+    """For the rule of acceptance: right on three values, and as often as it says in training, within 4 deviations."""
+    return "holds" if exact and abs(observed - expected) <= 4 * spread + 0.5 else "fails"
+
+
+def baselines_verdict(over_relu: Sequence[Comparison], over_tanh: Sequence[Comparison], stand_in: bool) -> str:
+    """For "AUTO-S with tanh is the best of the plain schemes", from its gains over DPSGD and DPSGD (tanh)."""
+    if stand_in or not over_relu or not over_tanh:
+        return "undecided"
+    if beyond([*over_relu, *over_tanh]):
+        return "fails"
+    return "holds" if all(above(d.difference) for d in [*over_relu, *over_tanh]) else "undecided"
+
+
+def wandering_verdict(accepted: Comparison, queries: Comparison) -> str:
+    """Figure 1, from the distance to the optimum of the annealed path less that of DP-SGD, by either count."""
+    if above(accepted.difference):
+        return "fails"
+    if not below(accepted.difference):
+        return "undecided"
+    return "holds" if below(queries.difference) else "holds with change"
+
+
+def worsen_verdict(shares: Sequence[Measured], rise: Measured) -> str:
+    """For "some noisy updates worsen the objective, most often near convergence".
+
+    Args:
+        shares: of updates that raise the loss, by tenth of the run. rise: last tenth less first, paired.
+    """
+    if not any(share.value > 0 for share in shares) or below(rise):
+        return "fails"
+    return "holds" if above(rise) else "undecided"
