@@ -1,0 +1,295 @@
+"""What the chapters measured of private accuracy, as one tidy table: the evidence behind "Choose a model".
+
+Each row is read from a frozen result (``book/results``) and says where it stands there; no accuracy, budget, number of
+steps or batch size is written in this module. What stands here is which rows of which chapter count, under which name,
+and the size of each data set.
+
+Left out: figures by diffprivlib's variant of objective perturbation (Table X, Table XVI), whose true epsilon is not the
+one it is asked for; regression and ratings, which have no accuracy; networks that train the last layers only.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dplib.claims import RESULTS
+
+RECORDS, LABELS = "records", "labels"
+IMAGE, TABLE, TEXT = "image", "table", "text"
+# A model family under the name that choices and pages use.
+FAMILIES = {
+    "constant": "a constant prediction",
+    "linear": "logistic regression by DP-SGD",
+    "objective": "logistic regression by objective perturbation, on few columns",
+    "objective-all": "logistic regression by objective perturbation, on all columns",
+    "small": "a small fully connected network",
+    "cnn": "a small convolutional network",
+    "large": "a large fully connected network",
+    "recurrent": "a small recurrent network",
+    "stages": "label randomisation in two stages (LP-2ST)",
+    "answers": "plain randomised response on the labels (LP-1ST)",
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set as its trainings used it.
+
+    Attributes:
+        kind: image, table or text. n: training records. d: numbers in a record (text: words kept of a message).
+        classes: of the label. constant: test accuracy (%) of always naming the most frequent class, frozen with the
+            trainings; None where it was not: 100 / classes is taken then.
+    """
+
+    name: str
+    kind: str
+    n: int
+    d: int
+    classes: int
+    constant: float | None = None
+
+    @property
+    def floor(self) -> float:
+        """Accuracy (%) without learning anything."""
+        return 100 / self.classes if self.constant is None else self.constant
+
+
+@dataclass(frozen=True)
+class Result:
+    """One frozen accuracy under differential privacy.
+
+    Attributes:
+        data: the data set. family: a key of FAMILIES. model: the model in words.
+        private: whether whole records or only the labels are protected. epsilon, delta: the budget of one training;
+            delta 0 is pure DP. Records: one added or removed (objective perturbation: one replaced). Labels: one
+            replaced.
+        accuracy: test accuracy (%), mean over the runs; low, high: its 95% interval, None where none was frozen.
+        without: accuracy (%) of the same model without privacy, trained as long; None where it was not frozen.
+        batch, steps: of the private training; None where there are none.
+        chapter, row: whose frozen result it is; key: where in the row.
+    """
+
+    data: Data
+    family: str
+    model: str
+    private: str
+    epsilon: float
+    delta: float
+    accuracy: float
+    low: float | None
+    high: float | None
+    without: float | None
+    batch: int | None
+    steps: int | None
+    chapter: str
+    row: str
+    key: str
+
+    @property
+    def kept(self) -> float | None:
+        """Share of what learning gains that is left under privacy: (accuracy - floor) / (without - floor)."""
+        gain = (self.without or 0.0) - self.data.floor
+        return None if self.without is None or gain <= 0 else (self.accuracy - self.data.floor) / gain
+
+    @property
+    def source(self) -> str:
+        """Chapter and row, as a reader can find them."""
+        return f"chapter {int(self.chapter[:2])}, {self.row}"
+
+
+@functools.cache
+def run(chapter: str) -> dict[str, Any]:
+    """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on."""
+    return json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+
+
+def chapter(number: str) -> str:
+    """A chapter's full name from its number, "03" to "10"."""
+    return next(name for name in (COST, CROSSING, DRIVERS, FEATURES, SEARCH, STAGES, PRIORS) if name[:2] == number)
+
+
+def verdict(number: str, row: str) -> str:
+    """The frozen verdict of a row of the chapter with this number."""
+    return run(chapter(number))["records"][row]["verdict"]
+
+
+def value(chapter: str, row: str, key: str) -> Any:
+    """One frozen value: a number, a text, or a mapping with value, low, high, n."""
+    return run(chapter)["records"][row]["values"][key]
+
+
+def crossing(chapter: str, row: str, key: str) -> float:
+    """The estimate of a frozen crossover epsilon, such as "0.437 [0.28, 2]"."""
+    return float(re.match(r"[\d.e+-]+", value(chapter, row, key))[0])
+
+
+@functools.cache
+def table() -> tuple[Result, ...]:
+    """All results, in the order of the chapters."""
+    return (*_sums(), *_networks(), *_models(), *_ladders(), *_tables(), *_labels())
+
+
+COST, CROSSING, DRIVERS = "03_cost_of_privacy", "04_crossover_epsilon", "05_what_drives_the_cost"
+FEATURES, STAGES, PRIORS = "06_feature_selection", "09_label_dp_training", "10_label_dp_priors_and_theory"
+SEARCH = "07_architecture_search"
+
+
+@functools.cache
+def datasets() -> dict[str, Data]:
+    """The data sets by name, with the constant's accuracy where it was frozen."""
+    constants = {"adult": "B.table18.eps0.0196-all", "breast-cancer": "B.table2.eps0.236-all"}
+    images = {"mnist": ("mnist", 784), "fashion-mnist": ("fashion-mnist", 784), "cifar10-jpeg": ("cifar10", 3072)}
+    every = [
+        *(Data(name, IMAGE, value(CROSSING, f"B.data-{row}", "n_train"), d, 10) for name, (row, d) in images.items()),
+        Data("location", TABLE, 4010, 446, 30),
+        *(
+            Data(
+                name, TABLE, value(FEATURES, f"B.data-{name}", "n_train"),
+                value(FEATURES, f"B.data-{name}", "features"), 2, value(FEATURES, row, "constant"),
+            )
+            for name, row in constants.items()
+        ),
+        Data(
+            "sms-spam", TEXT, value(DRIVERS, "B.data-sms", "n_train"), parameter(DRIVERS, "message_length"), 2,
+            value(DRIVERS, "B.rnn", "always_ham"),
+        ),
+    ]  # fmt: skip
+    return {one.name: one for one in every}
+
+
+def parameter(chapter: str, name: str) -> Any:
+    """A parameter of the frozen run of a chapter."""
+    return run(chapter)["provenance"]["parameters"][name]
+
+
+def _curve(chapter: str, row: str, keys: tuple[str, str, str, str]) -> Iterator[tuple[float, float, float, float, str]]:
+    """Points (epsilon, mean, low, high, place) of a curve that a row keeps under these four keys."""
+    data = run(chapter)["records"][row]["data"]
+    for place, point in enumerate(zip(*(data[key] for key in keys), strict=True)):
+        yield *point, f"{keys[1]}, point {place + 1}"
+
+
+def _interval(measured: dict[str, float]) -> tuple[float, float, float]:
+    return measured["value"], measured["low"], measured["high"]
+
+
+def _sums() -> Iterator[Result]:
+    """Chapter 3: a linear task made of sums of uniform features, as wide as one likes (Table III)."""
+    n, batch = parameter(COST, "records"), parameter(COST, "records_batch")
+    for d in parameter(COST, "input_sizes"):
+        row = f"B.table3.input-{d}"
+        yield Result(
+            Data("sums", TABLE, n, d, 2), "linear", "logistic regression", RECORDS, value(COST, row, "epsilon"),
+            parameter(COST, "delta"), *_interval(value(COST, row, "acc_dpsgd")), value(COST, row, "acc_sgd")["value"],
+            batch, parameter(COST, "epochs") * n // batch, COST, row, "acc_dpsgd",
+        )  # fmt: skip
+
+
+def _networks() -> Iterator[Result]:
+    """Chapter 4: the printed pairs of fully connected networks against epsilon (Figure 7)."""
+    usual, large = (
+        (parameter(CROSSING, batch), parameter(CROSSING, steps))
+        for batch, steps in (("batch", "steps"), ("large_batch", "large_steps"))
+    )
+    long = (usual[0], parameter(CROSSING, "longer") * usual[1])
+    plans = {
+        "mnist": ("mnist", usual), "mnist, 3× steps": ("mnist", long), "fashion-mnist": ("fashion-mnist", usual),
+        "cifar10-jpeg": ("cifar10-jpeg", large), "location": ("location", large),
+    }  # fmt: skip
+    for label, (name, (batch, steps)) in plans.items():
+        delta = 1e-7 if name == "location" else parameter(CROSSING, "delta")
+        for which, family in (("simple", "small"), ("complex", "large")):
+            keys = (f"{label}: epsilon", *(f"{label}: {which} {end}" for end in ("mean", "low", "high")))
+            without = run(CROSSING)["records"]["B.fig7"]["data"][f"{label}: {which} sgd"][0]
+            for epsilon, mean, low, high, place in _curve(CROSSING, "B.fig7", keys):
+                yield Result(
+                    datasets()[name], family, f"the {which} network of the paper's pair", RECORDS, epsilon, delta,
+                    mean, low, high, without, batch, steps, CROSSING, "B.fig7", place,
+                )  # fmt: skip
+
+
+def _models() -> Iterator[Result]:
+    """Chapter 4: three kinds of model on MNIST at equal batches and steps (Figure 8)."""
+    batch, steps = parameter(CROSSING, "model_batch"), parameter(CROSSING, "model_steps")
+    frozen = {"PAW FCN": ("small", None), "logistic regression": ("linear", None)}
+    frozen["PAW CNN"] = ("cnn", value(CROSSING, "B.table4.eps1.09-paw", "acc_sgd")["value"])
+    for model, (family, without) in frozen.items():
+        keys = (f"{model}: epsilon", *(f"{model}: {end}" for end in ("mean", "low", "high")))
+        for epsilon, mean, low, high, place in _curve(CROSSING, "B.fig8", keys):
+            yield Result(
+                datasets()["mnist"], family, model, RECORDS, epsilon, parameter(CROSSING, "delta"), mean, low, high,
+                without, batch, steps, CROSSING, "B.fig8", place,
+            )  # fmt: skip
+
+
+def _ladders() -> Iterator[Result]:
+    """Chapter 5: networks of Table VI trained in full (Figure 10 has the FCN), and the small LSTM of Table XIII."""
+    for size in ("small", "large"):
+        row = f"B.table6.cnn-{size}-normal"
+        yield Result(
+            datasets()["mnist"], "cnn", "the CNN of Table VI, all layers", RECORDS, value(DRIVERS, row, "epsilon"),
+            parameter(DRIVERS, "delta"), *_interval(value(DRIVERS, row, "acc")), None, parameter(DRIVERS, "cnn_batch"),
+            parameter(DRIVERS, "cnn_steps"), DRIVERS, row, "acc",
+        )  # fmt: skip
+    frozen = run(DRIVERS)["records"]["B.fig10"]["data"]
+    for place, (epsilon, mean) in enumerate(zip(frozen["epsilons"], frozen["full"], strict=True)):
+        yield Result(
+            datasets()["mnist"], "large", "the FCN of Table VI, all layers", RECORDS, epsilon,
+            parameter(DRIVERS, "delta"), mean, None, None, None, parameter(DRIVERS, "batch"),
+            parameter(DRIVERS, "frozen_steps"), DRIVERS, "B.fig10", f"full, point {place + 1}",
+        )  # fmt: skip
+    row = "B.table13.simple"
+    yield Result(
+        datasets()["sms-spam"], "recurrent", "the simple LSTM", RECORDS, value(DRIVERS, "B.rnn", "epsilon"),
+        parameter(DRIVERS, "delta"), *_interval(value(DRIVERS, row, "acc_dpsgd")),
+        value(DRIVERS, row, "acc_sgd")["value"], 100, parameter(DRIVERS, "simple_message_steps"), DRIVERS, row,
+        "acc_dpsgd",
+    )  # fmt: skip
+
+
+def _tables() -> Iterator[Result]:
+    """Chapter 6: the census and recurrence of breast cancer, by DP-SGD and by objective perturbation."""
+    batch, epochs = parameter(FEATURES, "sgd_batch"), parameter(FEATURES, "sgd_epochs")
+    for row, record in run(FEATURES)["records"].items():
+        if cell := re.match(r"B\.table(18|2)\.eps", row):
+            data = datasets()["adult" if cell[1] == "18" else "breast-cancer"]
+            values = record["values"]
+            yield Result(
+                data, "linear", f"two neurons on {values['n_features']} columns", RECORDS, values["epsilon"],
+                parameter(FEATURES, "sgd_delta"), *_interval(values["acc_dpsgd"]), values["acc_sgd"]["value"],
+                min(batch, data.n), epochs * data.n // min(batch, data.n), FEATURES, row, "acc_dpsgd",
+            )  # fmt: skip
+    for name, row in (("adult", "B.fig3"), ("breast-cancer", "B.fig4")):
+        frozen = run(FEATURES)["records"][row]["data"]
+        *budgets, _ = frozen["epsilons"]  # the last is so large that it stands for no noise at all
+        for family, size in (("objective", FEW), ("objective-all", frozen["sizes"][-1])):
+            accuracies = frozen["accuracy"][frozen["sizes"].index(size)]
+            for epsilon, accuracy in zip(budgets, accuracies[:-1], strict=True):
+                yield Result(
+                    datasets()[name], family, f"the first {size} columns of CFS-Greedy", RECORDS, epsilon, 0.0,
+                    accuracy, None, None, accuracies[-1], None, None, FEATURES, row,
+                    f"accuracy, {size} columns, ε = {epsilon:g}",
+                )  # fmt: skip
+
+
+FEW = 5  # columns that objective perturbation is shown with: the paper's number for the census
+
+
+def _labels() -> Iterator[Result]:
+    """Chapter 9: randomised labels, asked once (LP-1ST) or in two stages (LP-2ST)."""
+    tables = {
+        "mnist": ("C.table4.mnist-", "batch_size"), "fashion-mnist": ("C.table4.fashion-mnist-", "batch_size"),
+        "cifar10-jpeg": ("C.table1.", "cifar_batch"),
+    }  # fmt: skip
+    for name, (stem, batch) in tables.items():
+        without = value(STAGES, f"{stem}lp-1st", "eps_inf")["value"]
+        for family, row in (("answers", f"{stem}lp-1st"), ("stages", f"{stem}lp-2st")):
+            for key, measured in run(STAGES)["records"][row]["values"].items():
+                if key != "eps_inf":
+                    yield Result(
+                        datasets()[name], family, row[-6:].upper(), LABELS, float(key.removeprefix("eps")), 0.0,
+                        *_interval(measured), without, parameter(STAGES, batch), None, STAGES, row, key,
+                    )  # fmt: skip

@@ -1,0 +1,119 @@
+"""The form of "Choose a model" in headless Chromium: it answers as dplib.choice does, by mouse and by keyboard."""
+
+import os
+import shutil
+from dataclasses import replace
+
+import pytest
+from conftest import ROOT
+
+from dplib import choice, choice_text
+from dplib.choice import Problem
+
+PAGE = ROOT / "_build" / "html" / "notebooks" / "13_choose_a_model.html"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it"),
+    pytest.mark.skipif(not PAGE.exists(), reason="the site is not built: make book"),
+]
+IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
+TABLE = Problem(20000, 100, 2, 0.1, 1e-5, "table")
+PROBLEMS = [
+    IMAGES,
+    replace(IMAGES, accuracy_without_privacy=97.0),
+    replace(IMAGES, epsilon=0.1, public=True),
+    replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, accuracy_without_privacy=90.0, frequent_class=20.0),
+    replace(IMAGES, n=10**6, delta=1e-7),
+    replace(IMAGES, epsilon=100.0),
+    replace(IMAGES, private="labels"),
+    replace(IMAGES, private="labels", epsilon=3.0, d=3072, accuracy_without_privacy=80.0),
+    replace(IMAGES, private="labels", delta=0.0),
+    replace(IMAGES, private="labels", delta=0.0, epsilon=0.1),
+    TABLE,
+    replace(TABLE, n=500, d=30),
+    replace(TABLE, n=500, d=30, frequent_class=71.0),
+    replace(TABLE, delta=0.0, accuracy_without_privacy=85.0, frequent_class=75.0),
+    replace(TABLE, classes=30, n=5000, d=446, epsilon=2.0, delta=1e-6),
+    replace(TABLE, kind="text", n=5000, d=40, epsilon=5.0),
+]
+
+
+@pytest.fixture(scope="module")
+def page():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(PAGE.as_uri(), wait_until="load")
+        yield page
+        browser.close()
+
+
+def fill(page, problem):
+    for name in ("kind", "private"):
+        page.select_option(f"#choose-form [name={name}]", getattr(problem, name))
+    page.select_option("#choose-form [name=public]", "yes" if problem.public else "no")
+    for name in ("n", "d", "classes", "accuracy_without_privacy", "frequent_class"):
+        page.fill(f"#choose-form [name={name}]", f"{getattr(problem, name):.12g}")
+    for name in ("epsilon", "delta"):
+        page.select_option(f"#choose-form [name={name}]", f"{getattr(problem, name):g}")
+
+
+def lines(page):
+    """What the page answers, without its last two headings, which name the way and the rows."""
+    found = page.eval_on_selector_all("#choose-answer dd", "all => all.map(dd => [dd.dataset.heading, dd.textContent])")
+    return [tuple(one) for one in found if one[0] not in ("Way through the chart", "Rests on")]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda one: f"{one.kind}-{one.private}-{one.n}-{one.epsilon:g}")
+def test_the_page_answers_as_python_does(page, problem):
+    fill(page, problem)
+    assert lines(page) == choice_text.lines(choice.choose(problem))
+    assert not page.errors
+
+
+def test_it_refuses_what_python_refuses(page):
+    fill(page, IMAGES)
+    page.fill("#choose-form [name=n]", "1000000")
+    assert lines(page)[0][0] == "Not possible"
+    assert "δ must be at most 1/n" in lines(page)[0][1]
+    page.fill("#choose-form [name=n]", "")
+    assert "whole number" in lines(page)[0][1]
+    fill(page, IMAGES)
+    assert lines(page)[0][0] == "Advice"
+
+
+def test_it_works_by_keyboard_alone(page):
+    fill(page, IMAGES)
+    before = lines(page)
+    page.focus("#choose-form [name=kind]")
+    reached = []
+    for _ in range(10):
+        reached.append(page.evaluate("document.activeElement.name"))
+        page.keyboard.press("Tab")
+    names = "kind private n d classes epsilon delta public accuracy_without_privacy frequent_class"
+    assert reached == names.split()
+    page.focus("#choose-form [name=epsilon]")
+    page.keyboard.press("ArrowDown")
+    after = lines(page)
+    assert dict(after)["Noise multiplier"] != dict(before)["Noise multiplier"]
+    page.keyboard.press("ArrowUp")
+    assert lines(page) == before
+
+
+def test_every_input_has_a_label_and_the_answer_is_announced(page):
+    bare = "all => all.filter(field => !field.labels.length).map(field => field.name)"
+    assert not page.eval_on_selector_all("#choose-form input, #choose-form select", bare)
+    assert page.locator("[role=status] #choose-answer").count() == 1
+
+
+@pytest.mark.parametrize("width", [390, 820, 1440])
+def test_the_form_fits(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box = page.locator(".choose").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width + 1
