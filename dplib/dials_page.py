@@ -1,0 +1,238 @@
+"""Interactive figures that need no server: native inputs turn the parameters of Vega charts; all data lie in the page.
+
+The charts are Vega-Lite, through the wheel of vl-convert. Of the libraries with a browser part in their wheel it is the
+one that draws SVG, which screen readers, print and both themes can use, and that makes the printed picture from the
+same description; its script is less than half of Bokeh's and an eighth of Plotly's.
+
+A :class:`Dial` holds its charts, its controls and a sentence for every position of the controls. :func:`write` puts the
+part that a page embeds into a folder, and pictures and the script into another one.
+"""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dplib.checks import ParameterError
+
+LIMIT = 300_000  # bytes of one dial in its page
+_SCRIPT = "vega.js"
+# Colours that follow the theme of the page (book/_static/dials.css), and what they are in the printed picture.
+INK, MUTED, GRID, BLUE = "var(--dial-ink)", "var(--dial-muted)", "var(--dial-grid)", "var(--dial-blue)"
+_PRINTED = {INK: "#1b1f24", MUTED: "#57606a", GRID: "#d8dee4", BLUE: "#0173b2"}
+_FONT = "system-ui, sans-serif"
+CONFIG = {
+    "background": None,
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK, "titleColor": INK, "tickColor": MUTED, "domainColor": MUTED, "gridColor": GRID,
+        "labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": 500, "titlePadding": 8,
+    },
+    "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12.5, "titleFontSize": 12.5, "labelLimit": 400},
+    "title": {"color": INK, "fontSize": 13.5, "fontWeight": 600, "anchor": "start", "frame": "group"},
+    "text": {"color": INK, "fontSize": 12},
+    "rule": {"color": INK},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Control:
+    """One input: a slider, or a menu for names.
+
+    Attributes:
+        name: of the charts' parameter that it sets to a position, 0 to len(options) - 1; letters only.
+        label: what stands before it. options: what each position is called. start: the position at first.
+        menu: True for a menu.
+    """
+
+    name: str
+    label: str
+    options: Sequence[str]
+    start: int = 0
+    menu: bool = False
+
+    def __post_init__(self):
+        if not self.name.isalpha() or not 0 <= self.start < len(self.options):
+            raise ParameterError(f"control {self.name!r} needs a name of letters, and a start among its options.")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A part of the answer that depends on some of the controls.
+
+    Attributes:
+        over: their names. values: texts, one axis for each of them, in this order.
+    """
+
+    over: tuple[str, ...]
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Dial:
+    """An interactive figure.
+
+    Attributes:
+        name: letters, digits and -; its files are dial_NAME.html and dial_NAME.svg.
+        title: what to turn, and what to see. controls: from top to bottom.
+        charts: Vega-Lite descriptions without width, configuration and the controls' parameters, side by side where
+            there is room. None are needed.
+        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or for one of ``texts``.
+        texts: the parts of the answer. An empty line is not shown.
+        alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
+        note: below the figure: bands, what is neglected, where the numbers come from.
+        parameters: further parameters of the charts, such as the grid behind a control.
+    """
+
+    name: str
+    title: str
+    controls: Sequence[Control]
+    charts: Sequence[Mapping[str, Any]]
+    lines: Sequence[str]
+    texts: Mapping[str, Text]
+    alt: str
+    note: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self):
+        sizes = {control.name: len(control.options) for control in self.controls}
+        for name, text in self.texts.items():
+            expected = tuple(sizes[control] for control in text.over)
+            if np.shape(text.values) != expected:
+                raise ParameterError(f"{self.name}: {name} has shape {np.shape(text.values)}, must be {expected}.")
+        named = set(re.findall(r"{(\w+)}", "".join(self.lines)))
+        if not named <= set(sizes) | set(self.texts):
+            raise ParameterError(f"{self.name}: {sorted(named - set(sizes) - set(self.texts))} are not known.")
+
+    @property
+    def start(self) -> dict[str, int]:
+        """The controls' positions at first."""
+        return {control.name: control.start for control in self.controls}
+
+    def answer(self, **positions: int) -> list[str]:
+        """The lines of the answer at these positions; controls that are not named stand at their start."""
+        at = self.start | positions
+        known = {control.name: control.options[at[control.name]] for control in self.controls}
+        known |= {name: str(text.values[tuple(at[c] for c in text.over)]) for name, text in self.texts.items()}
+        lines = [re.sub(r"{(\w+)}", lambda match: known[match[1]], line) for line in self.lines]
+        return [line for line in lines if line.strip()]
+
+    def specification(self, chart: Mapping[str, Any], width: int | str = "container") -> dict[str, Any]:
+        """A chart as Vega-Lite draws it: with its width, the parameters and the book's look."""
+        parameters = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
+        return {"width": width, "config": CONFIG, **chart, "params": [*chart.get("params", []), *parameters]}
+
+    def printed(self) -> dict[str, Any]:
+        """All charts in one description, with the colours of print and the controls at their start."""
+        parameters = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
+        charts = [{"width": 640 if len(self.charts) == 1 else 380, **chart} for chart in self.charts]
+        own = {"color": "independent", "strokeDash": "independent"}  # each chart keeps its legend
+        whole = charts[0] if len(charts) == 1 else {"hconcat": charts, "spacing": 30, "resolve": {"scale": own}}
+        whole = {"config": CONFIG, **whole, "params": [*whole.get("params", []), *parameters], "padding": 8}
+        text = json.dumps(whole)
+        for variable, colour in _PRINTED.items():
+            text = text.replace(variable, colour)
+        return json.loads(text) | {"background": "white"}
+
+
+def rounded(values, digits: int = 4):
+    """Numbers with so many significant digits, nested lists of the same shape: what a page holds of an array."""
+    return np.vectorize(lambda x: float(f"{x:.{digits}g}"), otypes=[float])(np.asarray(values, dtype=float)).tolist()
+
+
+def write(dials: Sequence[Dial], generated: Path, static: Path) -> None:
+    """Write dial_NAME.html into ``generated``; dial_NAME.svg and the script into ``static``.
+
+    Raises:
+        ParameterError: for a dial of more than :data:`LIMIT` bytes.
+    """
+    import vl_convert
+
+    for dial in dials:
+        page = embedded(dial)
+        if len(page.encode()) > LIMIT:
+            raise ParameterError(f"dial {dial.name} has {len(page.encode()):,} bytes: at most {LIMIT:,} are allowed.")
+        (generated / f"dial_{dial.name}.html").write_text(page, encoding="utf-8")
+        if dial.charts:
+            (static / f"dial_{dial.name}.svg").write_text(
+                vl_convert.vegalite_to_svg(json.dumps(dial.printed())), encoding="utf-8"
+            )
+    version = vl_convert.get_vega_version()
+    source = f"https://cdn.jsdelivr.net/npm/vega@{version}/+esm.js"  # a name inside the wheel, nothing is fetched
+    bundle = vl_convert.javascript_bundle(f'import * as whole from "{source}"; window.vega = whole;')
+    # The bundle is a module's code; a page loads it as a plain script, where its names must not meet those of others.
+    (static / _SCRIPT).write_text(f'(() => {{\n"use strict";\n{bundle}\n}})();\n', encoding="utf-8")
+
+
+def embedded(dial: Dial) -> str:
+    """The figure as HTML for a page one folder below the site's first: the page has no request but for _static."""
+    import vl_convert
+
+    id_ = f"dial-{dial.name}"
+    charts = [vl_convert.vegalite_to_vega(json.dumps(dial.specification(chart))) for chart in dial.charts]
+    for chart in charts:
+        del chart["$schema"]  # an address
+    data = {
+        "controls": {control.name: list(control.options) for control in dial.controls},
+        "lines": list(dial.lines),
+        "texts": {name: _packed(text) for name, text in dial.texts.items()},
+        "charts": charts,
+    }
+    script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    controls = "\n".join(_control(control, id_) for control in dial.controls)
+    places = "\n".join('<div class="dial-chart"></div>' for _ in dial.charts)
+    ids = " ".join(f"{id_}-{control.name}" for control in dial.controls)
+    answer = "".join(f"<span>{html.escape(line)}</span>" for line in dial.answer())
+    picture = f'<img class="dial-picture" src="../_static/dial_{dial.name}.svg" alt="{html.escape(dial.alt)}">'
+    note = f"<figcaption>{html.escape(dial.note)}</figcaption>" if dial.note else ""
+    return f"""<link rel="stylesheet" href="../_static/dials.css">
+<figure class="dial" id="{id_}" aria-labelledby="{id_}-title">
+<p class="dial-title" id="{id_}-title">{html.escape(dial.title)}</p>
+<div class="dial-controls" hidden>
+{controls}
+</div>
+<div class="dial-charts" role="img" aria-label="{html.escape(dial.alt)}" hidden>
+{places}
+</div>
+{picture if dial.charts else ""}
+<noscript><p>The controls need JavaScript. The picture and the text below show them at their start.</p></noscript>
+<output class="dial-answer" for="{ids}">{answer}</output>
+{note}
+<script type="application/json" class="dial-data">{script}</script>
+</figure>
+<script defer src="../_static/dials.js"></script>
+"""
+
+
+def _control(control: Control, dial: str) -> str:
+    id_, label = f"{dial}-{control.name}", html.escape(control.label)
+    shown = [html.escape(option) for option in control.options]
+    if control.menu:
+        options = "".join(
+            f'<option value="{i}"{" selected" if i == control.start else ""}>{text}</option>'
+            for i, text in enumerate(shown)
+        )
+        return (
+            f'<div class="dial-control"><label for="{id_}">{label}</label>'
+            f'<select id="{id_}" name="{control.name}">{options}</select></div>'
+        )
+    now = shown[control.start]
+    # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
+    return (
+        f'<div class="dial-control"><label for="{id_}">{label}</label>'
+        f'<input type="range" id="{id_}" name="{control.name}" min="0" max="{len(shown) - 1}" step="1" '
+        f'value="{control.start}" aria-valuetext="{now}">'
+        f'<output for="{id_}" aria-live="off">{now}</output></div>'
+    )
+
+
+def _packed(text: Text) -> dict[str, Any]:
+    """Each text once, and for each position which one it is, the last control's quickest."""
+    texts, rows = np.unique(np.asarray(text.values, dtype=str).ravel(), return_inverse=True)
+    return {"over": list(text.over), "texts": texts.tolist(), "rows": rows.ravel().tolist()}

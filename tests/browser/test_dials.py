@@ -1,0 +1,227 @@
+"""The dials in headless Chromium, from disk: turned by mouse and by key, read as text and from what is drawn."""
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+from conftest import ROOT
+
+HTML = ROOT / "_build" / "html"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+PAGES = {
+    path.stem.removeprefix("dial_"): page
+    for path in sorted((ROOT / "_build" / "source" / "book" / "_generated").glob("dial_*.html"))
+    for page in (HTML / "notebooks").glob(f"{path.stem[5:7]}_*.html")
+}
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it"),
+    pytest.mark.skipif(not PAGES, reason="the site is not built: make book"),
+]
+# The first chart that a slider changes, and which of its dots stands for which part of the answer.
+DRAWN = {
+    "01": ("epsilon", 0, ("noise", "sensitivity one", "error"), "unit"),
+    "08": ("epsilon", 1, ("answer", "RRWithPrior", "right"), "right"),
+    "12": ("push", 0, ("account", "exact", "epsilon"), "exact"),
+}
+SYMBOLS = """view => {
+  const found = [];
+  const visit = node => node.marktype === "symbol" && node.role === "mark"
+    ? found.push(...node.items.map(item => item.datum)) : (node.items ?? []).forEach(visit);
+  visit(view.scenegraph().root);
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser):
+    """A function from a dial's name to its page, which is loaded once for all tests, with the dial in sight."""
+    pages = {}
+
+    def open_(name):
+        if name not in pages:
+            page = pages[name] = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.set_default_timeout(60_000)  # a loaded machine is no failure
+            page.errors, page.addresses = [], []
+            page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: page.errors.append(str(error)))
+            page.on("request", lambda request: page.addresses.append(request.url))
+            page.goto(PAGES[name].as_uri(), wait_until="load")
+            page.locator(f"#dial-{name}").scroll_into_view_if_needed()
+            page.wait_for_function(f"window.dials?.['{name}']")
+        return pages[name]
+
+    return open_
+
+
+def data(page, name):
+    return json.loads(page.locator(f"#dial-{name} .dial-data").inner_text())
+
+
+def settle(page, name):
+    """Wait until every chart shows the positions of the controls."""
+    page.evaluate(f"() => Promise.all(window.dials['{name}'].map(view => view.runAsync())).then(() => 1)")
+
+
+def text_of(dial, part, at):
+    """A part of the answer as the page's own data have it."""
+    text = dial["texts"][part]
+    row = 0
+    for control in text["over"]:
+        row = row * len(dial["controls"][control]) + at[control]
+    return text["texts"][text["rows"][row]]
+
+
+def check(page, name, control):
+    """Text, value, announcement and charts agree on where the control stands; returns its position."""
+    settle(page, name)
+    dial, slider = data(page, name), page.locator(f"#dial-{name}-{control}")
+    position = int(slider.input_value())
+    shown = dial["controls"][control][position]
+    assert page.locator(f"output[for=dial-{name}-{control}]").inner_text() == shown
+    assert slider.get_attribute("aria-valuetext") == shown
+    signals = page.evaluate(f"window.dials['{name}'].map(view => view.signal('{control}'))")
+    assert signals == [position] * len(dial["charts"])
+    at = {c: int(page.locator(f"#dial-{name}-{c}").input_value()) for c in dial["controls"]}
+    answer = page.locator(f"#dial-{name} .dial-answer").inner_text()
+    for part in re.findall(r"{(\w+)}", dial["lines"][0]):
+        assert (dial["controls"][part][at[part]] if part in at else text_of(dial, part, at)) in answer
+    if name in DRAWN and control == DRAWN[name][0]:
+        _, chart, (field, which, value), part = DRAWN[name]
+        symbols = page.evaluate(f"({SYMBOLS})(window.dials['{name}'][{chart}])")
+        drawn = next(datum[value] for datum in symbols if datum.get(field) == which)
+        said = text_of(dial, part, at)
+        assert said == "below 0.001" or float(said) == pytest.approx(drawn, abs=0.0051)
+    return position
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_slider_by_key(opened, name):
+    page = opened(name)
+    for control in data(page, name)["controls"]:
+        slider = page.locator(f"#dial-{name}-{control}")
+        if slider.get_attribute("type") != "range":
+            continue
+        before, answer = int(slider.input_value()), page.locator(f"#dial-{name} .dial-answer").inner_text()
+        slider.focus()
+        page.keyboard.press("ArrowRight")
+        assert check(page, name, control) == before + 1
+        page.keyboard.press("Home")
+        assert check(page, name, control) == 0
+        page.keyboard.press("End")
+        assert check(page, name, control) == int(slider.get_attribute("max"))
+        assert page.locator(f"#dial-{name} .dial-answer").inner_text() != answer
+        slider.fill(str(before))
+        assert check(page, name, control) == before
+    assert not page.errors
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_slider_by_mouse(opened, name):
+    page = opened(name)
+    slider = page.locator(f"#dial-{name} input[type=range]").first
+    control, before = slider.get_attribute("name"), slider.input_value()
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 8, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * box["width"], middle, steps=4)
+    page.mouse.up()
+    far = check(page, name, control)
+    page.mouse.click(box["x"] + 0.3 * box["width"], middle)
+    assert 0 < check(page, name, control) < far
+    slider.fill(before)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_menu_by_key(opened, name):
+    page = opened(name)
+    menu = page.locator(f"#dial-{name} select").first
+    if not menu.count():
+        pytest.skip("no menu")
+    charts = f"[...document.querySelectorAll('#dial-{name} .dial-chart')].map(chart => chart.innerHTML)"
+    before = page.evaluate(charts)
+    menu.focus()
+    page.keyboard.press("ArrowDown")
+    settle(page, name)
+    assert menu.input_value() == "1"
+    assert page.evaluate(charts) != before or not before
+    page.keyboard.press("Home")
+    settle(page, name)
+    assert menu.input_value() == "0"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_fits_in_both_themes(opened, name):
+    page = opened(name)
+    figure, inks = f"document.getElementById('dial-{name}')", set()
+    for width in (1440, 820, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        for theme in ("light", "dark"):
+            page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            settle(page, name)
+            page.wait_for_function(
+                f"""() => [...{figure}.querySelectorAll('.dial-control > *, .dial-chart svg, .dial-answer')]
+                    .every(e => e.getBoundingClientRect().right <= {figure}.getBoundingClientRect().right + 1)"""
+            )
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            inks.add(page.evaluate(f"getComputedStyle({figure}.querySelector('.dial-title')).color"))
+            for text in page.evaluate(f"[...{figure}.querySelectorAll('svg text')].map(t => getComputedStyle(t).fill)"):
+                assert text in inks, "a text that does not follow the theme"
+    assert len(inks) == 2
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_asks_for_nothing_outside_and_is_small(opened, name):
+    page = opened(name)
+    assert not [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))]
+    source = PAGES[name].read_text(encoding="utf-8")
+    figure = source[source.index(f'<figure class="dial" id="dial-{name}"') :].partition("</figure>")[0]
+    assert len(figure.encode()) <= 300_000
+    assert 'src="../_static/dials.js"' in source
+    assert (HTML / "_static" / "vega.js").stat().st_size < 700_000
+    assert not page.errors
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_print_shows_the_picture(opened, name):
+    page = opened(name)
+    picture = page.locator(f"#dial-{name} .dial-picture")
+    if not picture.count():
+        pytest.skip("no charts")
+    assert not picture.is_visible()
+    page.emulate_media(media="print")
+    assert picture.is_visible()
+    page.wait_for_function(f"document.querySelector('#dial-{name} .dial-picture').naturalWidth > 0")
+    assert not page.locator(f"#dial-{name} .dial-controls").is_visible()
+    assert not page.locator(f"#dial-{name} .dial-charts").is_visible()
+    page.emulate_media(media="screen")
+
+
+def test_without_javascript_the_picture_and_the_answer_stand(browser):
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 820, "height": 900})
+    page = context.new_page()
+    for name, path in PAGES.items():
+        page.goto(path.as_uri(), wait_until="load")
+        figure = page.locator(f"#dial-{name}")
+        assert not figure.locator(".dial-controls").is_visible()
+        assert "JavaScript" in figure.locator("noscript").inner_text()
+        assert figure.locator(".dial-answer").inner_text()
+        for picture in figure.locator(".dial-picture").all():
+            assert picture.is_visible()
+            assert len(picture.get_attribute("alt")) > 100
+    context.close()
