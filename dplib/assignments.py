@@ -1,0 +1,226 @@
+"""Assignments with an autograder, made from ``book/assignments``: a notebook for students, a grader for the teacher.
+
+A source is MyST Markdown with the book's own means. A heading of the second level with points opens a question:
+``## Plain randomised response (2 points)``. Its code cells carry a tag: ``solution`` (what lies between
+``# BEGIN SOLUTION`` and ``# END SOLUTION`` is taken out for students), ``check`` (a test that students see and that
+earns nothing), ``hidden`` (a test that only the grader has; these share the points of the question). A cell tagged
+``setup`` is for everybody.
+
+Otter-Grader makes the two versions and grades. It lives in a folder of its own (``make assignments`` puts it there),
+because it brings ipywidgets, which would turn the progress bars of every chapter into widgets.
+"""
+
+import importlib.util
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import jupytext
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+
+from dplib.checks import ParameterError
+from dplib.claims import ROOT
+from dplib.execution import RunError
+
+SOURCES = ROOT / "book" / "assignments"
+OUTPUT = ROOT / "_build" / "assignments"
+KINDS = ("solution", "check", "hidden")
+INTRODUCTION = (
+    "*Replace each `...` by your own code. The cell below a question runs checks that you can see; marks come from "
+    "others that you cannot. You need numpy and scipy, and not the book's own package.*"
+)
+# A solution, from its first line to its last, with the indentation of both.
+_SOLUTION = re.compile(r"^( *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION *$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: what it asks, its points, and the cells of each kind (solution, check, hidden)."""
+
+    title: str
+    points: int
+    text: str
+    cells: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+
+    @property
+    def shares(self) -> list[float]:
+        """Points of each test: none for those that students see, the rest in equal parts, whole hundredths."""
+        hidden = len(self.cells["hidden"])
+        each = round(self.points / hidden, 2)
+        last = round(self.points - each * (hidden - 1), 2)  # so that they add up
+        return [0.0] * len(self.cells["check"]) + [each] * (hidden - 1) + [last]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An assignment's name, introduction, cells for everybody, and questions."""
+
+    name: str
+    introduction: str
+    setup: list[str]
+    questions: list[Question]
+
+    @property
+    def points(self) -> int:
+        """Full marks."""
+        return sum(question.points for question in self.questions)
+
+
+def names() -> list[str]:
+    """Names of all assignments, those of their chapters, in order."""
+    return sorted(path.stem for path in SOURCES.glob("[0-9][0-9]_*.md"))
+
+
+def load(name: str) -> Assignment:
+    """Read an assignment.
+
+    Raises:
+        ParameterError: for a code cell without a known tag, or a question without points, solution or hidden test.
+    """
+    introduction, setup, questions = "", [], []
+    for cell in jupytext.read(SOURCES / f"{name}.md").cells:
+        if cell.cell_type == "markdown":
+            heading = re.match(r"## (.+?) \((\d+) points?\)\n?", cell.source)
+            if heading:
+                questions.append(Question(heading[1], int(heading[2]), cell.source[heading.end() :].strip()))
+            else:
+                introduction = cell.source
+            continue
+        kinds = [tag for tag in cell.metadata.get("tags", ()) if tag in ("setup", *KINDS)]
+        if len(kinds) != 1 or (kinds[0] != "setup" and not questions):
+            raise ParameterError(f"{name}: a cell tagged {kinds} is none of {('setup', *KINDS)}: {cell.source[:60]!r}")
+        (setup if kinds[0] == "setup" else questions[-1].cells[kinds[0]]).append(cell.source)
+    for question in questions:
+        missing = [kind for kind in KINDS if not question.cells[kind]]
+        if missing:
+            raise ParameterError(f"{name}, {question.title!r}: it has no cell tagged {missing[0]}.")
+    return Assignment(name, introduction, setup, questions)
+
+
+def stub(code: str) -> str:
+    """A solution cell as students get it: ``...`` in place of what they are to write."""
+    return _SOLUTION.sub(r"\1...", code)
+
+
+def marks(assignment: Assignment, answers: Sequence[str], only: int | None = None) -> float:
+    """Points that code earns, by running the tests here and now: for the book's own solutions, not for strangers' code.
+
+    Args:
+        answers: code cells that a student hands in, in order.
+        only: the place of a question, from 0; None for all of them.
+    """
+    namespace: dict[str, Any] = {}
+    for code in (*assignment.setup, *answers):
+        exec(code, namespace)
+    earned = 0.0
+    for question in assignment.questions if only is None else [assignment.questions[only]]:
+        tests = [*question.cells["check"], *question.cells["hidden"]]
+        earned += sum(share for test, share in zip(tests, question.shares, strict=True) if _passes(test, namespace))
+    return earned
+
+
+def master(assignment: Assignment) -> nbformat.NotebookNode:
+    """The notebook that Otter Assign reads."""
+    settings = (
+        f"# ASSIGNMENT CONFIG\nname: {assignment.name}\nrun_tests: false\ncheck_all_cell: true\n"
+        "export_cell:\n  pdf: false\ngenerate: true\nrequirements: [numpy, scipy]"
+    )
+    cells = [new_raw_cell(settings), new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}")]
+    cells += [new_code_cell(code) for code in assignment.setup]
+    for number, question in enumerate(assignment.questions, start=1):
+        shares = ", ".join(f"{share:g}" for share in question.shares)
+        cells.append(new_raw_cell(f"# BEGIN QUESTION\nname: q{number}\npoints: [{shares}]"))
+        cells.append(new_markdown_cell(f"## {question.title} ({_points(question.points)})\n\n{question.text}"))
+        cells += _between("SOLUTION", [new_code_cell(code) for code in question.cells["solution"]])
+        tests = [*question.cells["check"], *(f"# HIDDEN\n{code}" for code in question.cells["hidden"])]
+        cells += _between("TESTS", [new_code_cell(code) for code in tests])
+        cells.append(new_raw_cell("# END QUESTION"))
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number:03d}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def build() -> Iterator[str]:
+    """Make every assignment in ``_build/assignments``, grade its solutions and an empty copy; yields a line for each.
+
+    Raises:
+        ParameterError: where Otter-Grader is not on the path.
+        RunError: where solutions earn less than full marks, or an empty notebook earns any.
+    """
+    if importlib.util.find_spec("otter") is None:
+        raise ParameterError("Otter-Grader is not on the path: make assignments installs it and calls this command.")
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    for name in names():
+        assignment = load(name)
+        folder = OUTPUT / name
+        _assign(assignment, folder)
+        solved = graded(folder / "grader" / f"{name}.ipynb", folder)
+        empty = graded(folder / "student" / f"{name}.ipynb", folder)
+        if abs(solved - assignment.points) > 1e-6 or empty != 0:
+            raise RunError(f"{name}: solutions earn {solved:g} of {assignment.points}, an empty notebook {empty:g}.")
+        yield f"{name}: {assignment.points} points; the solutions earn {solved:g}, an empty notebook {empty:g}"
+    pins = re.findall(r"^otter-grader==.*$", (SOURCES / "requirements.lock").read_text(), re.MULTILINE)
+    (OUTPUT / "requirements.txt").write_text("\n".join(["notebook", "numpy", "scipy", *pins]) + "\n", encoding="utf-8")
+
+
+def graded(notebook: Path, folder: Path) -> float:
+    """Points of a notebook by Otter's tests out of the autograder of ``folder``, run in this process.
+
+    For the book's own notebooks only. Students' work goes through ``otter grade``, in a container.
+    """
+    from otter.test_files import GradingResults
+    from otter.test_files.ok_test import OKTestFile
+
+    namespace: dict[str, Any] = {}
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        # Otter's own cells need a notebook server's kernel; the tests come from the autograder instead.
+        if cell.cell_type == "code" and not re.search(r"^(import otter|grader\.)", cell.source, re.MULTILINE):
+            exec(cell.source, namespace)
+    with TemporaryDirectory() as scratch, zipfile.ZipFile(folder / "grader" / "autograder.zip") as archive:
+        names_of_tests = [name for name in archive.namelist() if re.match(r"tests/q\d+\.py$", name)]
+        results = [OKTestFile.from_file(archive.extract(name, scratch)) for name in sorted(names_of_tests)]
+        for result in results:
+            result.run(dict(namespace))
+    return float(GradingResults(results).total)
+
+
+def _assign(assignment: Assignment, folder: Path) -> None:
+    """Otter's two versions: student/NAME.ipynb, and grader/ with the solutions and autograder.zip."""
+    from otter import logging
+    from otter.assign import main
+
+    logging.set_level("ERROR")
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / f"{assignment.name}.ipynb"
+        nbformat.write(master(assignment), path)
+        main(str(path), str(Path(scratch) / "made"), no_pdfs=True, no_run_tests=True)
+        (folder / "grader").mkdir(parents=True)
+        shutil.copytree(Path(scratch) / "made" / "student", folder / "student")
+        made = Path(scratch) / "made" / "autograder"
+        shutil.copyfile(made / path.name, folder / "grader" / path.name)
+        # Otter puts the time into the archive's name; here a name that a script can count on.
+        (archive,) = made.glob("*autograder*.zip")
+        shutil.copyfile(archive, folder / "grader" / "autograder.zip")
+
+
+def _between(what: str, cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    return [new_raw_cell(f"# BEGIN {what}"), *cells, new_raw_cell(f"# END {what}")]
+
+
+def _passes(test: str, namespace: dict[str, Any]) -> bool:
+    try:
+        exec(test, dict(namespace))
+    except Exception:  # whatever a wrong answer may raise
+        return False
+    return True
+
+
+def _points(number: int) -> str:
+    return f"{number} point" + "s" * (number != 1)

@@ -1,0 +1,91 @@
+"""The slides in headless Chromium, from disk: no request leaves, every slide fits, keys go on; the course's links."""
+
+import os
+import re
+import shutil
+
+import pytest
+from conftest import ROOT
+
+HTML, DECKS = ROOT / "_build" / "html", ROOT / "_build" / "slides"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+NAMES = sorted(path.name for path in DECKS.glob("[0-9][0-9]_*.html"))
+ready = pytest.mark.skipif(
+    not (CHROMIUM and NAMES), reason="no Chromium (set CHROMIUM or install it), or no slides: make slides"
+)
+# Title, height and width of what a slide holds beside those of the slide, its font size, whether it scrolls.
+MEASURE = """() => [...document.querySelectorAll('.reveal .slides > section')].map(s => [
+    s.querySelector('h1, h2')?.textContent ?? '', s.scrollHeight - s.clientHeight, s.scrollWidth - s.clientWidth,
+    s.clientHeight, parseFloat(s.style.fontSize || '1'), getComputedStyle(s).overflowY === 'auto'])"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page of a projector's size that keeps its errors and every address it asks for."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    page = context.new_page()
+    page.errors, page.addresses = [], []
+    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("request", lambda request: page.addresses.append(request.url))
+    yield page
+    context.close()
+
+
+def opened(page, name):
+    page.goto((DECKS / name).as_uri(), wait_until="load")
+    page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
+
+
+@ready
+@pytest.mark.parametrize("name", NAMES or ["none"])
+def test_a_deck_is_whole_offline_and_fits(page, name):
+    opened(page, name)
+    assert not page.errors
+    assert not [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))]
+    assert not page.evaluate("[...document.images].filter(i => !(i.naturalWidth && i.alt)).map(i => i.src)")
+    assert not page.locator("mjx-merror").count(), "MathJax could not read a formula"
+    text = page.evaluate("document.querySelector('.reveal .slides').textContent")
+    assert not re.search(r"\{[a-z]+:?[a-z]*\}`|```|:::|\$\$|:label:", text), "a directive is on a slide"
+    measured = page.evaluate(MEASURE)
+    assert len(measured) >= 10
+    for title, taller, wider, height, size, scrolls in measured:
+        assert title
+        assert height <= 720
+        assert size >= 0.59, f"{title}: too small to read"
+        assert (taller <= 1 and wider <= 1) or scrolls, f"{title}: it is cut off"
+    assert sum(scrolls for *_, scrolls in measured) <= 1, "a slide is no page: choose less, or split it"
+
+
+@ready
+def test_keys_go_on_and_back(page):
+    opened(page, NAMES[0])
+    last = page.evaluate("Reveal.getTotalSlides()") - 1
+    for key, place in (("Space", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", last), ("Home", 0)):
+        page.keyboard.press(key)
+        page.wait_for_function("place => Reveal.getIndices().h === place", arg=place)
+    page.keyboard.press("o")
+    page.wait_for_function("Reveal.isOverview()")
+
+
+@pytest.mark.skipif(not (HTML / "book" / "course.html").exists(), reason="the site is not built: make book")
+def test_the_course_names_exercises_that_are_on_their_pages():
+    text = (HTML / "book" / "course.html").read_text(encoding="utf-8")
+    links = re.findall(r'href="\.\./notebooks/([\w-]+\.html)#([\w-]+)"', text)
+    assert len(links) >= 30
+    pages = {name: (HTML / "notebooks" / name).read_text(encoding="utf-8") for name in {name for name, _ in links}}
+    assert not [f"{name}#{label}" for name, label in links if f'id="{label}"' not in pages[name]]
