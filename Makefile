@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := snakemake --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: book test real paper lint lock pair bench clean help
+.PHONY: env zip pdf slides assignments book test real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,29 @@ $(READY):
 book: $(READY) ## execute every chapter that changed and render the site
 	@$(SNAKEMAKE) site
 	@$(BIN)/python -c 'import pathlib; print("The book:", pathlib.Path("_build/html/index.html").resolve().as_uri())'
+
+env: $(READY) ## the environment alone, in .venv
+
+zip: book ## the site in one file, _build/dp-book.zip
+	@$(BIN)/python -m dplib zip
+
+pdf: book ## the book on paper, _build/dp-book.pdf; needs Chromium
+	@$(BIN)/python -m dplib pdf
+
+slides: $(READY) ## slides of every chapter, _build/slides
+	@$(SNAKEMAKE) executed
+	@$(BIN)/python -m dplib slides
+
+# Otter-Grader lives in a folder of its own: it brings ipywidgets, which would turn the chapters' progress bars into widgets.
+OTTER := $(CURDIR)/_build/otter-$(shell cksum < book/assignments/requirements.lock | cut -d" " -f1)
+$(OTTER): | $(READY)
+	@rm -rf $@.partial
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@.partial \
+	  --requirement book/assignments/requirements.lock
+	@mv $@.partial $@
+
+assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
+	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments
 
 test: $(READY) ## the tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest

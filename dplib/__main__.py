@@ -23,7 +23,8 @@ def main() -> None:
 @click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
 @click.option("--freeze", is_flag=True, help="Write what the run recorded to book/results.")
-def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool) -> None:
+@click.option("--page", is_flag=True, help="Also render the result as a page to read.")
+def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool, page: bool) -> None:
     """Execute a chapter (name or number) and say where the result is."""
     from dplib import runs, sources
 
@@ -38,6 +39,10 @@ def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: b
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
     if freeze:
         click.echo(f"Frozen: {runs.freeze(chapter, output)}")
+    if page:
+        from dplib import run_page
+
+        click.echo(f"To read: {run_page.render(output.resolve()).as_uri()}")
 
 
 @main.command()
@@ -86,6 +91,41 @@ def site() -> None:
     from dplib import pages
 
     click.echo(f"The book: {pages.build().as_uri()}")
+
+
+@main.command("zip")
+def zip_() -> None:
+    """Pack the rendered site into one file."""
+    from dplib import carry
+
+    click.echo(f"The site: {carry.zip_site()}")
+
+
+@main.command()
+def pdf() -> None:
+    """Print the rendered site as one PDF; this needs Chromium."""
+    from dplib import ledger
+    from dplib import pdf as printer
+
+    click.echo(f"The book: {printer.build(ledger.gather(ledger.executed_chapters()))}")
+
+
+@main.command()
+def slides() -> None:
+    """Render slides of the executed chapters."""
+    from dplib import slides as decks
+
+    click.echo(f"The slides: {decks.build().as_uri()}")
+
+
+@main.command("assignments")
+def assignments_() -> None:
+    """Make the assignments, and mark their solutions and an empty copy of each (make assignments has the set-up)."""
+    from dplib import assignments
+
+    for line in assignments.build():
+        click.echo(line)
+    click.echo(f"The assignments: {assignments.OUTPUT.as_uri()}")
 
 
 @main.command()

@@ -3,6 +3,7 @@
 Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill has done so.
 """
 
+import base64
 import html
 import shutil
 import subprocess
@@ -11,10 +12,11 @@ from collections import Counter
 from pathlib import Path
 
 import itables
+import nbformat
 import pandas as pd
 from itables.javascript import generate_init_offline_itables_html, to_html_datatable
 
-from dplib import benchmarks, claims, findings, ledger
+from dplib import benchmarks, boxes, carry, claims, course, dials, findings, finish, ledger, links
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from dplib.runs import EXECUTED, RunError
 
@@ -28,34 +30,32 @@ def build() -> Path:
     """Render the site; returns its first page.
 
     Raises:
-        RunError: when Sphinx gives a warning or an error.
+        RunError: when Sphinx gives a warning or an error, or the ledger does not bear out a chapter's box.
     """
-    _stage()
     chapters = ledger.executed_chapters()
     rows = ledger.gather(chapters)
+    _stage(rows)
     _write("ledger.html", ledger_html(rows))
     _write("counts.md", counts_table(rows))
-    findings.draw(rows, GENERATED / "findings.png")
+    findings.draw(rows, GENERATED)
     _write("findings.md", findings.markdown(rows))
     measured = benchmarks.load()
     benchmarks.draw(measured, GENERATED / "benchmarks.png")
     _write("benchmarks.md", benchmarks.markdown(measured))
     _write("status.md", status_tables(chapters))
     _write("data.md", data_table())
+    _write("course.md", course.markdown())
+    dials.build(GENERATED, SOURCE / "book" / "_static")
+    _write("launch.md", carry.launch_markdown(carry.address()))
+    _write("links.md", links.markdown(SOURCE))
     arguments = ["build", str(SOURCE), "--path-output", str(ROOT), "--all", "-W", "-n", "--keep-going", "-q"]
     program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+    shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     done = subprocess.run([*program, *arguments], check=False)
     if done.returncode:
         raise RunError("the site has warnings, which count as errors: see above.")
-    _trim(BUILD / "html" / "_static" / "mathjax")
+    finish.finish(BUILD / "html")
     return BUILD / "html" / "index.html"
-
-
-def _trim(mathjax: Path) -> None:
-    """Remove the bundles of MathJax that no page loads, 14 MB: all load tex-chtml.js, which fetches single parts."""
-    for bundle in (*mathjax.glob("tex-*.js"), *mathjax.glob("mml-*.js")):
-        if bundle.name != "tex-chtml.js":
-            bundle.unlink()
 
 
 def ledger_html(rows: list[ledger.Row]) -> str:
@@ -138,7 +138,7 @@ def _claim_cell(row: ledger.Row) -> str:
     claim = row.claim
     title = f"<strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
     if row.verdict != claims.NOT_RUN:
-        title += f' <a href="../notebooks/{claim.chapter}.html">chapter</a>'
+        title += f' <a href="../notebooks/{claim.chapter}.html#{claim.id}">chapter</a>'
     note = f'<br><span class="note">{html.escape(claim.note)}</span>' if claim.note else ""
     return f"{title}<br>{html.escape(claim.statement)}{note}"
 
@@ -165,19 +165,31 @@ def _machine(provenance: dict) -> str:
     return f"{hardware['processor']}, {hardware['cores']} cores{gpu}, {hardware['system']}; {packages}"
 
 
-def _stage() -> None:
+def _stage(rows: list[ledger.Row]) -> None:
     """Make the folder that Jupyter Book reads: pages, executed notebooks, configuration, and nothing left over."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     wanted = {SOURCE / name: ROOT / name for name in ("_config.yml", "_toc.yml")}
     for path in (ROOT / "book").rglob("*"):
         if path.is_file() and path.parent not in (claims.CLAIMS, claims.RESULTS):
             wanted[SOURCE / path.relative_to(ROOT)] = path
-    for path in EXECUTED.glob("[0-9][0-9]_*.ipynb"):
-        wanted[SOURCE / "notebooks" / path.name] = path
     for target, origin in wanted.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(origin, target)
+    (SOURCE / "notebooks").mkdir(exist_ok=True)
+    for path in EXECUTED.glob("[0-9][0-9]_*.ipynb"):
+        nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
+
+
+def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Row]) -> nbformat.NotebookNode:
+    """An executed chapter as the site shows it: its box below the title, its figures no larger than they need be."""
+    carry.make_portable(notebook)
+    boxes.insert(notebook, chapter, rows)
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        if "image/png" in output.get("data", {}):
+            png = finish.smaller(base64.b64decode(output.data["image/png"]))
+            output.data["image/png"] = base64.b64encode(png).decode()
+    return notebook
 
 
 def _write(name: str, text: str) -> None:

@@ -1,10 +1,16 @@
-"""The rendered site in headless Chromium, from disk: no request leaves, nothing overflows, the ledger works."""
+"""The rendered site in headless Chromium, from disk: whole, quiet, no wider than its window, by key as by mouse.
+
+A page is loaded once and looked at from all sides, since loading is what these tests spend their time on.
+"""
 
 import os
+import re
 import shutil
 
 import pytest
 from conftest import ROOT
+
+from dplib import links
 
 HTML = ROOT / "_build" / "html"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -19,7 +25,53 @@ pytestmark = [
 PAGES = sorted(
     path.relative_to(HTML).as_posix() for folder in ("book", "notebooks") for path in (HTML / folder).glob("*.html")
 )
+CHAPTERS = [name for name in PAGES if name.startswith("notebooks/")]
 LEDGER = (HTML / "book" / "ledger.html").as_uri()
+WIDTHS = (1440, 820, 390)
+GRAVE = ("serious", "critical")
+# Everything that a reader can unfold, unfolded, and every formula set: they are set when they come into view.
+UNFOLD = """async () => {
+    document.querySelectorAll('details').forEach(details => details.open = true);
+    document.querySelectorAll('.toggle-hidden').forEach(element => element.classList.remove('toggle-hidden'));
+    await window.MathJax?.startup?.promise;
+    await window.MathJax?.startup?.document?.lazyTypesetAll?.();
+}"""
+# Of ten thousand coloured tokens of code one of each kind is enough to look at.
+THIN = """() => {
+    const seen = new Set();
+    for (const token of document.querySelectorAll('.highlight pre span[class]')) {
+        if (seen.has(token.className)) token.replaceWith(token.textContent);
+        seen.add(token.className);
+    }
+}"""
+WIDE = """width => [...document.querySelectorAll(
+        'p, li, dd, h1, h2, h3, img'.split(', ').map(tag => `.bd-article ${tag}`).join())]
+    .filter(e => e.getBoundingClientRect().right > width + 1
+                 && !e.closest('.ledger, table, .math, mjx-container, .claim-table, .scrolls, pre, .output'))
+    .map(e => (e.textContent || e.src).slice(0, 60))"""
+# One element of each combination of colours, size and weight carries a mark; contrast is judged on these.
+MARK = """() => {
+    document.querySelectorAll('mjx-container').forEach(formula => formula.replaceChildren());
+    document.querySelectorAll('[data-kind]').forEach(element => delete element.dataset.kind);
+    const ground = element => {
+        for (; element; element = element.parentElement) {
+            const colour = getComputedStyle(element).backgroundColor;
+            if (colour !== 'rgba(0, 0, 0, 0)') return colour;
+        }
+    };
+    const seen = new Set();
+    for (const element of document.querySelectorAll('body *')) {
+        if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
+        if (!element.checkVisibility()) continue;
+        const style = getComputedStyle(element);
+        const kind = [style.color, style.fontSize, style.fontWeight, style.opacity, ground(element)].join();
+        if (!seen.has(kind)) element.dataset.kind = '';
+        seen.add(kind);
+    }
+}"""
+AXE = "{resultTypes: ['violations'], preload: false, "  # from disk no page may read a style sheet
+STRUCTURE = f"axe.run(document, {AXE} rules: {{'color-contrast': {{enabled: false}}}}}})"
+CONTRAST = f"axe.run({{include: [['[data-kind]']]}}, {AXE} runOnly: ['color-contrast']}})"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +87,8 @@ def browser():
 @pytest.fixture
 def page(browser):
     """A page of desktop width that keeps its errors and every address it asks for."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
+    context.set_default_timeout(120_000)  # a loaded machine is no failure
     page = context.new_page()
     page.errors, page.addresses = [], []
     page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
@@ -45,77 +98,176 @@ def page(browser):
     context.close()
 
 
-def loaded(page, address):
-    """Open a page and wait until its mathematics is set."""
-    page.goto(address, wait_until="load")
-    page.wait_for_function("!document.querySelector('.math') || window.MathJax?.startup?.promise")
-    page.evaluate("() => window.MathJax?.startup?.promise")
+def broken_parts(page) -> dict:
+    """What is not whole: errors, requests that leave the disk, images, formulas, texts of images."""
+    images = "[...document.querySelectorAll('img')]"
+    return {
+        "errors": list(page.errors),
+        "outside": [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))],
+        "broken images": page.evaluate(f"{images}.filter(i => i.complete && !i.naturalWidth).map(i => i.src)"),
+        "images without a text": page.evaluate(
+            f"{images}.filter(i => !i.hasAttribute('alt') || /\\.(png|svg|jpe?g|gif)$/.test(i.alt)).map(i => i.src)"
+        ),
+        "formulas not set": page.evaluate(
+            "[...document.querySelectorAll('.math')].filter(m => !m.querySelector('mjx-math')).map(m => m.innerText)"
+        ),
+        "formulas in error": page.evaluate(
+            "[...document.querySelectorAll('mjx-merror')].map(e => e.parentElement.textContent.slice(0, 80))"
+        ),
+    }
 
 
-@pytest.mark.parametrize("name", ["index.html", *PAGES])
-def test_a_page_is_whole_offline_and_quiet(page, name):
-    loaded(page, (HTML / name).as_uri())
+def wide_parts(page) -> dict:
+    """What is wider than the window, at every width and in both themes."""
+    found = {}
+    for scheme, widths in (("light", WIDTHS), ("dark", WIDTHS[::-1])):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 900})
+            whole = page.evaluate("document.documentElement.scrollWidth")
+            wide = page.evaluate(WIDE, width) + ([f"the page is {whole} wide"] if whole > width else [])
+            found[f"wider than {width}, {scheme}"] = wide
+    return found
+
+
+def grave_findings(page) -> dict:
+    """What axe-core finds that is serious or critical: structure once, contrast in both themes."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    found = {}
+    for scheme, runs in (("dark", (STRUCTURE, CONTRAST)), ("light", (CONTRAST,))):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        page.evaluate(MARK)
+        violations = [violation for run in runs for violation in page.evaluate(run)["violations"]]
+        found[f"axe, {scheme}"] = [
+            f"{violation['id']}: {node['html'][:120]}: {node['failureSummary'][:200]}"
+            for violation in violations
+            if violation["impact"] in GRAVE
+            for node in violation["nodes"]
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", [*PAGES, "search.html"])
+def test_a_page_is_whole_offline_fits_and_is_accessible(page, name):
+    page.goto((HTML / name).as_uri())
+    page.evaluate(UNFOLD)
+    problems = broken_parts(page)
+    page.evaluate(THIN)
+    problems |= wide_parts(page)
+    problems |= grave_findings(page)
+    assert not {what: found for what, found in problems.items() if found}
+
+
+def test_the_first_page_leads_into_the_book(page):
+    page.goto((HTML / "index.html").as_uri())
+    page.wait_for_url("**/book/intro.html")
+
+
+def test_a_search_by_key_lands_on_a_page_with_the_term(page):
+    page.goto((HTML / "book" / "intro.html").as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent.trim()") == "Skip to main content"
+    page.keyboard.press("Control+k")
+    page.keyboard.type("water level")
+    page.keyboard.press("Enter")
+    page.locator("ul.search li a").first.click()
+    page.wait_for_url(lambda address: "search.html" not in address)
+    assert "water level" in page.locator("article").inner_text()
     assert not page.errors
-    outside = [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))]
-    assert not outside
-    broken = page.evaluate("[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.src)")
-    assert not broken
-    unset = page.evaluate("document.querySelectorAll('.math').length && !document.querySelector('mjx-container')")
-    assert not unset, "the page has mathematics and MathJax set none of it"
-    assert not page.locator("mjx-merror").count(), "MathJax could not read a formula"
-    missing_text = page.evaluate(
-        "[...document.querySelectorAll('.bd-article img')].filter(i => !i.alt).map(i => i.src)"
+
+
+@pytest.mark.parametrize("name", CHAPTERS[:1])
+def test_a_solution_opens_and_closes_by_mouse_and_by_key(page, name):
+    page.goto((HTML / name).as_uri())
+    solution = page.locator(".solution.dropdown").first
+    inside, button = solution.locator(":scope > section, :scope > div").first, solution.locator("button.toggle-button")
+    assert not inside.is_visible()
+    solution.locator(".admonition-title").first.click(position={"x": 5, "y": 5})
+    assert inside.is_visible()
+    for key in ("Enter", "Space"):
+        before = inside.is_visible()
+        button.focus()
+        page.keyboard.press(key)
+        assert inside.is_visible() != before
+        assert button.get_attribute("aria-expanded") == str(not before).lower()
+    assert not page.errors
+
+
+def test_the_theme_changes_by_key(page):
+    page.goto((HTML / "book" / "how_to_read.html").as_uri())
+    page.locator(".theme-switch-button").first.focus()
+    for mode in ("dark", "light", "auto"):
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"document.documentElement.dataset.mode === '{mode}'")
+        page.wait_for_function("document.activeElement.matches('.theme-switch-button')")
+
+
+def test_what_scrolls_is_reached_by_key(page):
+    """On a phone a wide table or formula can be focused; on a wide screen it is no stop of the Tab key."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((HTML / "book" / "intro.html").as_uri())
+    page.wait_for_selector(".scrolls[tabindex='0']")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.scrolls')]"
+        ".every(e => (e.scrollWidth > e.clientWidth + 1) === (e.tabIndex === 0))"
     )
-    assert not [src for src in missing_text if not src.endswith(".png")], "a figure without a text"
+    page.set_viewport_size({"width": 1440, "height": 844})
+    page.wait_for_function("!document.querySelector('.scrolls[tabindex]')")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
-def test_nothing_overflows_a_phone(browser, name, scheme):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    page = context.new_page()
-    loaded(page, (HTML / name).as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    wide = page.evaluate(
-        """() => [...document.querySelectorAll('.bd-article p, .bd-article li, .bd-article h1, .bd-article h2')]
-            .filter(e => e.getBoundingClientRect().right > 391 && !e.closest('.ledger, table, .math, .claim-table'))
-            .map(e => e.textContent.slice(0, 60))"""
-    )
-    assert not wide
-    context.close()
+def test_a_box_leads_to_the_cards_and_the_ledger_to_the_chapter(page):
+    """Each link of a verdict box leads to what it names: a card of the page, or a row of the ledger."""
+    for name in CHAPTERS:
+        text = (HTML / name).read_text(encoding="utf-8")
+        rows = re.findall(r'<span class="box-rows">(.*?)</span>', text, re.DOTALL)
+        for target in re.findall(r'href="#([^"]+)"', " ".join(rows)):
+            assert f'id="{target}"' in text, f"{name} has no card {target}"
+    page.goto(f"{LEDGER}#A.thm6")
+    page.wait_for_function("document.querySelectorAll('table.dataTable tbody tr').length === 1")
+    assert page.locator("table.dataTable tbody tr a").get_attribute("href").endswith("01_gmm_theory.html#A.thm6")
 
 
-def rows(page):
-    return page.locator("table.dataTable tbody tr")
-
-
-def test_the_ledger_searches(page):
-    loaded(page, LEDGER)
+def test_the_ledger_searches_sorts_and_filters(page):
+    page.goto(LEDGER)
+    rows, heads = page.locator("table.dataTable tbody tr"), page.locator("table.dataTable thead th")
     page.get_by_role("searchbox").first.fill("A.thm6")
     page.wait_for_function("document.querySelectorAll('table.dataTable tbody tr').length === 1")
-    assert "Theorem 6" in rows(page).first.inner_text()
-
-
-def test_the_ledger_sorts_by_paper(page):
-    loaded(page, LEDGER)
-    assert rows(page).first.locator("td").first.inner_text() == "A"
+    assert "Theorem 6" in rows.first.inner_text()
+    page.get_by_role("searchbox").first.fill("")
+    page.wait_for_function("document.querySelectorAll('table.dataTable tbody tr').length > 1")
+    for column, choice in ((0, "C"), (1, "theorem"), (2, "not run yet")):
+        dropdown = heads.nth(column).locator("button.dtcc-button_dropdown")
+        entry = page.locator(".dtcc-dropdown button.dtcc-button", has_text=choice).first
+        dropdown.click()
+        entry.click()
+        page.keyboard.press("Escape")
+        page.wait_for_function(
+            f"[...document.querySelectorAll('table.dataTable tbody tr')]"
+            f".every(row => row.children[{column}].innerText === '{choice}')"
+        )
+        assert rows.count() > 0
+        dropdown.click()
+        entry.click()
+        page.keyboard.press("Escape")
+    assert rows.first.locator("td").first.inner_text() == "A"
     for _ in range(2):  # ascending, then descending
-        page.locator("table.dataTable thead th").first.locator("button.dtcc-button_order").click()
+        heads.first.locator("button.dtcc-button_order").click()
     page.wait_for_function("document.querySelector('table.dataTable tbody td').innerText === 'D'")
+    assert not page.errors
 
 
-@pytest.mark.parametrize(("column", "choice"), [(0, "C"), (1, "theorem"), (2, "not run yet")])
-def test_the_ledger_filters(page, column, choice):
-    loaded(page, LEDGER)
-    page.locator("table.dataTable thead th").nth(column).locator("button.dtcc-button_dropdown").click()
-    page.locator(".dtcc-dropdown button.dtcc-button", has_text=choice).filter(has_text=choice).first.click()
-    page.keyboard.press("Escape")
-    page.wait_for_function(
-        f"[...document.querySelectorAll('table.dataTable tbody tr')]"
-        f".every(row => row.children[{column}].innerText === '{choice}')"
-    )
-    assert rows(page).count() > 0
+def test_every_external_link_is_listed_and_well_formed():
+    listed = set(re.findall(r'href="(https?://[^"]+)"', (HTML / "book" / "bibliography.html").read_text("utf-8")))
+    for name in ["search.html", "genindex.html", *PAGES]:
+        text = (HTML / name).read_text(encoding="utf-8")
+        for address in re.findall(r'<a\b[^>]*href="((?!data:)[a-z]+:[^"]+)"', text):
+            assert not links.problem(address), f"{name}: {address}: {links.problem(address)}"
+            assert address in listed, f"{name}: {address} is not in the list on the bibliography page"
 
 
 def test_the_site_is_small_enough_to_carry():
-    assert sum(path.stat().st_size for path in HTML.rglob("*") if path.is_file()) < 45e6
+    assert sum(path.stat().st_size for path in HTML.rglob("*") if path.is_file()) < 36e6

@@ -1,0 +1,96 @@
+"""The finished HTML: what no page of it needs goes, and what the theme leaves out is put in.
+
+The site is carried around as files, so its size counts; it is read on slow machines, so what every page loads counts.
+"""
+
+import io
+import re
+import shutil
+from pathlib import Path
+
+from PIL import Image
+
+# Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, the lazy typesetting and, where a
+# reader asks for spoken formulas in the menu, the speech rules.
+_MATHJAX = (
+    "adaptors", "input", "output/svg", "output/svg.js",
+    "core.js", "latest.js", "loader.js", "node-main.js", "startup.js",
+)  # fmt: skip
+_KEPT_INPUT = "input/tex"  # extensions that a formula may ask for
+_KEPT_BUNDLE = "tex-chtml.js"
+_SPEECH = ("base.json", "en.json", "nemeth.json")
+_UNUSED = (
+    "locales",  # of buttons, in 50 languages
+    "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them
+    "scripts/*.map",
+    "styles/*.map",
+)
+_SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
+_TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
+_ICON = re.compile(r'"?(?P<name>[a-z0-9-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+
+
+def finish(site: Path) -> None:
+    """Trim the built site and mend its pages, in place."""
+    static = site / "_static"
+    for pattern in _UNUSED:
+        for path in static.glob(pattern):
+            _remove(path)
+    _trim_mathjax(static / "mathjax")
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    _trim_icons(static / "scripts" / "fontawesome.js", pages.values())
+    for path, text in pages.items():
+        path.write_text(mend(text, is_search=path.name == "search.html"), encoding="utf-8")
+
+
+def mend(page: str, *, is_search: bool = False) -> str:
+    """A page without the scripts that only the search needs, and with its tables in boxes that scroll."""
+    if not is_search:
+        page = _SEARCH_SCRIPT.sub("", page)
+    return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
+
+
+def smaller(png: bytes) -> bytes:
+    """A figure with a palette of 256 colours where that makes the file smaller; charts look the same in it."""
+    image = Image.open(io.BytesIO(png))
+    if image.mode == "P":
+        return png
+    flat = Image.new("RGB", image.size, "white")
+    flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
+    stream = io.BytesIO()
+    flat.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+    return min(png, stream.getvalue(), key=len)
+
+
+def _trim_mathjax(mathjax: Path) -> None:
+    """Leave of MathJax what the pages load."""
+    for bundle in (*mathjax.glob("tex-*.js"), *mathjax.glob("mml-*.js")):
+        if bundle.name != _KEPT_BUNDLE:
+            bundle.unlink()
+    for name in _MATHJAX:
+        for path in [mathjax / name] if name != "input" else (mathjax / name).iterdir():
+            if path != mathjax / _KEPT_INPUT:
+                _remove(path)
+    for path in (mathjax / "sre" / "mathmaps").glob("*.json"):
+        if path.name not in _SPEECH:
+            path.unlink()
+
+
+def _trim_icons(script: Path, pages) -> None:
+    """Leave of the two thousand icons those that a page or a script of the theme names."""
+    scripts = [path.read_text(encoding="utf-8") for path in script.parent.glob("*.js") if path != script]
+    used = set(re.findall(r"\bfa-([a-z0-9-]+)", "\n".join([*pages, *scripts])))
+    text = script.read_text(encoding="utf-8")
+
+    def kept(icon: re.Match) -> str:
+        names = {icon["name"], *re.findall(r'"([a-z0-9-]+)"', icon["aliases"])}
+        return icon[0] if names & used else ""
+
+    script.write_text(_ICON.sub(kept, text), encoding="utf-8")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""What becomes of the built pages: what is not loaded goes, tables scroll, figures stay what they are."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dplib import finish
+
+SCRIPTS = '<head>\n<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script></head>'
+ARROW, HALF = '"arrow-up":[384,512,[],"f062","M1 2z"]', '"circle-half-stroke":[512,512,[9680,"adjust"],"f042","M7z"]'
+ICONS = f'var i={{{ARROW},sun:[512,512,[9728],"f185","M3 4z"],expand:[448,512,[],"f065",["M5","M6"]],{HALF}}};'
+
+
+def test_only_the_search_page_keeps_the_scripts_of_the_search():
+    assert "<script" not in finish.mend(SCRIPTS)
+    assert finish.mend(SCRIPTS, is_search=True).count("<script") == 2
+
+
+@pytest.mark.parametrize("opening", ['<table class="table">', '<table border="1" class="dataframe">'])
+def test_a_table_scrolls_in_a_box_of_its_own(opening):
+    page = finish.mend(f"<p>a</p>{opening}<tr><td>1</td></tr></table><p>b</p>")
+    assert f'<div class="scrolls">{opening}' in page
+    assert "</table></div><p>b</p>" in page
+
+
+@pytest.mark.parametrize("opening", ["<table>", '<table id="ledger-table" class="display compact">'])
+def test_a_table_that_scrolls_already_stays(opening):
+    assert "scrolls" not in finish.mend(f"{opening}<tr></tr></table>")
+
+
+def test_a_figure_gets_smaller_and_looks_the_same():
+    pixels = np.full((120, 160, 4), 255, np.uint8)
+    pixels[20:60, 20:90] = (1, 115, 178, 255)
+    pixels[40:100, 60:130] = (222, 143, 5, 255)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
+    small = finish.smaller(stream.getvalue())
+    assert len(small) < len(stream.getvalue())
+    image = Image.open(io.BytesIO(small))
+    assert image.mode == "P"
+    assert np.array_equal(np.asarray(image.convert("RGB")), pixels[:, :, :3])
+    assert finish.smaller(small) == small
+
+
+def test_a_palette_is_near_the_colours_of_a_busy_figure():
+    shades = np.linspace(0, 255, 200).astype(np.uint8)
+    pixels = np.stack([*np.meshgrid(shades, shades), np.full((200, 200), 90, np.uint8)], 2)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "PNG")
+    found = np.asarray(Image.open(io.BytesIO(finish.smaller(stream.getvalue()))).convert("RGB")).astype(int)
+    assert np.abs(found - pixels).max() <= 24
+
+
+def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
+    for name in (
+        "_static/locales/de/a.mo", "_static/scripts/bootstrap.js", "_static/scripts/bootstrap.js.map",
+        "_static/styles/theme.css.map", "_static/vendor/fontawesome/webfonts/fa-solid-900.ttf",
+        "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
+        "_static/mathjax/tex-svg-full.js", "_static/mathjax/mml-chtml.js", "_static/mathjax/input/asciimath.js",
+        "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/svg/fonts/tex.js",
+        "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/lazy.js",
+        "_static/mathjax/sre/mathmaps/de.json", "_static/mathjax/sre/mathmaps/en.json",
+    ):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "_static/scripts/fontawesome.js").write_text(ICONS, encoding="utf-8")
+    (tmp_path / "page.html").write_text(f'{SCRIPTS}<i class="fa fa-arrow-up"></i><i class="fa fa-adjust"></i>')
+    (tmp_path / "search.html").write_text(SCRIPTS)
+    finish.finish(tmp_path)
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {
+        "page.html", "search.html", "_static/scripts/bootstrap.js", "_static/scripts/fontawesome.js",
+        "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
+        "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
+        "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
+    }  # fmt: skip
+    icons = (tmp_path / "_static/scripts/fontawesome.js").read_text(encoding="utf-8")
+    assert icons == f"var i={{{ARROW},{HALF}}};"
+    assert "searchindex" in (tmp_path / "search.html").read_text(encoding="utf-8")
