@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dplib import claims
 from dplib.annealing_readouts import Choice, witness_shares
 from dplib.annealing_tables import DATA, TITLES, above, accuracies, below, best_other, compare, measured
+from dplib.annealing_verdicts import FIVE
 from dplib.stats import Comparison, Measured
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
@@ -40,16 +41,17 @@ def at_both_counts(title: str, found: Mapping[str, Mapping[str, Comparison]]) ->
         "held, accepted": "with J on held-out records at equal accepted updates",
         "held, queries": "with J on held-out records at equal queries",
     }
-    parts = []
-    for kind, words in kinds.items():
-        near = nearest(found.get(kind, {}))
-        if near:
-            parts.append(f"{words} it is {said(near[1].difference)} ({near[0]})")
-    return (
-        f"{title}, the annealed method against the nearest other scheme that was run: {'; '.join(parts)}."
-        if parts
-        else ""
-    )
+    near = {words: one for kind, words in kinds.items() if (one := nearest(found.get(kind, {})))}
+    names = {name for name, _ in near.values()}
+    parts = [
+        f"{words} it is {said(one.difference)}" + (f" ({name})" if len(names) > 1 else "")
+        for words, (name, one) in near.items()
+    ]
+    against = "the nearest other scheme that was run"
+    if len(names) == 1:
+        alone = len({arm for some in found.values() for arm in some}) == 1
+        against = f"{names.pop()}, the {'only' if alone else 'nearest'} other scheme that was run"
+    return f"{title}, the annealed method against {against}: {'; '.join(parts)}." if parts else ""
 
 
 def answers(compared: Mapping[str, Mapping[str, Mapping[str, Comparison]]]) -> str:
@@ -67,7 +69,7 @@ def answers(compared: Mapping[str, Mapping[str, Mapping[str, Comparison]]]) -> s
         parts = []
         for title, found in compared.items():
             near = nearest(found.get(kind, {}))
-            if near is None or near[1].difference.low is None:
+            if near is None or (near[1].difference.n or 0) < FIVE:
                 parts.append(f"too few runs to say on {title}")
             else:
                 difference = near[1].difference
@@ -208,7 +210,7 @@ def run_story(
         costs = spent[title]
         ratio = costs["queries"].value / costs["accepted"].value
         parts.append(
-            f"on {title} ({seeds[title]} seed{'s' if seeds[title] > 1 else ''}) an accepted update took {ratio:.2f} "
+            f"On {title} ({seeds[title]} seed{'s' if seeds[title] > 1 else ''}) an accepted update took {ratio:.2f} "
             f"noisy gradients, so that the annealed runs, at ε = {costs['paper'].value:.2f} by the paper's count, "
             f"spent {costs['rdp'].value:.2f} (RDP) or {costs['pld'].value:.2f} (PLD) for all queries. "
             + at_both_counts(title, found)
@@ -231,6 +233,8 @@ def frozen_story() -> str:
             f"On {title}, at equal accepted updates, the annealed method is {said(paper)} against "
             f"the nearest other scheme (run: {values.get(f'others_run_{name}', 'not said')})"
         )
+        if paper.low is not None and paper.n:
+            text += f" ({paper.n} seeds)"
         if honest is not None:
             text += f"; at equal noisy gradients it is {said(honest)}"
         held = _measured(values.get(f"gain_held_equal_queries_{name}"))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dplib.annealing_tables import above, below
+from dplib.annealing_tables import TITLES, above, below
 from dplib.stats import Comparison, Measured
 
 LEVEL = 0.05
@@ -21,11 +21,17 @@ ALMOST = 0.9  # "almost everywhere"
 
 
 def beyond(differences: Sequence[Comparison], sign: int = -1) -> bool:
-    """One of the differences is on that side of 0 beyond chance, one-sided, by Bonferroni."""
+    """One of the differences, over five seeds or more, is on that side of 0 beyond chance, one-sided, by Bonferroni."""
     return any(
-        sign * d.difference.value > 0 and not math.isnan(d.p_value) and d.p_value / 2 * len(differences) < LEVEL
+        sign * d.difference.value > 0 and d.p_value / 2 * len(differences) < LEVEL
         for d in differences
+        if enough([d]) and not math.isnan(d.p_value)
     )
+
+
+def enough(differences: Sequence[Comparison]) -> bool:
+    """Each rests on five seeds or more."""
+    return all((d.difference.n or 0) >= FIVE for d in differences)
 
 
 def gain_verdict(paper: Sequence[Comparison], honest: Sequence[Comparison], stand_in: bool) -> str:
@@ -41,7 +47,7 @@ def gain_verdict(paper: Sequence[Comparison], honest: Sequence[Comparison], stan
         return "undecided"
     if beyond(paper):
         return "fails"
-    if not all(above(d.difference) for d in paper):
+    if not enough(paper) or not all(above(d.difference) for d in paper):
         return "undecided"
     return "holds" if honest and all(above(d.difference) for d in honest) else "holds with change"
 
@@ -55,7 +61,7 @@ def everywhere_verdict(
     beyond chance at half of them (budgets of a run go together: equal methods would pass by luck); with change where by
     the paper's only; fails where it has the other sign beyond chance at more than one budget of ten.
     """
-    if stand_in or not paper or any(d.difference.low is None for d in paper):
+    if stand_in or not paper or not enough(paper):
         return "undecided"
     sign = 1 if larger else -1
 
@@ -79,7 +85,7 @@ def slope(budgets: Sequence[float], gains: np.ndarray) -> np.ndarray:
 
 def rising_verdict(paper: Measured | None, honest: Measured | None, stand_in: bool) -> str:
     """For "the larger the budget, the larger the advantage", from slopes by the paper's count and by queries."""
-    if stand_in or paper is None or paper.low is None:
+    if stand_in or paper is None or (paper.n or 0) < FIVE:
         return "undecided"
     if below(paper):
         return "fails"
@@ -152,7 +158,8 @@ def budget_row(
         elif cell is not None:
             near[name] = isinstance(cell, str) and (isinstance(printed, str) or printed > 3)
     why = f"{sum(near.values())} of {len(near)} cells that were run are within {SHARE:.0%} of the printed ones."
-    few = any((d.difference.n or 0) < FIVE for d in savings)
+    missing = [TITLES[name.removeprefix("eps_")] for name in published if name not in found]
+    why += f" Not run: {', '.join(missing)}." if missing else ""
     if beyond(savings):
         return "fails", why + " By the paper's own count the annealed method needs more than another scheme."
     least = bool(savings) and all(above(d.difference) for d in savings)
@@ -160,12 +167,12 @@ def budget_row(
     if least:
         also = "and" if least_all else "but not"
         why += f" It needs less than the others run by the paper's count, {also} by all queries."
-        if few:
+        if not enough(savings):
             return "undecided", why + " A saving rests on fewer than five runs."
         if all(near.values()) and len(near) == len(published) and least_all:
             return "holds", why
         return "holds with change", why
-    return "undecided", why + " Not every saving is beyond chance, nor is a loss."
+    return "undecided", why + " No saving over every scheme that was run is beyond chance, nor is a loss."
 
 
 def unrun_grid(seeds: int, epsilon: float, printed: float = 3.0) -> str:
@@ -214,7 +221,8 @@ def baselines_verdict(over_relu: Sequence[Comparison], over_tanh: Sequence[Compa
         return "undecided"
     if beyond([*over_relu, *over_tanh]):
         return "fails"
-    return "holds" if all(above(d.difference) for d in [*over_relu, *over_tanh]) else "undecided"
+    every = [*over_relu, *over_tanh]
+    return "holds" if enough(every) and all(above(d.difference) for d in every) else "undecided"
 
 
 def wandering_verdict(accepted: Comparison, queries: Comparison) -> str:

@@ -32,6 +32,12 @@ def test_a_gain_by_both_counts():
     assert verdicts.gain_verdict([UP, DOWN], [UP], True) == "undecided"
     assert verdicts.gain_verdict([ALONE], [ALONE], False) == "undecided"
     assert verdicts.gain_verdict([], [], False) == "undecided"
+    for value in (1.0, -1.0):  # four seeds decide nothing
+        few = Comparison(Measured(value, value - 0.5, value + 0.5, 4), 0.001)
+        assert verdicts.gain_verdict([few], [UP], False) == "undecided"
+        assert verdicts.everywhere_verdict([few] * 10, [UP], False) == "undecided"
+        assert verdicts.baselines_verdict([few], [UP], False) == "undecided"
+        assert verdicts.rising_verdict(few.difference, UP.difference, False) == "undecided"
     # One of many behind with p = 0.04 may be chance.
     assert verdicts.gain_verdict([gain(-0.2, 0.1, 0.04), *[UP] * 7], [UP], False) == "undecided"
 
@@ -240,6 +246,8 @@ def test_differences_in_words():
     assert "equal accepted updates it is ahead by 1.0" in sentence
     assert "equal queries it is behind" in sentence
     assert findings.at_both_counts("MNIST", {}) == ""
+    alone = findings.at_both_counts("MNIST", {"accepted": {"dpsgd_tanh": UP}})
+    assert "against DPSGD (tanh), the only other scheme that was run: at equal accepted updates it is ahead" in alone
     said = findings.answers({"MNIST": found, "digits": {}})
     assert "the paper's count: yes on MNIST, too few runs to say on digits" in said
     assert "accountant counts: no, it loses on MNIST" in said
@@ -281,6 +289,7 @@ def test_the_frozen_paragraph_follows_the_records(monkeypatch):
     text = findings.frozen_story()
     assert "MNIST" in text
     assert "ahead by 0.30" in text
+    assert "(5 seeds); at equal noisy gradients" in text
     assert "behind by 0.40" in text
     assert "2.5 noisy gradients" in text
     assert "4.20 by PLD" in text
