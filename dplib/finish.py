@@ -28,6 +28,8 @@ _UNUSED = (
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
 _ICON = re.compile(r'"?(?P<name>[a-z0-9-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+# Every proof and exercise of a page has a part of the same id, which nothing links to.
+_REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
 
 def finish(site: Path) -> None:
@@ -44,9 +46,11 @@ def finish(site: Path) -> None:
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
-    """A page without the scripts that only the search needs, and with its tables in boxes that scroll."""
+    """A page without the scripts that only the search needs and without repeated ids, with its tables in boxes that scroll,
+    and its references as items of their list (what Sphinx calls them is no item to a screen reader)."""
     if not is_search:
         page = _SEARCH_SCRIPT.sub("", page)
+    page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
 
 

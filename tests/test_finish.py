@@ -79,3 +79,14 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     icons = (tmp_path / "_static/scripts/fontawesome.js").read_text(encoding="utf-8")
     assert icons == f"var i={{{ARROW},{HALF}}};"
     assert "searchindex" in (tmp_path / "search.html").read_text(encoding="utf-8")
+
+
+def test_no_id_repeats_and_references_are_items_of_their_list():
+    proof = (
+        '<div class="proof admonition" id="proof"><section class="proof-content" id="proof-content">a</section></div>'
+    )
+    page = finish.mend(
+        proof * 2 + '<div role="list"><div class="citation" id="id2" role="doc-biblioentry">b</div></div>'
+    )
+    assert page.count("id=") == 1
+    assert 'id="id2" role="listitem"' in page
