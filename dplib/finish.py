@@ -46,7 +46,7 @@ def finish(site: Path) -> None:
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
-    """A page without the scripts that only the search needs and without repeated ids, with its tables in boxes that scroll,
+    """A page without the scripts that only the search needs and without repeated ids, with its tables in scrolling boxes,
     and its references as items of their list (what Sphinx calls them is no item to a screen reader)."""
     if not is_search:
         page = _SEARCH_SCRIPT.sub("", page)
