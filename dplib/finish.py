@@ -46,8 +46,11 @@ def finish(site: Path) -> None:
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
-    """A page without the scripts that only the search needs and without repeated ids, with its tables in scrolling boxes,
-    and its references as items of their list (what Sphinx calls them is no item to a screen reader)."""
+    """A page without the scripts that only the search needs, and without repeated ids.
+
+    Its tables scroll in boxes, and its references are items of their list (Sphinx's word for them is none to a screen
+    reader).
+    """
     if not is_search:
         page = _SEARCH_SCRIPT.sub("", page)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
