@@ -7,7 +7,10 @@ from urllib.parse import urlsplit
 import nbformat
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`{}|\\^\[\]]+")
-_CODE = re.compile(r"(?ms)^\s*```(?!\{).*?^\s*```|`[^`\n]*`")
+_FENCED = re.compile(
+    r"^[ \t]*(`{3,})(?P<directive>\{?)[^\n]*\n(?P<inside>.*?)^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL
+)
+_INLINE = re.compile(r"`[^`\n]*`")
 _FIELD = re.compile(r"^\s*(doi|url|eprint)\s*=\s*[{\"]([^}\"]+)[}\"]", re.MULTILINE | re.IGNORECASE)
 
 
@@ -58,9 +61,15 @@ def problem(address: str) -> str:
 def _texts(source: Path):
     """Name and text of each staged page, of the text of each notebook, and of the bibliographies."""
     for path in sorted(source.rglob("*.md")):
-        yield path.stem, _CODE.sub(" ", path.read_text(encoding="utf-8"))
+        yield path.stem, _prose(path.read_text(encoding="utf-8"))
     for path in sorted(source.rglob("*.bib")):
         yield path.stem, path.read_text(encoding="utf-8")
     for path in sorted((source / "notebooks").glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
-        yield path.stem, _CODE.sub(" ", "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"))
+        yield path.stem, _prose("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"))
+
+
+def _prose(text: str) -> str:
+    """A Markdown text without its code; what stands inside a directive is text."""
+    text = _FENCED.sub(lambda block: _prose(block["inside"]) if block["directive"] else " ", text)
+    return _INLINE.sub(" ", text)

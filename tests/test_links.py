@@ -52,3 +52,11 @@ def test_the_list_names_the_pages(tmp_path):
     cells = [nbformat.v4.new_markdown_cell("<https://a.org/x>"), nbformat.v4.new_code_cell("'https://not.org/'")]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks" / "01_a.ipynb")
     assert links.markdown(tmp_path) == "- <https://a.org/x> (01_a, book)\n"
+
+
+def test_a_link_behind_a_directive_counts_and_one_in_code_does_not(tmp_path):
+    page = "```{include} a.md\n```\n\n[a](https://a.org/)\n\n```bash\nget https://b.org/\n```\n\n`https://c.org/`\n"
+    page += "````{note}\nSee <https://d.org/>.\n```python\nx = 'https://e.org/'\n```\n````\n"
+    (tmp_path / "page.md").write_text(page)
+    (tmp_path / "notebooks").mkdir()
+    assert [line[3:12] for line in links.markdown(tmp_path).splitlines()] == ["https://a", "https://d"]
