@@ -49,6 +49,8 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
             progress_bar=bar and sys.stderr.isatty(),
             # The kernel's remarks about its own transport and its end are no reader's business.
             extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+            # Asked to leave, one kernel in a hundred hangs for seconds; after the last cell it has nothing left to say.
+            shutdown_kernel="immediate",
         )
     except PapermillExecutionError as error:
         if error.ename in ("ParameterError", "DataError"):

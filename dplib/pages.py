@@ -16,7 +16,7 @@ import nbformat
 import pandas as pd
 from itables.javascript import generate_init_offline_itables_html, to_html_datatable
 
-from dplib import benchmarks, boxes, carry, claims, course, dials, findings, finish, ledger, links
+from dplib import benchmarks, boxes, carry, claims, course, dials, findings, finish, ledger, links, sweep_cost
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from dplib.runs import EXECUTED, RunError
 
@@ -42,6 +42,7 @@ def build() -> Path:
     measured = benchmarks.load()
     benchmarks.draw(measured, GENERATED / "benchmarks.png")
     _write("benchmarks.md", benchmarks.markdown(measured))
+    _write("sweeps.md", sweep_cost.markdown(sweep_cost.measured()))
     _write("status.md", status_tables(chapters))
     _write("data.md", data_table())
     _write("course.md", course.markdown())
