@@ -1,11 +1,19 @@
-"""Shared by all tests: where the project is, and a scratch copy of it with toy chapters."""
+"""Shared by all tests: where the project is, a scratch copy of it with toy chapters, and a browser."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it")
+_FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
 CHAPTER = """---
 kernelspec:
@@ -60,3 +68,24 @@ def toy(tmp_path, monkeypatch):
         return tmp_path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium. One for each module: Playwright's event loop, while it lives, is in the way of those of other tests."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+def watched(page):
+    """The page, which from now on keeps its errors and every address that it asks for."""
+    page.set_default_timeout(120_000)  # a loaded machine is no failure
+    page.errors, page.addresses = [], []
+    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("request", lambda request: page.addresses.append(request.url))
+    return page

@@ -1,19 +1,16 @@
 """The form of "Choose a model" in headless Chromium: it answers as dplib.choice does, by mouse and by keyboard."""
 
-import os
-import shutil
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needs_chromium, watched
 
 from dplib import choice, choice_text
 from dplib.choice import Problem
 
 PAGE = ROOT / "_build" / "html" / "notebooks" / "13_choose_a_model.html"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it"),
+    needs_chromium,
     pytest.mark.skipif(not PAGE.exists(), reason="the site is not built: make book"),
 ]
 IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
@@ -39,17 +36,10 @@ PROBLEMS = [
 
 
 @pytest.fixture(scope="module")
-def page():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.errors = []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.goto(PAGE.as_uri(), wait_until="load")
-        yield page
-        browser.close()
+def page(browser):
+    page = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
+    page.goto(PAGE.as_uri(), wait_until="load")
+    return page
 
 
 def fill(page, problem):

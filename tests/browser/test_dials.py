@@ -1,22 +1,19 @@
 """The dials in headless Chromium, from disk: turned by mouse and by key, read as text and from what is drawn."""
 
 import json
-import os
 import re
-import shutil
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PAGES = {
     path.stem.removeprefix("dial_"): page
     for path in sorted((ROOT / "_build" / "source" / "book" / "_generated").glob("dial_*.html"))
     for page in (HTML / "notebooks").glob(f"{path.stem[5:7]}_*.html")
 }
 pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it"),
+    needs_chromium,
     pytest.mark.skipif(not PAGES, reason="the site is not built: make book"),
 ]
 # The first chart that a slider changes, and which of its dots stands for which part of the answer.
@@ -35,28 +32,13 @@ SYMBOLS = """view => {
 
 
 @pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
 def opened(browser):
     """A function from a dial's name to its page, which is loaded once for all tests, with the dial in sight."""
     pages = {}
 
     def open_(name):
         if name not in pages:
-            page = pages[name] = browser.new_page(viewport={"width": 1440, "height": 900})
-            page.set_default_timeout(60_000)  # a loaded machine is no failure
-            page.errors, page.addresses = [], []
-            page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: page.errors.append(str(error)))
-            page.on("request", lambda request: page.addresses.append(request.url))
+            page = pages[name] = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
             page.goto(PAGES[name].as_uri(), wait_until="load")
             page.locator(f"#dial-{name}").scroll_into_view_if_needed()
             page.wait_for_function(f"window.dials?.['{name}']")

@@ -3,23 +3,16 @@
 A page is loaded once and looked at from all sides, since loading is what these tests spend their time on.
 """
 
-import os
 import re
-import shutil
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needs_chromium, watched
 
 from dplib import links
 
 HTML = ROOT / "_build" / "html"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it"),
+    needs_chromium,
     pytest.mark.skipif(not (HTML / "index.html").exists(), reason="the site is not built: make book"),
 ]
 PAGES = sorted(
@@ -78,26 +71,11 @@ CONTRAST = f"axe.run({{include: [['[data-kind]']]}}, {AXE} runOnly: ['color-cont
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser):
     """A page of desktop width that keeps its errors and every address it asks for."""
     context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
-    context.set_default_timeout(120_000)  # a loaded machine is no failure
-    page = context.new_page()
-    page.errors, page.addresses = [], []
-    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.on("request", lambda request: page.addresses.append(request.url))
+    page = watched(context.new_page())
     yield page
     context.close()
 
@@ -222,6 +200,18 @@ def test_what_scrolls_is_reached_by_key(page):
     )
     page.set_viewport_size({"width": 1440, "height": 844})
     page.wait_for_function("!document.querySelector('.scrolls[tabindex]')")
+
+
+def test_code_that_scrolls_is_reached_by_key_once_it_is_unfolded(page):
+    scrolls = "e => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight"
+    stops = f"""open => [...document.querySelectorAll('pre')].filter(e => e.checkVisibility())
+        .every(e => e.tabIndex === (({scrolls})(e) ? 0 : -1))
+        && (!open || [...document.querySelectorAll('details pre')].some(e => e.tabIndex === 0))"""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((HTML / CHAPTERS[0]).as_uri())
+    page.wait_for_function(stops, arg=False)
+    page.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    page.wait_for_function(stops, arg=True)
 
 
 def test_a_box_leads_to_the_cards_and_the_ledger_to_the_chapter(page):

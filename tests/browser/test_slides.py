@@ -1,47 +1,24 @@
 """The slides in headless Chromium, from disk: no request leaves, every slide fits, keys go on; the course's links."""
 
-import os
 import re
-import shutil
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, needs_chromium, watched
 
 HTML, DECKS = ROOT / "_build" / "html", ROOT / "_build" / "slides"
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 NAMES = sorted(path.name for path in DECKS.glob("[0-9][0-9]_*.html"))
-ready = pytest.mark.skipif(
-    not (CHROMIUM and NAMES), reason="no Chromium (set CHROMIUM or install it), or no slides: make slides"
-)
+needs_slides = pytest.mark.skipif(not NAMES, reason="there are no slides: make slides")
 # Title, height and width of what a slide holds beside those of the slide, its font size, whether it scrolls.
 MEASURE = """() => [...document.querySelectorAll('.reveal .slides > section')].map(s => [
     s.querySelector('h1, h2')?.textContent ?? '', s.scrollHeight - s.clientHeight, s.scrollWidth - s.clientWidth,
     s.clientHeight, parseFloat(s.style.fontSize || '1'), getComputedStyle(s).overflowY === 'auto'])"""
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser):
     """A page of a projector's size that keeps its errors and every address it asks for."""
     context = browser.new_context(viewport={"width": 1280, "height": 720})
-    page = context.new_page()
-    page.errors, page.addresses = [], []
-    page.on("console", lambda message: page.errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: page.errors.append(str(error)))
-    page.on("request", lambda request: page.addresses.append(request.url))
+    page = watched(context.new_page())
     yield page
     context.close()
 
@@ -51,7 +28,8 @@ def opened(page, name):
     page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
 
 
-@ready
+@needs_chromium
+@needs_slides
 @pytest.mark.parametrize("name", NAMES or ["none"])
 def test_a_deck_is_whole_offline_and_fits(page, name):
     opened(page, name)
@@ -71,7 +49,8 @@ def test_a_deck_is_whole_offline_and_fits(page, name):
     assert sum(scrolls for *_, scrolls in measured) <= 1, "a slide is no page: choose less, or split it"
 
 
-@ready
+@needs_chromium
+@needs_slides
 def test_keys_go_on_and_back(page):
     opened(page, NAMES[0])
     last = page.evaluate("Reveal.getTotalSlides()") - 1
