@@ -28,6 +28,19 @@ _UNUSED = (
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
 _ICON = re.compile(r'"?(?P<name>[a-z0-9-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+# Names, punctuation and spaces have the colour of the code around them: two of three elements of a page for nothing.
+_UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
+# The theme asks each block of code whether it scrolls, and notes the answer before it asks the next: the page is laid
+# out anew for each, folded code too. Here all are asked first, and folded ones when they are opened.
+_TAB_STOPS = re.compile(
+    r'document\.querySelectorAll\((?P<blocks>\[[^\]]*\]\.join\(", "\))\)\.forEach\((?P<e>\w)=>\{(?P=e)\.tabIndex='
+    r'(?P<scrolls>[^{}?]*)\?0:-1\}\)\},(?P<later>\w)=(?P<wait>\w\(\w,\d+\));window\.addEventListener\("resize",(?P=later)\)'
+)
+_ALL_FIRST = (
+    r"[...document.querySelectorAll(\g<blocks>)].filter(\g<e>=>\g<e>.checkVisibility()).map(\g<e>=>[\g<e>,"
+    r"\g<scrolls>?0:-1]).forEach(([block,stop])=>{block.tabIndex=stop})},\g<later>=\g<wait>;"
+    r'document.addEventListener("toggle",\g<later>,!0),window.addEventListener("resize",\g<later>)'
+)
 # Every proof and exercise of a page has a part of the same id, which nothing links to.
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
@@ -39,6 +52,8 @@ def finish(site: Path) -> None:
         for path in static.glob(pattern):
             _remove(path)
     _trim_mathjax(static / "mathjax")
+    theme = static / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(_TAB_STOPS.sub(_ALL_FIRST, theme.read_text(encoding="utf-8")), encoding="utf-8")
     pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     _trim_icons(static / "scripts" / "fontawesome.js", pages.values())
     for path, text in pages.items():
@@ -46,13 +61,14 @@ def finish(site: Path) -> None:
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
-    """A page without the scripts that only the search needs, and without repeated ids.
+    """A page without the scripts that only the search needs, without marks that colour nothing or repeated ids.
 
     Its tables scroll in boxes, and its references are items of their list (Sphinx's word for them is none to a screen
     reader).
     """
     if not is_search:
         page = _SEARCH_SCRIPT.sub("", page)
+    page = _UNCOLOURED.sub(r"\1", page)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
 

@@ -1,10 +1,14 @@
 """What becomes of the built pages: what is not loaded goes, tables scroll, figures stay what they are."""
 
 import io
+from pathlib import Path
 
 import numpy as np
+import pydata_sphinx_theme
 import pytest
 from PIL import Image
+from pygments.styles import get_style_by_name
+from pygments.token import Name, Punctuation, Text, Whitespace
 
 from dplib import finish
 
@@ -62,6 +66,7 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/svg/fonts/tex.js",
         "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/lazy.js",
         "_static/mathjax/sre/mathmaps/de.json", "_static/mathjax/sre/mathmaps/en.json",
+        "_static/scripts/pydata-sphinx-theme.js",
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
@@ -72,6 +77,7 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {
         "page.html", "search.html", "_static/scripts/bootstrap.js", "_static/scripts/fontawesome.js",
+        "_static/scripts/pydata-sphinx-theme.js",
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
         "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
@@ -79,6 +85,29 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     icons = (tmp_path / "_static/scripts/fontawesome.js").read_text(encoding="utf-8")
     assert icons == f"var i={{{ARROW},{HALF}}};"
     assert "searchindex" in (tmp_path / "search.html").read_text(encoding="utf-8")
+
+
+def test_code_keeps_its_text_and_its_colours():
+    code = (
+        '<pre><span class="n">a</span><span class="w"> </span><span class="o">+</span> <span class="mi">1</span></pre>'
+    )
+    assert finish.mend(code) == '<pre>a <span class="o">+</span> <span class="mi">1</span></pre>'
+
+
+@pytest.mark.parametrize("theme", ["a11y-high-contrast-light", "a11y-high-contrast-dark"])
+def test_marks_that_go_have_the_colour_of_all_code(theme):
+    """The book's theme takes these styles; a mark with a colour of its own must stay."""
+    style = get_style_by_name(theme)
+    for kind in (Name, Name.Namespace, Punctuation, Whitespace):
+        assert style.style_for_token(kind) == style.style_for_token(Text), kind
+
+
+def test_tab_stops_of_the_theme_are_set_together():
+    """The theme's own script, as it is installed: a new one may need a new pattern, or none."""
+    scripts = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static" / "scripts"
+    text, count = finish._TAB_STOPS.subn(finish._ALL_FIRST, (scripts / "pydata-sphinx-theme.js").read_text("utf-8"))
+    assert count == 1
+    assert text.count("checkVisibility()") == text.count('document.addEventListener("toggle"') == 1
 
 
 def test_no_id_repeats_and_references_are_items_of_their_list():
