@@ -93,7 +93,7 @@ def markdown(benchmark: dict[str, Any]) -> str:
         ("time to write the tables", [_time(c.table_seconds / 3600) for c in costs]),
         ("starts of Snakemake", [f"{c.batches:,}" for c in costs]),
         ("its own processor time", [_time(c.scheduler_hours) for c in costs]),
-        (f"jobs to submit a second for {CORES[-1]} cores", [f"{c.submissions_a_second:.2g}" for c in costs]),
+        (f"jobs to submit a second for {CORES[-1]} cores", [_rounded(c.submissions_a_second) for c in costs]),
     ]
     lines = [f"| {name} | {' | '.join(cells)} |" for name, cells in rows]
     lines.insert(1, "|---|" + "---:|" * len(costs))
@@ -103,20 +103,25 @@ def markdown(benchmark: dict[str, Any]) -> str:
         f"{run['kernel_seconds']:.2g}; {_size(run['bytes'])} on disk; and {_size(run['table_bytes'])} in the table. A "
         "chapter takes longer and fills more: wall time and disk grow with it, the other rows do not.\n\n"
         + "\n".join(lines)
-        + f"\n\nThe CSV passes {_size(TABLE_BYTES)} at about {ends:,} runs. SLURM's controller keeps {QUEUE:,} jobs by "
+        + f"\n\nThe CSV passes {_size(TABLE_BYTES)} at about {_rounded(ends)} runs. SLURM's controller keeps {QUEUE:,} jobs by "
         f"default (`MaxJobCount`), which is why `--jobs` limits how many are queued at once.\n"
     )
+
+
+def _rounded(value: float) -> str:
+    """Two significant digits, without an exponent: more is not known."""
+    return f"{float(f'{value:.2g}'):,.10g}"
 
 
 def _time(hours: float) -> str:
     for size, unit in ((24 * 365, "years"), (24, "days"), (1, "hours"), (1 / 60, "minutes")):
         if hours >= 2 * size:
-            return f"{hours / size:.3g} {unit}"
-    return f"{hours * 3600:.2g} s"
+            return f"{_rounded(hours / size)} {unit}"
+    return f"{_rounded(hours * 3600)} s"
 
 
 def _size(size: float) -> str:
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+            return f"{_rounded(size / factor)} {unit}"
     return f"{size:.0f} bytes"
