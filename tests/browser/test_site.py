@@ -255,6 +255,14 @@ def test_the_ledger_searches_sorts_and_filters(page):
     assert not page.errors
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_ledger_needs_no_scrolling_sideways(page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(LEDGER)
+    page.wait_for_selector("table.dataTable tbody tr")
+    assert page.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.ledger'))") <= 1
+
+
 def test_every_external_link_is_listed_and_well_formed():
     listed = set(re.findall(r'href="(https?://[^"]+)"', (HTML / "book" / "bibliography.html").read_text("utf-8")))
     for name in ["search.html", "genindex.html", *PAGES]:
