@@ -103,8 +103,8 @@ def markdown(benchmark: dict[str, Any]) -> str:
         f"{run['kernel_seconds']:.2g}; {_size(run['bytes'])} on disk; and {_size(run['table_bytes'])} in the table. A "
         "chapter takes longer and fills more: wall time and disk grow with it, the other rows do not.\n\n"
         + "\n".join(lines)
-        + f"\n\nThe CSV passes {_size(TABLE_BYTES)} at about {_rounded(ends)} runs. SLURM's controller keeps {QUEUE:,} jobs by "
-        f"default (`MaxJobCount`), which is why `--jobs` limits how many are queued at once.\n"
+        + f"\n\nThe CSV passes {_size(TABLE_BYTES)} at about {_rounded(ends)} runs. SLURM's controller keeps {QUEUE:,} "
+        f"jobs by default (`MaxJobCount`), which is why `--jobs` limits how many are queued at once.\n"
     )
 
 
