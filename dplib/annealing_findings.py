@@ -91,6 +91,10 @@ def gain_because(names: Sequence[str], compared: Mapping[str, Mapping[str, Mappi
             words.append(f"at equal accepted updates {said(paper[1].difference)} ({paper[0]})")
         if honest:
             words.append(f"at equal noisy gradients {said(honest[1].difference)} ({honest[0]})")
+        if over := compared[name]["accepted"].get("dpsgd_auto_s"):
+            published = claims.get(f"D.table1.{name}").published
+            printed = published["ours"] - published["dpsgd_auto_s"]
+            words.append(f"over AUTO-S {over.difference} at equal accepted updates, where {printed:.2f} is printed")
         parts.append(f"{DATA[name]}: {', '.join(words)}")
     return (
         f"Against the nearest other scheme that was run, by seed, J on test records as printed. {'; '.join(parts)}. "

@@ -251,7 +251,8 @@ def test_differences_in_words():
     said = findings.answers({"MNIST": found, "digits": {}})
     assert "the paper's count: yes on MNIST, too few runs to say on digits" in said
     assert "accountant counts: no, it loses on MNIST" in said
-    assert "ahead" in findings.gain_because(["mnist"], {"mnist": found})
+    because = findings.gain_because(["mnist"], {"mnist": found})
+    assert "over AUTO-S 1.0 [0.5, 1.5] at equal accepted updates, where 0.23 is printed" in because
 
 
 def test_budgets_in_words():
