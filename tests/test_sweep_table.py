@@ -161,6 +161,6 @@ def test_costs_on_paper():
 def test_the_page_gets_its_numbers_from_the_benchmark(tmp_path):
     (tmp_path / "bench_sweep.json").write_text(json.dumps({"a_run": RUN, "batch": 100}))
     text = sweep_cost.markdown(sweep_cost.measured(tmp_path))
-    assert "| wall time on 2 cores | 30 minutes | 2.08 days | 208 days |" in text
+    assert "| wall time on 2 cores | 30 minutes | 2.1 days | 210 days |" in text
     assert "| disk | 100 MB | 10 GB | 1 TB |" in text
     assert "at about 1,000,000 runs" in text
