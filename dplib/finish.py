@@ -28,7 +28,7 @@ _UNUSED = (
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
 _ICON = re.compile(r'"?(?P<name>[a-z0-9-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
-# Names, punctuation and spaces have the colour of the code around them: two of three elements of a page for nothing.
+# Names, punctuation and spaces have the colour of the code around them: nearly half of a chapter's elements.
 _UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 # The theme asks each block of code whether it scrolls, and notes the answer before it asks the next: the page is laid
 # out anew for each, folded code too. Here all are asked first, and folded ones when they are opened.

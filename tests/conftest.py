@@ -1,14 +1,19 @@
 """Shared by all tests: where the project is, a scratch copy of it with toy chapters, and a browser."""
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from dplib import pdf
+from dplib.execution import RunError
+
 ROOT = Path(__file__).resolve().parent.parent
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+try:
+    CHROMIUM = pdf.find_chromium()
+except RunError:
+    CHROMIUM = ""
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it")
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

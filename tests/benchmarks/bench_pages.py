@@ -1,31 +1,29 @@
 """How soon does a page of the built site answer, from disk, on a machine at a quarter of this one's speed?
 
-    python tests/benchmarks/bench_pages.py [--output book/results/bench_pages.json] [--rounds 5] [PAGE ...]
+    python tests/benchmarks/bench_pages.py [--rounds 5] [PAGE ...]
 
 A tab of headless Chromium shows the book, with the processor slowed four times (Emulation.setCPUThrottlingRate), and
 follows an address to every page once; to the slowest pages, the landing page and the ledger then ROUNDS times more, in
 turn, of which the median counts. A page answers when its first content is painted, its document is read, its scripts
 have run, and no task of more than 50 ms is left to come: from then on a click or a key waits for nothing. The first
-page that a browser opens takes longer, by the start of its renderer: "first" is the landing page in a new context each
-time. Nothing else should run meanwhile; no test depends on it.
+page that a browser opens takes longer; the last line is the landing page in a new context each time. It prints seconds
+and no file: the book publishes ratios alone. Nothing else should run meanwhile; no test depends on it.
 """
 
 import argparse
-import json
-import os
-import shutil
 import statistics
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dplib import execution
+from dplib import pdf
 from dplib.claims import ROOT
+from dplib.execution import RunError
 
 SITE = ROOT / "_build" / "html"
 SLOWER, LIMIT, ROUNDS, QUIET = 4, 1.5, 5, 1500  # times, seconds, rounds, milliseconds without a long task
 SLOWEST = 4  # pages that are looked at again
-NAMED = {"landing page": "book/intro.html", "ledger": "book/ledger.html"}
+ALWAYS = ("book/intro.html", "book/ledger.html")
 OBSERVE = """window.longTasks = [];
 new PerformanceObserver(list => list.getEntries().forEach(task => longTasks.push(task.startTime + task.duration)))
     .observe({type: 'longtask', buffered: true});"""
@@ -61,63 +59,40 @@ def first_time(browser: Browser, page: Path) -> float:
     return found
 
 
-def row(what: str, measured: float) -> dict:
-    """A row of the benchmarks' page."""
-    return {
-        "what": f"{what}, from disk, processor slowed {SLOWER} times",
-        "ratio_of": "seconds until it answers / 1 second",
-        "ratio": measured,
-        "at_most": LIMIT,
-        "met": measured <= LIMIT,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", help="such as book/ledger.html; all of them by default")
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_pages.json"))
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not chromium or not (SITE / "index.html").exists():
-        print("Pages are not timed: this needs Chromium and the built site (make book).")
+    if not (SITE / "index.html").exists():
+        print("Pages are not timed: this needs the built site (make book).")
+        return
+    try:
+        chromium = pdf.find_chromium()
+    except RunError as error:
+        print(f"Pages are not timed: {error}")
         return
     every = [path for folder in ("book", "notebooks") for path in sorted((SITE / folder).glob("*.html"))]
     names = options.pages or [path.relative_to(SITE).as_posix() for path in every]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        version = browser.version
         tab = tab_of(browser)
         seconds(tab, SITE / "book" / "intro.html")
         once = {name: seconds(tab, SITE / name) for name in names}
         again = sorted(names, key=once.get)[-SLOWEST:]
-        again += [name for name in NAMED.values() if name in names and name not in again]
+        again += [name for name in ALWAYS if name in names and name not in again]
         times: dict[str, list[float]] = {name: [] for name in again}
         for _ in range(options.rounds):
             for name in again:
                 times[name].append(seconds(tab, SITE / name))
         opened = [first_time(browser, SITE / "book" / "intro.html") for _ in range(options.rounds)]
         browser.close()
-    medians = {name: round(statistics.median(found), 3) for name, found in times.items()}
-    for name, median in sorted((once | medians).items(), key=lambda item: -item[1]):
+    found = once | {name: statistics.median(rounds) for name, rounds in times.items()}
+    for name, median in sorted(found.items(), key=lambda item: -item[1]):
         spread = f"({min(times[name]):.2f} to {max(times[name]):.2f})" if name in times else "(once)"
         print(f"{median:6.2f} s  {name}  {spread}")
     print(f"{statistics.median(opened):6.2f} s  the landing page, first of all")
-    if options.pages:  # a look at some pages is not the benchmark
-        return
-    slowest = max(medians, key=medians.get)
-    result = {
-        "benchmark": "pages",
-        "rows": [row(what, medians[name]) for what, name in {"slowest page": slowest, **NAMED}.items()],
-        "seconds": {name: round(found, 3) for name, found in once.items()} | medians,
-        "slowest": slowest,
-        "first": round(statistics.median(opened), 3),
-        "rounds": options.rounds,
-        "load_average": os.getloadavg()[0],
-        "hardware": execution.hardware(),
-        "versions": {"chromium": version},
-    }
-    options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(f"{sum(median > LIMIT for median in found.values())} of {len(found)} pages take more than {LIMIT} s.")
 
 
 if __name__ == "__main__":
