@@ -10,6 +10,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from dplib.execution import RunError
+
 # Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, the lazy typesetting and, where a
 # reader asks for spoken formulas in the menu, the speech rules.
 _MATHJAX = (
@@ -27,7 +29,12 @@ _UNUSED = (
 )
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
-_ICON = re.compile(r'"?(?P<name>[a-z0-9-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
+# The theme's script of two thousand icons draws them in each reader's browser, which lays the page out anew for it.
+_ICON_SCRIPT = re.compile(r'\s*<script\b[^>]*\bsrc="[^"]*/fontawesome\.js[^"]*"></script>')
+_DRAWING = re.compile(r'"?([a-z0-9-]+)"?:\[(\d+),(\d+),\[([^\]]*)\],"[0-9a-f]+","([^"]*)"\]')
+_ICON = re.compile(
+    r'<(?P<tag>i|span)\b(?P<more>[^>]*?) class="(?P<classes>[^"]*\bfa-[^"]*)"(?P<rest>[^>]*)></(?P=tag)>'
+)
 # Names, punctuation and spaces have the colour of the code around them: nearly half of a chapter's elements.
 _UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 # The theme asks each block of code whether it scrolls, and notes the answer before it asks the next: the page is laid
@@ -54,10 +61,12 @@ def finish(site: Path) -> None:
     _trim_mathjax(static / "mathjax")
     theme = static / "scripts" / "pydata-sphinx-theme.js"
     theme.write_text(_TAB_STOPS.sub(_ALL_FIRST, theme.read_text(encoding="utf-8")), encoding="utf-8")
-    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
-    _trim_icons(static / "scripts" / "fontawesome.js", pages.values())
-    for path, text in pages.items():
-        path.write_text(mend(text, is_search=path.name == "search.html"), encoding="utf-8")
+    script = static / "scripts" / "fontawesome.js"
+    icons = drawings(script.read_text(encoding="utf-8"))
+    for path in site.rglob("*.html"):
+        text = mend(path.read_text(encoding="utf-8"), is_search=path.name == "search.html")
+        path.write_text(with_icons(text, icons), encoding="utf-8")
+    script.unlink()
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
@@ -71,6 +80,33 @@ def mend(page: str, *, is_search: bool = False) -> str:
     page = _UNCOLOURED.sub(r"\1", page)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
+
+
+def drawings(script: str) -> dict[str, str]:
+    """The SVG of each icon in the theme's script of icons, less its opening ``<svg``, by name and by other names."""
+    found = {}
+    for name, width, height, others, path in _DRAWING.findall(script):
+        drawing = f'viewBox="0 0 {width} {height}"><path fill="currentColor" d="{path}"></path></svg>'
+        found |= dict.fromkeys([name, *re.findall(r'"([a-z0-9-]+)"', others)], drawing)
+    return found
+
+
+def with_icons(page: str, icons: dict[str, str]) -> str:
+    """A page with its icons drawn, and without the script that would draw them.
+
+    Raises:
+        RunError: when an icon is not among ``icons``.
+    """
+
+    def drawn(icon: re.Match) -> str:
+        names = [name for name in re.findall(r"\bfa-([a-z0-9-]+)", icon["classes"]) if name in icons]
+        if not names:
+            raise RunError(f"the theme has no icon for {icon[0]!r}: see dplib/finish.py.")
+        classes = " ".join(["svg-inline--fa", *icon["classes"].split()])
+        data = "".join(re.findall(r' data-[a-z-]+="[^"]*"', icon["more"] + icon["rest"]))
+        return f'<svg class="{classes}"{data} aria-hidden="true" {icons[names[0]]}'
+
+    return _ICON.sub(drawn, _ICON_SCRIPT.sub("", page))
 
 
 def smaller(png: bytes) -> bytes:
@@ -97,19 +133,6 @@ def _trim_mathjax(mathjax: Path) -> None:
     for path in (mathjax / "sre" / "mathmaps").glob("*.json"):
         if path.name not in _SPEECH:
             path.unlink()
-
-
-def _trim_icons(script: Path, pages) -> None:
-    """Leave of the two thousand icons those that a page or a script of the theme names."""
-    scripts = [path.read_text(encoding="utf-8") for path in script.parent.glob("*.js") if path != script]
-    used = set(re.findall(r"\bfa-([a-z0-9-]+)", "\n".join([*pages, *scripts])))
-    text = script.read_text(encoding="utf-8")
-
-    def kept(icon: re.Match) -> str:
-        names = {icon["name"], *re.findall(r'"([a-z0-9-]+)"', icon["aliases"])}
-        return icon[0] if names & used else ""
-
-    script.write_text(_ICON.sub(kept, text), encoding="utf-8")
 
 
 def _remove(path: Path) -> None:

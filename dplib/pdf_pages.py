@@ -244,6 +244,8 @@ def _assets(pages: list[Path], to_site: str) -> str:
         style = tag.name == "link" and "stylesheet" in tag.get("rel", ())
         address = tag.get("href") or tag.get("src") or ""
         if style or "mathjax" in (address + tag.get_text()).lower():
+            if tag.get("type") == "text/plain":
+                del tag["type"]  # a page of the site reads it when a formula comes near
             if address:
                 path = posixpath.normpath(posixpath.join("notebooks", address.partition("?")[0]))
                 tag["href" if style else "src"] = posixpath.join(to_site, path)

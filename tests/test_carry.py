@@ -18,7 +18,8 @@ from dplib.execution import RunError
 from dplib.ledger import Row
 
 WHERE = ("https://github.com/somebody/some.book", "main")
-HEAD = '<head><link rel="stylesheet" href="../_static/book.css?v=1"><script>window.MathJax = {}</script></head>'
+HEAD = """<head><link rel="stylesheet" href="../_static/book.css?v=1"><script>window.MathJax = {}</script>
+<script class="mathjax" type="text/plain" src="../_static/mathjax/tex.js"></script></head>"""
 ONE = """<article class="bd-article"><section id="one"><h1>One<a class="headerlink" href="#one">#</a></h1>
 <p>See <a href="two.html#same">two</a>, <a href="../prf.html">the index</a>, <a href="https://example.org/">outside</a>.</p>
 <section id="same"><h2>A &lt; B</h2><p><a href="#same">here</a></p><img src="../_images/a.png" alt="a"></section>
@@ -54,6 +55,12 @@ def site(tmp_path):
 def book(site, tmp_path):
     """The document that is printed, parsed."""
     return BeautifulSoup(pdf_pages.assemble(TOC, [], site, tmp_path / "print"), "html.parser")
+
+
+def test_on_paper_mathjax_is_read_at_once(book):
+    """A page of the site reads it when a formula comes near."""
+    (script,) = book.select("script.mathjax")
+    assert script.attrs == {"class": ["mathjax"], "src": "../html/_static/mathjax/tex.js"}
 
 
 def test_equal_sites_give_equal_zips_whatever_their_dates(site, tmp_path):

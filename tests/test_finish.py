@@ -11,6 +11,7 @@ from pygments.styles import get_style_by_name
 from pygments.token import Name, Punctuation, Text, Whitespace
 
 from dplib import finish
+from dplib.execution import RunError
 
 SCRIPTS = '<head>\n<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script></head>'
 ARROW, HALF = '"arrow-up":[384,512,[],"f062","M1 2z"]', '"circle-half-stroke":[512,512,[9680,"adjust"],"f042","M7z"]'
@@ -76,15 +77,28 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     finish.finish(tmp_path)
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {
-        "page.html", "search.html", "_static/scripts/bootstrap.js", "_static/scripts/fontawesome.js",
+        "page.html", "search.html", "_static/scripts/bootstrap.js",
         "_static/scripts/pydata-sphinx-theme.js",
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
         "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
     }  # fmt: skip
-    icons = (tmp_path / "_static/scripts/fontawesome.js").read_text(encoding="utf-8")
-    assert icons == f"var i={{{ARROW},{HALF}}};"
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [page.count(f'd="{path}"') for path in ("M1 2z", "M7z", "M3 4z")] == [1, 1, 0]
     assert "searchindex" in (tmp_path / "search.html").read_text(encoding="utf-8")
+
+
+def test_icons_are_drawn_in_the_page():
+    page = (
+        '<script defer src="_static/scripts/fontawesome.js?digest=1"></script><button><i class="theme-switch fa-solid '
+        'fa-adjust   fa-lg" data-mode="auto"  title="System"></i></button>'
+    )
+    assert finish.with_icons(page, finish.drawings(ICONS)) == (
+        '<button><svg class="svg-inline--fa theme-switch fa-solid fa-adjust fa-lg" data-mode="auto" aria-hidden="true" '
+        'viewBox="0 0 512 512"><path fill="currentColor" d="M7z"></path></svg></button>'
+    )
+    with pytest.raises(RunError, match="no icon for '<i class=\"fa fa-cat\"></i>'"):
+        finish.with_icons('<i class="fa fa-cat"></i>', finish.drawings(ICONS))
 
 
 def test_code_keeps_its_text_and_its_colours():

@@ -1,4 +1,5 @@
-// What the theme leaves to the mouse, for the keyboard; and links that lead to one row of the ledger.
+// What the theme leaves to the mouse, for the keyboard; formulas when they are needed; and links that lead to one row
+// of the ledger.
 (() => {
   "use strict";
   // What scrolls sideways inside itself is reached by key, and only while there is something to scroll.
@@ -16,6 +17,33 @@
     }
   };
 
+  const readMathJax = (address) => {
+    const script = document.createElement("script");
+    script.src = address;
+    // The site carries one renderer of formulas: the menu must not offer the other.
+    script.onload = () => MathJax.startup.promise.then(() => {
+      MathJax.startup.document?.menu?.menu?.findID?.("Settings", "Renderer")?.disable();
+    });
+    document.head.append(script);
+  };
+
+  // A formula comes near, or somebody may be about to print: the Ctrl or Cmd key goes down, or the pointer leaves the
+  // page for the browser's menu.
+  const whenNeeded = (act) => {
+    const near = new IntersectionObserver(
+      (seen) => seen.some((entry) => entry.isIntersecting) && once(), { rootMargin: "1000px" });
+    const mayPrint = (event) => (event.ctrlKey || event.metaKey || event.type === "mouseleave") && once();
+    const once = () => {
+      near.disconnect();
+      document.removeEventListener("keydown", mayPrint);
+      document.documentElement.removeEventListener("mouseleave", mayPrint);
+      act();
+    };
+    document.querySelectorAll(".math").forEach((formula) => near.observe(formula));
+    document.addEventListener("keydown", mayPrint);
+    document.documentElement.addEventListener("mouseleave", mayPrint);
+  };
+
   const start = () => {
     const sizes = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)));
     document.querySelectorAll(WIDE).forEach((element) => sizes.observe(element));
@@ -31,10 +59,8 @@
       link.addEventListener("click", (event) => event.stopPropagation());
     });
 
-    // The site carries one renderer of formulas: the menu must not offer the other.
-    window.MathJax?.startup?.promise?.then(() => {
-      window.MathJax.startup.document?.menu?.menu?.findID?.("Settings", "Renderer")?.disable();
-    });
+    const mathjax = document.querySelector("script.mathjax");
+    if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
 
     // ledger.html#A.thm6 shows that row.
     const search = document.querySelector(".ledger") && decodeURIComponent(location.hash.slice(1));

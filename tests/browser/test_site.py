@@ -26,6 +26,9 @@ GRAVE = ("serious", "critical")
 UNFOLD = """async () => {
     document.querySelectorAll('details').forEach(details => details.open = true);
     document.querySelectorAll('.toggle-hidden').forEach(element => element.classList.remove('toggle-hidden'));
+    document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Control', ctrlKey: true}));
+    while (document.querySelector('script.mathjax') && !window.MathJax.startup)
+        await new Promise(later => setTimeout(later, 20));
     await window.MathJax?.startup?.promise;
     await window.MathJax?.startup?.document?.lazyTypesetAll?.();
 }"""
@@ -187,6 +190,23 @@ def test_the_theme_changes_by_key(page):
         page.keyboard.press("Enter")
         page.wait_for_function(f"document.documentElement.dataset.mode === '{mode}'")
         page.wait_for_function("document.activeElement.matches('.theme-switch-button')")
+
+
+@pytest.mark.parametrize("need", ["it comes near", "somebody may print"])
+def test_mathjax_is_read_when_a_formula_needs_it(page, need):
+    page.goto((HTML / "notebooks" / "11_annealed_dpsgd.html").as_uri())
+    page.wait_for_timeout(500)
+    assert not any("tex-chtml" in address for address in page.addresses), "the first screen has no formula"
+    if need == "it comes near":
+        page.locator("div.math").first.scroll_into_view_if_needed()
+        page.locator("div.math mjx-math").first.wait_for()
+    else:
+        page.keyboard.down("Control")
+        page.wait_for_function("window.MathJax.startup?.document")
+        page.emulate_media(media="print")
+        page.evaluate("() => { window.dispatchEvent(new Event('beforeprint')); }")
+        page.wait_for_function("!document.querySelector('mjx-lazy')")
+    assert not page.errors
 
 
 def test_what_scrolls_is_reached_by_key(page):
