@@ -20,8 +20,8 @@ class Measured:
     def __str__(self) -> str:
         if self.low is None or self.high is None:
             return f"{self.value:.4g}"
-        digits = _digits(self.high - self.low)
-        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        digits = _digits(self.low, self.high)
+        return f"{self.value:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 
 
 def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
@@ -84,8 +84,10 @@ def _runs(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _digits(width: float) -> int:
-    """Decimals that show two figures of an interval's width, at most 6."""
-    if width <= 0:
+def _digits(low: float, high: float) -> int:
+    """Decimals, at most 6, that show two figures of an interval's width, and, with up to two more, the sign of its ends."""
+    if high <= low:
         return 4
-    return int(np.clip(1 - np.floor(np.log10(width)), 0, 6))
+    digits = int(np.clip(1 - np.floor(np.log10(high - low)), 0, 6))
+    signed = (more for more in range(digits, min(digits + 3, 7)) if all(round(end, more) for end in (low, high) if end))
+    return next(signed, digits)

@@ -59,3 +59,11 @@ def test_unpaired_lengths_are_refused():
 def test_text_shows_two_figures_of_the_interval():
     assert str(stats.Measured(0.51234, 0.50, 0.5247, 5)) == "0.512 [0.500, 0.525]"
     assert str(stats.Measured(3.0)) == "3"
+
+
+def test_an_end_of_an_interval_keeps_its_sign():
+    assert str(stats.Measured(0.84, -0.03, 1.7, 5)) == "0.84 [-0.03, 1.70]"
+    assert str(stats.Measured(0.84, 0.03, 1.7, 5)) == "0.84 [0.03, 1.70]"
+    assert str(stats.Measured(1.0, 0.0, 2.0, 5)) == "1.0 [0.0, 2.0]"
+    assert str(stats.Measured(-0.03, -0.9, 0.9, 5)) == "0.0 [-0.9, 0.9]", "no zero with a sign"
+    assert str(stats.Measured(-1e-9, -2e-9, 2e-9, 5)) == "0.000000 [0.000000, 0.000000]"
