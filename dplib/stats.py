@@ -85,7 +85,7 @@ def _runs(values: np.ndarray) -> np.ndarray:
 
 
 def _digits(low: float, high: float) -> int:
-    """Decimals, at most 6, that show two figures of an interval's width, and, with up to two more, the sign of its ends."""
+    """Decimals, 6 at most, that show two figures of an interval's width; two more where an end's sign needs them."""
     if high <= low:
         return 4
     digits = int(np.clip(1 - np.floor(np.log10(high - low)), 0, 6))
