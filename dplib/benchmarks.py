@@ -5,6 +5,7 @@
 """
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,21 @@ def draw(benchmarks: list[dict[str, Any]], path: Path) -> None:
     }
     found = {bound: rows(benchmarks, bound) for bound in kinds}
     heights = [max(1, len(part)) for part in found.values()]
-    figure, panels = plt.subplots(2, 1, figsize=(8, 1.6 + 0.42 * sum(heights)), height_ratios=heights)
+    # Narrow, with the names above their bars: a telephone shows the whole width, and the names can be read on it.
+    figure, panels = plt.subplots(2, 1, figsize=(5, 1.6 + 0.66 * sum(heights)), height_ratios=heights)
     for axes, (bound, title), colour in zip(panels, kinds.items(), sns.color_palette("colorblind", 2), strict=True):
-        names = [f"{row['what']}\n{row['ratio_of']}" for row in found[bound]]
-        places = range(len(names))
-        axes.barh(places, [row["ratio"] for row in found[bound]], color=colour, height=0.6)
-        axes.vlines(
-            [row[bound] for row in found[bound]], [i - 0.42 for i in places], [i + 0.42 for i in places], "black"
-        )
-        axes.set_yticks(places, names, fontsize="x-small")
-        axes.set(xlabel=title, xscale="log" if bound == "at_least" else "linear")
-        axes.invert_yaxis()
+        places = range(len(found[bound]))
+        limits = [row[bound] for row in found[bound]]
+        axes.barh(places, [row["ratio"] for row in found[bound]], color=colour, height=0.26)
+        axes.vlines(limits, [i - 0.2 for i in places], [i + 0.2 for i in places], "black")
+        for i, row in enumerate(found[bound]):
+            name = textwrap.fill(f"{row['what']}: {row['ratio_of']}", 64)
+            style = {"fontsize": 9, "va": "bottom", "linespacing": 1, "bbox": {"color": "white", "pad": 0}}
+            axes.text(0.01, i - 0.2, name, transform=axes.get_yaxis_transform(), **style)
+        axes.set_yticks([])
+        axes.set_ylim(len(found[bound]) - 0.6, -0.75)
+        axes.set_xlabel(title, fontsize=10)
+        axes.set_xscale("log" if bound == "at_least" else "linear")
     figure.tight_layout()
     figure.savefig(path, dpi=130)
     plt.close(figure)
