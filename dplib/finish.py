@@ -35,6 +35,10 @@ _DRAWING = re.compile(r'"?([a-z0-9-]+)"?:\[(\d+),(\d+),\[([^\]]*)\],"[0-9a-f]+",
 _ICON = re.compile(
     r'<(?P<tag>i|span)\b(?P<more>[^>]*?) class="(?P<classes>[^"]*\bfa-[^"]*)"(?P<rest>[^>]*)></(?P=tag)>'
 )
+_ICON_RULES = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"[^"]*"\}')  # of a font, a third of the theme's rules
+_DESIGN = re.compile(
+    r'\s*(?:<link [^>]*href="[^"]*sphinx-design[^"]*"[^>]*>|<script [^>]*src="[^"]*design-tabs[^"]*"></script>)'
+)
 # Names, punctuation and spaces have the colour of the code around them: nearly half of a chapter's elements.
 _UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
 # The theme asks each block of code whether it scrolls, and notes the answer before it asks the next: the page is laid
@@ -61,6 +65,8 @@ def finish(site: Path) -> None:
     _trim_mathjax(static / "mathjax")
     theme = static / "scripts" / "pydata-sphinx-theme.js"
     theme.write_text(_TAB_STOPS.sub(_ALL_FIRST, theme.read_text(encoding="utf-8")), encoding="utf-8")
+    styles = static / "styles" / "pydata-sphinx-theme.css"
+    styles.write_text(_ICON_RULES.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")
     script = static / "scripts" / "fontawesome.js"
     icons = drawings(script.read_text(encoding="utf-8"))
     for path in site.rglob("*.html"):
@@ -70,13 +76,15 @@ def finish(site: Path) -> None:
 
 
 def mend(page: str, *, is_search: bool = False) -> str:
-    """A page without the scripts that only the search needs, without marks that colour nothing or repeated ids.
+    """A page without the scripts and styles of what it has not, without marks that colour nothing or repeated ids.
 
     Its tables scroll in boxes, and its references are items of their list (Sphinx's word for them is none to a screen
     reader).
     """
     if not is_search:
         page = _SEARCH_SCRIPT.sub("", page)
+    if not re.search(r'class="[^"]*\bsd-', page):
+        page = _DESIGN.sub("", page)
     page = _UNCOLOURED.sub(r"\1", page)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)

@@ -23,6 +23,14 @@ def test_only_the_search_page_keeps_the_scripts_of_the_search():
     assert finish.mend(SCRIPTS, is_search=True).count("<script") == 2
 
 
+def test_only_a_page_with_cards_has_their_styles():
+    head = (
+        '<link rel="stylesheet" href="a/sphinx-design.min.css?v=1" /><script data-a="b" src="design-tabs.js"></script>'
+    )
+    assert finish.mend(head) == ""
+    assert finish.mend(f'{head}<div class="sd-card"></div>').startswith(head)
+
+
 @pytest.mark.parametrize("opening", ['<table class="table">', '<table border="1" class="dataframe">'])
 def test_a_table_scrolls_in_a_box_of_its_own(opening):
     page = finish.mend(f"<p>a</p>{opening}<tr><td>1</td></tr></table><p>b</p>")
@@ -67,7 +75,7 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/svg/fonts/tex.js",
         "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/lazy.js",
         "_static/mathjax/sre/mathmaps/de.json", "_static/mathjax/sre/mathmaps/en.json",
-        "_static/scripts/pydata-sphinx-theme.js",
+        "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css",
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("", encoding="utf-8")
@@ -78,7 +86,7 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {
         "page.html", "search.html", "_static/scripts/bootstrap.js",
-        "_static/scripts/pydata-sphinx-theme.js",
+        "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css",
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
         "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
