@@ -52,6 +52,12 @@ _ALL_FIRST = (
     r"\g<scrolls>?0:-1]).forEach(([block,stop])=>{block.tabIndex=stop})},\g<later>=\g<wait>;"
     r'document.addEventListener("toggle",\g<later>,!0),window.addEventListener("resize",\g<later>)'
 )
+# Who comes for the first time has no theme yet: the page would be drawn without colours, and anew once the theme's
+# script has chosen them.
+_NO_THEME = 'localStorage.getItem("theme") || "auto"'
+_OF_THE_SYSTEM = (
+    'localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+)
 # Every proof and exercise of a page has a part of the same id, which nothing links to.
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
@@ -85,7 +91,7 @@ def mend(page: str, *, is_search: bool = False) -> str:
         page = _SEARCH_SCRIPT.sub("", page)
     if not re.search(r'class="[^"]*\bsd-', page):
         page = _DESIGN.sub("", page)
-    page = _UNCOLOURED.sub(r"\1", page)
+    page = _UNCOLOURED.sub(r"\1", page).replace(_NO_THEME, _OF_THE_SYSTEM)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
 

@@ -192,6 +192,14 @@ def test_the_theme_changes_by_key(page):
         page.wait_for_function("document.activeElement.matches('.theme-switch-button')")
 
 
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_first_page_has_its_colours_before_the_scripts_of_the_theme(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.route("**/pydata-sphinx-theme.js*", lambda route: route.abort())
+    page.goto((HTML / "book" / "status.html").as_uri())
+    assert page.evaluate("document.documentElement.dataset.theme") == scheme
+
+
 @pytest.mark.parametrize("need", ["it comes near", "somebody may print"])
 def test_mathjax_is_read_when_a_formula_needs_it(page, need):
     page.goto((HTML / "notebooks" / "11_annealed_dpsgd.html").as_uri())
