@@ -43,15 +43,22 @@ def test_the_rule_attack_recovers_coins_from_inequalities():
     assert screening_attacks.log_odds(np.zeros((50, 3)), -np.ones(50), np.ones(50), 0.05) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize(("noise", "least"), [(0.2, 0.9), (0.5, 0.8)])
+@pytest.mark.parametrize(("noise", "least"), [(0.2, 0.9), (0.5, 0.75)])
 def test_the_gradient_attack_reads_coins_from_iterates(noise, least):
-    """Updates made by hand, with momentum, from canaries drawn half the time.
+    """Told each noisy sum, one would do least squares; the attack sees iterates alone, and loses little by it.
 
-    Told each noisy sum, one would do least squares; the attack sees iterates alone, and loses little by it.
+    The bounds are at least three standard errors of six seeds away from the means of sixteen other seeds: 0.97 and 0.85 of the
+    pairs in the right order, and a loss of 0.02 and 0.01.
     """
-    rng = np.random.default_rng(0)
-    torch.manual_seed(0)
-    net = annealing_jobs.network((1, 8, 8), "tanh", 0)
+    right, best = np.mean([ordered_pairs(noise, seed) for seed in range(100, 106)], axis=0)
+    assert right > max(least, best - 0.1)
+
+
+def ordered_pairs(noise: float, seed: int) -> list[float]:
+    """Shares of pairs in order, by attack and by least squares: updates by hand from canaries drawn half the time."""
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    net = annealing_jobs.network((1, 8, 8), "tanh", seed)
     settings = DPSGD(1, 0.1, learning_rate=0.1, noise_multiplier=noise, max_grad_norm=0.1, momentum=0.9)
     canaries, reference = ((torch.rand(n, 1, 8, 8).numpy(), rng.integers(0, 10, n)) for n in (20, 30))
     coins = np.arange(20) % 2 == 0
@@ -72,8 +79,7 @@ def test_the_gradient_attack_reads_coins_from_iterates(noise, least):
             torch.nn.utils.vector_to_parameters(weights, net.parameters())
         attack(weights)
         attack(weights)  # a rejected query, at which nothing moves
-    right, best = ((scores[coins][:, None] > scores[~coins]).mean() for scores in (attack.scores(), informed))
-    assert right > max(least, best - 0.1)
+    return [(scores[coins][:, None] > scores[~coins]).mean() for scores in (attack.scores(), informed)]
 
 
 def test_plain_training_is_audited_too():
