@@ -47,8 +47,8 @@ def test_the_rule_attack_recovers_coins_from_inequalities():
 def test_the_gradient_attack_reads_coins_from_iterates(noise, least):
     """Told each noisy sum, one would do least squares; the attack sees iterates alone, and loses little by it.
 
-    The bounds are at least three standard errors of six seeds away from the means of sixteen other seeds: 0.97 and 0.85 of the
-    pairs in the right order, and a loss of 0.02 and 0.01.
+    The bounds are three standard errors of six seeds, or more, from the means of sixteen other seeds: 0.97 and 0.85 of
+    the pairs in the right order, and a loss of 0.02 and 0.01.
     """
     right, best = np.mean([ordered_pairs(noise, seed) for seed in range(100, 106)], axis=0)
     assert right > max(least, best - 0.1)
