@@ -71,8 +71,18 @@ def test_tuning_uses_validation_records_and_other_seeds(recorded):
     assert all(job["report"] == "validation" and job["held"] > 1000 for job in tuning)
     assert all(job["energy"] == "held" for job in tuning if job["scheme"] == "annealed")
     final = [job for job in recorded if job["seed"] < annealing_experiments.TUNING]
-    assert {job.get("energy") for job in final} == {None, "test"}
+    assert {job.get("energy") for job in final} == {"train", "test"}  # plain DP-SGD's J only watches
     assert not any("report" in job for job in final)
+
+
+def test_tuning_that_chooses_table_2_takes_the_runs_of_table_1(recorded):
+    one, arms = lab(), ["dpsgd_tanh", "ours"]
+    annealing_experiments.table_1(one, [0, 1], arms)
+    known = {repr(sorted(job.items())) for job in recorded}
+    annealing_experiments.tuned(one, arms, [{}], [0, 1])
+    again = [job for job in recorded[len(known) :] if job["seed"] < annealing_experiments.TUNING]
+    assert len(again) == 4
+    assert {repr(sorted(job.items())) for job in again} == known
 
 
 def test_non_private_and_grids(recorded):
