@@ -198,7 +198,8 @@ def longer_verdict(queries: Measured, by_limit: Mapping[int, float]) -> str:
     ratios = [by_limit[limit] for limit in sorted(by_limit)]
     if any(a > b for a, b in itertools.pairwise(ratios)) or queries.low is None or queries.low <= 1:
         return "undecided"
-    return "holds" if ratios else "holds with change"  # whether a higher limit takes longer was not run
+    # Without a rise, or where limits were not compared, that a higher one takes longer was not seen.
+    return "holds" if ratios and ratios[-1] > ratios[0] else "holds with change"
 
 
 def rarer_verdict(fall: Measured | None) -> str:

@@ -114,6 +114,7 @@ def test_the_other_rules():
     assert verdicts.grid_verdict(True, False, 5, 1.5, False) == "undecided"
     assert verdicts.longer_verdict(Measured(2, 1.5, 2.5), {}) == "holds with change"
     assert verdicts.longer_verdict(Measured(2, 1.5, 2.5), {1: 1.5, 10: 2.0}) == "holds"
+    assert verdicts.longer_verdict(Measured(2, 1.5, 2.5), {1: 1.0, 10: 1.0}) == "holds with change"
     assert verdicts.longer_verdict(Measured(2, 1.5, 2.5), {1: 2.5, 10: 2.0}) == "undecided"
     assert verdicts.longer_verdict(Measured(1.0, 1.0, 1.0), {}) == "undecided"
     assert verdicts.longer_verdict(Measured(2.0, n=1), {}) == "undecided"
