@@ -14,6 +14,8 @@ try:
     CHROMIUM = pdf.find_chromium()
 except RunError:
     CHROMIUM = ""
+# Colours halfway from one theme to the other, and a side bar that still slides in, are not the page's.
+STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine: set CHROMIUM or install it")
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

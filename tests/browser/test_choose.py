@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT, needs_chromium, watched
+from conftest import ROOT, STILL, needs_chromium, watched
 
 from dplib import choice, choice_text
 from dplib.choice import Problem
@@ -102,6 +102,7 @@ def test_every_input_has_a_label_and_the_answer_is_announced(page):
 
 @pytest.mark.parametrize("width", [390, 820, 1440])
 def test_the_form_fits(page, width):
+    page.add_style_tag(content=STILL)
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     box = page.locator(".choose").bounding_box()

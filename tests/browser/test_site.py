@@ -6,7 +6,7 @@ A page is loaded once and looked at from all sides, since loading is what these 
 import re
 
 import pytest
-from conftest import ROOT, needs_chromium, watched
+from conftest import ROOT, STILL, needs_chromium, watched
 
 from dplib import links
 
@@ -68,10 +68,6 @@ MARK = """() => {
 AXE = "{resultTypes: ['violations'], preload: false, "  # from disk no page may read a style sheet
 STRUCTURE = f"axe.run(document, {AXE} rules: {{'color-contrast': {{enabled: false}}}}}})"
 CONTRAST = f"axe.run({{include: [['[data-kind]']]}}, {AXE} runOnly: ['color-contrast']}})"
-
-
-# Colours halfway from one theme to the other are not the page's.
-STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
 
 @pytest.fixture
