@@ -132,6 +132,14 @@ def test_tab_stops_of_the_theme_are_set_together():
     assert text.count("checkVisibility()") == text.count('document.addEventListener("toggle"') == 1
 
 
+def test_the_theme_has_the_icons_and_the_rules_that_go():
+    static = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+    icons = finish.drawings((static / "scripts" / "fontawesome.js").read_text("utf-8"))
+    assert {"bars", "sun", "moon", "circle-half-stroke", "magnifying-glass"} <= set(icons)
+    _, count = finish._ICON_RULES.subn("", (static / "styles" / "pydata-sphinx-theme.css").read_text("utf-8"))
+    assert count > 1000
+
+
 def test_no_id_repeats_and_references_are_items_of_their_list():
     proof = (
         '<div class="proof admonition" id="proof"><section class="proof-content" id="proof-content">a</section></div>'
