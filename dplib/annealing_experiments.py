@@ -142,8 +142,9 @@ def tuned(
     for arm in arms:
         seeds_tuning = [TUNING + i for i in range(tuning_seeds)]
         chosen, tried = _best(lab, arm, candidates, seeds_tuning, aside)
-        # Where Table 2's own settings are chosen, these are the runs of Table 1.
-        found[arm] = {"chosen": chosen, "tried": tried, "results": table_1(lab, seeds, [arm], **chosen)[arm]}
+        # Where Table 2's settings are chosen, these are the runs of Table 1, where plain schemes watch J.
+        final = lab.arms({arm: {"arm": arm, **chosen}}, seeds) if chosen else table_1(lab, seeds, [arm])
+        found[arm] = {"chosen": chosen, "tried": tried, "results": final[arm]}
     return found
 
 

@@ -8,6 +8,7 @@ then, so that one run tells about both. For plain DP-SGD the two are the same.
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -176,6 +177,20 @@ def best_other(found: Mapping[str, Comparison]) -> str | None:
     """The plain arm over which the gain is smallest, of those with an interval if any has one; None without any."""
     found = certain(found) or found
     return min(found, key=lambda name: found[name].difference.value, default=None)
+
+
+def free_choice(lab: Lab, tuned: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """How schemes with settings of their own compare: by accepted updates as far as all go, and by queries.
+
+    Args:
+        tuned: of :func:`dplib.annealing_experiments.tuned`, {arm: {"results": by seed}}.
+
+    Returns:
+        {"accuracy": of the annealed arm, in percent, and by count {plain arm: annealed less that arm}}.
+    """
+    arms = {arm: found["results"] for arm, found in tuned.items()}
+    level = {"accepted": common_budget(lab, arms["ours"], "accepted"), "queries": lab.epsilon}
+    return {"accuracy": measured(accuracies(arms["ours"]))} | {c: gains(lab, arms, c, level[c]) for c in COUNTS}
 
 
 def curves(

@@ -75,6 +75,14 @@ def test_a_run_that_stops_early_is_compared_where_it_is():
     assert annealing_tables.common_budget(LAB, arms["ours"], "queries") == 3.0
 
 
+def test_free_settings_are_compared_as_far_as_all_runs_go():
+    found = {"dpsgd_tanh": [run(), run()], "ours": [run(3, 0.01, 2000), run(3, 0.01, 2500)]}
+    choice = annealing_tables.free_choice(LAB, {arm: {"results": results} for arm, results in found.items()})
+    assert choice["accuracy"].value == pytest.approx(1 + 0.1 * 22.5, abs=0.01)
+    assert choice["accepted"]["dpsgd_tanh"].difference.value == pytest.approx(1.0)
+    assert choice["queries"]["dpsgd_tanh"].difference.value < -1  # a third of the updates
+
+
 def test_curves_and_targets():
     arms = {"ours": [run(2), run(2, 0.002)]}
     table = annealing_tables.curves(LAB, arms, "accepted", "accuracy", 12)["ours"]
