@@ -27,7 +27,6 @@ from dplib.annealing_tables import (
     gains,
     measured,
 )
-from dplib.annealing_trace import REJECTED
 from dplib.checks import ParameterError
 from dplib.engine import DPSGD
 from dplib.stats import Comparison, Measured
@@ -39,6 +38,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "batch": {"energy": "batch"},
     "public": {"energy": "public", "energy_size": 1797},
     "exceeds": {"exceeds": True},
+    "greedy": {"initial_temperature": 1e6},
     "starts at zero": {"starts_at_zero": True},
     "keeps velocity": {"keeps_velocity": True},
     "no limit": {"rejection_limit": None},
@@ -49,46 +49,69 @@ NO_MOMENTUM: dict[str, dict[str, Any]] = {
 }
 READING_TITLES = {
     "held": "J on held-out records", "train": "J on training records", "batch": "J on the batch of the step",
-    "public": "J on public digits", "exceeds": "rejections have to exceed μ₀", "starts at zero": "Q starts at 0",
+    "public": "J on public digits", "exceeds": "rejections have to exceed μ₀", "greedy": "every rise is rejected",
+    "starts at zero": "Q starts at 0",
     "keeps velocity": "a rejected candidate stays in the velocity", "no limit": "no limit on rejections",
 }  # fmt: skip
 Savings = dict[tuple[str, float], dict[str, Comparison]]
 Arms = Mapping[str, Sequence[Result]]
 
 
-def savings(way: Mapping[tuple[str, float], Mapping[str, Mapping[str, list]]], count: str) -> Savings:
+def savings(
+    way: Mapping[tuple[str, float], Mapping[str, Mapping[str, list]]], count: str, whole: Mapping[str, float]
+) -> Savings:
     """Epsilon of each other scheme less that of the annealed one, by (data set, target), paired by seed.
-
-    Only where every run of both reaches the target.
 
     Args:
         way: (data set, target) to {count: {arm: budgets by seed, None where not reached}}.
+        whole: by data set, the budget of its runs: for a target that some run does not reach, see :func:`_saved`.
     """
     found = {}
     for place, cells in way.items():
-        ours = cells[count]["ours"]
-        found[place] = {
-            arm: compare(other, ours)
+        pairs = {
+            arm: _saved(cells[count]["ours"], other, whole[place[0]])
             for arm, other in cells[count].items()
-            if arm != "ours" and None not in ours and None not in other
+            if arm != "ours"
         }
+        found[place] = {arm: compare(*pair) for arm, pair in pairs.items() if pair is not None}
     return found
 
 
-def saving_trend(way: Mapping[tuple[str, float], Mapping[str, list]], arm: str = "dpsgd_auto_s") -> dict[str, Measured]:
+def _saved(ours: Sequence, other: Sequence, whole: float) -> tuple[list[float], list[float]] | None:
+    """(other, ours) by seed; runs of one side that do not reach the target count as if they did at the very end.
+
+    That bounds the saving on the side of the scheme that falls short, and stands only where the bound tells: the
+    scheme that falls short is behind even so. None without runs, where both sides fall short, or where it is not.
+    """
+    n = min(len(ours), len(other))
+    late = [None in some[:n] for some in (other, ours)]
+    if not n or all(late):
+        return None
+    pair = [[whole if one is None else one for one in some[:n]] for some in (other, ours)]
+    saving = float(np.mean(pair[0]) - np.mean(pair[1]))
+    return None if (late[0] and saving <= 0) or (late[1] and saving >= 0) else (pair[0], pair[1])
+
+
+def bounded(cells: Mapping[str, Mapping[str, list]], arm: str, count: str = "accepted") -> str:
+    """What to add to the name of a saving over an arm that is only a bound (:func:`_saved`)."""
+    return ", at least" if None in cells[count][arm] else ", at most" if None in cells[count]["ours"] else ""
+
+
+def saving_trend(
+    way: Mapping[tuple[str, float], Mapping[str, list]], whole: Mapping[str, float], arm: str = "dpsgd_auto_s"
+) -> dict[str, Measured]:
     """By data set: the saving over an arm at the highest target less that at the lowest one, paired by seed.
 
     Args:
-        way: (data set, target) to {arm: budgets by seed}. Targets that a run does not reach are left out.
+        way: (data set, target) to {arm: budgets by seed}. whole: as for :func:`savings`.
     """
     found = {}
     for name in dict.fromkeys(name for name, _ in way):
         rows = []
         for place in sorted(place for place in way if place[0] == name):
-            other, ours = way[place].get(arm, [None]), way[place]["ours"]
-            n = min(len(other), len(ours))
-            if None not in [*other, *ours]:
-                rows.append(np.array(other[:n]) - np.array(ours[:n]))
+            pair = _saved(way[place]["ours"], way[place].get(arm, []), whole[name])
+            if pair is not None:
+                rows.append(np.subtract(*pair))
         if len(rows) > 1:
             found[name] = measured(rows[-1] - rows[0])
     return found
@@ -263,7 +286,7 @@ def free_verdict(found: Mapping[str, Mapping[str, Any]], published: Mapping[str,
     """
     cells = {name: one for name, one in found.items() if name in published}
     if not cells or any(
-        one["accuracy"].high is None or one["accuracy"].high < published[n] for n, one in cells.items()
+        one["accuracy"].low is None or one["accuracy"].value < published[n] for n, one in cells.items()
     ):
         return "undecided"
     nearest = [one[c].get(best_other(one[c])) for one in cells.values() for c in COUNTS]
@@ -280,16 +303,3 @@ def refuses_batch_norm() -> bool:
     except ParameterError:
         return True
     return False
-
-
-def witness_shares(results: Sequence[Result]) -> dict[str, float]:
-    """Pooled over runs, in percent: of accepted updates those that lower J and those that lower the witness's loss;
-    of queries those where both have the same sign; and the correlation of the two changes."""
-    rows = pd.concat([pd.DataFrame(r["witness"]) for r in results], ignore_index=True)
-    kept = rows[rows["outcome"] != REJECTED]
-    return {
-        "accepted_that_lower_the_training_loss_percent": 100 * float((kept["witness"] < 0).mean()),
-        "J_and_training_loss_agree_percent": 100 * float(((rows["change"] < 0) == (rows["witness"] < 0)).mean()),
-        "correlation_of_the_changes": float(rows["change"].corr(rows["witness"])),
-        "queries_watched": len(rows),
-    }

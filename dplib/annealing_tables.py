@@ -39,6 +39,13 @@ def measured(values: Iterable[float]) -> Measured:
     return stats.mean_interval(values) if len(values) > 1 else Measured(float(values[0]), n=1)
 
 
+def share(values: Iterable[float]) -> Measured:
+    """:func:`measured` for percentages: an interval that chance takes below 0 or above 100 ends there."""
+    found = measured(values)
+    ends = [None if end is None else min(max(end, 0.0), 100.0) for end in (found.low, found.high)]
+    return Measured(found.value, *ends, n=found.n)
+
+
 def bands(values: np.ndarray) -> pd.DataFrame:
     """Mean and 95% interval over runs at each step: columns mean, low, high; of one run the mean alone.
 
@@ -231,15 +238,19 @@ def first_budgets(lab: Lab, results: Sequence[Result], target: float, count: str
 
 
 def three_epsilons(lab: Lab, results: Sequence[Result]) -> dict[str, Measured]:
-    """{"accepted", "queries", "paper", "rdp", "pld"}: counts of runs, and what they cost by each account.
+    """{"accepted", "queries"} counts of runs, and what they cost: {"paper", "paper_queries", "rdp", "pld", ...}.
 
-    "paper" counts accepted updates; "rdp" (finer orders, better conversion) and "pld" (:func:`epsilons`) all queries.
+    "paper" and "pld_accepted" count accepted updates; "paper_queries" (the paper's formula), "rdp" (finer orders,
+    better conversion) and "pld" (:func:`epsilons`) all queries.
     """
-    rows = {name: [] for name in ("accepted", "queries", "paper", "rdp", "pld")}
+    accounts = {
+        "paper": ("accepted", "paper"), "pld_accepted": ("accepted", "pld"), "paper_queries": ("queries", "paper"),
+        "rdp": ("queries", "rdp"), "pld": ("queries", "pld"),
+    }  # fmt: skip
+    rows = {name: [] for name in ("accepted", "queries", *accounts)}
     for r in results:
         rows["accepted"].append(r["accepted"])
         rows["queries"].append(r["queries"])
-        for kind in annealing_accounts.COUNTS:
-            n = r["accepted"] if kind == "paper" else r["queries"]
-            rows[kind].append(float(epsilons([n], r, lab.delta, kind)[0]))
+        for name, (count, kind) in accounts.items():
+            rows[name].append(float(epsilons([r[count]], r, lab.delta, kind)[0]))
     return {name: measured(values) for name, values in rows.items()}

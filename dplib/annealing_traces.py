@@ -12,7 +12,7 @@ import pandas as pd
 
 from dplib.annealing import Annealing, Screen, acceptance_probability
 from dplib.annealing_experiments import Result
-from dplib.annealing_tables import measured
+from dplib.annealing_tables import measured, share
 from dplib.annealing_trace import BY_CHANCE, FORCED, REJECTED
 from dplib.stats import Measured
 
@@ -47,7 +47,7 @@ def by_tenth(results: Sequence[Result], what: str, parts: int = 10) -> pd.DataFr
     rows = []
     for part, column in enumerate(shares.T, 1):
         known = column[np.isfinite(column)]
-        one = measured(known) if len(known) else Measured(math.nan)
+        one = share(known) if len(known) else Measured(math.nan)
         rows.append([part, one.value, *(math.nan if v is None else v for v in (one.low, one.high))])
     return pd.DataFrame(rows, columns=["part", "mean", "low", "high"])
 
@@ -140,3 +140,19 @@ def cost_ratio(results: Sequence[Result], plain: Sequence[Result]) -> tuple[Meas
         for a, b in zip(results[:n], plain[:n], strict=True)
     ]
     return queries, measured(seconds)
+
+
+def witness_shares(results: Sequence[Result]) -> dict[str, Measured | int]:
+    """Over runs, in percent: of accepted updates those that lower the witness's loss; of queries those where J and that
+    loss move the same way; and the correlation of the two changes."""
+    runs = [pd.DataFrame(r["witness"]) for r in results]
+    return {
+        "accepted_that_lower_the_training_loss_percent": share(
+            100 * (rows.loc[rows["outcome"] != REJECTED, "witness"] < 0).mean() for rows in runs
+        ),
+        "J_and_training_loss_agree_percent": share(
+            100 * ((rows["change"] < 0) == (rows["witness"] < 0)).mean() for rows in runs
+        ),
+        "correlation_of_the_changes": measured(rows["change"].corr(rows["witness"]) for rows in runs),
+        "queries_watched": sum(len(rows) for rows in runs),
+    }

@@ -78,11 +78,14 @@ def plain_update(noise_multiplier: float, sample_rate: float, width: float = 0.0
     return screening.cells(*(screening.released(trial, 0) for trial in trials), width, enclose=False)
 
 
-def row(name: str, results: Sequence[Result], delta: float, rng: np.random.Generator) -> dict[str, Any]:
+def row(
+    name: str, results: Sequence[Result], delta: float, rng: np.random.Generator, trained: bool = True
+) -> dict[str, Any]:
     """A row of the chapter's table for trainings of one kind, as many updates each.
 
-    "claimed" is the paper's count of the accepted updates (0 for canaries that no gradient sees), "by PLD" the same
-    number of plain updates by a tight account, and "all queries" that of all noisy gradients of the longest training.
+    "claimed" is the paper's count of the accepted updates (nan unless ``trained``: of other records it says nothing),
+    "by PLD" the same number of plain updates by a tight account, and "all queries" that of all noisy gradients of the
+    longest training.
     """
     lower = found(results, delta)
     one = results[0]
@@ -95,7 +98,7 @@ def row(name: str, results: Sequence[Result], delta: float, rng: np.random.Gener
         "canaries": canaries * len(results),
         "accepted": accepted,
         "queries": queries,
-        "claimed": float(annealing_accounts.paper_epsilon(*setting, accepted, delta)),
+        "claimed": float(annealing_accounts.paper_epsilon(*setting, accepted, delta)) if trained else float("nan"),
         "by PLD": float(accounting.epsilon(*setting, accepted, delta, "pld")),
         "all queries": float(accounting.epsilon(*setting, queries, delta, "pld")),
         "right": stats.proportion_interval(lower.correct, lower.guesses),

@@ -83,6 +83,14 @@ def test_free_settings_are_compared_as_far_as_all_runs_go():
     assert choice["queries"]["dpsgd_tanh"].difference.value < -1  # a third of the updates
 
 
+def test_shares_end_at_0_and_100():
+    found = annealing_tables.share([0.0, 0.0, 9.0])
+    assert (found.value, found.low, found.n) == (3.0, 0.0, 3)
+    assert found.high > 3
+    assert annealing_tables.share([100.0, 99.0, 100.0]).high == 100
+    assert annealing_tables.share([50.0]).low is None
+
+
 def test_curves_and_targets():
     arms = {"ours": [run(2), run(2, 0.002)]}
     table = annealing_tables.curves(LAB, arms, "accepted", "accuracy", 12)["ours"]

@@ -76,12 +76,17 @@ def test_a_row_of_table_1():
     near, low = Measured(98.2, 98.1, 98.3, 5), Measured(95, 94.9, 95.1, 5)
     printed = {"ours": 98.35, "dpsgd_tanh": 98.05}
     both = {"ours": near, "dpsgd_tanh": near}
-    assert verdicts.table_row(both, printed, LEVEL, 2.9, 3.0)[0] == "holds"
+    assert verdicts.table_row(both, printed, UP, 2.9, 3.0)[0] == "holds"
     verdict, why = verdicts.table_row(both, printed, UP, 4.1, 3.0)
     assert verdict == "holds with change"
-    assert "2 agree within a point" in why
+    assert "in 2 of 2 cells" in why
+    verdict, why = verdicts.table_row(both, printed, LEVEL, 2.9, 3.0)  # the values agree, the order is not seen
+    assert verdict == "undecided"
+    assert "is not seen: it leads by 0.1 [-0.4, 0.6] points" in why
     assert verdicts.table_row(both, printed, DOWN, 2.9, 3.0)[0] == "fails"
-    assert verdicts.table_row({"ours": near, "dpsgd_tanh": low}, printed, UP, 4, 3.0)[0] == "undecided"
+    verdict, why = verdicts.table_row({"ours": near, "dpsgd_tanh": low}, printed, UP, 4, 3.0)
+    assert verdict == "undecided"
+    assert "Ours is lower: DPSGD (tanh)." in why
     verdict, why = verdicts.table_row({"ours": near}, printed, None, 4, 3.0)
     assert verdict == "undecided"
     assert "Not run: dpsgd_tanh" in why
@@ -94,16 +99,20 @@ def test_a_row_of_table_3():
     printed = {"eps_dpsgd": "-", "eps_dpsgd_tanh": 1.0, "eps_ours": 0.9}
     tanh, ours = Measured(1.05, 1, 1.1), Measured(0.9, 0.8, 1)
     cells = {"eps_dpsgd": "0 of 5 runs within 3", "eps_dpsgd_tanh": tanh, "eps_ours": ours}
-    assert verdicts.budget_row(cells, printed, [UP], [UP])[0] == "holds"
-    assert verdicts.budget_row(cells, printed, [UP], [DOWN])[0] == "holds with change"
+    assert verdicts.budget_row(cells, printed, [UP] * 2, [UP] * 2)[0] == "holds"
+    assert verdicts.budget_row(cells, printed, [UP], [UP])[0] == "undecided"  # of two other schemes one is missing
+    assert verdicts.budget_row(cells, printed, [UP] * 2, [UP, DOWN])[0] == "holds with change"
     less = {**cells, "eps_ours": Measured(0.5, 0.4, 0.6)}
-    assert verdicts.budget_row(less, printed, [UP], [UP])[0] == "holds with change"
+    assert verdicts.budget_row(less, printed, [UP] * 2, [UP] * 2)[0] == "holds with change"
+    found = {**cells, "eps_dpsgd": tanh}  # reached here, not in print
+    assert verdicts.budget_row(found, printed, [UP] * 2, [UP] * 2)[0] == "holds with change"
     assert verdicts.budget_row(cells, printed, [DOWN], [DOWN])[0] == "fails"
-    verdict, why = verdicts.budget_row(cells, printed, [LEVEL], [LEVEL])
+    verdict, why = verdicts.budget_row(cells, printed, [UP, LEVEL], [LEVEL])
     assert verdict == "undecided"
-    assert "3 of 3 cells" in why
+    assert "2 of 2 cells" in why
+    assert "than 1 of 2 others" in why
     four = Comparison(Measured(1.0, 0.5, 1.5, 4), 0.001)
-    assert verdicts.budget_row(cells, printed, [four], [four])[0] == "undecided"
+    assert verdicts.budget_row(cells, printed, [four] * 2, [four] * 2)[0] == "undecided"
 
 
 def test_the_other_rules():
@@ -121,10 +130,20 @@ def test_the_other_rules():
     assert verdicts.baselines_verdict([UP], [UP], False) == "holds"
     assert verdicts.baselines_verdict([UP], [DOWN], False) == "fails"
     assert verdicts.baselines_verdict([UP], [LEVEL], False) == "undecided"
+    assert verdicts.baselines_verdict([UP], [gain(-0.04, 0.02)], False) == "undecided"  # four images of ten thousand
+    assert verdicts.limit_verdict(False, 0, UP) == "fails"
+    assert verdicts.limit_verdict(True, 0, None) == "undecided"
+    assert verdicts.limit_verdict(True, 0, LEVEL) == "undecided"
+    assert verdicts.limit_verdict(True, 2, LEVEL) == "holds with change"
+    assert verdicts.limit_verdict(True, 0, UP) == "holds with change"
+    assert verdicts.limit_verdict(True, 0, DOWN) == "fails"
+    assert [verdicts.chance_verdict(d) for d in (None, ALONE, UP, LEVEL, DOWN)] == [
+        "undecided", "undecided", "holds", "undecided", "fails"
+    ]  # fmt: skip
     assert verdicts.wandering_verdict(DOWN, DOWN) == "holds"
     assert verdicts.wandering_verdict(DOWN, UP) == "holds with change"
     assert verdicts.wandering_verdict(UP, UP) == "fails"
-    assert verdicts.worsen_verdict([Measured(20.0)], Measured(10, 5, 15)) == "holds"
+    assert verdicts.worsen_verdict([Measured(20.0)], Measured(10, 5, 15)) == "holds with change"
     assert verdicts.worsen_verdict([Measured(20.0)], Measured(0, -5, 5)) == "undecided"
     assert verdicts.worsen_verdict([Measured(0.0)], Measured(0, 0, 0)) == "fails"
 
@@ -186,16 +205,31 @@ def test_savings_and_their_trend():
         ("mnist", 0.94): {"accepted": {"dpsgd_auto_s": [1.2, 1.3], "ours": [1.1, 1.2], "dpsgd": [None, 2.0]}},
         ("mnist", 0.98): {"accepted": {"dpsgd_auto_s": [2.9, 3.0], "ours": [2.5, 2.6], "dpsgd": [None, None]}},
     }
-    found = readouts.savings(way, "accepted")
-    assert set(found["mnist", 0.94]) == {"dpsgd_auto_s"}
+    whole = {"mnist": 3.0}
+    found = readouts.savings(way, "accepted", whole)
+    assert found["mnist", 0.94]["dpsgd"].difference.value == pytest.approx(1.35)  # as if reached at the very end
     assert found["mnist", 0.98]["dpsgd_auto_s"].difference.value == pytest.approx(0.4)
-    trend = readouts.saving_trend({place: cells["accepted"] for place, cells in way.items()})
+    assert found["mnist", 0.98]["dpsgd"].difference.value == pytest.approx(0.45)
+    assert readouts.bounded(way["mnist", 0.98], "dpsgd") == ", at least"
+    assert readouts.bounded(way["mnist", 0.98], "dpsgd_auto_s") == ""
+    trend = readouts.saving_trend({place: cells["accepted"] for place, cells in way.items()}, whole)
     assert trend["mnist"].value == pytest.approx(0.3)
     assert readouts.trend_verdict(trend) == "holds with change"
-    assert readouts.saving_trend({place: {"ours": [1.0, 1.1]} for place in way}) == {}
+    assert readouts.saving_trend({place: {"ours": [1.0, 1.1]} for place in way}, whole) == {}
     assert readouts.trend_verdict({"a": Measured(-1, -2, -0.5)}) == "fails"
     assert readouts.trend_verdict({"a": Measured(1, n=1)}) == "undecided"
     assert readouts.trend_verdict({}) == "undecided"
+
+
+def test_a_bound_on_a_saving_stands_only_where_it_tells():
+    def saved(ours, other):
+        return readouts.savings({("a", 0.9): {"accepted": {"ours": ours, "dpsgd": other}}}, "accepted", {"a": 3.0})
+
+    short = saved([2.0, None], [1.0, 1.1])["a", 0.9]["dpsgd"]  # the annealed run falls short: at most this
+    assert short.difference.value == pytest.approx(-1.45)
+    for ours, other in (([1.0, None], [1.5, 1.1]), ([2.5, 2.5], [1.0, None]), ([None, 1.0], [None, 1.2]), ([1.0], [])):
+        expected = {"dpsgd"} if ours == [1.0, None] else set()
+        assert set(saved(ours, other)["a", 0.9]) == expected
 
 
 def test_panels_of_figure_4():
@@ -269,12 +303,15 @@ def test_a_witness():
     rows = {"accepted": [0, 1, 2, 2], "outcome": [1, 1, 0, 3], "change": [-1.0, -1.0, 1.0, 1.0],
             "witness": [-0.5, 0.2, 0.4, -0.1]}  # fmt: skip
     lower = Measured(80.0, 70.0, 90.0, 5)
-    found = findings.witnessed([{"witness": rows}], lower)
+    found = findings.witnessed([{"witness": rows}] * 5, lower, 3.0, 3.0)
     assert found.verdict == "holds"
-    assert found.values["accepted_that_lower_the_training_loss_percent"] == pytest.approx(200 / 3)
-    assert found.values["J_and_training_loss_agree_percent"] == pytest.approx(50)
-    assert findings.witnessed([], lower).verdict == "holds"
-    assert findings.witnessed([], Measured(80.0, n=1)).verdict == "undecided"
+    assert found.values["accepted_that_lower_the_training_loss_percent"].value == pytest.approx(200 / 3)
+    assert found.values["J_and_training_loss_agree_percent"].value == pytest.approx(50)
+    assert findings.witnessed([{"witness": rows}] * 5, lower, 1.5, 3.0).verdict == "holds with change"
+    assert findings.witnessed([{"witness": rows}] * 4, lower, 3.0, 3.0).verdict == "undecided"
+    against = {**rows, "witness": [0.5, 0.2, 0.4, -0.1]}
+    assert findings.witnessed([{"witness": against}] * 5, lower, 1.5, 3.0).verdict == "fails"
+    assert findings.witnessed([], lower, 3.0, 3.0).verdict == "undecided"  # J itself cannot tell
 
 
 def test_the_frozen_paragraph_follows_the_records(monkeypatch):

@@ -66,6 +66,28 @@ def test_against_simulated_losses():
         assert abs(excess.mean() - delta) < 4 * excess.std() / np.sqrt(runs)
 
 
+@pytest.mark.parametrize("updates", [1, 50])
+def test_the_final_weights_of_plain_updates(updates):
+    found = screening_composition.final_epsilon(pair(0.2, rules.always(), limit=0), updates, 1e-5)
+    expected = float(mechanisms.gaussian_epsilon(5.0, updates**0.5, 1e-5))
+    assert expected * 0.9995 < found <= expected
+
+
+def test_the_final_weights_of_two_screened_updates_by_quadrature():
+    parts = [screening.released(screening.trial(0.2, rules.threshold(1.0), 1.0, p), 10) for p in (True, False)]
+    u = np.linspace(-9, 11, 8001)
+    with_it, without = (np.exp(part.log_density(u)) for part in parts)
+    sums = [np.convolve(one, one) * (u[1] - u[0]) ** 2 for one in (with_it, without)]
+    pair_ = screening.cells(*parts, 0.02, enclose=False)
+    found = screening_composition.final_epsilon(pair_, 2, 1e-5)
+    for p, q, side in ((*sums, "out"), (*sums[::-1], "in")):
+        delta = np.maximum(p - np.exp(found) * q, 0).sum()
+        assert delta <= 1.03e-5, side
+    worst = max(np.maximum(p - np.exp(found) * q, 0).sum() for p, q in (sums, sums[::-1]))
+    assert worst == pytest.approx(1e-5, rel=0.03)
+    assert found < screening_composition.epsilon([(pair_, 2)], 1e-5)
+
+
 def test_infinite_losses_are_refused():
     never = rules.Acceptance((0.0,), (0.0, 0.0), (-np.inf, 0.0))
     one, other = (screening.released(screening.trial(1.0, rule)) for rule in (rules.always(), never))
