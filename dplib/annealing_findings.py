@@ -40,7 +40,7 @@ def at_both_counts(title: str, found: Mapping[str, Mapping[str, Comparison]]) ->
         "queries": "at equal queries",
         "unseen, queries": "there, on the records that J never saw,",
         "held, accepted": "with J on held-out records, at as many accepted updates as those runs have,",
-        "held, queries": "with J on held-out records at equal queries",
+        "held, queries": "with J on held-out records, at an equal budget for queries,",
     }
     near = {words: one for kind, words in kinds.items() if (one := nearest(found.get(kind, {})))}
     names = {name for name, _ in near.values()}
@@ -72,13 +72,13 @@ def answers(compared: Mapping[str, Mapping[str, Mapping[str, Comparison]]]) -> s
         parts = []
         for title, found in compared.items():
             every = list(found.get(kind, {}).values())
-            if not every or not enough(every):
+            if every and beyond(every):
+                parts.append(f"no, it loses on {title}")
+            elif not every or not enough(every):
                 parts.append(f"too few runs to say on {title}")
             else:
                 ahead = all(above(one.difference) for one in every)
-                parts.append(
-                    f"{'yes' if ahead else 'no, it loses' if beyond(every) else 'not beyond chance'} on {title}"
-                )
+                parts.append(f"{'yes' if ahead else 'not beyond chance'} on {title}")
         sentences.append(f"{words}: {', '.join(parts)}.")
     return f"Does screening gain? {' '.join(sentences)}"
 
@@ -107,12 +107,12 @@ def gain_because(names: Sequence[str], compared: Mapping[str, Mapping[str, Mappi
     )
 
 
-def loss_because(gaps: Mapping[str, Measured], found: Mapping[str, Choice], size: int) -> str:
+def loss_because(gaps: Mapping[str, Measured], found: Mapping[str, Choice], size: int, held: int) -> str:
     """On what the verdict about J's data rests.
 
     Args:
         gaps: by data set, points of accuracy on the test records of J less those on the others. found: by data set,
-            J on test records less J on held-out ones. size: of J's set.
+            J on test records less J on held-out ones. size: of J's set. held: training records set aside.
     """
     text = (
         f"The runs have J on {size} test records; all of them would be the literal reading. It cannot be meant for a "
@@ -124,14 +124,14 @@ def loss_because(gaps: Mapping[str, Measured], found: Mapping[str, Choice], size
     for title, one in found.items():
         parts = [
             f"{said(c.difference)} at equal {what}"
-            for what, c in (("queries", one.queries), ("accepted updates", one.accepted))
+            for what, c in (("budget for queries", one.queries), ("budget for accepted updates", one.accepted))
             if c
         ]
         if parts:
             text += f"{title}: J on test against J on held-out records is {', '.join(parts)}. "
     if not found:
         return text + "No run with held-out records is here."
-    return text + "Runs with J on held-out records train on so many fewer: this is not the leak alone."
+    return text + f"Runs with J on held-out records train on {held:,} fewer: this is not the leak alone."
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,10 @@ from torch import nn
 from dplib import annealing, annealing_verdicts
 from dplib.annealing_experiments import Lab, Result
 from dplib.annealing_tables import (
-    COUNTS,
     above,
     accuracies,
     at_budget,
     below,
-    best_other,
     certain,
     common_budget,
     compare,
@@ -58,13 +56,14 @@ Arms = Mapping[str, Sequence[Result]]
 
 
 def savings(
-    way: Mapping[tuple[str, float], Mapping[str, Mapping[str, list]]], count: str, whole: Mapping[str, float]
+    way: Mapping[tuple[str, float], Mapping[str, Mapping[str, list]]], count: str, whole: Mapping[str, float | None]
 ) -> Savings:
     """Epsilon of each other scheme less that of the annealed one, by (data set, target), paired by seed.
 
     Args:
         way: (data set, target) to {count: {arm: budgets by seed, None where not reached}}.
-        whole: by data set, the budget of its runs: for a target that some run does not reach, see :func:`_saved`.
+        whole: by data set, the budget that its runs spend, for targets that some run does not reach (:func:`_saved`);
+            None where runs may end before, so that such a target says nothing.
     """
     found = {}
     for place, cells in way.items():
@@ -77,15 +76,15 @@ def savings(
     return found
 
 
-def _saved(ours: Sequence, other: Sequence, whole: float) -> tuple[list[float], list[float]] | None:
-    """(other, ours) by seed; runs of one side that do not reach the target count as if they did at the very end.
+def _saved(ours: Sequence, other: Sequence, whole: float | None) -> tuple[list[float], list[float]] | None:
+    """(other, ours) by seed; runs of one side that do not reach the target count as if they did at the whole budget.
 
     That bounds the saving on the side of the scheme that falls short, and stands only where the bound tells: the
     scheme that falls short is behind even so. None without runs, where both sides fall short, or where it is not.
     """
     n = min(len(ours), len(other))
     late = [None in some[:n] for some in (other, ours)]
-    if not n or all(late):
+    if not n or all(late) or (whole is None and any(late)):
         return None
     pair = [[whole if one is None else one for one in some[:n]] for some in (other, ours)]
     saving = float(np.mean(pair[0]) - np.mean(pair[1]))
@@ -94,13 +93,18 @@ def _saved(ours: Sequence, other: Sequence, whole: float) -> tuple[list[float], 
 
 def bounded(cells: Mapping[str, Mapping[str, list]], arm: str, count: str = "accepted") -> str:
     """What to add to the name of a saving over an arm that is only a bound (:func:`_saved`)."""
-    return ", at least" if None in cells[count][arm] else ", at most" if None in cells[count]["ours"] else ""
+    n = min(len(cells[count][name]) for name in (arm, "ours"))
+    late = [None in cells[count][name][:n] for name in (arm, "ours")]
+    return ", at least" if late[0] else ", at most" if late[1] else ""
 
 
 def saving_trend(
     way: Mapping[tuple[str, float], Mapping[str, list]], whole: Mapping[str, float], arm: str = "dpsgd_auto_s"
 ) -> dict[str, Measured]:
     """By data set: the saving over an arm at the highest target less that at the lowest one, paired by seed.
+
+    Targets that all runs reach, and above these one that some runs of that arm do not, if the bound on its saving lies
+    above the lowest target's: then the trend is at least this.
 
     Args:
         way: (data set, target) to {arm: budgets by seed}. whole: as for :func:`savings`.
@@ -109,9 +113,11 @@ def saving_trend(
     for name in dict.fromkeys(name for name, _ in way):
         rows = []
         for place in sorted(place for place in way if place[0] == name):
-            pair = _saved(way[place]["ours"], way[place].get(arm, []), whole[name])
-            if pair is not None:
-                rows.append(np.subtract(*pair))
+            ours, other = way[place]["ours"], way[place].get(arm, [])
+            pair = None if None in ours else _saved(ours, other, whole[name])
+            if pair is None or (None in other and not (rows and np.mean(np.subtract(*pair) - rows[0]) > 0)):
+                continue
+            rows.append(np.subtract(*pair))
         if len(rows) > 1:
             found[name] = measured(rows[-1] - rows[0])
     return found
@@ -274,24 +280,6 @@ def panel_says(name: str, cells: Sequence[tuple[float, Measured]]) -> tuple[bool
     spread = max(m.value for m in flat) - min(m.value for m in flat) if flat else 0.0
     apart = any(a.low is not None and b.high is not None and a.low > b.high for a in flat for b in flat)
     return len(flat) > 1 and spread <= 0.5, apart and spread > 0.5, values
-
-
-def free_verdict(found: Mapping[str, Mapping[str, Any]], published: Mapping[str, float]) -> str:
-    """For "with free settings it reaches ...": undecided where ours stay below, since our search is small.
-
-    With change where they are reached, but a plain scheme, tuned alike, is not behind beyond chance by both counts.
-
-    Args:
-        found: ledger's name of a data set to :func:`dplib.annealing_tables.free_choice`.
-    """
-    cells = {name: one for name, one in found.items() if name in published}
-    if not cells or any(
-        one["accuracy"].low is None or one["accuracy"].value < published[n] for n, one in cells.items()
-    ):
-        return "undecided"
-    nearest = [one[c].get(best_other(one[c])) for one in cells.values() for c in COUNTS]
-    alone = all(found is not None and above(found.difference) for found in nearest)
-    return "holds" if alone and len(cells) == len(published) else "holds with change"
 
 
 def refuses_batch_norm() -> bool:

@@ -237,7 +237,7 @@ LIMITS = tuple(range(21))
 
 @cache
 def one_update() -> tuple[np.ndarray, float]:
-    """Exact epsilon of one accepted update at each of LIMITS, and the claimed one: the chapter's first example.
+    """Exact epsilon of one accepted update at each of LIMITS, and without screening: the chapter's first example.
 
     Noise multiplier 1, full batches, a steep linear energy on public data that the record pushes down, delta 1e-5.
     """

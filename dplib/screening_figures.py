@@ -36,13 +36,13 @@ def selection(rates, wells, bound, everything, claimed):
 
     Args:
         rates, wells, bound, everything: shape (k,); wells: exact, two valleys; bound: of any public test; everything:
-            all candidates released. claimed: one Gaussian release.
+            all candidates released. claimed: of one Gaussian release.
     """
     figure, axes = plt.subplots(figsize=plotting.SIZE)
     axes.semilogx(rates, everything, ls=_LINES["all queries"], lw=2, label="all candidates counted (on average)")
     axes.semilogx(rates, bound, lw=2, label="no public test costs more")
     axes.semilogx(rates, wells, lw=2, marker="o", ms=4, label="two valleys, exact")
-    axes.axhline(claimed, color="black", ls=_LINES["claimed"], lw=2, label="claimed: one Gaussian release")
+    axes.axhline(claimed, color="black", ls=_LINES["claimed"], lw=2, label="one Gaussian release")
     axes.set(xlabel="share of candidates accepted", ylabel="ε of one accepted update", ylim=(0, None))
     axes.set_ylim(0, 3 * max(bound))
     axes.invert_xaxis()

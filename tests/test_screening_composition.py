@@ -73,6 +73,13 @@ def test_the_final_weights_of_plain_updates(updates):
     assert expected * 0.9995 < found <= expected
 
 
+def test_the_final_weights_where_rounding_ends_what_can_be_seen():
+    exact = float(mechanisms.gaussian_epsilon(1.0, 0.2 * 400**0.5, 1e-5))  # 24.4
+    found = screening_composition.final_epsilon(pair(0.2, rules.always(), limit=0), 400, 1e-5)
+    assert 15 < found <= exact
+    assert 15 < screening_composition.final_epsilon(pair(1.0, rules.always(), limit=0), 60, 1e-5) < 40  # 62
+
+
 def test_the_final_weights_of_two_screened_updates_by_quadrature():
     parts = [screening.released(screening.trial(0.2, rules.threshold(1.0), 1.0, p), 10) for p in (True, False)]
     u = np.linspace(-9, 11, 8001)
