@@ -198,11 +198,12 @@ def figure4_words(study: Mapping, epsilon: float, seeds: int) -> str:
     return f"*Test accuracy at ε = {epsilon:g} by the paper's count, {seeds} seed(s){interval}. The paper: ε = 3.*"
 
 
-def momentum_words(runs: Mapping, moving: Mapping, epsilon: float) -> str:
+def momentum_words(runs: Mapping, moving: Mapping, between: Mapping[str, Comparison], epsilon: float) -> str:
     """What leaving out the momentum does, or that it was not run.
 
     Args:
         runs: results without momentum by name. moving: accuracies by seed with it at the same budget, or None.
+        between: by count, the annealed method less DPSGD (tanh), both without.
     """
     if not runs:
         return "What leaving it out does was not run in this profile; all schemes have it."
@@ -214,7 +215,10 @@ def momentum_words(runs: Mapping, moving: Mapping, epsilon: float) -> str:
         if moving.get(name) is not None:
             text += f", {said(compare(found, 100 * moving[name]).difference)} against its runs with it"
         parts.append(text)
-    return f"At ε = {epsilon:g} and with the printed learning rate, {'; '.join(parts)}."
+    counts = {"accepted": "equal accepted updates", "queries": "equal queries"}
+    against = [f"{said(between[c].difference)} at {words}" for c, words in counts.items() if c in between]
+    text = f"At ε = {epsilon:g} and with the printed learning rate, {'; '.join(parts)}."
+    return text + (f" Both without it, the annealed method is {', and '.join(against)}." if against else "")
 
 
 def run_story(

@@ -332,6 +332,16 @@ def test_a_witness():
     assert findings.witnessed([], lower, 3.0, 3.0).verdict == "undecided"  # J itself cannot tell
 
 
+def test_momentum_in_words():
+    runs = {name: [{"accuracy": a} for a in (0.8, 0.82)] for name in ("dpsgd, no momentum", "ours, no momentum")}
+    moving = {"dpsgd, no momentum": np.array([0.96, 0.965])}
+    text = findings.momentum_words(runs, moving, {"accepted": UP, "queries": DOWN}, 1.5)
+    assert "DPSGD (tanh) has 81 [68, 94]% without it, " in text
+    assert "Both without it, the annealed method is ahead by 1.0 [0.5, 1.5] points at equal accepted updates" in text
+    assert "and behind by 1.00 [0.50, 1.50] points at equal queries." in text
+    assert "not run" in findings.momentum_words({}, {}, {}, 1.5)
+
+
 def test_the_frozen_paragraph_follows_the_records(monkeypatch):
     monkeypatch.setattr(claims, "frozen", lambda _: None)
     assert "not frozen" in findings.frozen_story()
