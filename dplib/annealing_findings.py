@@ -158,9 +158,11 @@ def witnessed(results: Sequence[Mapping], lower: Measured, watched: float, epsil
         return Witnessed("undecided", mostly + words, words)
     values = witness_shares(results)
     found = values["accepted_that_lower_the_training_loss_percent"]
+    refused = values.get("rejected_that_lower_the_training_loss_percent")
+    also = "" if refused is None else f", and {refused}% of the rejected candidates would have"
     text = (
         f"Watched by 5,000 other training records up to ε = {watched:g} ({len(results)} runs), {found}% of the "
-        f"accepted updates lower the training loss; J and that loss move the same way in "
+        f"accepted updates lower the training loss{also}; J and that loss move the same way in "
         f"{values['J_and_training_loss_agree_percent']}% of the queries (correlation "
         f"{values['correlation_of_the_changes']})."
     )

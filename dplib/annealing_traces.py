@@ -143,13 +143,16 @@ def cost_ratio(results: Sequence[Result], plain: Sequence[Result]) -> tuple[Meas
 
 
 def witness_shares(results: Sequence[Result]) -> dict[str, Measured | int]:
-    """Over runs, in percent: of accepted updates those that lower the witness's loss; of queries those where J and that
-    loss move the same way; and the correlation of the two changes."""
+    """Over runs, in percent: of accepted updates, and of rejected ones, those that lower the witness's loss; of queries
+    those where J and that loss move the same way; and the correlation of the two changes."""
     runs = [pd.DataFrame(r["witness"]) for r in results]
+    rejected = [rows[rows["outcome"] == REJECTED] for rows in runs]
+    refused = [100 * (rows["witness"] < 0).mean() for rows in rejected if len(rows)]
     return {
         "accepted_that_lower_the_training_loss_percent": share(
             100 * (rows.loc[rows["outcome"] != REJECTED, "witness"] < 0).mean() for rows in runs
         ),
+        **({"rejected_that_lower_the_training_loss_percent": share(refused)} if refused else {}),
         "J_and_training_loss_agree_percent": share(
             100 * ((rows["change"] < 0) == (rows["witness"] < 0)).mean() for rows in runs
         ),

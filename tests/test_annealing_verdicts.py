@@ -325,6 +325,10 @@ def test_a_witness():
     assert found.verdict == "holds"
     assert found.values["accepted_that_lower_the_training_loss_percent"].value == pytest.approx(200 / 3)
     assert found.values["J_and_training_loss_agree_percent"].value == pytest.approx(50)
+    assert found.values["rejected_that_lower_the_training_loss_percent"].value == 0
+    assert "% of the rejected candidates would have; J" in found.text
+    kept = {**rows, "outcome": [1, 1, 1, 3]}
+    assert "rejected" not in findings.witnessed([{"witness": kept}] * 5, lower, 3.0, 3.0).text
     assert findings.witnessed([{"witness": rows}] * 5, lower, 1.5, 3.0).verdict == "holds with change"
     assert findings.witnessed([{"witness": rows}] * 4, lower, 3.0, 3.0).verdict == "undecided"
     against = {**rows, "witness": [0.5, 0.2, 0.4, -0.1]}
