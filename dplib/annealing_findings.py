@@ -277,6 +277,23 @@ def frozen_story() -> str:
     return f"In the frozen run of {gain['provenance']['date'][:10]}: " + " ".join(parts)
 
 
+def frozen_readings(sizes: bool) -> str:
+    """What the frozen long run says of other readings, or of other sizes of J's set; nothing without such runs."""
+    row = claims.frozen("D.s-loss-on-which-data")
+    values, end, parts = (row["values"] if row else {}), ": points less the printed reading", []
+    for name in [name.removesuffix(end) for name in values if name.endswith(end)]:
+        where, _, reading = name.rpartition(", ")
+        if reading.endswith(" test records") is sizes:
+            points, queries = (_measured(values[name + what]) for what in (end, ": queries an accepted update"))
+            parts.append((where, f"{reading} {points} ({queries.value:.2f})"))
+    if not parts:
+        return ""
+    return (
+        f" In the frozen run ({parts[0][0]}, {points.n} seeds), points of accuracy less the printed reading, and "
+        f"queries an accepted update in brackets: {'; '.join(part for _, part in parts)}."
+    )
+
+
 def _measured(value) -> Measured | None:
     if value is None:
         return None

@@ -213,6 +213,11 @@ def held_difference(lab: Lab, ours: Sequence[Result], held: Sequence[Result], ep
     return Choice(*found)
 
 
+def reading_title(name: str) -> str:
+    """Of a key of READINGS, or of a size of J's set, "test 125"."""
+    return READING_TITLES.get(name) or f"J on {name.removeprefix('test ')} test records"
+
+
 def reading_table(
     runs: Mapping[str, Sequence[Result]], base: np.ndarray | None, plain: np.ndarray | None = None
 ) -> pd.DataFrame:
@@ -224,7 +229,7 @@ def reading_table(
     rows = []
     for name, results in runs.items():
         row = {
-            "reading": READING_TITLES.get(name, name),
+            "reading": reading_title(name),
             "test accuracy, %": str(measured(accuracies(results))),
             "queries an accepted update": str(measured(r["queries"] / r["accepted"] for r in results)),
         }

@@ -346,6 +346,24 @@ def test_momentum_in_words():
     assert "not run" in findings.momentum_words({}, {}, {}, 1.5)
 
 
+def test_frozen_readings_in_words(monkeypatch):
+    def cell(value):
+        return {"value": value, "low": value - 0.1, "high": value + 0.1, "n": 5}
+
+    values = {
+        f"MNIST, ε = 1.5, {reading}: {what}": cell(value)
+        for reading, at in (("J on the batch of the step", 0.2), ("J on 125 test records", -0.3))
+        for what, value in (("points less the printed reading", at), ("queries an accepted update", 1.25))
+    }
+    monkeypatch.setattr(claims, "frozen", lambda _: {"values": values})
+    text = findings.frozen_readings(sizes=False)
+    assert "(MNIST, ε = 1.5, 5 seeds)" in text
+    assert text.endswith("J on the batch of the step 0.20 [0.10, 0.30] (1.25).")
+    assert findings.frozen_readings(sizes=True).endswith("brackets: J on 125 test records -0.30 [-0.40, -0.20] (1.25).")
+    monkeypatch.setattr(claims, "frozen", lambda _: None)
+    assert findings.frozen_readings(sizes=True) == ""
+
+
 def test_the_frozen_paragraph_follows_the_records(monkeypatch):
     monkeypatch.setattr(claims, "frozen", lambda _: None)
     assert "not frozen" in findings.frozen_story()
