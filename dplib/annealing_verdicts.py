@@ -236,11 +236,8 @@ def limit_verdict(kept: bool, lead: Comparison | None) -> str:
         kept: no run of rejections is longer than the limit.
         lead: accuracy with the limit less that without, or None where it was not run.
     """
-    if not kept:
-        return "fails"
-    if lead is None or not enough([lead]):
-        return "undecided"
-    return "holds with change" if above(lead.difference) else "fails" if below(lead.difference) else "undecided"
+    found = chance_verdict(lead) if kept else "fails"
+    return "holds with change" if found == "holds" else found
 
 
 def chance_verdict(lead: Comparison | None) -> str:

@@ -114,7 +114,7 @@ def prior() -> Dial:
 
 def screening() -> Dial:
     """Part D: claimed against exact epsilon when rejected updates are not counted."""
-    settings, pushes, limits, (spent, claimed_one) = data.screened(), data.pushes(), data.LIMITS, data.one_update()
+    settings, pushes, limits, (spent, plain_one) = data.screened(), data.pushes(), data.LIMITS, data.one_update()
     rows = []
     for i, one in enumerate(settings):
         claimed = np.full(len(pushes), one.claimed)
@@ -141,7 +141,7 @@ def screening() -> Dial:
     }
     steps = [
         {"limit": limit, "epsilon": e, "account": name}
-        for name, values in {"exact": spent, "claimed": np.full(len(limits), claimed_one)}.items()
+        for name, values in {"exact": spent, "claimed": np.full(len(limits), plain_one)}.items()
         for limit, e in zip(limits, rounded(values, 6), strict=True)
     ]
     x1 = axis("limit", "rejections allowed, μ₀", {"domain": [0, 20]}, tickCount=5)
@@ -171,7 +171,7 @@ def screening() -> Dial:
             "{verdict}",
             "Every noisy gradient counted: ε = {everything}.",
             "One update at σ = 1 with full batches and at most {limit} rejections: without screening ε = "
-            f"{claimed_one:.2f}, with it " + "{spent}. {rare}",
+            f"{plain_one:.2f}, with it " + "{spent}. {rare}",
         ],
         {
             "rate": Text(over, texts_of([s.rate for s in settings], "{:.0%}")),

@@ -15,6 +15,7 @@ from dplib.checks import ParameterError
 from dplib.screening import Cells
 
 _ROUNDING = 1e-15  # of a Fourier transform of masses that add up to 1, with room to spare
+RELIABLE = 18.0  # :func:`final_epsilon` from here on is too small: the rounding hides rarer sums
 _DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
@@ -68,8 +69,8 @@ def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) ->
     That is what the final weights tell of one parameter (w_0 plus the sum, without momentum) to somebody who does not
     see the weights in between: at most :func:`epsilon`. The masses of the cells are put on a grid of ``width``, means
     of midpoints kept, and convolved by Fourier transform; that adds at most width^2 / 4 to the variance of an update.
-    Sums that either law gives a mass below the transform's rounding are left out, which makes an epsilon of about 18
-    and more too small.
+    Sums that either law gives a mass below the transform's rounding are left out, which makes an epsilon of about
+    :data:`RELIABLE` and more too small.
     """
     middle = (pair.edges[1:-2] + pair.edges[2:-1]) / 2
     at = np.concatenate([pair.edges[1:2], middle, pair.edges[-2:-1]]) / width
