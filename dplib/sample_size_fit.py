@@ -86,14 +86,41 @@ def bootstrap_fit(n, values, draws: int, rng: np.random.Generator, least_alpha: 
     return np.array([fit(n, np.take_along_axis(values, pick, 1).mean(1), least_alpha) for pick in picks])
 
 
-def size_at(n, values, target: float) -> float:
-    """The n at which a falling curve of budgets crosses ``target``: straight lines in log n and log epsilon.
+def least_relative_error(n, values, least_alpha: float = 0.0) -> float:
+    """The largest relative error of that alpha and beta for which it is least: no curve of the form comes nearer.
+
+    Args: as :func:`fit`.
+    """
+    n, values = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
+    alpha, beta = fit(n, values, least_alpha)
+
+    def worst(logs):
+        return np.abs(np.log(least_alpha + np.exp(logs[0]) + np.exp(logs[1]) / n) / values - 1).max()
+
+    start = np.log([max(alpha - least_alpha, 1e-6), beta])
+    tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
+    for _ in range(3):  # the simplex starts anew where it got stuck on a kink
+        start = optimize.minimize(worst, start, method="Nelder-Mead", options=tight).x
+    return float(worst(start))
+
+
+def size_for(level, noise_multiplier, batch, steps, delta, accountant="paper", between=None) -> float:
+    """The number of records at which a training spends ``level``, by the accountant itself: no curve is interpolated.
+
+    Args:
+        level: the budget. noise_multiplier, batch: of the training.
+        steps: function of n that gives its number of steps.
+        accountant: of :func:`epsilon`. between: numbers of records to look between, ``batch`` and 1e9 by default.
 
     Returns:
-        nan where the curve does not cross.
+        nan where no n between them spends so much, or so little.
     """
-    x, y = np.log(np.asarray(n, dtype=float)), np.log(np.asarray(values, dtype=float))
-    for i in range(len(x) - 1):
-        if y[i] >= math.log(target) > y[i + 1]:
-            return float(np.exp(x[i] + (y[i] - math.log(target)) / (y[i] - y[i + 1]) * (x[i + 1] - x[i])))
-    return math.nan
+
+    def excess(log_n):
+        n = math.exp(log_n)
+        return float(epsilon(noise_multiplier, min(1.0, batch / n), round(steps(n)), delta, accountant)) - level
+
+    ends = [math.log(n) for n in between or (batch, 1e9)]
+    if excess(ends[0]) < 0 or excess(ends[1]) > 0:
+        return math.nan
+    return math.exp(optimize.brentq(excess, *ends, xtol=1e-6))

@@ -48,11 +48,11 @@ def test_bootstrap_covers_a_known_curve():
     assert (high > [1.2, 5000]).all()
 
 
-def test_size_at_inverts_a_power_law():
-    n = np.array([1e3, 1e4, 1e5])
-    assert sample_size_fit.size_at(n, 100 / np.sqrt(n), 1.0) == pytest.approx(1e4)
-    assert sample_size_fit.size_at(n, 100 / np.sqrt(n), 0.5) == pytest.approx(4e4)
-    assert np.isnan(sample_size_fit.size_at(n, 100 / np.sqrt(n), 50.0))
+def test_least_relative_error():
+    n = np.array([1e4, 2e4, 6e4, 2e5, 1e6])
+    assert sample_size_fit.least_relative_error(n, np.log(1.1 + 8922.4 / n)) < 1e-6
+    off = np.log(1.1 + 8922.4 / n) * [1.2, 1, 1, 1, 0.8]
+    assert 0.02 < sample_size_fit.least_relative_error(n, off) < 0.2
 
 
 def test_whole_epochs_rounds_up_to_the_end_of_an_epoch():
