@@ -4,22 +4,22 @@ The rules are those of :mod:`dplib.workflow_verdicts`: a verdict follows from in
 out otherwise, and a run that is too short to tell says "undecided".
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dplib import claims, printed, stats, trainings
+from dplib import claims, stats, trainings
 from dplib import workflow_verdicts as judge
 from dplib.crossover import Crossover
 from dplib.stats import Comparison, Measured
 from dplib.workflow_verdicts import names, percent
-from dplib.workflows import CNN, COMPLEX, FCN, LENET, PAIRS, SIMPLE, STW_CNN, Sweep
+from dplib.workflows import COMPLEX, PAIRS, SIMPLE, Sweep
 
 Record = tuple[str, dict[str, Any], str, str]
 Gaps = Mapping[str, Mapping[str, Comparison]]  # data set to "dp" and "sgd": simple minus complex, in points
 
-CNNS = {"stw": STW_CNN, "paw": CNN, "lenet": LENET}
+SETTLED = (250, 200)  # batch and epochs that fit all four printed budgets of the FCNs
 DATA_ROWS = {
     "mnist": "B.data-mnist",
     "fashion-mnist": "B.data-fashion-mnist",
@@ -28,8 +28,14 @@ DATA_ROWS = {
 }
 
 
-def table1(sweeps: Mapping[str, Sweep], gaps: Gaps) -> Iterator[Record]:
-    """Rows of Table I for every data set that has some."""
+def settled(name: str, batch: int, steps: int) -> bool:
+    """Whether a training has at least the setting that fits the printed budget of the FCN on this data set."""
+    n_train = claims.get(DATA_ROWS[name]).published["n_train"] if name in DATA_ROWS else np.inf
+    return batch == SETTLED[0] and steps * batch >= SETTLED[1] * n_train
+
+
+def table1(sweeps: Mapping[str, Sweep], gaps: Gaps, as_settled: Collection[str] = ()) -> Iterator[Record]:
+    """Rows of Table I for every data set that has some; ``as_settled``: those trained as :func:`settled` asks."""
     for name, one in sweeps.items():
         stand_in = PAIRS[name].stands_for
         for model, paper in judge.printed_pair(name).items():
@@ -47,111 +53,31 @@ def table1(sweeps: Mapping[str, Sweep], gaps: Gaps) -> Iterator[Record]:
             yield (
                 f"B.table1.{PAIRS[name].row}-{'paw' if model == SIMPLE else 'stw'}",
                 values | {"epsilon": PAIRS[name].epsilon},
-                judge.cells_verdict(list(says.values()), signs, bool(stand_in)),
-                (f"Measured on {name} in place of {stand_in}: only the signs of gaps compare. " if stand_in else "")
-                + "Means of the last iterate over the seeds, rates tuned on validation data, few epochs. Against the "
-                f"printed value: DP-SGD {says['acc_dpsgd']}, SGD {says['acc_sgd']}.{note}",
+                judge.cells_verdict(list(says.values()), signs, bool(stand_in), settled=name in as_settled),
+                "Means of the last iterate over the seeds, rates tuned on validation data. "
+                + _against(name, says, name in as_settled)
+                + note,
             )
 
 
-def table4(four: Sweep, budgets: Sequence[float], batch: int, steps: int) -> Iterator[Record]:
-    """Rows of Table IV, and what the text says of LeNet-5."""
-    sgd = {key: percent(four.at(model, None)) for key, model in CNNS.items()}
-    for e in budgets:
-        for key, model in CNNS.items():
-            id_ = f"B.table4.eps{e:g}-{key}"
-            paper, found = claims.get(id_).published, percent(four.at(model, e))
-            says = [judge.agreement(found, paper["acc_dpsgd"]), judge.agreement(sgd[key], paper["acc_sgd"])]
-            yield (
-                id_,
-                {"parameters": four.parameters(model), "acc_dpsgd": found, "acc_sgd": sgd[key], "batch_size": batch}
-                | {"epsilon": e, "epochs": round(steps * batch / 60_000, 1)},
-                judge.cells_verdict(says),
-                f"{steps} steps of batch {batch}, {steps * batch / 60_000:.1f} epochs for the printed "
-                f"{paper['epochs']}, at the same ε. DP-SGD: {says[0]}, SGD: {says[1]}. A lower value may be "
-                "our short training.",
-            )
-    if 4.39 in budgets:  # Table I prints the same numbers
-        gaps = [four.compared(CNN, STW_CNN, budget) for budget in (4.39, None)]
-        for key in ("stw", "paw"):
-            paper = claims.get(f"B.table1.cnn-mnist-{key}").published
-            found = percent(four.at(CNNS[key], 4.39))
-            says = [judge.agreement(found, paper["acc_dpsgd"]), judge.agreement(sgd[key], paper["acc_sgd"])]
-            named = zip(("gap_dpsgd", "gap_sgd"), gaps, strict=True) if key == "paw" else ()
-            signs = [judge.backed(gap, paper[name]) for name, gap in named]
-            yield (
-                f"B.table1.cnn-mnist-{key}",
-                {"parameters": four.parameters(CNNS[key]), "acc_dpsgd": found, "acc_sgd": sgd[key], "epsilon": 4.39},
-                judge.cells_verdict(says, signs),
-                f"As in Table IV. PAW − STW: {gaps[0]} under DP-SGD, {gaps[1]} under SGD; {steps} steps of batch "
-                f"{batch}.",
-            )
-    against = {(e, k): four.compared(CNN, CNNS[k], e) for e in budgets for k in ("lenet", "stw")}
-    sizes = printed.ARCHITECTURES
-    par = four.compared(LENET, STW_CNN, None)
-    # Networks far below their printed accuracies were trained too briefly to lose the case.
-    short = any(
-        judge.agreement(percent(four.at(CNN, e)), claims.get(f"B.table4.eps{e:g}-paw").published["acc_dpsgd"])
-        == "lower"
-        for e in budgets
-    )
-    yield (
-        "B.lenet",
-        {f"PAW CNN − {CNNS[k]}, ε = {e:g}": g.difference for (e, k), g in against.items()}
-        | {"parameter_difference": sizes["lenet5-mnist"].parameters - sizes["cnn-mnist-paw"].parameters}
-        | {"LeNet-5 − STW CNN, SGD": par.difference},
-        "fails"
-        if any(g.difference.high < 0 for g in against.values()) and not short
-        else "holds"
-        if all(g.difference.low > 0 for g in against.values())
-        else "undecided",
-        "; ".join(f"ε = {e:g}: PAW CNN − {CNNS[k]} is {g}" for (e, k), g in against.items())
-        + f". Without privacy LeNet-5 − STW CNN is {par}. Short training, equal for all.",
-    )
-    if 1.09 in budgets:
-        dp, plain = against[1.09, "lenet"], four.compared(CNN, LENET, None)
-        yield (
-            "B.intro-lenet",
-            {"paw_dpsgd": percent(four.at(CNN, 1.09)), "lenet_dpsgd": percent(four.at(LENET, 1.09))}
-            | {"paw_sgd": sgd["paw"], "lenet_sgd": sgd["lenet"], "epsilon": 1.09},
-            "fails"
-            if dp.difference.high < 0 and not short
-            else "holds with change"
-            if dp.difference.low > 0
-            else "undecided",
-            f"PAW CNN − LeNet-5: {dp} under DP-SGD at ε = 1.09, {plain} under SGD. The order under DP-SGD is what is "
-            "judged; our short training does not reach the printed levels.",
-        )
+def _against(name: str, says: Mapping[str, str], as_settled: bool) -> str:
+    """How the accuracies stand to the printed ones, in words."""
+    if PAIRS[name].stands_for:
+        return f"Measured on {name} in place of {PAIRS[name].stands_for}: only the signs of gaps compare."
+    text = f"Against the printed value: DP-SGD {says['acc_dpsgd']}, SGD {says['acc_sgd']}."
+    if "higher" in says.values() and not as_settled:
+        batch, epochs = SETTLED
+        text += f" Higher with another batch and length; batch {batch} with {epochs} epochs was not trained."
+    return text
 
 
-def fcn_against_cnn(eights: Sweep, stw_cnn: Sweep) -> Iterator[Record]:
-    """Section VI-D at ε = 2.11: the PAW FCN, and both CNNs."""
-    fcn, paw, stw = eights.at(FCN, 2.11), eights.at(CNN, 2.11), stw_cnn.at(STW_CNN, 2.11)
-    ahead, over_paw = stats.paired(100 * fcn, 100 * stw), stats.paired(100 * fcn, 100 * paw)
-    short = judge.agreement(percent(stw), claims.get("B.fcn-beats-cnn").published["acc_cnn"]) == "lower"
-    loses, wins = ahead.difference.high < 0, ahead.difference.low > 0
-    yield (
-        "B.fcn-beats-cnn",
-        {"acc_fcn": percent(fcn), "acc_cnn": percent(stw), "epsilon": 2.11},
-        "fails" if loses else "holds" if wins and not short else "undecided",
-        f"FCN − STW CNN at ε = 2.11, equal batch and steps: {ahead}. "
-        + (
-            "The CNN falls short of its printed accuracy: it has been trained too briefly to lose the case."
-            if short
-            else ""
-        ),
-    )
-    yield (
-        "B.intro-mnist-tiny",
-        {"parameters": eights.parameters(FCN), "FCN − STW CNN": ahead.difference, "FCN − PAW CNN": over_paw.difference},
-        "fails" if loses and over_paw.difference.high < 0 else "holds" if wins and not short else "undecided",
-        f"FCN − STW CNN: {ahead}; FCN − PAW CNN: {over_paw}. Against the smaller CNN the paper's own Table IV says the "
-        "opposite (96.08% at ε = 1.09, half the budget).",
-    )
+def pitfall(gaps: Gaps, elsewhere: Mapping[str, Sequence[float]] | None = None) -> Record:
+    """Section I: is the large network the worse one at equal (ε, δ)?
 
-
-def pitfall(gaps: Gaps) -> Record:
-    """Section I: is the large network the worse one at equal (ε, δ)? Over all comparisons, long and short ones."""
+    Args:
+        gaps: one for each data set, at the printed budget. elsewhere: budgets at which the simple network leads beyond
+            chance, for the text.
+    """
     dp, won, lost = _dp_gaps(gaps)
     return (
         "B.pitfall",
@@ -164,7 +90,11 @@ def pitfall(gaps: Gaps) -> Record:
         if won
         else "undecided",
         "Simple minus complex at equal (ε, δ), points, paired. The large network is worse beyond chance in "
-        f"{names(won)}, of {names(dp)}; better in {names(lost)}.",
+        f"{names(won)}, of {names(dp)}; better in {names(lost)}."
+        + "".join(
+            f" Over all budgets, {name}: the small network leads beyond chance at ε = {names(f'{e:g}' for e in at)}."
+            for name, at in (elsewhere or {}).items()
+        ),
     )
 
 
@@ -186,13 +116,14 @@ def summary(sweeps: Mapping[str, Sweep], gaps: Gaps) -> Iterator[Record]:
         f"against the claim: {names(against)}. One pair can refute it; only all of them could confirm it.",
     )
     ratios = judge.ratios()
+    widest = max(own, key=lambda n: dp[n].value)
     yield (
         "B.largest-gap",
-        {"largest_parameter_ratio": round(max(ratios), 1), "largest_gap_points": max((dp[n] for n in own), key=_value)},
+        {"largest_parameter_ratio": round(max(ratios), 1), f"largest_gap_measured ({widest})": dp[widest]},
         "undecided" if round(max(ratios)) == 32 else "fails",
         f"The ratio is right: {max(ratios):.2f}, rebuilt from the layers of all pairs "
-        f"({judge.PAIR_ROWS[int(np.argmax(ratios))]}). The largest gap that we measured is on "
-        f"{max(own, key=lambda n: dp[n].value)}; Purchase-100 itself cannot be had.",
+        f"({judge.PAIR_ROWS[int(np.argmax(ratios))]}). The largest gap that we measured is on {widest}; Purchase-100 "
+        "itself cannot be had.",
     )
     wins = sum(n in won for n in own)
     yield (
@@ -268,9 +199,9 @@ def data_sets(used: Sequence[str]) -> Iterator[Record]:
     yield (
         "B.data-purchase100",
         {"sum_of_parts": in_parts, "records_unaccounted_for": paper["n"] - in_parts},
-        "not reproducible as stated" if in_parts != paper["n"] else "undecided",
-        f"The printed parts add to {in_parts:,} of {paper['n']:,} records; the rest is not mentioned. The set itself "
-        "cannot be had; Location (446 binary features, 30 classes) stands in for it where run.",
+        "undecided",
+        f"The set cannot be had, so no run can tell. The printed parts add to {in_parts:,} of {paper['n']:,} records; "
+        "the rest is not used. Location (446 binary features, 30 classes) stands in for it where run.",
     )
 
 
@@ -280,5 +211,19 @@ def _dp_gaps(gaps: Gaps) -> tuple[dict[str, Measured], list[str], list[str]]:
     return dp, [n for n in dp if dp[n].low > 0], [n for n in dp if dp[n].high < 0]
 
 
-def _value(measured: Measured) -> float:
-    return measured.value
+def best_of_three(cells: Mapping[str, Sequence[np.ndarray]]) -> Record:
+    """Section V-A reports the best of three or more by test accuracy: what that adds to the mean, by data set.
+
+    The best of several is never below their mean, so that no run can decide the row.
+    """
+    added = {n: float(np.mean([100 * (judge.best_of(v) - v.mean()) for v in some])) for n, some in cells.items()}
+    return (
+        "B.protocol-architecture",
+        {f"best_of_three_minus_mean, {n}": value for n, value in added.items()}
+        | {"cells": sum(map(len, cells.values()))},
+        "undecided",
+        "It tells how the paper worked; no run of ours can tell whether it did. What the best of three test accuracies "
+        "adds to the mean, in points (expected maximum of three of our seeds, mean over the cells): "
+        + "; ".join(f"{n}: {value:.2f}" for n, value in added.items())
+        + ". It selects on the test set. Equal on both sides it leaves a gap alone on average, but adds its own noise.",
+    )

@@ -159,11 +159,19 @@ def test_what_is_not_allowed():
 
 def test_agreement_and_verdicts_of_cells():
     measured = Measured(95.0, 94.8, 95.2, 5)
-    assert [judge.agreement(measured, value) for value in (95.9, 93.0, 97.0)] == ["agrees", "higher", "lower"]
+    assert [judge.agreement(measured, value) for value in (95.7, 93.0, 97.0)] == ["agrees", "higher", "lower"]
+    assert judge.agreement(measured, 95.9) == "unclear"
+    noisy = Measured(96.87, 94.0, 99.7, 5)
+    assert judge.agreement(noisy, 97.97) == "unclear"  # more noise must not make it agree
+    assert judge.cells_verdict(["agrees", "unclear"], [1, 1]) == "undecided"
     assert judge.cells_verdict(["agrees", "agrees"], [1, 1]) == "holds"
     assert judge.cells_verdict(["agrees", "lower"], [1, 1]) == "undecided"
     assert judge.cells_verdict(["agrees", "agrees"], [1, 0]) == "undecided"
     assert judge.cells_verdict(["higher", "lower"]) == "not reproducible as stated"
+    assert judge.cells_verdict(["higher", "agrees"], [1, 1], settled=False) == "undecided"
+    assert rows_of.settled("mnist", 250, 48_000)
+    assert not rows_of.settled("mnist", 1024, 1200)
+    assert not rows_of.settled("location", 250, 10**9)  # nothing is printed about it
     assert judge.cells_verdict(["agrees", "agrees"], [1, -1]) == "fails"
     assert judge.cells_verdict(["higher", "lower"], [1, 1], stand_in=True) == "holds with change"
     assert judge.cells_verdict(["agrees", "agrees"], [1, -1], stand_in=True) == "undecided"
@@ -202,19 +210,6 @@ def test_decomposition_counts_by_hand():
     assert counts == {"comparisons": 4, "identity_broken": 0, "necessary_broken": 0, "cheaper_but_not_better": 2}
 
 
-def test_peak_and_regrets():
-    simple, complex_ = [[0.70, 0.85, 0.90]] * 3, [[0.69, 0.80, 0.95]] * 3
-    sweep = table(simple, complex_, [[0.9] * 3, [0.95] * 3])
-    rng = np.random.default_rng(0)
-    assert judge.peak(sweep, 50.0, rng)[::2] == (10.0, 1.0)
-    assert np.isnan(judge.peak(sweep, 5.0, rng)[2])
-    found, lost = judge.regrets(sweep, rng)
-    assert 10 < found.value < 100
-    assert lost["rule"] == pytest.approx([0, 0, 0])
-    assert lost["always simple"] == pytest.approx([0, 0, 5])
-    assert lost["always complex"] == pytest.approx([1, 5, 0])
-
-
 def test_records_of_a_run(fake):
     """Every record has a row in the ledger; a simple network that leads by a point in every run wins its claims."""
     sweeps = {"digits": workflows.sweep(workflows.pair_models("digits", 64, 5), [1.0, None], SETTINGS)}
@@ -225,7 +220,17 @@ def test_records_of_a_run(fake):
         }
     }
     assert rows_of.pitfall(gaps)[2] == "holds"
+    assert rows_of.pitfall(gaps, {"digits": [0.1, 10.0]})[3].endswith("leads beyond chance at ε = 0.1, 10.")
     assert not list(rows_of.summary(sweeps, gaps))  # digits is not in Table I
     assert rows_of.takeaway(sweeps, {"digits": 1.0}, {})[2] == "undecided"  # equal costs
     assert not list(rows_of.table1(sweeps, gaps))  # nothing is printed about digits
-    assert [claims.get(row[0]).id for row in rows_of.data_sets(["digits"])] == ["B.data-purchase100"]
+    assert [row[::2] for row in rows_of.data_sets(["digits"])] == [("B.data-purchase100", "undecided")]
+
+
+def test_best_of_three_decides_nothing():
+    """It is never below the mean: more of it cannot make the row true."""
+    cells = {"mnist": [np.array([0.1, 0.2, 0.3])], "location": [np.array([0.5, 0.5, 0.5])]}
+    _, values, verdict, _ = rows_of.best_of_three(cells)
+    assert verdict == "undecided"
+    assert values["best_of_three_minus_mean, mnist"] == pytest.approx(10.0)
+    assert values["best_of_three_minus_mean, location"] == pytest.approx(0.0, abs=1e-9)
