@@ -106,7 +106,8 @@ def message_cells(
             cells["complex", 2, budget] = cell(dataset, complex_model, budget, train_last=2, **settings)
     for budget in (SGD, epsilon, epsilon_small):
         cells["simple", None, budget] = cell(dataset, simple_model, budget, **{**settings, "steps": simple_steps})
-    cells["simple, same steps", None, epsilon] = cell(dataset, simple_model, epsilon, **settings)
+    for budget in (SGD, epsilon):
+        cells["simple, same steps", None, budget] = cell(dataset, simple_model, budget, **settings)
     return cells
 
 

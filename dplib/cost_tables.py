@@ -20,8 +20,12 @@ def sign(comparison: Comparison) -> int:
 def order_verdict(comparisons: Iterable[Comparison], expected: int = 1) -> str:
     """Of a claim that differences have a sign: "holds" where all have it beyond chance, "holds with change" where some
     have and none the other one, "fails" where none has it and some the other one, else "undecided"."""
-    signs = [expected * sign(one) for one in comparisons]
-    if all(s > 0 for s in signs):
+    return signs_verdict([expected * sign(one) for one in comparisons])
+
+
+def signs_verdict(signs: Sequence[int]) -> str:
+    """The same, from the signs themselves; of no comparison at all: "undecided"."""
+    if signs and all(s > 0 for s in signs):
         return "holds"
     if any(s > 0 for s in signs):
         return "undecided" if any(s < 0 for s in signs) else "holds with change"
@@ -29,14 +33,14 @@ def order_verdict(comparisons: Iterable[Comparison], expected: int = 1) -> str:
 
 
 def cell_verdict(measured: Measured, published: float, order: str, tolerance: float = TOLERANCE) -> str:
-    """Of a printed number: it holds within ``tolerance``; beyond that the table's message decides, which is who is
-    better (``order``, from :func:`order_verdict`): "holds with change" where that is right, else as the order is. Where
-    the order is open and the number is off by more than five times ``tolerance``: "not reproducible as stated"."""
+    """Of a printed number: it holds within ``tolerance``, and is "not reproducible as stated" where it is off by more
+    than five times as much. Between them the table's message decides, which is who is better (``order``, from
+    :func:`order_verdict`): "holds with change" where that is right, else as the order is."""
     gap = abs(measured.value - published)
     if gap <= tolerance:
         return "holds"
-    if order == "undecided":
-        return "not reproducible as stated" if gap > 5 * tolerance else order
+    if gap > 5 * tolerance:
+        return "not reproducible as stated"
     return "holds with change" if order == "holds" else order
 
 

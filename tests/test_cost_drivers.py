@@ -66,6 +66,9 @@ def test_grids_hold_what_the_tables_need():
     assert frozen["complex", 2, 0.1]["train_last"] == 2
     assert ("simple", None, 0.1) in frozen
     assert ("simple", None, 1.0) not in frozen
+    messages = cost_grids.message_cells("sms", 7.0, 0.4, 9.0, "lstm-24-32", "lstm-4-16", 30, steps=10)
+    assert {messages["simple, same steps", None, budget]["steps"] for budget in (SGD, 7.0)} == {10}
+    assert messages["simple", None, SGD]["steps"] == 30
     patients = cost_grids.patient_cells("synthetic-patients", 0.95, [2, 6], [10], steps=1)
     assert patients[6, 10, "he", SGD]["init"] == "he"
     assert (2, 10, "he", SGD) not in patients
@@ -93,12 +96,12 @@ def test_order_verdicts(intervals, verdict):
 
 
 def test_cell_verdicts():
-    near, far = Measured(90.5, 90, 91, 5), Measured(70, 69, 71, 5)
+    near, off = Measured(90.5, 90, 91, 5), Measured(70, 69, 71, 5)
     assert cost_tables.cell_verdict(near, 89, "fails") == "holds"
-    assert cost_tables.cell_verdict(far, 89, "holds") == "holds with change"
-    assert cost_tables.cell_verdict(far, 89, "fails") == "fails"
-    assert cost_tables.cell_verdict(far, 79, "undecided") == "undecided"
-    assert cost_tables.cell_verdict(far, 89, "undecided") == "not reproducible as stated"
+    assert cost_tables.cell_verdict(off, 79, "holds") == "holds with change"
+    assert cost_tables.cell_verdict(off, 79, "fails") == "fails"
+    assert cost_tables.cell_verdict(off, 79, "undecided") == "undecided"
+    assert cost_tables.cell_verdict(off, 89, "undecided") == "not reproducible as stated"
 
 
 def test_printed_ratios_run_from_19_to_37():
