@@ -178,23 +178,31 @@ def outcome(found: Found, report: Trainer, count: int) -> Result:
         report: trains the winner for the report. count: of such trainings.
 
     Returns:
-        Accuracies in per cent: "chosen" (validation accuracy of the winner's training, by which it was chosen but for
-        the noise), "own" (its test accuracy) and "fresh" (mean test accuracy of the fresh trainings); "network",
-        "parameters", "trainings" and "cpu_seconds" of the search.
+        Accuracies in per cent: "chosen" (validation accuracy of the winner's training), "score" (the same with the
+        search's noise: by which it won), "own" (its test accuracy), "fresh" and "fresh_validation" (means of the fresh
+        trainings), "clean_pick" (:func:`clean_pick`); "network", "parameters", "trainings" and "cpu_seconds".
     """
     winner = found.winner
     fresh = report.fresh(winner.network, count)
     return {
         "network": key(winner.network),
         "chosen": 100 * winner.validation,
+        "score": 100 * winner.fitness,
         "own": float(scores([winner.result])[0]),
         "fresh": float(scores(fresh).mean()),
         "fresh_validation": float(scores(fresh, "validation").mean()),
+        "clean_pick": clean_pick(found),
         "parameters": fresh[0]["parameters"],
         "trained": fresh[0]["trained"],
         "trainings": found.trainings,
         "cpu_seconds": found.trace[-1].cpu_seconds,
     }
+
+
+def clean_pick(found: Found) -> float:
+    """Test accuracy in per cent of the network with the best noiseless score among all that a search trained."""
+    best = max(found.trace, key=lambda candidate: candidate.validation)
+    return float(scores([best.result])[0])
 
 
 def averaged(rows: Sequence[Result]) -> Result:

@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dplib import accounting, search_budgets
 from dplib.architecture_search import Network, multi_generation, paas, randomised
 from dplib.architecture_space import Space
+from dplib.dfs_shape import holm
 from dplib.search_budgets import Search
 from dplib.search_experiments import Trainer, scores, search_rng
 from dplib.search_replays import best_of_k
+from dplib.stats import paired
 
 ARMS = {
     "fixed": "no search, a fixed network",
@@ -152,6 +155,26 @@ def expected_release(noisy: np.ndarray, test: np.ndarray, search: Search) -> flo
     p = search_budgets.run_probabilities(mean_runs, shape, len(test))
     p[-1] += 1 - p.sum()
     return float(p[1:] @ best_of_k(noisy, test, range(1, len(test) + 1)))
+
+
+def against(results: Mapping[float, Mapping[str, np.ndarray]], arms: Sequence[str], base: str) -> pd.DataFrame:
+    """Arms against one of them at every total, paired by split; p-values also by Holm over all rows.
+
+    Returns:
+        Columns total, arm, comparison, holm.
+    """
+    rows = [(total, arm, paired(by[arm], by[base])) for total, by in results.items() for arm in arms]
+    return pd.DataFrame(rows, columns=["total", "arm", "comparison"]).assign(
+        holm=holm(np.array([comparison.p_value for *_, comparison in rows]))
+    )
+
+
+def farther(tuned: Mapping[float, Any], found: Mapping[str, Plan]) -> dict[str, float]:
+    """How many times each arm's noise is off the nearest at which rates were tuned: 1 is at home."""
+    return {
+        arm: float(np.exp(min(abs(np.log(noise / plan.noise_multiplier)) for noise in tuned)))
+        for arm, plan in found.items()
+    }
 
 
 def table(found: Mapping[str, Plan]) -> list[list[Any]]:

@@ -142,9 +142,10 @@ def replay(
 
     Returns:
         Test values (len(seeds),) of the winners: "noise", "plain", "random" (the best of as many different networks
-        as "plain" trained, without noise); and "trainings" of "plain".
+        as "plain" trained, without noise), "clean_pick" (the network with the best noiseless score among all that
+        "noise" trained); and "trainings" of "plain".
     """
-    found = {name: np.zeros(len(seeds)) for name in ("noise", "plain", "random", "trainings")}
+    found = {name: np.zeros(len(seeds)) for name in ("noise", "plain", "random", "clean_pick", "trainings")}
     for i, seed in enumerate(seeds):
         for name, scale in (("noise", noise_scale), ("plain", 0.0)):
             one = paas(
@@ -157,6 +158,8 @@ def replay(
                 evolution=evolution,
             )
             found[name][i] = one.winner.result["test"]
+            if name == "noise":
+                found["clean_pick"][i] = max(one.trace, key=lambda c: c.validation).result["test"]
         found["trainings"][i] = one.trainings
         found["random"][i] = _random(space, table, one.trainings, np.random.default_rng(seed).spawn(1)[0])
     return found

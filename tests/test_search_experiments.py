@@ -114,7 +114,10 @@ def test_searches_of_one_split_share_trainings(trainer):
     assert len(list(study.FOLDER.rglob("*.json"))) == len(different) == len(trainer.lab.spent)
     result = outcome(found["paas"], trainer, 2)
     assert result["chosen"] == 100 * found["paas"].winner.validation
+    assert result["score"] == 100 * found["paas"].winner.fitness
     assert result["own"] == 100 * found["paas"].winner.result["test"]
+    cleanest = max(found["paas"].trace, key=lambda c: c.validation)
+    assert result["clean_pick"] == 100 * cleanest.result["test"]
     assert len(trainer.lab.spent) == len(different) + 2
     assert trainer.lab.cpu_seconds > 0
 

@@ -125,3 +125,23 @@ def test_a_fixed_number_of_candidates_releases_the_best_of_so_many(found):
     # The fake's test accuracy is half its validation accuracy, so that the best of all eight is the highest.
     assert value > again
     assert len(trainer.asked) == 8
+
+
+def test_arms_are_compared_over_all_totals_together():
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=5)
+    near, far = base + rng.normal(0.02, 0.02, 5), base + rng.normal(9, 0.1, 5)
+    frame = search_honest.against({1.0: {"a": near, "b": far, "c": base}, 2.0: {"a": near, "b": far, "c": base}},
+                                  ("a", "b"), "c")  # fmt: skip
+    assert frame[["total", "arm"]].to_numpy().tolist() == [[1.0, "a"], [1.0, "b"], [2.0, "a"], [2.0, "b"]]
+    alone = np.array([c.p_value for c in frame["comparison"]])
+    assert np.all(frame["holm"] >= alone)
+    assert frame["holm"].min() == pytest.approx(4 * alone.min())
+    assert frame["comparison"][1].difference.value == pytest.approx((far - base).mean())
+
+
+def test_how_far_arms_train_from_the_tuned_noise(found):
+    tuned = {found["fixed"].noise_multiplier: {}, 100.0: {}}
+    off = search_honest.farther(tuned, found)
+    assert off["fixed"] == off["random"] == pytest.approx(1.0)
+    assert off["paas"] == pytest.approx(found["paas"].noise_multiplier / found["fixed"].noise_multiplier)

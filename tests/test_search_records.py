@@ -1,32 +1,12 @@
-"""What the chapter on architecture search records: counts by another way, and verdict rules on made-up measurements."""
+"""What the chapter on architecture search records without training: counts by another way, and printed budgets."""
 
-import numpy as np
 import pytest
 
 from dplib import claims, search_records
 from dplib.architecture_space import FCN
 from dplib.models import mlp, parameter_count
 from dplib.search_budgets import Search
-from dplib.search_records import (
-    alike,
-    comparison_verdict,
-    layer_parameters,
-    loss_verdict,
-    percentile,
-    perceptron_parameters,
-    possible_inputs,
-    race_verdict,
-    robust_verdict,
-    setting_verdict,
-    sign_verdict,
-)
-from dplib.stats import Measured, paired
-
-CHEAP = {"paas": 20, "mgrs": 50, "rs": 200}
-
-
-def compared(low, high):
-    return paired(np.array([low, high, low, high]), np.zeros(4))
+from dplib.search_records import layer_parameters, perceptron_parameters, possible_inputs
 
 
 @pytest.mark.parametrize("hidden", [[64], [512, 64], [2048, 256, 64]])
@@ -70,42 +50,18 @@ def test_what_is_proven_stays_below_composition_and_above_one_training():
     assert one < sure["rs"] < sure["mgrs"] < sure["paas"] < all_400
 
 
-def test_almost_the_same_needs_narrow_intervals():
-    assert alike([Measured(0.1, -0.3, 0.5), Measured(-0.5, -0.9, -0.1)])
-    assert not alike([Measured(0.1, -0.3, 1.5)])
+def test_random_numbers_of_candidates_turn_the_order_of_budgets():
+    described, drawn = search_records.proven("fixed"), search_records.proven()
+    assert described["paas"] < described["mgrs"] < described["rs"]
+    assert drawn["rs"] < drawn["mgrs"] < drawn["paas"]
+    assert described["paas"] == drawn["paas"]
 
 
-def test_the_comparison():
-    near, wide, far = Measured(0.1, -0.3, 0.5), Measured(0.1, -3, 3), Measured(2, 1.2, 2.8)
-    assert comparison_verdict([near], CHEAP) == "holds with change"
-    assert comparison_verdict([near, wide], CHEAP) == "undecided"
-    assert comparison_verdict([near, far], CHEAP) == "fails"
-    assert comparison_verdict([near], {**CHEAP, "paas": 60}) == "fails"
-
-
-def test_signs_and_robustness():
-    up, down, open_ = compared(1, 1.2), compared(-1.2, -1), compared(-1, 1)
-    assert [sign_verdict(c) for c in (up, down, open_)] == ["holds", "fails", "undecided"]
-    assert [race_verdict(c, up) for c in (up, down)] == ["holds", "fails"]
-    assert race_verdict(down, open_) == "undecided"  # nothing to win: both find the best
-    assert robust_verdict(up, open_) == "holds"
-    assert robust_verdict(open_, down) == "holds"
-    assert robust_verdict(down, up) == "fails"
-    assert robust_verdict(open_, open_) == "undecided"
-
-
-def test_a_loss_holds_up_to_the_margin():
-    assert loss_verdict(Measured(1.5, 1.2, 1.9), 1.09) == "holds"
-    assert loss_verdict(Measured(3.0, 2.5, 3.5), 1.09) == "fails"
-    assert loss_verdict(Measured(2.0, 1.0, 3.0), 1.09) == "undecided"
-
-
-def test_a_setting_that_decides_makes_a_claim_not_reproducible():
-    assert setting_verdict(["fails", "undecided", "holds"]) == "not reproducible as stated"
-    assert setting_verdict(["fails", "fails"]) == "fails"
-    assert setting_verdict(["holds", "undecided"]) == "undecided"
-
-
-def test_percentile_counts_ties_by_half():
-    assert percentile(2.0, np.array([1.0, 2.0, 3.0, 4.0])) == pytest.approx(37.5)
-    assert percentile(9.0, np.array([1.0, 2.0])) == 100
+def test_printed_budgets_by_their_own_rules():
+    unstated = "not reproducible as stated"
+    assert search_records.printed_budgets() == {"paas": "fails", "rs": unstated, "mgrs": unstated}
+    rows = {row[0]: row for row in search_records.budgets(25, numerical=22.51)}
+    assert rows["B.paas-budget"][1]["epsilon_numerical"] == 22.51
+    assert "22.51" in rows["B.paas-budget"][3]
+    assert rows["B.paas-budget"][1]["equation_8_printed_at_least"] > 22.3
+    assert rows["B.mgrs-composition"][2] == "holds with change"

@@ -110,6 +110,7 @@ def test_replays_are_reproducible_and_noise_costs_accuracy_where_the_table_has_o
     found, again = (replay(space, table, **how) for _ in range(2))
     assert all(np.array_equal(found[name], again[name]) for name in found)
     assert found["plain"].mean() > found["noise"].mean() + 0.1
+    assert np.all(found["clean_pick"] >= found["noise"])  # on this table validation and test agree
     assert found["plain"].mean() > found["random"].mean()
     assert np.all(found["trainings"] <= 80)
     distinct = replay(space, table, **how, evolution=Evolution(distinct=True))
