@@ -186,6 +186,21 @@ def best_other(found: Mapping[str, Comparison]) -> str | None:
     return min(found, key=lambda name: found[name].difference.value, default=None)
 
 
+def settings(candidate: Mapping[str, Any]) -> str:
+    """A candidate of the tuning in words."""
+    return ", ".join(f"{k.replace('_', ' ')} {v:g}" for k, v in candidate.items()) or "as in Table 2"
+
+
+def tried(tuned: Mapping[str, Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Accuracies on validation records, in percent: a row for each candidate, a column for each scheme.
+
+    Args:
+        tuned: of :func:`dplib.annealing_experiments.tuned`, {arm: {"tried": by candidate}}.
+    """
+    columns = {TITLES[arm]: 100 * np.array(found["tried"]) for arm, found in tuned.items()}
+    return pd.DataFrame({"settings": [settings(one) for one in candidates]} | columns)
+
+
 def free_choice(lab: Lab, tuned: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """How schemes with settings of their own compare: by accepted updates as far as all go, and by queries.
 

@@ -83,6 +83,15 @@ def test_free_settings_are_compared_as_far_as_all_runs_go():
     assert choice["queries"]["dpsgd_tanh"].difference.value < -1  # a third of the updates
 
 
+def test_what_was_tried_stands_by_candidate():
+    tried = annealing_tables.tried(
+        {"dpsgd": {"tried": [0.9, 0.8]}, "ours": {"tried": [0.7, 0.95]}}, [{}, {"batch": 256}]
+    )
+    assert tried["settings"].tolist() == ["as in Table 2", "batch 256"]
+    assert tried["annealed"].tolist() == pytest.approx([70.0, 95.0])
+    assert tried["DPSGD"].tolist() == pytest.approx([90.0, 80.0])
+
+
 def test_shares_end_at_0_and_100():
     found = annealing_tables.share([0.0, 0.0, 9.0])
     assert (found.value, found.low, found.n) == (3.0, 0.0, 3)
