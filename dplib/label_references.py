@@ -72,13 +72,14 @@ def cited(dataset: str) -> dict[str, list[tuple[float, float]]]:
             continue
         name = claim.where.split(", ", 3)[-1]
         for column, value in claim.published.items():
-            point = _point(column, value)
-            if point:
-                found.setdefault(name, []).append(point)
+            cell = point(column, value)
+            if cell:
+                found.setdefault(name, []).append(cell)
     return found
 
 
-def _point(column: str, value: Any) -> tuple[float, float] | None:
+def point(column: str, value: Any) -> tuple[float, float] | None:
+    """A cited cell as (epsilon, accuracy): its own budget, or that of its column; None where neither is known."""
     own = re.fullmatch(r"([\d.]+) \(ε = ([\d.]+)\)", str(value))
     if own:
         return float(own[2]), float(own[1])

@@ -159,7 +159,7 @@ def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng)
     Returns:
         deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
         minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of
-        the one function 0, less its mean.
+        the one function 0, less its population risk.
     """
     rows = []
     for _ in range(seeds):
@@ -169,12 +169,4 @@ def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng)
         clean, _ = line.largest_deviation(x, line.loss[:, labels])
         rows.append((off, regret, clean, values[0].mean()))
     off, regret, clean, single = np.array(rows).T
-    return {"deviation": off, "regret": regret, "clean": clean, "single": single - _mean_of_zero(line, epsilon)}
-
-
-def _mean_of_zero(line: debiased.Line, epsilon: float) -> float:
-    """The mean of the debiased loss of f = 0: clean within Y_k, the plain mean over Y_k outside it."""
-    of_members = line.loss[0][line.members]
-    inside = np.take_along_axis(line.chances, line.members, axis=1)
-    outside = 1 - inside.sum(axis=1)
-    return float(((inside * of_members).sum(axis=1) + outside * of_members.mean(axis=1)).mean())
+    return {"deviation": off, "regret": regret, "clean": clean, "single": single - line.population_risk(1.0)}

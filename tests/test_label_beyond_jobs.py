@@ -1,23 +1,17 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 
 from dplib import (
     label_beyond,
-    label_beyond_figures,
     label_beyond_jobs,
     label_beyond_records,
-    label_beyond_study,
     label_prior_jobs,
     label_prior_tasks,
-    label_prior_verdicts,
     label_priors,
     randomised_response,
-    stats,
 )
 from dplib.checks import ParameterError
-from dplib.label_beyond_study import Compared, Votes
 from dplib.label_prior_tasks import Task
 
 SETTINGS = {
@@ -180,126 +174,3 @@ def test_auc_counts_pairs_with_ties_half():
     members, others = np.array([3.0, 1.0, 2.0]), np.array([1.0, 0.0])
     wins = [(m > o) + 0.5 * (m == o) for m in members for o in others]
     assert label_beyond_records.auc(members, others) == pytest.approx(np.mean(wins))
-
-
-def made_up(rr, clusters, smoothed, epsilons=(0.1, 8.0), seeds=6):
-    noise = np.random.default_rng(0).normal(0, 0.3, (3, seeds, len(epsilons)))
-    test = {"rr": rr + noise[0], "clusters": clusters + noise[1], "clusters-smoothed": smoothed + noise[2]}
-    test |= {"stages": test["rr"] + 1, "clean": test["rr"] + 30, "clusters-soft": test["clusters"]}
-    facts = {"clusters constant": np.full((seeds, 2), 0.9), "clusters lost": np.full((seeds, 2), 0.1)}
-    return Compared(tuple(epsilons), test, {}, facts, 1.0)
-
-
-def test_verdicts_follow_the_sign_of_paired_differences():
-    good = made_up(np.array([20.0, 80.0]), np.array([50.0, 78.0]), np.array([50.0, 80.0]))
-    bad = made_up(np.array([50.0, 78.0]), np.array([20.0, 80.0]), np.array([20.0, 80.0]))
-    close = made_up(np.array([50.0, 80.0]), np.array([50.0, 80.0]), np.array([50.0, 80.0]))
-    expected = {"holds with change": good, "fails": bad, "undecided": close}
-    for verdict, runs in expected.items():
-        assert label_prior_verdicts.small_budgets(runs, [0.1])[1] == verdict
-        assert label_prior_verdicts.large_budget(runs, 8.0)[1] == verdict
-    assert "helps" in label_prior_verdicts.large_budget(good, 8.0)[2]
-    assert "helps" not in label_prior_verdicts.large_budget(close, 8.0)[2]
-    assert label_prior_verdicts.figure_1b(good, [0.1])[1] == "holds with change"
-    assert label_prior_verdicts.figure_1b(close, [0.1])[1] == "undecided"
-    assert isinstance(label_prior_verdicts.figure_1b(good, [0.1])[0]["gain_at_eps_0.1"], stats.Measured)
-
-
-def vote_table(best=1):
-    rng = np.random.default_rng(0)
-    exact = np.array([40.0, 60.0, 70.0])[:, None] + rng.normal(0, 0.2, (3, 5))
-    short = np.array([[1.0, 0.0], [10.0, 1.0], [50.0, 20.0]])[:, None, :]
-    right = np.full((3, 5, 1, 2), 50.0)
-    return Votes((10, 100, 1000), (0.01, 0.05), (1.0,), exact[:, :, None] - short, exact, right, np.array([20.0]), 1.0)
-
-
-def test_votes_have_a_best_number_of_clusters_for_each_budget():
-    votes = vote_table()
-    assert [votes.best(e) for e in votes.epsilons] == [100, 100]
-    assert label_prior_verdicts.figure_2(votes)[1] == "holds with change"
-    assert label_prior_verdicts.cluster_counts(votes, 0.05, 100)[1] == "holds with change"
-    assert label_prior_verdicts.cluster_counts(votes, 0.05, 50)[1] == "undecided"
-    assert label_prior_verdicts.enough_budget(votes, 100) == 0.05
-    assert label_prior_verdicts.enough_budget(votes, 1000) is None
-
-
-def test_last_figure_compares_at_equal_budgets():
-    runs = made_up(np.array([60.0, 80.0]), np.array([60.0, 80.0]), np.array([60.0, 80.0]))
-    noise = np.random.default_rng(1).normal(0, 0.2, (6, 2))
-    for level, verdict in (([40, 40], "holds with change"), ([90, 90], "undecided"), ([90, 40], "undecided")):
-        sgd = Compared((0.1, 8.0), {"dp-sgd": np.array(level) + noise}, {}, {}, 1.0)
-        values, found, _ = label_prior_verdicts.last_figure(runs, sgd)
-        assert found == verdict
-        assert len(values) == 4
-        above, below = label_prior_verdicts.ahead(runs, sgd)
-        assert above == [e for e, one in zip(sgd.epsilons, level, strict=True) if one == 40]
-        assert below == [e for e, one in zip(sgd.epsilons, level, strict=True) if one == 90]
-    shorter = Compared((8.0,), {"dp-sgd": 40 + noise[:, :1]}, {}, {}, 1.0)
-    assert list(label_prior_verdicts.against_sgd(runs, shorter, "stages")) == [8.0]
-
-
-def test_rates_at_the_ends_of_a_grid_are_counted():
-    def chosen(rates):
-        return Compared((0.1, 8.0), {}, rates, {}, 1.0)
-
-    text = label_prior_verdicts.rates_at_ends(
-        chosen({"clean": [9.0, 9.0], "rr": [1.0, 2.0], "stages": [3.0, 3.0]}),
-        [1.0, 2.0, 3.0],
-        chosen({"dp": [5.0]}),
-        [5.0],
-    )
-    assert "best of 3 learning rates lay at an end of the grid in 3 of 4 cases" in text
-    assert text.startswith("For the label-private")
-    assert text.endswith("DP-SGD had one learning rate, untuned.")
-
-
-def test_one_rate_needs_no_tuning(monkeypatch):
-    asked = []
-
-    def fake(function, jobs, **options):
-        asked.append(len(jobs))
-        one = {"validation": {"rr": [0.5]}, "test": {"rr": [0.5]}, "facts": {"rr right": [0.1]}, "cpu_seconds": 1.0}
-        better = {**one, "validation": {"rr": [0.7]}}
-        return [better if job["rates"] == 0.1 else one for job in jobs]
-
-    monkeypatch.setattr(label_beyond_study.study, "run", fake)
-    monkeypatch.setattr(label_beyond_study, "inputs", lambda name: {})
-    settings = {"dataset": "toy"}
-    one = label_beyond_study.compared(settings, [1.0], ["rr"], [0.02], range(2), 1)
-    assert asked == [0, 2]
-    assert one.rates == {"rr": [0.02]}
-    asked.clear()
-    tuned = label_beyond_study.compared(settings, [1.0], ["rr"], [0.02, 0.1], range(2), 3)
-    assert asked == [6, 2]
-    assert tuned.rates == {"rr": [0.1]}
-    assert tuned.core_seconds == 8
-
-
-def test_figures_show_every_line():
-    figure, (left, middle, right) = plt.subplots(1, 3)
-    votes = vote_table()
-    label_beyond_figures.vote_curves(left, votes, "votes")
-    label_beyond_figures.share_curves(middle, votes, 100)
-    assert len(left.lines) == 3
-    runs = made_up(np.array([20.0, 80.0]), np.array([50.0, 78.0]), np.array([50.0, 80.0]))
-    sgd = Compared((8.0,), {"dp-sgd": np.random.default_rng(1).normal(40, 1, (6, 1))}, {}, {}, 1.0)
-    label_beyond_figures.summary(right, runs, sgd, "all")
-    assert len(right.lines) == 4 + 2
-    plt.close(figure)
-    gains = label_beyond_figures.gains({"toy": runs}, "clusters", "rr", [0.1])
-    assert gains.loc["toy", "ε = 0.1"].startswith("29.76 [")
-    shown = label_beyond_figures.table(runs, ["rr", "clusters", "clean"], [0.1]).to_html()
-    assert shown.count("bold") == 1
-
-
-def test_information_is_exact_for_equally_likely_labels():
-    figure, axes = plt.subplots()
-    means = label_beyond_figures.information_curves(axes, np.full(10, 0.1), [1.0], 200, np.random.default_rng(0), "")
-    plt.close(figure)
-    stay = np.e / (np.e + 9)
-    exact = stay * np.log2(10 * stay) + (1 - stay) * np.log2(10 * (1 - stay) / 9)
-    rr, prior, laplace, subset = means[:, 0]
-    assert rr == pytest.approx(exact, rel=1e-5)
-    assert prior == pytest.approx(exact, rel=1e-5)
-    assert subset > rr
-    assert laplace < subset * 1.2

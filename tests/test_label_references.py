@@ -24,7 +24,7 @@ def test_cited_values_keep_their_own_budgets():
     ],
 )
 def test_points(column, value, point):
-    assert references._point(column, value) == point
+    assert references.point(column, value) == point
 
 
 def test_dpsgd_runs_at_each_budget_with_a_tuned_rate(tmp_path, monkeypatch):

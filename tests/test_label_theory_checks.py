@@ -51,8 +51,13 @@ def test_generalisation_runs_and_its_mean():
     line = debiased.Line(4, 2, 0.7)
     found = checks.generalisation(line, 400, 0.8, 200, rng(6))
     assert all(v.shape == (200,) for v in found.values())
-    single = found["single"]
-    assert abs(single.mean()) < 5 * single.std() / np.sqrt(200)
+    single, members = found["single"], line.members
+    inside = np.take_along_axis(line.chances, members, axis=1)
+    of_members = line.loss[0][members]
+    answered = (inside * of_members).sum(axis=1) + (1 - inside.sum(axis=1)) * of_members.mean(axis=1)
+    moved = answered.mean() - line.population_risk(1.0)  # labels outside Y_k are answered at random from it
+    assert 0 < abs(moved) <= line.miss
+    assert abs(single.mean() - moved) < 5 * single.std() / np.sqrt(200)
     assert (found["deviation"] >= abs(found["regret"]) / 2 - 1e-12).all()
 
 
