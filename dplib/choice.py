@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import accounting, checks, choice_evidence, choice_rules
-from dplib.checks import ParameterError
-from dplib.choice_evidence import IMAGE, LABELS, RECORDS, TABLE, TEXT, Result
+from dplib import accounting, choice_evidence, choice_rules
+from dplib.choice_evidence import LABELS, Result
+from dplib.choice_problem import Problem
 from dplib.choice_rules import Leaf, Question
 from dplib.stats import Measured
 
@@ -22,79 +22,6 @@ REACH = 1.0  # decades: beyond a factor of ten in one quantity alone, nothing is
 SLACK = 1.1  # how much more noise than a batch of all records a smaller batch may cost
 RATES = 2.0 ** -np.arange(15)  # sample rates to choose from: all records, a half, a quarter, ...
 LEAST_GAIN = 2.0  # points that learning must gain without privacy before a share of the gain means anything
-RANGES = {
-    "n": checks.integer(10, 10**9),
-    "d": checks.integer(1, 10**7),
-    "classes": checks.integer(2, 1000),
-    "epsilon": checks.number(0.005, 1000),
-    "delta": checks.number(0, 0.99),
-    "kind": checks.one_of(IMAGE, TABLE, TEXT),
-    "private": checks.one_of(RECORDS, LABELS),
-    "public": checks.boolean(),
-    "accuracy_without_privacy": checks.number(0, 100),
-    "frequent_class": checks.number(0, 99.9),
-}
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is to be learned, and what is to be protected.
-
-    Attributes:
-        n: training records. d: numbers in a record. classes: of the label. epsilon, delta: the budget; delta 0 asks
-            for pure DP. kind: image, table or text. private: "records", or only the "labels".
-        public: whether public data of the same kind are at hand.
-        accuracy_without_privacy: test accuracy (%) that the advised model would reach without privacy, from public
-            knowledge; 0: unknown. frequent_class: percentage of the most frequent class; 0: unknown, all alike.
-
-    Raises:
-        ParameterError: for a value outside :data:`RANGES`, or a delta above 1 / n.
-    """
-
-    n: int
-    d: int
-    classes: int
-    epsilon: float
-    delta: float
-    kind: str
-    private: str = RECORDS
-    public: bool = False
-    accuracy_without_privacy: float = 0.0
-    frequent_class: float = 0.0
-
-    def __post_init__(self):
-        for name, rule in RANGES.items():
-            rule.check(name, getattr(self, name))
-        if self.delta > 1 / self.n:
-            raise ParameterError(
-                f"delta = {self.delta:g} is not allowed: it must be at most 1/n = {1 / self.n:.3g}, for else a "
-                "mechanism that publishes a whole record now and then would count as private."
-            )
-        if 0 < self.frequent_class < 100 / self.classes:
-            raise ParameterError(
-                f"frequent_class = {self.frequent_class:g} is not allowed: of {self.classes} classes the most frequent "
-                f"one has at least {100 / self.classes:.3g}% (0: unknown)."
-            )
-        if 0 < self.accuracy_without_privacy <= self.floor:
-            raise ParameterError(
-                f"accuracy_without_privacy = {self.accuracy_without_privacy:g} is not allowed: it must be above the "
-                f"{self.floor:.3g}% of a constant prediction (0: unknown)."
-            )
-
-    @property
-    def floor(self) -> float:
-        """Accuracy (%) of a constant prediction, 100 / classes where the most frequent class is not known."""
-        return self.frequent_class or 100 / self.classes
-
-    @property
-    def facts(self) -> dict[str, float | str | bool]:
-        """What the questions and the caveats ask for."""
-        own = {name: getattr(self, name) for name in ("n", "d", "classes", "epsilon", "delta", "kind", "private")}
-        return own | {
-            "public": "yes" if self.public else "no",
-            "n_epsilon": self.n * self.epsilon,
-            "exposed": -math.expm1(self.n * math.log1p(-self.delta)),
-        }
 
 
 @dataclass(frozen=True)
@@ -125,7 +52,8 @@ class Answer:
         nearest: the nearest frozen result of the advised family, kind and protection; distance: to it, in decades.
         expected: accuracy (%) with the interval that leaving out data sets suggests; None where nothing is near or
             nothing can be compared. carried: "share" or "accuracy": what was taken over from the nearest result.
-        others: the nearest result of every data set of that kind and protection within reach, of any family.
+        others: the nearest result of every data set of that kind and protection within reach, of any family, and a
+            better one of another family at the same point.
     """
 
     problem: Problem
@@ -147,7 +75,8 @@ class Answer:
 def choose(problem: Problem) -> Answer:
     """Walk the chart, take over the nearest result, and fix batch and noise."""
     path, leaf = choice_rules.walk(problem.facts)
-    point = (problem.n, problem.d, problem.classes, problem.epsilon)
+    epsilon = problem.epsilon if leaf.private == LABELS else problem.record_epsilon
+    point = (problem.n, problem.d, problem.classes, epsilon)
     alike = [one for one in choice_evidence.table() if (one.data.kind, one.private) == (problem.kind, leaf.private)]
     own = [one for one in alike if one.family == leaf.family]
     nearest = min(own, key=lambda one: distance(point, _point(one)), default=None)
@@ -166,9 +95,10 @@ def distance(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def dpsgd(problem: Problem, steps: int) -> Settings:
-    """Batch by :func:`least_rate`, noise for the problem's budget, and what a second accountant says of it."""
-    rate, sigma, noise = (float(part) for part in least_rate(problem.epsilon, problem.delta, steps))
-    spent = accounting.epsilon(sigma, rate, steps, problem.delta, "pld")
+    """Batch by :func:`least_rate`, noise for the problem's budget as one for records, and a second accountant."""
+    epsilon, delta = problem.record_epsilon, problem.record_delta
+    rate, sigma, noise = (float(part) for part in least_rate(epsilon, delta, steps))
+    spent = accounting.epsilon(sigma, rate, steps, delta, "pld")
     return Settings(rate, max(1, round(rate * problem.n)), steps, sigma, float(spent), noise)
 
 
@@ -286,10 +216,20 @@ def _point(one: Result) -> tuple[float, float, float, float]:
 
 
 def _others(point: Sequence[float], alike: Sequence[Result], family: str | None) -> tuple[tuple[Result, float], ...]:
-    """The nearest result of each data set within reach, the nearest data set first; ties go to the advised family."""
+    """The nearest result of each data set within reach, the nearest data set first; ties go to the advised family.
+
+    The best result of another family at the same point follows it where that is better: advice may turn out so.
+    """
     ranked = sorted((distance(point, _point(one)), one.family != family, place) for place, one in enumerate(alike))
-    found: dict[str, tuple[Result, float]] = {}
+    found: dict[str, list[tuple[Result, float]]] = {}
     for far, _, place in ranked:
         if far <= REACH:
-            found.setdefault(alike[place].data.name, (alike[place], far))
-    return tuple(found.values())
+            found.setdefault(alike[place].data.name, []).append((alike[place], far))
+    return tuple(one for same in found.values() for one in _first_and_better(same))
+
+
+def _first_and_better(same: list[tuple[Result, float]]) -> list[tuple[Result, float]]:
+    first, far = same[0]
+    rivals = [one for one, at in same if at == far and one.family != first.family and one.accuracy > first.accuracy]
+    best = max(rivals, key=lambda one: one.accuracy, default=None)
+    return [same[0]] if best is None else [same[0], (best, far)]

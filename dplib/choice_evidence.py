@@ -1,8 +1,8 @@
 """What the chapters measured of private accuracy, as one tidy table: the evidence behind "Choose a model".
 
-Each row is read from a frozen result (``book/results``) and says where it stands there; no accuracy, budget, number of
-steps or batch size is written in this module. What stands here is which rows of which chapter count, under which name,
-and the size of each data set.
+Each row is read from a frozen result (``book/results``) and says where it stands there; no accuracy and no budget is
+written in this module. What stands here is which rows of which chapter count, under which name, and what no frozen
+value carries: pixels of an image, the sizes and the delta of Location, and the batch of the LSTM.
 
 Left out: figures by diffprivlib's variant of objective perturbation (Table X, Table XVI), whose true epsilon is not the
 one it is asked for; regression and ratings, which have no accuracy; networks that train the last layers only.
@@ -119,6 +119,11 @@ def verdict(number: str, row: str) -> str:
 def value(chapter: str, row: str, key: str) -> Any:
     """One frozen value: a number, a text, or a mapping with value, low, high, n."""
     return run(chapter)["records"][row]["values"][key]
+
+
+def has(number: str, row: str, key: str) -> bool:
+    """Whether the chapter with this number froze this value."""
+    return key in run(chapter(number))["records"].get(row, {}).get("values", {})
 
 
 def crossing(chapter: str, row: str, key: str) -> float:

@@ -103,7 +103,8 @@ def _boxes(step: Step) -> list[tuple[str, list[str], str]]:
         text = "not measured" if not step.end.cites else "priors from clusters (no accuracy frozen)"
         found.append(("nothing", textwrap.wrap(text, CHARACTERS), label))
     else:
-        text = FAMILIES[step.end.family]
+        unsettled = step.end.says.startswith("Not settled")
+        text = ("not settled; " if unsettled else "") + FAMILIES[step.end.family]
         found.append(("leaf", textwrap.wrap(text[0].upper() + text[1:], CHARACTERS - 6), label))
     found[-1][1].extend(f"{SMALL}chapter {int(one.chapter)}, {one.row}" for one in step.end.cites)
     return found

@@ -11,10 +11,13 @@ import numpy as np
 
 from dplib import choice, choice_evidence, choice_rules, choice_text
 from dplib.choice import Answer, Problem
+from dplib.choice_evidence import IMAGE, RECORDS, TABLE, TEXT
+from dplib.choice_problem import LEAST_LABELS
 from dplib.choice_rules import Question
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
 DELTAS = (1e-5, 1e-6, 1e-7)
+KINDS = (IMAGE, TABLE, TEXT)
 LIMIT = 300_000  # bytes that the page may embed
 STYLE = """
 .choose { background: var(--card, #f6f8fa); color: var(--pst-color-text-base, inherit); border-radius: 6px;
@@ -78,7 +81,8 @@ def data(problem: Problem) -> dict:
         },
         "reach": choice.REACH, "wide": choice_text.WIDE, "numbers": choice_text.NUMBERS,
         "caveats": [([(t.fact, t.operation, t.value) for t in one.tests], one.says) for one in choice_text.caveats()],
-        "noise": noise(*budgets(problem)),
+        "noise": noise(*budgets(problem)), "label_noise": label_noise(*budgets(problem)), "half": choice_text.HALF,
+        "least_labels": LEAST_LABELS,
     }  # fmt: skip
 
 
@@ -90,9 +94,33 @@ def budgets(problem: Problem) -> tuple[list[float], list[float]]:
 
 def noise(epsilons: list[float], deltas: list[float]) -> dict:
     """Steps to delta to epsilon to (1 / sample rate, noise multiplier as text), for every training that is advised."""
-    advised = {(leaf.family, leaf.private) for leaf in choice_rules.leaves()}
-    steps = sorted({one.steps for one in choice_evidence.table() if one.steps and (one.family, one.private) in advised})
+    steps = _steps({leaf.family for leaf in choice_rules.leaves()})
+    return _table(steps, deltas, epsilons, *np.meshgrid(steps, deltas, epsilons, indexing="ij"))
+
+
+def label_noise(epsilons: list[float], deltas: list[float]) -> dict:
+    """The same where only labels are private and DP-SGD covers them: for half of epsilon, under the asked-for budget.
+
+    That is images below the epsilon from which label randomisation is advised.
+    """
+    epsilons = [epsilon for epsilon in epsilons if LEAST_LABELS <= epsilon < choice_rules.stages_from()]
+    steps = _steps({"linear", "small", "cnn"}, IMAGE)
     count, delta, epsilon = np.meshgrid(steps, deltas, epsilons, indexing="ij")
+    return _table(steps, deltas, epsilons, count, delta / (1 + np.exp(epsilon / 2)), epsilon / 2)
+
+
+def _steps(families: set[str | None], *kinds: str) -> list[int]:
+    """Steps of the trainings under record privacy whose result may be the nearest one of these families."""
+    return sorted(
+        {
+            one.steps
+            for one in choice_evidence.table()
+            if one.steps and one.private == RECORDS and one.family in families and one.data.kind in (kinds or KINDS)
+        }
+    )
+
+
+def _table(steps, deltas, epsilons, count, delta, epsilon) -> dict:
     rate, sigma, _ = choice.least_rate(epsilon, delta, count)
     return {
         t: {

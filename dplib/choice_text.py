@@ -22,6 +22,10 @@ NUMBERS = {
     "none": "no number: no accuracy was frozen",
     "wide": "; too wide to use (the accuracy without privacy, where known, may narrow it)",
 }
+HALF = (
+    "DP-SGD is given ε/2 and δ/(1 + e^(ε/2)) for one record added or removed: that covers a replaced label with the ε "
+    "and δ asked for"
+)
 MARKS = {
     "holds": "kept",
     "holds with change": "changed",
@@ -70,6 +74,8 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
         found.append(("Batch", f"{s.batch:,} records on average, each drawn with probability 1/{rate}"))
         found.append(("Steps", f"{s.steps:,}, as in the nearest training of this family"))
         found.append(("Noise multiplier", f"{s.noise_multiplier:.3f} (Rényi DP; one record added or removed)"))
+        if answer.problem.private == LABELS:
+            found.append(("Budget", HALF))
     if answer.leaf.private == LABELS:
         found.append(("Labels", f"the first stage keeps a true label with probability {kept(answer.problem):.3f}"))
     found.append(("Nearest result", nearest(answer)))
@@ -126,13 +132,14 @@ def said(known: dict) -> list[str]:
 
 @functools.cache
 def caveats() -> tuple[Caveat, ...]:
-    """Every caveat, with its numbers from frozen results."""
+    """Every caveat, with its numbers from frozen results; none whose numbers the frozen run did not keep."""
     return tuple(
         Caveat(
             tuple(Test(*one) for one in own["when"]),
             choice_rules.filled(own["says"], own.get("values", []), exposed="{exposed}"),
         )
         for own in choice_rules.words()["caveat"]
+        if all(evidence.has(*place) for place in own.get("values", []))
     )
 
 

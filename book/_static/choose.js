@@ -24,12 +24,15 @@
       }
     }
     found.floor = found.frequent_class || 100 / found.classes;
+    if (found.private === "labels" && found.epsilon < data.least_labels)
+      throw new Error(`For private labels ε must be at least ${data.least_labels}, of which DP-SGD gets half.`);
     if (found.delta > 1 / found.n) throw new Error(`δ must be at most 1/n = ${(1 / found.n).toExponential(1)}: choose a smaller one.`);
     if (found.frequent_class && found.frequent_class < 100 / found.classes)
       throw new Error(`Of ${found.classes} classes the most frequent one has at least ${(100 / found.classes).toPrecision(3)}%.`);
     if (found.accuracy_without_privacy && found.accuracy_without_privacy <= found.floor)
       throw new Error(`Accuracy without privacy: it must be above the ${found.floor.toPrecision(3)}% of a constant prediction.`);
-    found.n_epsilon = found.n * found.epsilon;
+    found.record_epsilon = found.private === "labels" ? found.epsilon / 2 : found.epsilon;
+    found.n_epsilon = found.n * found.record_epsilon;
     found.exposed = -Math.expm1(found.n * Math.log1p(-found.delta));
     return found;
   }
@@ -47,7 +50,8 @@
 
   const distance = (facts, one) => {
     const set = data.datasets[one.data];
-    return Math.hypot(...["n", "d", "classes"].map((name) => Math.log10(facts[name] / set[name])), Math.log10(facts.epsilon / one.epsilon));
+    const epsilon = one.private === "labels" ? facts.epsilon : facts.record_epsilon;
+    return Math.hypot(...["n", "d", "classes"].map((name) => Math.log10(facts[name] / set[name])), Math.log10(epsilon / one.epsilon));
   };
 
   const first = (some, before) => some.reduce((best, one) => (best === null || before(one, best) ? one : best), null);
@@ -61,14 +65,21 @@
     const near = nearest !== null && nearest.far <= data.reach;
     const seen = {};
     const ranked = alike.filter((one) => one.far <= data.reach).sort((a, b) => a.far - b.far || (a.family !== leaf.family) - (b.family !== leaf.family));
-    for (const one of ranked) seen[one.name] ??= one;
-    const others = Object.values(seen).filter((one) => nearest === null || one.place !== nearest.place);
+    for (const one of ranked) (seen[one.name] ??= []).push(one);
+    const others = Object.values(seen).flatMap(firstAndBetter).filter((one) => nearest === null || one.place !== nearest.place);
     let settings = null;
     if (nearest && nearest.steps) {
-      const [rate, noise] = data.noise[nearest.steps][form.elements.delta.value][form.elements.epsilon.value];
+      const table = facts.private === "labels" ? data.label_noise : data.noise;
+      const [rate, noise] = table[nearest.steps][form.elements.delta.value][form.elements.epsilon.value];
       settings = { batch: Math.max(1, evenRound(facts.n / rate)), rate, steps: nearest.steps, noise };
     }
     return { path, leaf, nearest, near, others, settings, expected: near ? expected(facts, leaf, nearest) : frequent(facts, leaf) };
+  }
+
+  // The nearest result of a data set, and the best one of another family at the same point where that is better.
+  function firstAndBetter(same) {
+    const rivals = same.filter((one) => one.far === same[0].far && one.family !== same[0].family && one.accuracy > same[0].accuracy);
+    return rivals.length ? [same[0], first(rivals, (a, b) => a.accuracy > b.accuracy)] : [same[0]];
   }
 
   // Python rounds halves to even.
@@ -109,6 +120,7 @@
       all.push(["Batch", `${thousands(settings.batch)} records on average, each drawn with probability 1/${settings.rate}`]);
       all.push(["Steps", `${thousands(settings.steps)}, as in the nearest training of this family`]);
       all.push(["Noise multiplier", `${settings.noise} (Rényi DP; one record added or removed)`]);
+      if (facts.private === "labels") all.push(["Budget", data.half]);
     }
     if (leaf.private === "labels")
       all.push(["Labels", `the first stage keeps a true label with probability ${fixed(1 / (1 + (facts.classes - 1) * Math.exp(-facts.epsilon)), 3)}`]);

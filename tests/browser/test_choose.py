@@ -32,6 +32,7 @@ PROBLEMS = [
     replace(TABLE, delta=0.0, accuracy_without_privacy=85.0, frequent_class=75.0),
     replace(TABLE, classes=30, n=5000, d=446, epsilon=2.0, delta=1e-6),
     replace(TABLE, kind="text", n=5000, d=40, epsilon=5.0),
+    replace(TABLE, kind="text", n=5000, d=40, epsilon=8.0),
 ]
 
 
