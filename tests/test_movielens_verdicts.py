@@ -75,11 +75,33 @@ def test_sentences_say_what_the_table_says(ratings):
     assert "LP-2ST is better at ε = 1, and worse at ε = 3, 4, 8" in said["ratings_unmixed"].replace(
         "1, 2, and", "1, and"
     )
-    assert said["ratings_biases"] == "Beyond chance it is better than LP-2ST at ε = 1, 2, 3, 4, 8, and worse nowhere."
+    assert said["ratings_biases"] == (
+        "Beyond chance it is better than LP-2ST at ε = 1, 2, 3, 4, 8, and worse nowhere; than LP-1ST it is better at "
+        "ε = 1, 2, 3, 4, 8, ∞, and worse nowhere."
+    )
     assert "4,000 ratings of 100 films by 120 users" in said["ratings_about"]
     assert said["ratings_stuck"].startswith("In every run")
     stuck = as_printed().assign(mean_k=3.0)
-    assert movielens_verdicts.sentences(stuck, ratings)["ratings_stuck"].startswith("In 25 of 25 runs")
+    said = movielens_verdicts.sentences(stuck, ratings)["ratings_stuck"]
+    assert said.startswith("In some runs of LP-2ST (5 of 5 at ε = 1, ")
+
+
+def test_runs_with_a_constant_first_stage_are_counted_by_budget():
+    runs = as_printed()
+    runs.loc[(runs["epsilon"] == 1) | ((runs["epsilon"] == 2) & (runs["seed"] < 2)), "mean_k"] = 3.0
+    assert movielens_verdicts.collapsed(runs, 5) == {1.0: 5, 2.0: 2}
+    assert movielens_verdicts.collapsed(runs, 3) == {}  # all classes: plain randomised response
+    assert movielens_verdicts.collapses(runs, 5) == "5 of 5 at ε = 1, 2 of 5 at ε = 2"
+
+
+def test_improvements_on_ratings():
+    wobble = np.array([0, 1, -1, 1, -1]) / 1000
+    better, worse, level = paired(wobble - 1, 0 * wobble), paired(wobble + 1, 0 * wobble), paired(wobble, 0 * wobble)
+    improves = movielens_verdicts.improves_verdict
+    assert improves([better, level], True) == "holds"
+    assert improves([better, worse], True) == "holds with change"
+    assert improves([worse, level], True) == "fails"
+    assert improves([level], True) == improves([better], False) == "undecided"
 
 
 def verdicts(runs, found):
@@ -90,6 +112,7 @@ def verdicts(runs, found):
 def test_only_the_paper_s_own_data_decide_its_table(ratings):
     runs = as_printed()
     synthetic = verdicts(runs, ratings)
+    assert synthetic.pop("C.s-movielens-network") == "holds"  # it is built as said, whatever the ratings
     assert set(synthetic.values()) == {"undecided"}
     assert "C.table3.lp-1st" not in synthetic
     small = verdicts(runs, replace(ratings, name="movielens-latest-small"))
