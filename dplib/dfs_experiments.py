@@ -184,6 +184,22 @@ def draw_again(reading, p: int, n: int, criteria, sizes, epsilons, delta: float,
     return pd.concat(frames, ignore_index=True)
 
 
+def same_features(problem: Problem, m: int, noises: dict, **labels) -> list[dict]:
+    """How many of the m best features of the clean data a criterion picks again under noise, distance and |T|.
+
+    Args:
+        noises: (noise, epsilon), two of the columns, to its standard deviation. labels: columns that say which problem.
+    """
+    lines = []
+    for criterion in ("DFS", "t-statistic"):
+        clean = _clean_order(problem, criterion)[:m]
+        for (noise, epsilon), sd in noises.items():
+            noisy = selection.top(scores(problem, criterion, sd), m)
+            same = len(np.intersect1d(clean, noisy))
+            lines.append({**labels, "noise": noise, "epsilon": epsilon, "criterion": criterion, "same": same})
+    return lines
+
+
 def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> list[dict]:
     """What cutting all features to the m best by distance does, the noise scaled to the norm of those kept.
 
