@@ -1,19 +1,14 @@
-"""What curves over the number of features, and Tables II and XVIII, say about paper B's statements; verdict rules."""
+"""What curves over the number of features say about paper B's statements: the rules of the verdicts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats as scipy_stats
 
-from dplib import claims, cost_tables, printed_budgets, stats
+from dplib import cost_tables, stats
 from dplib.crossover import Crossover
 from dplib.feature_figures import Curves
-from dplib.feature_tables import Trained
-from dplib.printed_budgets import Setting
 from dplib.stats import Comparison, Measured
-
-TABLES = {"table2": "breast-cancer", "table18": "adult"}  # the data sets whose numbers they are, not their captions
 
 
 @dataclass(frozen=True)
@@ -47,6 +42,16 @@ def gain_over(curves: Curves, epsilon: float, size: int) -> Comparison:
     return stats.paired(elsewhere(curves.of(epsilon).T), curves.at(size, epsilon))
 
 
+def gain_of(curves: Curves, sizes: Sequence[int], epsilon: float) -> Comparison:
+    """The best of some sizes (:func:`elsewhere`) minus the last of them, paired by split."""
+    return stats.paired(elsewhere([curves.at(k, epsilon) for k in sizes]), curves.at(sizes[-1], epsilon))
+
+
+def over_constant(curves: Curves, epsilon: float) -> Comparison:
+    """Best size (:func:`elsewhere`) minus always predicting the more frequent class, paired by split."""
+    return stats.paired(elsewhere(curves.of(epsilon).T), curves.constant)
+
+
 def elsewhere(values) -> np.ndarray:
     """Of candidates (k, splits): on each split the one that is best on average over the *other* splits, (splits,).
 
@@ -54,8 +59,12 @@ def elsewhere(values) -> np.ndarray:
     training record of others.)
     """
     values = np.asarray(values, dtype=float)
-    others = values.sum(axis=1, keepdims=True) - values
-    return values[others.argmax(axis=0), np.arange(values.shape[1])]
+    return values[elsewhere_index(values), np.arange(values.shape[1])]
+
+
+def elsewhere_index(values: np.ndarray) -> np.ndarray:
+    """Of candidates (k, splits): on each split the number of the one that :func:`elsewhere` takes, (splits,)."""
+    return (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
 
 
 def slope(curves: Curves, epsilon: float) -> Measured:
@@ -77,18 +86,56 @@ def best_size_verdict(readings: Sequence[Curves], claimed: Iterable[tuple[float,
     return "fails" if all(worse) else "holds with change" if any(worse) else "holds"
 
 
-def falling(curves: Curves, epsilons: Iterable[float]) -> str:
-    """Of a claim that accuracy falls with the number of features: by the sign of :func:`slope` at each budget."""
+def rising_first(curves: Curves, epsilon: float) -> Comparison:
+    """Best size (chosen on the other splits) minus one feature: by how much a curve rises before it falls."""
+    return gain_over(curves, epsilon, curves.sizes[0])
+
+
+def falling(curves: Curves, epsilons: Sequence[float]) -> str:
+    """Of a claim that accuracy falls with the number of features: by the sign of :func:`slope` at each budget.
+
+    With change where the line falls, but the curve rises first beyond chance (:func:`rising_first`) at some budget.
+    """
     slopes = [slope(curves, e) for e in epsilons]
     if all(s.high < 0 for s in slopes):
-        return "holds"
+        rises = any(cost_tables.sign(rising_first(curves, e)) > 0 for e in epsilons)
+        return "holds with change" if rises else "holds"
     return "fails" if any(s.low > 0 for s in slopes) else "undecided"
 
 
-def middle(found: Best, d: int) -> str:
-    """Of a claim that a strict subset of more than one feature is best: it beats both ends beyond chance."""
-    if all(cost_tables.sign(gain) > 0 for gain in (found.over_one, found.over_all)):
+def single(gains: Iterable[Comparison], margin: float = 0.5) -> str:
+    """Of a claim that one feature is best at some budgets, from what the best size gains over it at each of them.
+
+    It holds where the gain is not above ``margin`` points, within its interval, at any; it fails where it is above 0
+    beyond chance at all. Between, it holds with change where it does at some budget, else it is undecided.
+    """
+    gains = [one.difference for one in gains]
+    near = [one.high <= margin for one in gains]
+    if all(near):
         return "holds"
+    if all(one.low > 0 for one in gains):
+        return "fails"
+    return "holds with change" if any(near) else "undecided"
+
+
+def beyond_crossover(gain: Comparison, crossings: Iterable[Crossover], epsilon: float) -> str:
+    """Of a claim that at a budget a subset beats all features, so that the crossover is beyond it.
+
+    The first part decides as signs do. Where it holds, the claim does so if all crossovers are beyond the budget, each
+    with its interval; else with change, as the subset of the first part is then another one than that of the crossover.
+    """
+    if cost_tables.sign(gain) <= 0:
+        return "fails" if gain.difference.high <= 0 else "undecided"
+    return "holds" if all(one.low > epsilon for one in crossings) else "holds with change"
+
+
+def middle(found: Best, d: int, share: float = 0.1) -> str:
+    """Of a claim that a strict subset of middling size is best: it beats one feature and all of them beyond chance.
+
+    With change where its size may be as small as ``share`` of all: that is few features, not the middle.
+    """
+    if all(cost_tables.sign(gain) > 0 for gain in (found.over_one, found.over_all)):
+        return "holds" if found.size.low > share * d else "holds with change"
     return "fails" if found.size.high <= 1 or found.size.low >= d else "undecided"
 
 
@@ -111,116 +158,6 @@ def range_verdict(low: float, high: float, crossing: Crossover) -> str:
     if low <= crossing.value <= high:
         return "holds"
     return "fails" if crossing.high < low or crossing.low > high else "undecided"
-
-
-def table_rows(table: str) -> dict[str, dict]:
-    """Printed rows of Table II or XVIII: row id to {"epsilon", "n_features", "acc_sgd", "acc_dpsgd"}."""
-    prefix = f"B.{table}."
-    return {i.removeprefix(prefix): dict(one.published) for i, one in claims.load("B").items() if i.startswith(prefix)}
-
-
-def row_size(row: Mapping, trained: Trained) -> int:
-    """The number of features of a printed row."""
-    return trained.sizes[-1] if row["n_features"] == "all" else int(row["n_features"])
-
-
-def subset_gain(trained: Trained, size: int, epsilon: float | None) -> Comparison:
-    """A subset minus all features, paired by split."""
-    return stats.paired(trained.values[size, epsilon], trained.values[trained.sizes[-1], epsilon])
-
-
-def best_subset_gain(trained: Trained, epsilon: float | None) -> Comparison:
-    """The best subset (:func:`elsewhere`) minus all features, paired by split."""
-    subsets = [trained.values[k, epsilon] for k in trained.sizes[:-1]]
-    return stats.paired(elsewhere(subsets), trained.values[trained.sizes[-1], epsilon])
-
-
-def row_verdict(row: Mapping, printed_all: float, trained: Trained) -> tuple[dict, str, str]:
-    """Values, verdict and reason for one printed row, cell by cell (:func:`cell_verdict`)."""
-    size, epsilon = row_size(row, trained), row["epsilon"]
-    accuracies = {"acc_sgd": trained.values[size, None], "acc_dpsgd": trained.values[size, epsilon]}
-    constant = float(trained.constant.mean())
-    over_constant = stats.paired(accuracies["acc_dpsgd"], trained.constant)
-    if size == trained.sizes[-1]:
-        order, gain = "undecided", "this is the row of all features"
-    else:
-        one = subset_gain(trained, size, epsilon)
-        order = cost_tables.order_verdict([one], 1 if row["acc_dpsgd"] >= printed_all else -1)
-        gain = f"this subset minus all features under DP-SGD {one}, printed {row['acc_dpsgd'] - printed_all:+.2f}"
-    cells = [cell_verdict(values, row[c], order) for c, values in accuracies.items()]
-    values = {
-        **{c: stats.mean_interval(one) for c, one in accuracies.items()},
-        "epsilon": epsilon,
-        "n_features": row["n_features"],
-        "constant": constant,
-        "sd_dpsgd": trained.spread[size, epsilon],
-    }
-    because = (
-        f"Noise for the printed ε, learning rate from validation. SGD: {cells[0]}; DP-SGD: {cells[1]}; {gain}. On one "
-        f"more split DP-SGD would be within {new_split(accuracies['acc_dpsgd']):.1f} points of ours, 95 times in 100. "
-        f"DP-SGD minus a constant prediction ({constant:.1f}%): {over_constant}."
-    )
-    return values, joined(cells), because
-
-
-def new_split(values: np.ndarray) -> float:
-    """Half the 95% prediction interval for the accuracy on one more split, from those of n splits, (n,)."""
-    n = len(values)
-    return float(scipy_stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n))
-
-
-def cell_verdict(values: np.ndarray, published: float, order: str) -> str:
-    """Of a printed accuracy on one split, from ours on n splits.
-
-    It holds within the prediction interval for one more split, or within 2 points. Beyond that the table's message
-    decides (``order``, of :func:`dplib.cost_tables.order_verdict`); where that is open, the printed value is "not
-    reproducible as stated" if ours is higher, and the verdict "undecided" if ours is lower.
-    """
-    gap = float(values.mean() - published)
-    if abs(gap) <= max(cost_tables.TOLERANCE, new_split(values)):
-        return "holds"
-    if order == "undecided":
-        return "not reproducible as stated" if gap > 0 else "undecided"
-    return "holds with change" if order == "holds" else order
-
-
-def subset_counts(trained: Trained, epsilons: Iterable[float]) -> dict[str, int]:
-    """Over sizes below all and budgets: subsets beyond chance better or worse than all features, or than a constant."""
-    counts = {"cells": 0, "better": 0, "worse": 0, "above constant": 0, "below constant": 0}
-    for e in epsilons:
-        for k in trained.sizes[:-1]:
-            against = cost_tables.sign(subset_gain(trained, k, e))
-            constant = cost_tables.sign(stats.paired(trained.values[k, e], trained.constant))
-            counts["cells"] += 1
-            counts["better"] += against > 0
-            counts["worse"] += against < 0
-            counts["above constant"] += constant > 0
-            counts["below constant"] += constant < 0
-    return counts
-
-
-def printed_settings(epsilon: str, n: int, batch: int = 250, epochs: int = 40, delta: float = 1e-5) -> dict:
-    """What the paper's tool needs for a printed budget; batches of more than n records become full batches.
-
-    Returns:
-        "noise": of the noise multipliers that a person may type in, the one whose budget comes nearest; "epsilon": what
-        the tool prints for it; "exact": whether that rounds to the printed one; "floor": the least that it can print.
-    """
-    noises = printed_budgets.WIDE_NOISES
-    found = [printed_budgets.tool_epsilon(Setting(n, min(batch, n), epochs, float(s), delta)) for s in noises]
-    nearest = int(np.abs(np.log(np.maximum(found, 1e-12) / float(epsilon))).argmin())
-    return {
-        "noise": float(noises[nearest]),
-        "epsilon": float(found[nearest]),
-        "exact": printed_budgets.rounds_to(float(found[nearest]), epsilon),
-        "floor": printed_budgets.tool_floor(delta),
-    }
-
-
-def multiples(values: Iterable[float], n_test: int = 95) -> dict[float, int | None]:
-    """Printed percentages to the k for which k / n_test rounds to them, None where there is none."""
-    nearest = {value: round(value / 100 * n_test) for value in values}
-    return {value: k if abs(100 * k / n_test - value) <= 0.005 + 1e-9 else None for value, k in nearest.items()}
 
 
 def epsilon_at(curve: Curves, size: int, accuracy: float) -> float:

@@ -24,6 +24,8 @@ class Trained:
             epsilon None is plain SGD.
         spread: (size, epsilon) to the standard deviation over all draws and splits.
         rates: (size, epsilon) to the learning rate that validation chose. edges: cells where it lies at an end.
+        tried: all rates. validation: (size, epsilon) to the accuracies on validation records by which it was chosen,
+            shape (rates, tuning splits).
         noise: epsilon to noise multiplier. constant: shape (splits,). cpu_seconds: of all runs.
     """
 
@@ -33,6 +35,8 @@ class Trained:
     spread: dict[tuple[int, float | None], float]
     rates: dict[tuple[int, float | None], float]
     edges: list[tuple[int, float | None]]
+    tried: list[float]
+    validation: dict[tuple[int, float | None], np.ndarray]
     noise: dict[float | None, float]
     constant: np.ndarray
     cpu_seconds: float
@@ -76,12 +80,13 @@ def trained(
 
     every = [[e, float(rate)] for e in budgets for rate in rates]
     by_size, first = runs(range(TUNING, TUNING + tuning), lambda k: every, held_out)
-    chosen, edges = {}, []
+    chosen, edges, scores = {}, [], {}
     for k, some in zip(sizes, by_size, strict=True):
-        score = np.mean([[np.mean(a) for a in one["accuracy"]] for one in some], axis=0).reshape(len(budgets), -1)
-        for e, row in zip(budgets, score, strict=True):
-            chosen[k, e] = float(rates[int(row.argmax())])
-            edges += [(k, e)] if row.argmax() in (0, len(rates) - 1) else []
+        found = 100 * np.array([[np.mean(a) for a in one["accuracy"]] for one in some])
+        for e, score in zip(budgets, found.reshape(tuning, len(budgets), -1).transpose(1, 2, 0), strict=True):
+            top = int(score.mean(axis=1).argmax())
+            chosen[k, e], scores[k, e] = float(rates[top]), score.round(6)
+            edges += [(k, e)] if top in (0, len(rates) - 1) else []
     by_size, second = runs(range(splits), lambda k: [[e, chosen[k, e]] for e in budgets], 0)
     values, spread = {}, {}
     for k, some in zip(sizes, by_size, strict=True):
@@ -95,6 +100,8 @@ def trained(
         spread,
         chosen,
         edges,
+        [float(rate) for rate in rates],
+        scores,
         dict(zip(budgets, second[0]["noise"], strict=True)),
         (100 * np.array([one["constant"] for one in by_size[0]])).round(6),
         sum(one["cpu_seconds"] for one in [*first, *second]),
@@ -106,7 +113,7 @@ def figure(tables: Mapping[str, Trained], printed: Mapping[str, Mapping], ylabel
 
     Args:
         tables: name of a table to the runs. printed: the same to its rows, as
-            :func:`dplib.feature_size_verdicts.table_rows` gives them.
+            :func:`dplib.feature_table_verdicts.table_rows` gives them.
     """
     _, axes = plt.subplots(1, len(tables), figsize=(5.2 * len(tables), 4.4), squeeze=False)
     for ax, (name, one) in zip(axes[0], tables.items(), strict=True):

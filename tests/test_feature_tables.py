@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from dplib import feature_size_verdicts, feature_tables, study
+from dplib import feature_table_verdicts, feature_tables, study
 
 NAME = "synthetic-recurrence"
 
@@ -39,6 +39,8 @@ def test_sizes_beyond_the_table_are_left_out(trained):
 def test_rates_come_from_the_grid_and_a_useful_one_is_taken(trained):
     assert set(trained.rates.values()) <= {1e-4, 1.0}
     assert trained.rates[2, None] == 1.0  # with 1e-4 nothing moves in twenty steps
+    assert all(v.shape == (2, 3) for v in trained.validation.values())
+    assert trained.validation[2, None][1].mean() > trained.validation[2, None][0].mean()
     assert len(trained.edges) == len(trained.rates)  # two rates have no inside
 
 
@@ -49,7 +51,7 @@ def test_more_noise_for_a_smaller_budget(trained):
 
 def test_the_figure_draws(trained, monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
-    rows = feature_size_verdicts.table_rows("table2")
+    rows = feature_table_verdicts.table_rows("table2")
     budgets = {0.236: 50.0, 0.014: 0.236}
     printed = {i: {**row, "epsilon": budgets[row["epsilon"]]} for i, row in rows.items()}
     feature_tables.figure({"table2": trained}, {"table2": printed}, "accuracy (%)")
