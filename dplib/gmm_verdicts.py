@@ -12,6 +12,7 @@ GUESSING = 0.49  # an error above this is a coin toss
 
 
 def falls(curve: Sequence[float]) -> bool:
+    """A curve that ends far below its start."""
     return curve[-1] < FALLS * curve[0]
 
 

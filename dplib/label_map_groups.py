@@ -114,4 +114,5 @@ def turned(m: Measured | None) -> Measured | None:
 
 
 def known(values: Mapping[str, Measured | None]) -> dict[str, Measured]:
+    """Those that were run."""
     return {name: value for name, value in values.items() if value is not None}
