@@ -46,6 +46,7 @@ def test_every_box_is_of_a_chapter():
     [
         ("holds", "fails"),
         ("holds", "undecided"),
+        ("holds", "holds with change"),
         ("changed", "holds"),
         ("fails", "holds with change"),
         ("fails", claims.NOT_RUN),
