@@ -82,7 +82,9 @@ def test_curves_are_the_frozen_ones():
     assert mnist.epsilon.tolist() == seven["mnist, 3× steps: epsilon"]
     three = next(pair for (_, models), pair in by_name.items() if models == ("logistic regression", "PAW CNN"))
     assert three.mean.tolist() == [eight["logistic regression: mean"], eight["PAW CNN: mean"]]
-    assert three.crossing == (0.34, 0.233, 0.427)
+    shown = data["B.crossover-three-models"]["values"]["crossover logistic regression / PAW CNN"]
+    assert shown == "{:g} [{:g}, {:g}]".format(*three.crossing)
+    assert 0 < three.crossing[1] < three.crossing[0] < three.crossing[2] < three.epsilon[-1]
     assert len(by_name) == 6
 
 
@@ -90,7 +92,7 @@ def test_crossings_follow_from_the_curves():
     """The frozen estimate, made again from the frozen means: isotonic curves, straight lines in log epsilon."""
     for pair in dials_data.pairs():
         value, _ = crossover._last(np.log(pair.epsilon), crossover._gap(*pair.mean, True))
-        assert pair.crossing[0] == pytest.approx(value, rel=0.003)  # three digits stand in the ledger
+        assert pair.crossing[0] == pytest.approx(value, rel=0.005)  # of 0.138 and its like three digits are frozen
         assert pair.crossing[1] <= pair.crossing[0] <= pair.crossing[2]
 
 
@@ -100,8 +102,10 @@ def test_a_reader_between_two_budgets():
     middle = np.sqrt(pair.epsilon[2] * pair.epsilon[3])
     assert pair.at(middle) == pytest.approx(pair.mean[:, 2:4].mean(axis=1))
     assert np.isnan(pair.at(0.01)).all()
-    assert [pair.verdict(e) for e in (1.0, 500.0, 1e7)] == [1, 0, 0]
-    assert [dials_data.pairs()[4].verdict(e) for e in (0.1, 0.3, 2.0)] == [1, 0, -1]
+    for one in (pair, dials_data.pairs()[4]):
+        value, low, high = one.crossing
+        assert np.isfinite([low, high]).all()
+        assert [one.verdict(e) for e in (low / 2, low, value, high, 2 * high)] == [1, 0, 0, 0, -1]
 
 
 def test_interval_reads_what_the_ledger_shows():
@@ -183,9 +187,8 @@ def test_the_pictures_descriptions_are_true(made):
 
     pair = dials_data.pairs()[made["04"].start["pair"]]
     assert pair.mean[0, 0] - pair.mean[1, 0] > 1
-    assert abs(np.diff(pair.mean[:, -1])[0]) < 0.1
-    assert f"meet at ε = {pair.crossing[0]:.0f}" in made["04"].alt
-    assert f"from {pair.crossing[1]:.0f} to the end" in made["04"].alt
+    assert abs(np.diff(pair.mean[:, -1])[0]) < 0.25
+    assert f"ε = {pair.crossing[0]:.0f}, 95% interval from {pair.crossing[1]:.0f} to" in made["04"].alt
 
     one = dials_data.answering("long tail", dials_data.SHARPNESS[made["08"].start["sharpness"]])
     p = dials_data.prior("long tail", 0.3)
