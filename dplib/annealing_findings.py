@@ -192,14 +192,6 @@ def budget_value(budgets: Sequence[float | None], limit: float | None) -> Measur
     return f"{len(reached)} of {len(budgets)} runs{within}"
 
 
-def figure4_words(study: Mapping, epsilon: float, seeds: int) -> str:
-    """What Figure 4's section shows, or that it was not run."""
-    if not study:
-        return "This was not run in this profile."
-    interval = "; bands: 95% intervals" if seeds > 1 else "; one run a value has no interval, and decides nothing"
-    return f"*Test accuracy at ε = {epsilon:g} by the paper's count, {seeds} seed(s){interval}. The paper: ε = 3.*"
-
-
 def momentum_words(runs: Mapping, moving: Mapping, between: Mapping[str, Comparison], epsilon: float) -> str:
     """What leaving out the momentum does, or that it was not run.
 

@@ -1,4 +1,4 @@
-"""Chapter 11's readouts: savings, leads along the budget, other readings, the panels of Figure 4.
+"""Chapter 11's readouts: savings, leads along the budget, other readings.
 
 Part of :mod:`dplib.annealing_tables`, for what compares many runs at once.
 """
@@ -238,53 +238,6 @@ def reading_table(
                 row[title] = str(compare(accuracies(results), other).difference)
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def parameter_panels(
-    study: Mapping[tuple[str, Any], Sequence[Result]], printed: Mapping[str, Any], rate: float
-) -> tuple[dict[str, list[tuple[float, Measured]]], dict[float, float]]:
-    """Figure 4's cells, {parameter: (value, accuracy in percent)} in order, and queries for each update by the limit.
-
-    The cell with the printed learning rate has the printed value of every parameter, and stands in each panel.
-
-    Args:
-        study: (parameter, value) to results. printed: parameter to its printed value. rate: the printed learning rate.
-    """
-    if not study:
-        return {}, {}
-    base, panels, ratios = study["learning_rate", rate], {}, {}
-    for name, value in printed.items():
-        cells = {v: results for (n, v), results in study.items() if n == name}
-        if name != "learning_rate" and cells:
-            cells = {**cells, value: base}
-        if cells:
-            panels[name] = [(v, measured(accuracies(cells[v]))) for v in sorted(cells)]
-        if name == "rejection_limit":
-            ratios = {v: float(np.mean([r["queries"] / r["accepted"] for r in cells[v]])) for v in sorted(cells)}
-    return panels, ratios
-
-
-def panel_says(name: str, cells: Sequence[tuple[float, Measured]]) -> tuple[bool, bool, dict[str, Measured]]:
-    """Whether a panel of Figure 4 is as the paper says, and whether it is the contrary; and its cells.
-
-    learning_rate: all above 96.5% and the best value inside the grid; contrary: one below 96.5% beyond chance.
-    batch: the best at 256. initial_temperature: values above 1 within half a point of each other.
-    rejection_limit: from 5 on within half a point.
-    """
-    values = {f"{name}_{v:g}": m for v, m in cells}
-    best = max(cells, key=lambda cell: cell[1].value)[0]
-    if name == "learning_rate":
-        inside = cells[0][0] < best < cells[-1][0]
-        good = all(m.value > 96.5 for _, m in cells) and inside
-        bad = any((m.high if m.high is not None else m.value) < 96.5 for _, m in cells)
-        return good, bad, values
-    if name == "batch":
-        return best == 256, False, values
-    since = 1 if name == "initial_temperature" else 5
-    flat = [m for v, m in cells if (v > since if since == 1 else v >= since)]
-    spread = max(m.value for m in flat) - min(m.value for m in flat) if flat else 0.0
-    apart = any(a.low is not None and b.high is not None and a.low > b.high for a in flat for b in flat)
-    return len(flat) > 1 and spread <= 0.5, apart and spread > 0.5, values
 
 
 def refuses_batch_norm() -> bool:

@@ -4,7 +4,6 @@ The charitable reading comes first: budgets by the paper's own count (accepted u
 printed. Where a claim holds so, but not once every noisy gradient is counted, it "holds with change".
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -202,31 +201,18 @@ def free_verdict(found: Mapping[str, Mapping[str, Any]], published: Mapping[str,
     return "holds" if alone and len(cells) == len(published) else "holds with change"
 
 
-def unrun_grid(seeds: int, epsilon: float, printed: float = 3.0) -> str:
-    """Why a panel of Figure 4 cannot be decided, or nothing."""
-    short = [f"one run a value is too few (here {seeds})"] if seeds < 3 else []
-    short += [f"the budget is {epsilon:g} and not the printed {printed:g}"] if epsilon < printed else []
-    return "; ".join(short)
-
-
-def grid_verdict(good: bool, bad: bool, seeds: int, epsilon: float, stand_in: bool) -> str:
-    """A panel of Figure 4: what our cells say, where the study is strong enough to say it."""
-    if stand_in or unrun_grid(seeds, epsilon):
-        return "undecided"
-    return "holds" if good else "fails" if bad else "undecided"
-
-
-def longer_verdict(queries: Measured, by_limit: Mapping[int, float]) -> str:
+def longer_verdict(queries: Measured, rise: Measured | None) -> str:
     """For "it takes more time, and the more the higher the limit"; a run that rejects nothing is too short to tell.
 
+    "holds with change": that a higher limit takes longer was not seen, or not run.
+
     Args:
-        queries: noisy gradients for each accepted update. by_limit: the same by the limit on rejections, or empty.
+        queries: noisy gradients for each accepted update. rise: that at the highest limit less that at the lowest, or
+            None where limits were not compared.
     """
-    ratios = [by_limit[limit] for limit in sorted(by_limit)]
-    if any(a > b for a, b in itertools.pairwise(ratios)) or queries.low is None or queries.low <= 1:
+    if not above(Measured(queries.value - 1, *(None if e is None else e - 1 for e in (queries.low, queries.high)))):
         return "undecided"
-    # Without a rise, or where limits were not compared, that a higher one takes longer was not seen.
-    return "holds" if ratios and ratios[-1] > ratios[0] else "holds with change"
+    return "holds" if rise is not None and above(rise) else "holds with change"
 
 
 def limit_verdict(kept: bool, lead: Comparison | None) -> str:
