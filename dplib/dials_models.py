@@ -202,17 +202,21 @@ def _crossing(pair: data.Pair) -> str:
 def _end(value: float, pair: data.Pair) -> str:
     if value == 0:
         return f"below {pair.epsilon[0]:,g}"
-    return f"above {_plain(pair.epsilon[-1])}" if value == np.inf else f"{value:,.3g}"
+    if value == np.inf:
+        return f"above {_plain(pair.epsilon[-1])}"
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _advice(pair: data.Pair, epsilon: float) -> str:
     simple, larger = pair.models
-    words = {
-        1: f"Your ε lies below the interval: train the {simple}.",
-        -1: f"Your ε lies above the interval: train the {larger}.",
-        0: f"Your ε lies inside the interval: these runs cannot say; the {simple} costs less.",
-    }
-    return words[pair.verdict(epsilon)]
+    side = pair.verdict(epsilon)
+    where = {1: "below", 0: "inside", -1: "above"}[side]
+    ahead = simple if side == 1 else larger
+    if side and pair.leads is not None and side not in pair.leads:
+        where += f" the interval, but at no budget that was run does the {ahead} lead beyond chance"
+        return f"Your ε lies {where}: these runs cannot say; the {simple} costs less."
+    says = f"train the {ahead}" if side else f"these runs cannot say; the {simple} costs less"
+    return f"Your ε lies {where} the interval: {says}."
 
 
 def _plain(value: float) -> str:

@@ -115,7 +115,10 @@ def best_methods(frozen: Mapping[str, list]) -> str:
                 ahead.setdefault(METHODS[method], []).append(f"{by:.1f} at ε = {epsilon:g}")
         said = [f"{method} ({', '.join(by)})" for method, by in ahead.items()]
         parts.append(f"on {title} {'; '.join(said) or 'none'}")
-    said = f"Ahead of the paper's own methods by a point or more, beyond chance: {', and '.join(parts)}."
+    said = (
+        "Ahead of the paper's own methods by a point or more, with an interval above 0 (the best picked by the same "
+        f"runs, not corrected for that): {', and '.join(parts)}."
+    )
     return said if parts else "The frozen run kept no table of the methods."
 
 
