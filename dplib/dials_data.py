@@ -236,16 +236,18 @@ LIMITS = tuple(range(21))
 
 
 @cache
-def one_update() -> tuple[np.ndarray, float]:
-    """Exact epsilon of one accepted update at each of LIMITS, and without screening: the chapter's first example.
+def one_update() -> tuple[np.ndarray, float, float]:
+    """Epsilon of one accepted update: exact at each of LIMITS, exact without screening, and as claimed by Lemma 2.
 
-    Noise multiplier 1, full batches, a steep linear energy on public data that the record pushes down, delta 1e-5.
+    The chapter's first example: noise multiplier 1, full batches, a steep linear energy on public data that the record
+    pushes down, delta 1e-5.
     """
     up, spent = rules.threshold(0.0), []
     for limit in LIMITS:
         parts = [screening.released(screening.trial(1.0, up, 1.0, present), limit) for present in (True, False)]
         spent.append(screening.epsilon_bounds(screening.cells(*parts), accounts.DELTA)[0])
-    return np.array(spent), float(mechanisms.gaussian_epsilon(1.0, 1.0, accounts.DELTA))
+    plain = float(mechanisms.gaussian_epsilon(1.0, 1.0, accounts.DELTA))
+    return np.array(spent), plain, accounts.epsilon(1, 1.0, 1.0)[0]
 
 
 def _frozen(claim: str) -> dict:

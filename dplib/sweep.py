@@ -1,4 +1,4 @@
-"""A grid of runs: ``python -m dplib sweep 04_crossover_epsilon -p epsilon=0.1,1 -p seed=0:20 --cores 2``.
+"""A grid of runs: ``python -m dplib sweep 01_gmm_theory -p epsilon=0.1,1 -p seed=0:20 --cores 2``.
 
 Snakemake executes the notebooks, each through papermill; finished ones lie in a store that all sweeps share
 (:mod:`dplib.sweep_store`), so that the same command goes on where it was. Snakemake gets the runs in batches: what it

@@ -136,10 +136,11 @@ def test_screening_is_the_frozen_run():
         assert one.claimed <= 3 < one.claimed * 1.01
     assert list(dials_data.pushes()) == data["provenance"]["parameters"]["pushes"]
     assert dials_data.screened()[0].steps == data["records"]["D.s-budget-3"]["values"]["accepted_updates_mnist"]
-    spent, plain = dials_data.one_update()
+    spent, plain, claimed = dials_data.one_update()
     record = data["records"]["D.s-accepted-only"]
     assert spent[record["data"]["limits"]] == pytest.approx(record["data"]["exact_epsilon"], rel=1e-9)
     assert plain == pytest.approx(record["values"]["one_update_without_screening_exact"], rel=1e-12)
+    assert claimed == pytest.approx(record["values"]["one_update_claimed"], rel=1e-12)
 
 
 def test_screening_computed_again():
@@ -202,11 +203,12 @@ def test_the_pictures_descriptions_are_true(made):
     assert f"rises to {mnist.exact[worst]:.1f} near {mnist.rate[worst]:.0%}" in alt
     assert mnist.exact[mnist.rate > 0.41].max() < mnist.claimed < mnist.exact[mnist.rate < 0.4].min()
     assert 9 < mnist.everything.max() < 9.5
-    spent, claimed = dials_data.one_update()
-    assert f"without screening {claimed:.1f}; with it, it rises to {spent.max():.1f} at {spent.argmax()}" in alt
+    spent, plain, claimed = dials_data.one_update()
+    assert f"claimed {claimed:.1f}, without screening {plain:.1f}; with it, it rises to" in alt
+    assert f"rises to {spent.max():.1f} at {spent.argmax()} rejections" in alt
     assert f"falls to {spent[16]:.1f} from 16 on" in alt
     assert (np.diff(spent[:16]) > 0).all()
-    assert spent[16:].max() < claimed
+    assert spent[16:].max() < plain < claimed < spent[1]
 
 
 def test_the_page_of_a_dial(made, written):
