@@ -187,8 +187,8 @@ def screening() -> Dial:
         "Left: ε at the end of a training at MNIST's setting, against the share of candidates accepted. The claim is "
         "3 throughout. The exact value is below it where most candidates are accepted, crosses it near 40% and rises "
         "to 6.3 near 11%; counting every gradient costs more, up to 9. Right: ε of one update against the rejections "
-        "allowed: claimed 5.3, without screening 4.4; with it, it rises to 17.3 at 15 rejections, and falls to 3.9 from "
-        "16 on.",
+        "allowed: claimed 5.3, without screening 4.4; with it, it rises to 17.3 at 15 rejections, and falls to 3.9 "
+        "from 16 on.",
         "Left: frozen exact values of an honest one-parameter instance at the paper's N, B, σ and μ₀, with δ = "
         "0.00001 and as many accepted updates as Lemma 2 allows for ε = 3. The push is that of the other records "
         "against the energy, in standard deviations of the noise; after μ₀ rejections a candidate is accepted unseen. "
