@@ -49,6 +49,11 @@ def base_cell(lab: Lab, results: Sequence[Result], epsilon: float) -> Cell:
     return Cell(100 * accuracy, queries / accepted)
 
 
+def cell_of(results: Sequence[Result]) -> Cell:
+    """The runs of one value, by seed."""
+    return Cell(accuracies(results), np.array([r["queries"] / r["accepted"] for r in results]))
+
+
 def panels(
     study: Mapping[tuple[str, Any], Sequence[Result]], base: Cell, printed: Mapping[str, float]
 ) -> dict[str, Panel]:
@@ -59,11 +64,7 @@ def panels(
     """
     found: dict[str, Panel] = {}
     for name, value in printed.items():
-        cells = {
-            v: Cell(accuracies(runs), np.array([r["queries"] / r["accepted"] for r in runs]))
-            for (n, v), runs in study.items()
-            if n == name
-        }
+        cells = {v: cell_of(runs) for (n, v), runs in study.items() if n == name}
         if cells:
             cells = {**cells, value: base}
             found[name] = {v: cells[v] for v in sorted(cells)}
@@ -89,27 +90,35 @@ def some(comparisons: Sequence[Comparison], sign: int) -> bool:
     return any(sign * c.difference.value > 0 and c.p_value / 2 * len(comparisons) < LEVEL for c in comparisons)
 
 
-def rate_verdict(panel: Panel, published: Mapping[str, float], printed_rate: float) -> str:
+def rate_verdict(panel: Panel, published: Mapping[str, float], printed_rate: float, still: Panel | None = None) -> str:
     """For "above the floor at all rates; rises up to the best rate, and falls after".
 
     "holds with change": above the floor from the printed rate on, and rising up to the best. "fails": below the floor
-    at the printed rate or a higher one, or one step of the curve goes the other way, beyond chance.
+    at the printed rate or a higher one, or one step of the curve goes the other way, beyond chance; and that with
+    momentum, which the paper does not print, and not without it either.
+
+    Args:
+        still: rates run without momentum; one below the floor beyond chance refutes that reading.
     """
     best, floor = published["best_lr"], published["accuracy_floor"]
     if best not in panel or min(panel) > published["lr_min"] or max(panel) < published["lr_max"]:
         return "undecided"
     steps = [(less(panel, b, a), b <= best) for a, b in pairwise(panel)]
     rises, falls = [d for d, up in steps if up], [d for d, up in steps if not up]
-    # Against a constant: the same as the interval of the mean, one-sided.
-    over = {v: compare(cell.accuracy, np.full(len(cell.accuracy), floor)) for v, cell in panel.items()}
+    over = {v: over_floor(cell, floor) for v, cell in panel.items()}
     from_printed = [d for v, d in over.items() if v >= printed_rate]
     if some(rises, -1) or some(falls, 1) or some(from_printed, -1):
-        return "fails"
+        return "fails" if some([over_floor(cell, floor) for cell in (still or {}).values()], -1) else "undecided"
     if not all(above(d.difference) for d in [*rises, *from_printed]):
         return "undecided"
     near = abs(panel[best].accuracy.mean() - published["best_accuracy"]) <= POINTS
     fall = all(d.difference.high < 0 for d in falls)
     return "holds" if near and fall and all(above(d.difference) for d in over.values()) else "holds with change"
+
+
+def over_floor(cell: Cell, floor: float) -> Comparison:
+    """Accuracy less a constant: the interval of the mean, and its one-sided test."""
+    return compare(cell.accuracy, np.full(len(cell.accuracy), floor))
 
 
 def batch_verdict(panel: Panel, published: Mapping[str, float]) -> str:
@@ -165,15 +174,15 @@ def dearer(panel: Panel) -> Measured | None:
     return compare(last, first).difference if min(len(first), len(last)) >= FEWEST else None
 
 
-def verdict(name: str, panel: Panel, published: Mapping[str, float], printed: float) -> str:
-    """A panel's verdict, by its parameter; ``printed`` is the printed value of that parameter."""
+def verdict(name: str, panel: Panel, published: Mapping[str, float], printed: float, still: Panel | None = None) -> str:
+    """A panel's verdict, by its parameter; ``printed`` is its printed value, ``still`` of :func:`rate_verdict`."""
     if name == "learning_rate":
-        return rate_verdict(panel, published, printed)
+        return rate_verdict(panel, published, printed, still)
     rules = {"batch": batch_verdict, "initial_temperature": temperature_verdict, "rejection_limit": limit_verdict}
     return rules[name](panel, published)
 
 
-def grounds(name: str, panel: Panel, published: Mapping[str, float]) -> str:
+def grounds(name: str, panel: Panel, published: Mapping[str, float], still: Panel | None = None) -> str:
     """What a panel's verdict rests on, in words."""
     if name == "learning_rate":
         best, floor = published["best_lr"], published["accuracy_floor"]
@@ -183,7 +192,9 @@ def grounds(name: str, panel: Panel, published: Mapping[str, float]) -> str:
         if best in found:
             text += f" At {best:g} it is {found[best]}%, printed {published['best_accuracy']:g}."
         steps = [f"from {a:g} to {b:g} by {less(panel, b, a).difference}" for a, b in pairwise(panel)]
-        return f"{text} It changes {', '.join(steps)} points."
+        text += f" It changes {', '.join(steps)} points."
+        without = [f"{measured(cell.accuracy)}% at {v:g}" for v, cell in (still or {}).items()]
+        return f"{text} Without momentum, which the paper does not print: {', '.join(without) or 'not run'}."
     if name == "batch":
         best = published["best_batch_size"]
         leads = [f"{less(panel, best, v).difference} over {v:g}" for v in panel if v != best] if best in panel else []

@@ -79,7 +79,15 @@ def test_too_few_runs_or_a_smaller_budget_decide_nothing():
     ],
 )
 def test_learning_rates(means, expected):
-    assert figure4.verdict("learning_rate", panel(means), RATE, 0.5) == expected
+    still = panel({0.1: 90.0})
+    assert figure4.verdict("learning_rate", panel(means), RATE, 0.5, still) == expected
+
+
+def test_learning_rates_fail_only_with_momentum_and_without():
+    other_way = panel({0.1: 97, 0.5: 98, 1.5: 98.4, 2.0: 98.8})
+    assert figure4.verdict("learning_rate", other_way, RATE, 0.5, panel({0.1: 90.0})) == "fails"
+    assert figure4.verdict("learning_rate", other_way, RATE, 0.5, panel({0.1: 97.0})) == "undecided"
+    assert figure4.verdict("learning_rate", other_way, RATE, 0.5) == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +154,8 @@ def test_the_grounds_name_what_decides():
     assert "at η = 0.5, 1.5, 2 of 4 values" in rates
     assert "printed 98.81" in rates
     assert "from 0.1 to 0.5 by 2.0" in rates
+    assert "not run" in rates
+    assert "% at 0.1." in figure4.grounds("learning_rate", panel({0.5: 98}), RATE, panel({0.1: 90.0}))
     assert "over 512" in figure4.grounds("batch", panel({256: 97, 512: 98}), BATCH)
     assert "not run" in figure4.grounds("batch", panel({512: 98, 1024: 97}), BATCH)
     heat = figure4.grounds("initial_temperature", panel({1: 98, 10: 98, 100: 98.1}), HEAT)
