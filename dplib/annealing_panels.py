@@ -4,6 +4,7 @@ The printed setting is a value of every panel; its runs are those of Table 1, re
 the figure. Values are compared by seed. What one comparison of several may decide is corrected by Bonferroni.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -230,8 +231,31 @@ def table(found: Mapping[str, Panel], printed: Mapping[str, float]) -> pd.DataFr
     return pd.DataFrame(rows)
 
 
-def words(found: Mapping[str, Panel], epsilon: float) -> str:
-    """The figure's caption, or that it was not run."""
+def frozen(rows: Mapping[str, Mapping[str, Any] | None]) -> dict[str, list[tuple[float, Measured]]]:
+    """{label: (value, accuracy in percent)} of the panels in a frozen run, values rising.
+
+    Args:
+        rows: parameter to its frozen record (:func:`dplib.claims.frozen`), or None.
+    """
+    found = {}
+    for name, row in rows.items():
+        kept = (
+            (re.fullmatch(rf"{name}_([0-9.e+-]+)", key), value) for key, value in (row or {}).get("values", {}).items()
+        )
+        cells = sorted((float(key[1]), Measured(**value)) for key, value in kept if key)
+        if cells:
+            found[LABELS[name]] = cells
+    return found
+
+
+def words(found: Mapping[str, Panel], epsilon: float, long_run: Mapping[str, list] | None = None) -> str:
+    """The figure's caption, or that it was not run; ``long_run``: of :func:`frozen`, drawn in its place."""
+    if not found and long_run:
+        runs = sorted({m.n for cells in long_run.values() for _, m in cells if m.n})
+        return (
+            "*Not run in this profile: these are the frozen runs on MNIST, "
+            f"{' or '.join(map(str, runs))} a value; bands: 95% intervals. Their verdicts stand in the ledger.*"
+        )
     if not found:
         return "This was not run in this profile."
     runs = [min(len(cell.accuracy) for cell in panel.values()) for panel in found.values()]

@@ -1,5 +1,7 @@
 """Figure 4's panels: which runs stand in them, and every verdict of their rules."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -146,7 +148,18 @@ def test_what_the_ledger_and_the_table_show():
     assert "5 run(s) a value" in figure4.words({"rejection_limit": limits}, 3.0)
     assert "5, 3 runs a value" in figure4.words({"a": limits, "b": panel({5: 98.0}, runs=3)}, 3.0)
     assert "no interval" in figure4.words({"a": panel({5: 98.0}, runs=1)}, 3.0)
-    assert "not run" in figure4.words({}, 3.0)
+    assert figure4.words({}, 3.0) == "This was not run in this profile."
+
+
+def test_the_frozen_panels_are_drawn_where_nothing_ran():
+    limits = panel({5: 98.0, 10: 98.1, 20: 98.0})
+    kept = {name: dataclasses.asdict(m) for name, m in figure4.values("rejection_limit", limits, 10).items()}
+    found = figure4.frozen({"rejection_limit": {"values": kept}, "batch": None})
+    assert [v for v, _ in found["μ₀"]] == [5, 10, 20]
+    assert found["μ₀"][0][1].value == pytest.approx(98)
+    assert "5 a value" in figure4.words({}, 3.0, found)
+    assert "5 run(s)" in figure4.words({"rejection_limit": limits}, 3.0, found)
+    assert figure4.frozen({"batch": None}) == {}
 
 
 def test_the_grounds_name_what_decides():
