@@ -23,22 +23,28 @@ def main() -> None:
 @click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
 @click.option("--freeze", is_flag=True, help="Write what the run recorded to book/results.")
+@click.option("--only", multiple=True, metavar="CLAIM", help="With --freeze: this claim, into what is frozen.")
 @click.option("--page", is_flag=True, help="Also render the result as a page to read.")
-def run(chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool, page: bool) -> None:
+def run(
+    chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool, only: tuple[str, ...], page: bool
+) -> None:
     """Execute a chapter (name or number) and say where the result is."""
     from dplib import runs, sources
 
     chapter = sources.resolve(chapter)
     parameters = {name: value(text) for name, text in pairs}
-    if freeze and (profile == "embedded" or parameters):
+    if freeze and (profile == "embedded" or (parameters and not only)):
         raise ParameterError(
-            "--freeze keeps the run of a profile as it stands: give --profile real or paper, and no -p."
+            "--freeze keeps the run of a profile as it stands: give --profile real or paper, and no -p but with --only."
         )
+    if only and not freeze:
+        raise ParameterError(f"--only {only[0]} is not allowed without --freeze: it says what to freeze.")
+    runs.frozen_file(chapter, profile, only)
     output = output or _default_output(chapter, profile, parameters)
     provenance = runs.run(chapter, parameters, output.resolve(), profile)
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
     if freeze:
-        click.echo(f"Frozen: {runs.freeze(chapter, output)}")
+        click.echo(f"Frozen: {runs.freeze(chapter, output, only)}")
     if page:
         from dplib import run_page
 

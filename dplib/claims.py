@@ -167,7 +167,7 @@ def rests_on(
 def frozen(claim_id: str) -> dict[str, Any] | None:
     """The frozen record of a claim from the largest profile that was run (paper over real), or None.
 
-    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run.
+    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run, its own where it joined later.
     """
     chapter = get(claim_id).chapter
     for profile in ("paper", "real"):
@@ -175,7 +175,7 @@ def frozen(claim_id: str) -> dict[str, Any] | None:
         if path.exists():
             run = json.loads(path.read_text(encoding="utf-8"))
             if claim_id in run["records"]:
-                return {**run["records"][claim_id], "profile": profile, "provenance": run["provenance"]}
+                return {"provenance": run["provenance"], **run["records"][claim_id], "profile": profile}
     return None
 
 

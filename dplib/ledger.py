@@ -56,7 +56,7 @@ def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row
         rank = PROFILES.index(provenance["profile"])
         for id_, record in records.items():
             if id_ not in found or rank < found[id_][0]:
-                found[id_] = (rank, record, provenance)
+                found[id_] = (rank, record, record.get("provenance", provenance))  # its own where it joined later
     return [_row(claim, found.get(claim.id)) for claim in claims.load_all().values()]
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 
 from dplib import execution, sources
 from dplib.checks import ParameterError
-from dplib.claims import BASIS, RECORD, RESULTS, ROOT
+from dplib.claims import BASIS, RECORD, RESULTS, ROOT, get
 from dplib.execution import RunError, hardware
 
 EXECUTED = ROOT / "executed"
@@ -81,23 +81,49 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
     return notebook.metadata["dplib"]
 
 
-def freeze(chapter: str, executed: Path) -> Path:
+def freeze(chapter: str, executed: Path, only: Collection[str] = ()) -> Path:
     """Write the records of an executed notebook to ``book/results``; returns the file.
 
+    Args:
+        only: claims; the frozen file then keeps all its other records, and these carry the provenance and the basis of
+            this run as their own, since its parameters may differ from the profile's.
+
     Raises:
-        ParameterError: when the notebook recorded nothing.
+        ParameterError: when the notebook recorded nothing, or not all of ``only``, or these have no file to go to.
     """
     notebook = nbformat.read(executed, as_version=4)
-    rows = records(notebook)
+    rows, origin = records(notebook), notebook.metadata["dplib"]
     if not rows:
         raise ParameterError(f"{executed} recorded no claim: nothing to freeze.")
-    run_provenance = notebook.metadata["dplib"]
-    result = {"chapter": chapter, "provenance": run_provenance, "basis": basis(notebook), "records": rows}
-    path = RESULTS / f"{chapter}.{run_provenance['profile']}.json"
+    result = {"chapter": chapter, "provenance": origin, "basis": basis(notebook), "records": rows}
+    path = frozen_file(chapter, origin["profile"], only)
+    if only:
+        if missing := [id_ for id_ in only if id_ not in rows]:
+            raise ParameterError(f"{executed} did not record {', '.join(missing)}: nothing is frozen.")
+        own = {"provenance": origin, "basis": result["basis"]}
+        result = json.loads(path.read_text(encoding="utf-8"))
+        result["records"] |= {id_: {**rows[id_], **own} for id_ in only}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(partial, path)
+    return path
+
+
+def frozen_file(chapter: str, profile: str, only: Collection[str] = ()) -> Path:
+    """Where a profile's run of a chapter is frozen.
+
+    Raises:
+        ParameterError: when some claims alone are to be frozen that are not the chapter's, or into no file.
+    """
+    path = RESULTS / f"{chapter}.{profile}.json"
+    for claim in map(get, only):
+        if claim.chapter != chapter:
+            raise ParameterError(f"{claim.id} is a claim of {claim.chapter}, not of {chapter}.")
+    if only and not path.exists():
+        raise ParameterError(
+            f"{', '.join(only)}: some claims alone join a frozen run, and {path.name} is none yet: freeze the profile."
+        )
     return path
 
 

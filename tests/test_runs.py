@@ -26,6 +26,51 @@ def test_a_run_records_its_provenance_and_freezes(toy):
     assert not list((root / "executed").glob(".running*"))
 
 
+TWO = 'for id_ in ("A.thm6", "A.def1"):\n    claims.record(id_, {"epsilon": epsilon}, "fails", "toy")'
+
+
+def test_one_claim_joins_what_is_frozen_and_keeps_its_own_provenance(toy):
+    root = toy("01_gmm_theory", TWO)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_gmm_theory.ipynb"
+    runs.run("01_gmm_theory", {}, output, profile="real")
+    path = runs.freeze("01_gmm_theory", output)
+    runs.run("01_gmm_theory", {"epsilon": 3.0}, output, profile="real")
+    assert runs.freeze("01_gmm_theory", output, ["A.def1"]) == path
+    frozen = json.loads(path.read_text())
+    assert frozen["provenance"]["parameters"]["epsilon"] == 2.0
+    assert {id_: row["values"]["epsilon"] for id_, row in frozen["records"].items()} == {"A.thm6": 2.0, "A.def1": 3.0}
+    assert "provenance" not in frozen["records"]["A.thm6"]
+    assert frozen["records"]["A.def1"]["provenance"]["parameters"]["epsilon"] == 3.0
+
+
+def test_one_claim_is_frozen_only_where_it_belongs(toy):
+    root = toy("01_gmm_theory", RECORD)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_gmm_theory.ipynb"
+    runs.run("01_gmm_theory", {}, output, profile="real")
+    with pytest.raises(ParameterError, match=r"A\.thm6: some claims alone join a frozen run"):
+        runs.freeze("01_gmm_theory", output, ["A.thm6"])
+    path = runs.freeze("01_gmm_theory", output)
+    before = path.read_bytes()
+    with pytest.raises(ParameterError, match=r"did not record A\.def1: nothing is frozen"):
+        runs.freeze("01_gmm_theory", output, ["A.thm6", "A.def1"])
+    with pytest.raises(ParameterError, match=r"D\.fig4b is a claim of 11_annealed_dpsgd, not of 01_gmm_theory"):
+        runs.freeze("01_gmm_theory", output, ["D.fig4b"])
+    assert path.read_bytes() == before
+
+
+def test_a_claim_that_joined_later_has_its_own_date(toy):
+    root = toy("01_a", RECORD)
+    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
+    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
+    later = record | {"provenance": {"profile": "real", "date": "2026-03-04"}}
+    path = root / "book" / "results" / "01_a.real.json"
+    path.write_text(json.dumps(run | {"records": {"A.thm6": record, "A.thm8": later}}))
+    rows = {row.claim.id: row.date for row in ledger.gather([], root / "book" / "results")}
+    assert (rows["A.thm6"], rows["A.thm8"]) == ("2026-01-01", "2026-03-04")
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
