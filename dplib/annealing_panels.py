@@ -121,16 +121,28 @@ def over_floor(cell: Cell, floor: float) -> Comparison:
     return compare(cell.accuracy, np.full(len(cell.accuracy), floor))
 
 
-def batch_verdict(panel: Panel, published: Mapping[str, float]) -> str:
-    """For "best at this batch size; larger and smaller ones are worse". "fails": another one is better."""
+def batch_verdict(panel: Panel, published: Mapping[str, float], still: Panel | None = None) -> str:
+    """For "best at this batch size; larger and smaller ones are worse".
+
+    "fails": another one is better beyond chance, with momentum, and without it too.
+    """
     best = published["best_batch_size"]
     if best not in panel:
         return "undecided"
-    leads = [less(panel, best, v) for v in panel if v != best]
+    leads = _leads(panel, best)
     if some(leads, -1):
-        return "fails"
+        return "fails" if still and best in still and some(_leads(still, best), -1) else "undecided"
     inside = min(panel) < best < max(panel)
     return "holds" if inside and all(above(d.difference) for d in leads) else "undecided"
+
+
+def _leads(panel: Panel, best: float) -> list[Comparison]:
+    return [less(panel, best, v) for v in panel if v != best]
+
+
+def _leads_words(panel: Panel, best: float) -> str:
+    leads = [f"{less(panel, best, v).difference} over {v:g}" for v in panel if v != best] if best in panel else []
+    return ", ".join(leads) or "not run"
 
 
 def flat(panel: Panel) -> bool | None:
@@ -172,10 +184,12 @@ def dearer(panel: Panel) -> Measured | None:
 
 
 def verdict(name: str, panel: Panel, published: Mapping[str, float], printed: float, still: Panel | None = None) -> str:
-    """A panel's verdict, by its parameter; ``printed`` is its printed value, ``still`` of :func:`rate_verdict`."""
+    """A panel's verdict, by its parameter; ``printed`` is its printed value, ``still`` its runs without momentum."""
     if name == "learning_rate":
         return rate_verdict(panel, published, printed, still)
-    rules = {"batch": batch_verdict, "initial_temperature": temperature_verdict, "rejection_limit": limit_verdict}
+    if name == "batch":
+        return batch_verdict(panel, published, still)
+    rules = {"initial_temperature": temperature_verdict, "rejection_limit": limit_verdict}
     return rules[name](panel, published)
 
 
@@ -190,12 +204,11 @@ def grounds(name: str, panel: Panel, published: Mapping[str, float], still: Pane
             text += f" At {best:g} it is {found[best]}%, printed {published['best_accuracy']:g}."
         steps = [f"from {a:g} to {b:g} by {less(panel, b, a).difference}" for a, b in pairwise(panel)]
         text += f" It changes {', '.join(steps)} points."
-        without = [f"{measured(cell.accuracy)}% at {v:g}" for v, cell in (still or {}).items()]
-        return f"{text} Without momentum, which the paper does not print: {', '.join(without) or 'not run'}."
+        return f"{text} {_without(still)}"
     if name == "batch":
         best = published["best_batch_size"]
-        leads = [f"{less(panel, best, v).difference} over {v:g}" for v in panel if v != best] if best in panel else []
-        return f"Batch {best:g}, in points: {', '.join(leads) or 'not run'}."
+        leads = f"{_leads_words(panel, best)}; without momentum {_leads_words(still or {}, best)}"
+        return f"Batch {best:g}, in points: {leads}. {_without(still)}"
     since = [v for v in panel if v >= published.get("mu0_from", 0) and v > published.get("q0_above", 0)]
     apart = [f"{b:g} less {a:g}: {less(panel, b, a).difference}" for a, b in combinations(since, 2)]
     text = f"In points, {'; '.join(apart)}; within {FLAT:g} is called the same."
@@ -204,6 +217,11 @@ def grounds(name: str, panel: Panel, published: Mapping[str, float], still: Pane
         return text
     text += f" Queries an accepted update, {max(since):g} less {min(since):g}: {more}."
     return text if above(more) else f"{text} That a larger one takes longer was not seen."
+
+
+def _without(still: Panel | None) -> str:
+    runs = [f"{measured(cell.accuracy)}% at {v:g}" for v, cell in (still or {}).items()]
+    return f"Without momentum, which the paper does not print: {', '.join(runs) or 'not run'}."
 
 
 def values(name: str, panel: Panel, printed: float) -> dict[str, Measured]:

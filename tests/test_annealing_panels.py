@@ -103,7 +103,25 @@ def test_learning_rates_fail_only_with_momentum_and_without():
     ],
 )
 def test_batches(means, expected):
-    assert figure4.verdict("batch", panel(means), BATCH, 512) == expected
+    still = panel({256: 90.0, 512: 91.0})
+    assert figure4.verdict("batch", panel(means), BATCH, 512, still) == expected
+
+
+def test_batches_fail_only_with_momentum_and_without():
+    worse = panel({256: 97, 512: 98})
+    assert figure4.verdict("batch", worse, BATCH, 512, panel({256: 97, 512: 98})) == "fails"
+    assert figure4.verdict("batch", worse, BATCH, 512, panel({256: 98, 512: 97})) == "undecided"
+    assert figure4.verdict("batch", worse, BATCH, 512) == "undecided"
+
+
+def test_grounds_of_batches_give_both_readings():
+    text = figure4.grounds("batch", panel({256: 97, 512: 98, 1024: 96}), BATCH, panel({256: 95, 512: 94}))
+    leads, without = text.split("; without momentum ")
+    assert leads.startswith("Batch 256, in points: -1.0")
+    assert all(f"over {batch}" in leads for batch in (512, 1024))
+    assert without.startswith("1.0")
+    assert "% at 256" in without
+    assert figure4.grounds("batch", panel({512: 98}), BATCH).count("not run") == 3
 
 
 @pytest.mark.parametrize(
