@@ -167,7 +167,8 @@ def rests_on(
 def frozen(claim_id: str) -> dict[str, Any] | None:
     """The frozen record of a claim from the largest profile that was run (paper over real), or None.
 
-    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run, its own where it joined later.
+    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run; and ``basis`` where it is a
+    run of its own, that joined the chapter's (:func:`dplib.runs.freeze`).
     """
     chapter = get(claim_id).chapter
     for profile in ("paper", "real"):
@@ -185,7 +186,8 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
     columns = [("published", claim.published), ("this run", row["values"])]
     if long_run:
         date = long_run["provenance"]["date"][:10]
-        columns.append((f"{long_run['profile']} profile, {date}", long_run["values"]))
+        own = ", a run of its own" if "basis" in long_run else ""
+        columns.append((f"{long_run['profile']} profile, {date}{own}", long_run["values"]))
     names = list(dict.fromkeys(name for _, values in columns for name in values))
     head = "".join(f'<th scope="col">{html.escape(title)}</th>' for title, _ in columns)
     body = "".join(

@@ -147,7 +147,8 @@ def _claim_cell(row: ledger.Row) -> str:
 def _measured_cell(row: ledger.Row) -> str:
     if row.verdict == claims.NOT_RUN:
         return f'<span class="note">chapter {row.claim.chapter}</span>'
-    basis = f'<span class="note">{row.profile} profile, {row.date}. {html.escape(row.because)}</span>'
+    run = f"{row.profile} profile{', a run of its own' if row.own_run else ''}, {row.date}"
+    basis = f'<span class="note">{run}. {html.escape(row.because)}</span>'
     return f"{_values(row.values, row)}<br>{basis}"
 
 
