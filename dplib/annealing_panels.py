@@ -269,9 +269,11 @@ def words(found: Mapping[str, Panel], epsilon: float, long_run: Mapping[str, lis
     """The figure's caption, or that it was not run; ``long_run``: of :func:`frozen`, drawn in its place."""
     if not found and long_run:
         runs = sorted({m.n for cells in long_run.values() for _, m in cells if m.n})
+        each = " to ".join(map(str, sorted({runs[0], runs[-1]})))
+        alone = "; a single run has none, and decides nothing" if 1 in runs else ""
         return (
-            "*Not run in this profile: these are the frozen runs on MNIST, "
-            f"{' or '.join(map(str, runs))} a value; bands: 95% intervals. Their verdicts stand in the ledger.*"
+            f"Not run in this profile: these are the frozen runs on MNIST, {each} a value; bands: 95% intervals"
+            f"{alone}. Their verdicts stand in the ledger."
         )
     if not found:
         return "This was not run in this profile."
@@ -279,6 +281,6 @@ def words(found: Mapping[str, Panel], epsilon: float, long_run: Mapping[str, lis
     each = f"{runs[0]} run(s) a value" if len(set(runs)) == 1 else f"{', '.join(map(str, runs))} runs a value"
     interval = "bands: 95% intervals" if min(runs) > 1 else "one run a value has no interval, and decides nothing"
     return (
-        f"*Test accuracy at ε = {epsilon:g} by the paper's count; {each}, and at the printed values those of Table 1; "
-        f"{interval}. The paper: ε = 3.*"
+        f"Test accuracy at ε = {epsilon:g} by the paper's count; {each}, and at the printed values those of Table 1; "
+        f"{interval}. The paper: ε = 3."
     )

@@ -175,7 +175,10 @@ def test_the_frozen_panels_are_drawn_where_nothing_ran():
     found = figure4.frozen({"rejection_limit": {"values": kept}, "batch": None})
     assert [v for v, _ in found["μ₀"]] == [5, 10, 20]
     assert found["μ₀"][0][1].value == pytest.approx(98)
-    assert "5 a value" in figure4.words({}, 3.0, found)
+    assert "MNIST, 5 a value; bands: 95% intervals." in figure4.words({}, 3.0, found)
+    single = {**found, "Q₀": [(1.0, figure4.measured(np.array([98.0])))]}
+    assert "MNIST, 1 to 5 a value; bands: 95% intervals; a single run has none" in figure4.words({}, 3.0, single)
+    assert "*" not in figure4.words({}, 3.0, found)  # the page sets it in italics
     assert "5 run(s)" in figure4.words({"rejection_limit": limits}, 3.0, found)
     assert figure4.frozen({"batch": None}) == {}
 
