@@ -39,7 +39,7 @@ def run(
         )
     if only and not freeze:
         raise ParameterError(f"--only {only[0]} is not allowed without --freeze: it says what to freeze.")
-    runs.frozen_file(chapter, profile, only)
+    runs.frozen_file(chapter, profile, only)  # refuses what could not be frozen, before the run
     output = output or _default_output(chapter, profile, parameters)
     provenance = runs.run(chapter, parameters, output.resolve(), profile)
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")

@@ -5,7 +5,7 @@ the figure. Values are compared by seed. What one comparison of several may deci
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -85,7 +85,7 @@ def less(panel: Panel, a: float, b: float) -> Comparison:
     return compare(panel[a].accuracy, panel[b].accuracy)
 
 
-def some(comparisons: Sequence[Comparison], sign: int) -> bool:
+def some(comparisons: Collection[Comparison], sign: int) -> bool:
     """One of the differences has that sign beyond chance, one-sided, corrected for their number."""
     return any(sign * c.difference.value > 0 and c.p_value / 2 * len(comparisons) < LEVEL for c in comparisons)
 
@@ -129,20 +129,16 @@ def batch_verdict(panel: Panel, published: Mapping[str, float], still: Panel | N
     best = published["best_batch_size"]
     if best not in panel:
         return "undecided"
-    leads = _leads(panel, best)
+    leads = _leads(panel, best).values()
     if some(leads, -1):
-        return "fails" if still and best in still and some(_leads(still, best), -1) else "undecided"
+        return "fails" if some(_leads(still or {}, best).values(), -1) else "undecided"
     inside = min(panel) < best < max(panel)
     return "holds" if inside and all(above(d.difference) for d in leads) else "undecided"
 
 
-def _leads(panel: Panel, best: float) -> list[Comparison]:
-    return [less(panel, best, v) for v in panel if v != best]
-
-
-def _leads_words(panel: Panel, best: float) -> str:
-    leads = [f"{less(panel, best, v).difference} over {v:g}" for v in panel if v != best] if best in panel else []
-    return ", ".join(leads) or "not run"
+def _leads(panel: Panel, best: float) -> dict[float, Comparison]:
+    """What one value has over each other one; nothing where it was not run."""
+    return {v: less(panel, best, v) for v in panel if v != best} if best in panel else {}
 
 
 def flat(panel: Panel) -> bool | None:
@@ -207,8 +203,11 @@ def grounds(name: str, panel: Panel, published: Mapping[str, float], still: Pane
         return f"{text} {_without(still)}"
     if name == "batch":
         best = published["best_batch_size"]
-        leads = f"{_leads_words(panel, best)}; without momentum {_leads_words(still or {}, best)}"
-        return f"Batch {best:g}, in points: {leads}. {_without(still)}"
+        with_and_without = [
+            ", ".join(f"{lead.difference} over {v:g}" for v, lead in _leads(cells, best).items()) or "not run"
+            for cells in (panel, still or {})
+        ]
+        return f"Batch {best:g}, in points: {'; without momentum '.join(with_and_without)}. {_without(still)}"
     since = [v for v in panel if v >= published.get("mu0_from", 0) and v > published.get("q0_above", 0)]
     apart = [f"{b:g} less {a:g}: {less(panel, b, a).difference}" for a, b in combinations(since, 2)]
     text = f"In points, {'; '.join(apart)}; within {FLAT:g} is called the same."
