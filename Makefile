@@ -4,14 +4,14 @@ CORES ?= all
 TORCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
-# The environment is made anew when the content of the lock changes, not when its date does.
-LOCKED := $(shell cksum < requirements.lock | cut -d" " -f1)
+# The environment is made anew when the lock or the list of packages changes in content, not in date.
+LOCKED := $(shell cat requirements.lock pyproject.toml | cksum | cut -d" " -f1)
 READY := $(VENV)/ready-$(LOCKED)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
-SNAKEMAKE := snakemake --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
+SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: env zip pdf slides assignments book test real paper lint lock pair bench clean help
+.PHONY: env zip pdf slides assignments book test replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,6 +58,9 @@ assignments: $(READY) $(OTTER) ## assignments for students and their graders, _b
 test: $(READY) ## the tests
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
+replay: $(READY) ## make five stored runs again and compare them
+	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
+
 real paper: $(READY) ## re-run chapters on the papers' data (CHAPTER=01 for one) and freeze the results
 	@for chapter in $(or $(CHAPTER),$(shell $(BIN)/python -m dplib chapters --profile $@ 2>/dev/null)); do \
 	  OMP_NUM_THREADS=1 $(BIN)/python -m dplib run $$chapter --profile $@ --freeze || exit 1; done
@@ -80,4 +83,4 @@ lock: ## resolve requirements.lock anew from pyproject.toml
 
 clean: ## remove what make book made, but not the environment
 	@rm -rf executed .snakemake
-	@find _build -mindepth 1 -maxdepth 1 ! -name studies ! -name sweeps -exec rm -rf {} + 2>/dev/null || true
+	@find _build -mindepth 1 -maxdepth 1 ! -name studies ! -name sweeps ! -name store -exec rm -rf {} + 2>/dev/null || true

@@ -1,15 +1,23 @@
 # The engine: executes each chapter that changed (by content, not by time) and renders the site.
-#   snakemake --cores 2            everything that `make book` makes
-#   snakemake --cores 2 executed   the notebooks only
+#   python -m dplib.alone --cores 2            everything that `make book` makes
+#   python -m dplib.alone --cores 2 executed   the notebooks only
+# That is Snakemake with a lock that ends with it.
 from dplib import sources
 
 CHAPTERS = sources.chapters()
-PAGES = [str(path) for path in sources.module_files("dplib.pages")]
+PAGES = [str(path) for path in sources.module_files("press.pages")]
 # Chapter 13 chooses from what all others measured.
 FROZEN = sorted(str(path) for path in sources.RESULTS.glob("*.real.json"))
 
 
 rule site:
+    input:
+        # The notebooks as well: Snakemake does not miss the input of a file that is there and newer than all else.
+        "_build/html/index.html",
+        expand("executed/{chapter}.ipynb", chapter=CHAPTERS),
+
+
+rule render:
     input:
         expand("executed/{chapter}.ipynb", chapter=CHAPTERS),
         PAGES,

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dplib import runs_command
 from dplib.checks import ParameterError
 from dplib.values import value
 
@@ -15,6 +16,9 @@ from dplib.values import value
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Run chapters of the book, look after its data, build its pages."""
+
+
+main.add_command(runs_command.runs)
 
 
 @main.command()
@@ -29,7 +33,7 @@ def run(
     chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool, only: tuple[str, ...], page: bool
 ) -> None:
     """Execute a chapter (name or number) and say where the result is."""
-    from dplib import runs, sources
+    from dplib import chapters, sources
 
     chapter = sources.resolve(chapter)
     parameters = {name: value(text) for name, text in pairs}
@@ -39,14 +43,14 @@ def run(
         )
     if only and not freeze:
         raise ParameterError(f"--only {only[0]} is not allowed without --freeze: it says what to freeze.")
-    runs.frozen_file(chapter, profile, only)  # refuses what could not be frozen, before the run
+    chapters.frozen_file(chapter, profile, only)  # refuses what could not be frozen, before the run
     output = output or _default_output(chapter, profile, parameters)
-    provenance = runs.run(chapter, parameters, output.resolve(), profile)
+    provenance = chapters.run(chapter, parameters, output.resolve(), profile)
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
     if freeze:
-        click.echo(f"Frozen: {runs.freeze(chapter, output, only)}")
+        click.echo(f"Frozen: {chapters.freeze(chapter, output, only)}")
     if page:
-        from dplib import run_page
+        from press import run_page
 
         click.echo(f"To read: {run_page.render(output.resolve()).as_uri()}")
 
@@ -69,9 +73,9 @@ def run(
 @click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
 def sweep(chapter: str, axes: tuple, profile: str, **options: Any) -> None:
     """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
-    from dplib import sweep_command
+    from sweeps import command
 
-    sys.exit(sweep_command.run(chapter, axes, profile, **options))
+    sys.exit(command.run(chapter, axes, profile, **options))
 
 
 @main.command()
@@ -94,7 +98,7 @@ def data(verify: str | None, download: str | None) -> None:
 @main.command()
 def site() -> None:
     """Render the site from the executed notebooks and the pages of book/."""
-    from dplib import pages
+    from press import pages
 
     click.echo(f"The book: {pages.build().as_uri()}")
 
@@ -102,7 +106,7 @@ def site() -> None:
 @main.command("zip")
 def zip_() -> None:
     """Pack the rendered site into one file."""
-    from dplib import carry
+    from press import carry
 
     click.echo(f"The site: {carry.zip_site()}")
 
@@ -110,8 +114,8 @@ def zip_() -> None:
 @main.command()
 def pdf() -> None:
     """Print the rendered site as one PDF; this needs Chromium."""
-    from dplib import ledger
-    from dplib import pdf as printer
+    from press import ledger
+    from press import pdf as printer
 
     click.echo(f"The book: {printer.build(ledger.gather(ledger.executed_chapters()))}")
 
@@ -119,7 +123,7 @@ def pdf() -> None:
 @main.command()
 def slides() -> None:
     """Render slides of the executed chapters."""
-    from dplib import slides as decks
+    from press import slides as decks
 
     click.echo(f"The slides: {decks.build().as_uri()}")
 
@@ -127,7 +131,7 @@ def slides() -> None:
 @main.command("assignments")
 def assignments_() -> None:
     """Make the assignments, and mark their solutions and an empty copy of each (make assignments has the set-up)."""
-    from dplib import assignments
+    from press import assignments
 
     for line in assignments.build():
         click.echo(line)
@@ -138,10 +142,10 @@ def assignments_() -> None:
 @click.option("--profile", default="embedded", show_default=True, help="Only chapters that this profile covers.")
 def chapters(profile: str) -> None:
     """List the chapters."""
-    from dplib import runs, sources
+    from dplib import chapters, sources
 
     for chapter in sources.chapters():
-        if runs.covers(profile, chapter):
+        if chapters.covers(profile, chapter):
             click.echo(chapter)
 
 
@@ -156,7 +160,7 @@ def pair() -> None:
 
 def _default_output(chapter: str, profile: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
-    from dplib.runs import EXECUTED
+    from dplib.chapters import EXECUTED
 
     setting = json.dumps([profile, parameters], sort_keys=True, default=str)
     return EXECUTED / "runs" / f"{chapter}-{profile}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
@@ -164,11 +168,12 @@ def _default_output(chapter: str, profile: str, parameters: dict[str, Any]) -> P
 
 def cli() -> None:
     """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
-    from dplib.runs import RunError
+    from dplib.chapters import RunError
+    from dplib.runs import RunFailed, StoreError
 
     try:
         main(prog_name="dplib")
-    except (ParameterError, RunError) as error:
+    except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
 

@@ -28,8 +28,9 @@ import joblib
 import numpy as np
 from scipy import optimize
 
-from dplib import fetch, mechanisms, rdp
+from dplib import mechanisms, rdp
 from dplib.checks import ParameterError, fraction, one_of, positive
+from dplib.data import fetch
 
 ACCOUNTANTS = ("prv", "pld", "rdp", "rdp-classical")
 _CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}

@@ -101,14 +101,18 @@ def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
         rule.check(name, namespace[name])
 
 
-def check_names(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ParameterError for the first given name that is not among the known ones, with the nearest known one."""
+def check_names(given: Iterable[str], known: Iterable[str], owner: str = "this notebook") -> None:
+    """Raise ParameterError for the first given name that is not among the known ones, with the nearest known one.
+
+    Args:
+        owner: whose parameters they are, in words.
+    """
     known = sorted(known)
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise ParameterError(f"{name} is not a parameter of this notebook{hint}: it has {', '.join(known)}.")
+            raise ParameterError(f"{name} is not a parameter of {owner}{hint}: it has {', '.join(known)}.")
 
 
 def _injected(history: Iterable[str]) -> list[str]:

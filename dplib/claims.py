@@ -2,12 +2,13 @@
 
 ``book/claims/*.yml`` holds one row per claim with its published values. A chapter calls :func:`record` for each claim
 that it tests; the record travels in the executed notebook, in the metadata of the cell's output, from where
-``dplib.ledger`` gathers it. ``book/results/`` holds frozen records of long runs.
+``press.ledger`` gathers it. ``book/results/`` holds frozen records of long runs.
 """
 
 import html
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from dplib import rules
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -24,10 +26,15 @@ RESULTS = ROOT / "book" / "results"
 # Keys of the output metadata in which an executed notebook carries its records.
 RECORD = "dplib_record"
 BASIS = "dplib_basis"
+ANSWER = "dplib_answer"  # what a page found at a reader's own parameters
 NOT_RUN = "not run yet"
 # "undecided" is for a run of ours that is too weak to tell; the other five are about the claim.
 VERDICTS = ("holds", "holds with change", "fails", "not reproducible as stated", "undecided", NOT_RUN)
 PAPERS = ("A", "B", "C", "D")
+# What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
+SORTS = ("claim", "number", "setting", "cited")
+PUBLISHED = "published"  # the plan whose runs decide
+_OF_RULES = ("sort", "rule", "corrected", "correction", "because", "expects")
 _KINDS = {
     "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
     "statement", "table", "assumption",
@@ -36,7 +43,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed."""
+    """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
+
+    ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
+    the claim with ``correction``; ``expects`` is the verdict to which the published runs lead, and ``because`` says why
+    in a sentence. Rows of chapters that are still to be converted have none of these.
+    """
 
     id: str
     kind: str
@@ -48,6 +60,12 @@ class Claim:
     labels: Mapping[str, str] = field(default_factory=dict)
     unit: str = ""
     note: str = ""
+    sort: str = "claim"
+    rule: Mapping[str, Any] = field(default_factory=dict)
+    corrected: Mapping[str, Any] = field(default_factory=dict)
+    correction: str = ""
+    because: str = ""
+    expects: str = ""
 
     @property
     def paper(self) -> str:
@@ -126,6 +144,85 @@ def record(
     display({"text/html": card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
 
 
+def recorder(plan: str) -> Callable[..., None]:
+    """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts.
+
+    A verdict follows from the row's rule; one that the row does not expect is refused, so that no sentence by hand is
+    left behind by a changed result.
+    """
+
+    def measured(claim_id: str, /, **values: Any) -> None:
+        """Record what the runs of this page measured for a claim, and show it beside what is printed.
+
+        Raises:
+            ParameterError: for an unknown id, a row without a rule, or one whose rule needs other values.
+            UnexpectedVerdict: where the runs lead to another verdict than the row says.
+        """
+        from IPython.display import display
+
+        claim = get(claim_id)
+        if not claim.rule:
+            raise ParameterError(f"{claim_id} has no rule in book/claims.")
+        row: dict[str, Any] = {"id": claim_id, "values": {name: _plain(value) for name, value in values.items()}}
+        row |= {"because": claim.because, "data": {}, "plan": plan, "verdict": ""}
+        if plan == PUBLISHED:
+            row["verdict"] = rules.verdict(asdict(claim), values, claim.published)
+            if row["verdict"] != claim.expects:
+                raise UnexpectedVerdict(
+                    f"{claim_id}: the runs lead to {row['verdict']!r}, and book/claims expects {claim.expects!r}. "
+                    "Read the row, its reason and the chapter again, and write them for this result."
+                )
+        text = f"{claim_id}: {row['verdict'] or plan}. {row['because']}"
+        display({"text/html": folded_card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
+
+    return measured
+
+
+def answer(**values: Any) -> None:
+    """Record what a page found at the reader's own parameters, as a small table; a sweep tabulates it.
+
+    Args:
+        values: name to a number, a short text or a :class:`Measured`.
+    """
+    from IPython.display import display
+
+    plain = {name: _plain(value) for name, value in values.items()}
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(name.replace("_", " "))}</th><td>{html.escape(shown(value))}</td></tr>'
+        for name, value in plain.items()
+    )
+    text = "; ".join(f"{name}: {shown(value)}" for name, value in plain.items())
+    table = f'<div class="claim-table answer"><table><tbody>{rows}</tbody></table></div>'
+    display({"text/html": table, "text/plain": text}, metadata={ANSWER: plain}, raw=True)
+
+
+class UnexpectedVerdict(RuntimeError):
+    """The published runs lead to another verdict than the row of the ledger says."""
+
+
+def folded_card(claim: Claim, row: Mapping[str, Any]) -> str:
+    """A record as HTML, one line until it is opened: verdict, where in the paper; then printed beside measured."""
+    names = list(dict.fromkeys([*claim.published, *row["values"]]))
+    body = "".join(
+        f'<tr><th scope="row">{html.escape(claim.labels.get(name, name.replace("_", " ")))}</th>'
+        f"<td>{html.escape(shown(claim.published.get(name)))}</td><td>{html.escape(shown(row['values'].get(name)))}</td></tr>"
+        for name in names
+    )
+    unit = f" ({html.escape(claim.unit)})" if claim.unit else ""
+    change = f"<p>With this correction: {html.escape(claim.correction)}</p>" if claim.correction else ""
+    verdict = badge(row["verdict"]) if row["verdict"] else f"<em>plan {html.escape(row['plan'])}: no verdict</em>"
+    short = html.escape(textwrap.shorten(claim.statement, 90, placeholder=" …"))
+    head = f"{verdict} <strong>{html.escape(claim.where)}</strong>: {short} <code>{claim.id}</code>"
+    columns = f'<td></td><th scope="col">printed{unit}</th><th scope="col">measured</th>'
+    return (
+        f'<details class="claim" data-verdict="{row["verdict"]}"><summary>{head}</summary>'
+        f"<p>{html.escape(claim.statement)}</p>"
+        f'<div class="claim-table"><table><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{change}<p>{html.escape(row['because'])}</p>"
+        f"<p class='unit'>Rule: {html.escape(rules.words(claim.rule))}.</p></details>"
+    )
+
+
 def rests_on(
     *,
     seeds: Any,
@@ -141,8 +238,6 @@ def rests_on(
         accounting: neighbouring relation, delta, accountant, and what is left out.
         core_seconds: processor seconds of all runs of :mod:`dplib.study` behind the page, whenever they were made.
     """
-    from IPython.display import display
-
     rows = [
         {
             "name": getattr(d, "name", d),
@@ -152,23 +247,54 @@ def rests_on(
         for d in datasets
     ]
     basis = {"seeds": str(seeds), "datasets": rows, "accounting": " ".join(accounting.split())}
-    names = ", ".join(r["name"] + (f" (stand-in for {r['stand_in_for']})" if r["stand_in_for"] else "") for r in rows)
+    _display_basis(basis if core_seconds is None else {**basis, "core_seconds": round(core_seconds, 1)})
+
+
+def _display_basis(basis: dict[str, Any]) -> None:
+    from IPython.display import display
+
+    names = ", ".join(
+        r["name"] + (f" (stand-in for {r['stand_in_for']})" if r["stand_in_for"] else "") for r in basis["datasets"]
+    )
     lines = [("Seeds", basis["seeds"]), ("Data", names or "none"), ("Accounting", basis["accounting"])]
-    if core_seconds is not None:
-        basis["core_seconds"] = round(core_seconds, 1)
-        lines.append(
-            ("Computing", f"{core_seconds / 60:.1f} core-minutes of trainings, kept from earlier runs or made now")
-        )
+    if "core_seconds" in basis:
+        kept = basis.get("runs", "trainings, kept from earlier runs or made now")
+        lines.append(("Computing", f"{basis['core_seconds'] / 60:.1f} core-minutes: {kept}"))
     items = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in lines)
     text = "; ".join(f"{name}: {text}" for name, text in lines)
     display({"text/html": f'<dl class="basis">{items}</dl>', "text/plain": text}, metadata={BASIS: basis}, raw=True)
+
+
+def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting: str) -> None:
+    """:func:`rests_on` for a page drawn from kept runs: what these took, where and when they were made.
+
+    Args:
+        plan: a :class:`dplib.plans.Plan`. datasets: names. seeds, accounting: sentences.
+    """
+    from dplib.data import registry
+
+    lines = plan.reached()
+    made = [line["made"] for line in lines]
+    stand_ins = {name: registry.entry(name).stand_in_for or "" for name in datasets}
+    commits = sorted({one["commit"] for one in made})
+    where = sorted({f"{one['processor']} ({one['capability']})" for one in made})
+    runs_text = f"{len(lines)} kept runs, {min(m['date'] for m in made)[:10]} to {max(m['date'] for m in made)[:10]}"
+    _display_basis(
+        {
+            "seeds": seeds,
+            "datasets": [{"name": n, "checksum": "", "stand_in_for": s} for n, s in stand_ins.items()],
+            "accounting": " ".join(accounting.split()),
+            "core_seconds": round(sum(one["processor_seconds"] for one in made), 1),
+            "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
+        }
+    )
 
 
 def frozen(claim_id: str) -> dict[str, Any] | None:
     """The frozen record of a claim from the largest profile that was run (paper over real), or None.
 
     Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run; and ``basis`` where it is a
-    run of its own, that joined the chapter's (:func:`dplib.runs.freeze`).
+    run of its own, that joined the chapter's (:func:`dplib.chapters.freeze`).
     """
     chapter = get(claim_id).chapter
     for profile in ("paper", "real"):
@@ -260,12 +386,15 @@ def _table_row(table: Mapping[str, Any], row: Mapping[str, Any]) -> Claim:
         labels=labels,
         unit=row.get("unit", table.get("unit", "")),
         note=" ".join(filter(None, notes)),
+        **{name: value for name, value in {**table, **row}.items() if name in _OF_RULES},
     )
 
 
 def _add(claims: dict[str, Claim], claim: Claim) -> None:
     if claim.id in claims:
         raise ParameterError(f"{claim.id} stands twice in the ledger.")
+    if claim.sort not in SORTS:
+        raise ParameterError(f"{claim.id}: sort = {claim.sort!r} must be one of {', '.join(SORTS)}.")
     if claim.kind not in _KINDS:
         raise ParameterError(f"{claim.id}: kind = {claim.kind!r} must be one of {', '.join(sorted(_KINDS))}.")
     claims[claim.id] = claim

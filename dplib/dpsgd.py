@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, examples, sampling
+from dplib import checks, examples, layout, sampling
 from dplib.checkpoints import Checkpoint, fingerprint
 from dplib.checks import ParameterError
 from dplib.engine import DPSGD, Engine, train_only
@@ -227,8 +227,9 @@ def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Exam
         for array in pair:
             if isinstance(array, Tensor) and array.device != own:
                 raise ParameterError(f"{name}: the data are on {array.device}, but the network on {own}.")
-    sets = {name: Examples(pair, name, place, dtype) for name, pair in pairs.items()}
-    net.to(place, memory_format=torch.channels_last if sets["train"].is_image else torch.preserve_format)
+    kept = layout.of(net, data.train[0])
+    sets = {name: Examples(pair, name, place, dtype, kept) for name, pair in pairs.items()}
+    net.to(place, memory_format=kept)
     return sets
 
 

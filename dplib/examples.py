@@ -58,18 +58,26 @@ class Data:
 class Examples:
     """Examples and targets on a device, as rows of one matrix, so that a batch is a copy of rows.
 
-    Images are kept channels-last, the layout in which PyTorch's convolutions and pooling are fastest on a CPU.
+    Images are kept channels-last or plain, as the network on them is (:mod:`dplib.layout`).
 
     Args:
         pair: (n, ...) examples and (n, ...) targets.
         name: what error messages call them.
         device, dtype: where they go, and what real numbers become.
+        layout: of images; any but channels-last is the plain one.
 
     Raises:
         ParameterError: for no examples, different numbers of them, numbers that are not finite.
     """
 
-    def __init__(self, pair: Pair, name: str, device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self,
+        pair: Pair,
+        name: str,
+        device: torch.device,
+        dtype: torch.dtype,
+        layout: torch.memory_format = torch.channels_last,
+    ):
         x, y = (torch.as_tensor(array) for array in pair)
         if x.dim() < 2 or len(x) == 0 or y.dim() == 0 or len(y) != len(x):
             raise ParameterError(
@@ -82,7 +90,8 @@ class Examples:
                 raise ParameterError(f"{name}: the {what} have numbers that are not finite (NaN or infinite).")
         self.n, self.y = len(x), y
         self.is_image = x.dim() == 4
-        x = (x.permute(0, 2, 3, 1) if self.is_image else x).contiguous()
+        self._is_last = self.is_image and layout == torch.channels_last
+        x = (x.permute(0, 2, 3, 1) if self._is_last else x).contiguous()
         self._shape, self._rows = x.shape[1:], x.flatten(1)
         self._buffer = self._rows.new_empty(0, self._rows.shape[1])
         self._norms: dict[bool, Tensor] = {}
@@ -115,7 +124,7 @@ class Examples:
 
     def _shaped(self, x: Tensor) -> Tensor:
         x = x.view(-1, *self._shape)
-        return x.permute(0, 3, 1, 2) if self.is_image else x
+        return x.permute(0, 3, 1, 2) if self._is_last else x
 
 
 @torch.no_grad()

@@ -1,6 +1,11 @@
 """One look for every figure: seaborn's colour-blind palette, readable sizes, bands that say what they are."""
 
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import matplotlib.pyplot as plt
+import pandas as pd
 import seaborn as sns
 
 SIZE = (7.0, 4.2)  # inches, for one panel
@@ -20,3 +25,43 @@ def band(axes: plt.Axes, x, low, high, **style) -> None:
     """A shaded interval around a curve, in the colour of the line drawn last."""
     style = {"color": axes.lines[-1].get_color(), "alpha": 0.2, "linewidth": 0} | style
     axes.fill_between(x, low, high, **style)
+
+
+def curves(axes: plt.Axes, tables: Mapping[str, pd.DataFrame], x: str, **styles: Mapping[str, Any]) -> None:
+    """Lines with bands.
+
+    Args:
+        tables: label to columns ``x``, mean, low and high. styles: label (with "_" for what is no letter) to the style.
+    """
+    for label, table in tables.items():
+        style = styles.get(re.sub(r"\W", "_", label), {})
+        axes.plot(table[x], table["mean"], label=label, **style)
+        band(axes, table[x], table["low"], table["high"])
+
+
+def dots(
+    axes: plt.Axes, rows: Mapping[str, Mapping[str, Any]], printed: Mapping[str, float], series: Sequence[str] = ()
+) -> None:
+    """Measured values with their intervals, a row each, and what is printed as a ring beside them.
+
+    Args:
+        rows: name of the row to {series: value}, a value being a :class:`dplib.stats.Measured`; one colour a series.
+        printed: name of the row to the printed number; rows without one have no ring.
+        series: the order of the colours, alike in several panels; by default that of the rows.
+    """
+    names = list(dict.fromkeys([*printed, *rows]))
+    series = list(series or dict.fromkeys(s for some in rows.values() for s in some))
+    colours = sns.color_palette("colorblind", len(series))
+    for place, name in enumerate(names):
+        for shift, (one, colour) in enumerate(zip(series, colours, strict=True)):
+            if (value := rows.get(name, {}).get(one)) is not None:
+                y = place + 0.16 * (shift - (len(series) - 1) / 2)
+                ends = [[value.value - value.low], [value.high - value.value]] if value.low is not None else None
+                axes.errorbar(value.value, y, xerr=ends, fmt="o", ms=5, color=colour, capsize=3)
+    for one, colour in zip(series, colours, strict=True):
+        axes.errorbar([], [], xerr=[], fmt="o", ms=5, color=colour, capsize=3, label=one)
+    rings = [(printed[name], place) for place, name in enumerate(names) if name in printed]
+    if rings:
+        axes.plot(*zip(*rings, strict=True), "o", ms=9, mfc="none", mec="black", label="printed")
+    axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
+    axes.grid(axis="y", visible=False)

@@ -1,161 +1,398 @@
-"""Run a chapter: execute its notebook through papermill, keep the copy only when the whole of it succeeded."""
+"""Kept runs: one line for each call of an experiment, in ``book/runs``; whatever a page says is computed from them.
 
+A *run* is a call ``function(**job)`` of an experiment with plain values that returns plain values. A line has the job,
+the result, the checksums of the data, and where and when the run was made. Its *key* is the experiment's name and
+version, the job, the data and the kind of device: not the source text, so that a docstring or a moved module throws no
+run away. An experiment's version rises when the distribution of its results changes.
+
+``read`` never computes, and needs no data; ``make`` computes what is missing. A new run goes to ``_build/store``, a
+file of its own that appears whole or not at all; ``keep`` folds these files into ``book/runs``.
+"""
+
+import contextlib
 import datetime
+import functools
+import hashlib
+import inspect
 import json
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import nbformat
-import yaml
-
-from dplib import execution, sources
+from dplib import checks, execution
 from dplib.checks import ParameterError
-from dplib.claims import BASIS, RECORD, RESULTS, ROOT, get
-from dplib.execution import RunError, hardware
+from dplib.data import registry
+from dplib.execution import ROOT
+from dplib.files import locked, publish
+from dplib.jobs import Experiment as Experiment
+from dplib.jobs import Job, Result, as_called, changed, job_of
+from dplib.jobs import experiment as experiment
 
-EXECUTED = ROOT / "executed"
-PROFILES = sources.NOTEBOOKS / "profiles"
+KEPT = ROOT / "book" / "runs"
+STORE = ROOT / "_build" / "store"
+
+Line = dict[str, Any]
 
 
-def profile(name: str) -> dict[str, dict[str, Any]]:
-    """What a profile overrides, by chapter; nothing for the embedded one.
+class StoreError(RuntimeError):
+    """A file of runs is damaged, or two runs of one key differ; the message names the file and the line."""
 
-    Raises:
-        ParameterError: for a profile that does not exist.
+
+class MissingRuns(LookupError):
+    """Runs that were asked for are in no store.
+
+    Attributes:
+        function: the experiment. jobs: those that are missing, in the order in which they were asked for.
     """
-    known = ["embedded", *sorted(path.stem for path in PROFILES.glob("*.yml"))]
-    if name not in known:
-        raise ParameterError(f"profile = {name!r} does not exist: it must be one of {', '.join(known)}.")
-    return {} if name == "embedded" else yaml.safe_load((PROFILES / f"{name}.yml").read_text(encoding="utf-8")) or {}
 
-
-def covers(name: str, chapter: str) -> bool:
-    """Whether a profile says anything of a chapter; the embedded one covers all."""
-    return name == "embedded" or chapter in profile(name)
-
-
-def profile_parameters(chapter: str, name: str) -> dict[str, Any]:
-    """What a profile overrides in a chapter; ParameterError where it says nothing of it."""
-    if not covers(name, chapter):
-        raise ParameterError(f"profile {name} has nothing for {chapter}: it has {', '.join(profile(name))}.")
-    return profile(name).get(chapter, {})
-
-
-def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str = "embedded") -> dict[str, Any]:
-    """Execute a chapter and put the executed notebook at ``output``; returns its provenance.
-
-    Args:
-        chapter: a name of ``sources.chapters()``.
-        parameters: overrides of the profile's parameters.
-        output: where the executed notebook goes, in one step, once every cell has succeeded.
-        profile: "embedded", or a file of ``notebooks/profiles``.
-
-    Raises:
-        ParameterError: for a parameter that is unknown or refused; no file is left.
-        RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
-    """
-    parameters = {**profile_parameters(chapter, profile), **parameters}
-    sources.check_parameter_names(chapter, parameters)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
-    origin = provenance(chapter, profile, parameters)
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
-        partial = Path(folder) / f"{chapter}.ipynb"
-        try:
-            execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
-        except RunError as error:
-            failed = EXECUTED / "failed" / partial.name
-            failed.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(partial, failed)
-            raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
-        notebook = nbformat.read(partial, as_version=4)
-        notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
-        nbformat.write(notebook, partial)
-        os.replace(partial, output)
-    return notebook.metadata["dplib"]
-
-
-def freeze(chapter: str, executed: Path, only: Collection[str] = ()) -> Path:
-    """Write the records of an executed notebook to ``book/results``; returns the file.
-
-    Args:
-        only: claims; the frozen file then keeps all its other records, and these carry the provenance and the basis of
-            this run as their own, since its parameters may differ from the profile's.
-
-    Raises:
-        ParameterError: when the notebook recorded nothing, or not all of ``only``, or these have no file to go to.
-    """
-    notebook = nbformat.read(executed, as_version=4)
-    rows, origin = records(notebook), notebook.metadata["dplib"]
-    if not rows:
-        raise ParameterError(f"{executed} recorded no claim: nothing to freeze.")
-    result = {"chapter": chapter, "provenance": origin, "basis": basis(notebook), "records": rows}
-    path = frozen_file(chapter, origin["profile"], only)
-    if only:
-        if missing := [id_ for id_ in only if id_ not in rows]:
-            raise ParameterError(f"{executed} did not record {', '.join(missing)}: nothing is frozen.")
-        own = {"provenance": origin, "basis": result["basis"]}
-        result = json.loads(path.read_text(encoding="utf-8"))
-        result["records"] |= {id_: {**rows[id_], **own} for id_ in only}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-    return path
-
-
-def frozen_file(chapter: str, profile: str, only: Collection[str] = ()) -> Path:
-    """Where a profile's run of a chapter is frozen.
-
-    Raises:
-        ParameterError: when some claims alone are to be frozen that are not the chapter's, or into no file.
-    """
-    path = RESULTS / f"{chapter}.{profile}.json"
-    for claim in map(get, only):
-        if claim.chapter != chapter:
-            raise ParameterError(f"{claim.id} is a claim of {claim.chapter}, not of {chapter}.")
-    if only and not path.exists():
-        raise ParameterError(
-            f"{', '.join(only)}: some claims alone join a frozen run, and {path.name} is none yet: freeze the profile."
+    def __init__(self, function: Callable[..., Result], jobs: Sequence[Job]):
+        self.function, self.jobs = function, list(jobs)
+        shown = json.dumps(changed(function, jobs[0]))
+        super().__init__(
+            f"{len(jobs)} run(s) of {function.experiment.name} are not stored; the first is {shown}. "
+            "`python -m dplib runs make` makes those of a plan."
         )
-    return path
 
 
-def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
-    """What an executed notebook recorded, by claim id."""
-    return {row["id"]: row for row in recorded(notebook)}
+class RunFailed(RuntimeError):
+    """Some runs raised an error; the others are kept. The message names a job that failed, and why."""
 
 
-def recorded(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
-    """What an executed notebook recorded, in the order of its cells."""
-    return _outputs(notebook, RECORD)
+def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
+    """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
+
+    Raises:
+        MissingRuns: where some are not stored.
+        StoreError: for a damaged file.
+    """
+    found = [line(function, job, device=device) for job in jobs]
+    if absent := [job for job, one in zip(jobs, found, strict=True) if one is None]:
+        raise MissingRuns(function, absent)
+    return [one["result"] for one in found]
 
 
-def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
-    """What an executed notebook says it rests on (``claims.rests_on``); empty where it says nothing."""
-    return next(iter(_outputs(notebook, BASIS)), {})
+def make(
+    function: Callable[..., Result],
+    jobs: Sequence[Job],
+    *,
+    device: str = "cpu",
+    workers: int = 1,
+    done: Callable[[Line], None] | None = None,
+) -> list[Result]:
+    """The results of ``function(**job)`` in the order of the jobs; those that are not stored are made and filed.
+
+    Args:
+        workers: processes, each on one thread; with 1 the jobs run in this process.
+        done: told each new line.
+
+    Raises:
+        ParameterError: for a job that is not plain, or the first one that a run raised.
+        RunFailed: where a run failed otherwise. All other runs are made and kept before it is raised.
+    """
+    checks.integer(1).check("workers", workers)
+    todo = {key_of(function, job, device): job for job in jobs if line(function, job, device=device) is None}
+    if (workers := min(workers, len(todo))) > 1:
+        with pool(workers) as processes:
+            calls = [processes.submit(compute, function, job, device) for job in todo.values()]
+            failed = _failures((call.result() for call in as_completed(calls)), done)
+    else:
+        failed = _failures((compute(function, job, device) for job in todo.values()), done)
+    if failed:
+        job, error = next((f for f in failed if isinstance(f[1], ParameterError)), failed[0])
+        if isinstance(error, ParameterError):
+            raise error
+        raise RunFailed(f"{len(failed)} of {len(todo)} runs failed: {job}: {error}")
+    return read(function, jobs, device=device)
 
 
-def provenance(chapter: str, profile: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
-    return {
-        "chapter": chapter,
-        "profile": profile,
-        "parameters": {**sources.default_parameters(chapter), **parameters},
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": execution.commit(),
-        "digest": sources.digest(chapter),
-        "hardware": hardware(),
-        "versions": execution.versions(),
+@contextlib.contextmanager
+def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for runs, each on one thread, that file where this process does; RunFailed where one is killed."""
+    given = {"mp_context": get_context("spawn"), "initializer": settle, "initargs": (KEPT, STORE)}
+    try:
+        with ProcessPoolExecutor(workers, **given) as processes:
+            yield processes
+    except BrokenProcessPool:
+        raise RunFailed("a worker process was killed, perhaps for its memory; finished runs are filed.") from None
+
+
+def settle(kept: Path, store: Path) -> None:
+    """Let this process make runs for another one: they are kept and filed where that one says, on one thread."""
+    global KEPT, STORE
+    KEPT, STORE = kept, store
+    one_thread()
+
+
+def one_thread() -> None:
+    """Let this process compute on one thread, as all kept runs do."""
+    import threadpoolctl
+    import torch
+
+    torch.set_num_threads(1)
+    threadpoolctl.threadpool_limits(1)
+
+
+def has(device: str) -> bool:
+    """Whether this machine can make runs on "cpu" or "cuda"."""
+    if device == "cpu":
+        return True
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line | tuple[Job, Exception]:
+    """Make one run and file it in one step; its line, or the job and a ParameterError or RunFailed.
+
+    Another process that makes the same run at the same time is waited for, and its line is taken.
+    """
+    try:
+        path = _path(function, job, device)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock := path.with_suffix(".lock"), blocking=True):
+            try:
+                if known := line(function, job, device=device):
+                    return known
+                publish(path, _text(one := made(function, job, device)))
+                return one
+            finally:
+                lock.unlink(missing_ok=True)
+    except ParameterError as error:  # one run must not take the others with it
+        return dict(job), error
+    except Exception as error:  # by its text: not every exception can be sent from a worker
+        return dict(job), RunFailed(f"{type(error).__name__}: {error}")
+
+
+def line(function: Callable[..., Result], job: Job, *, device: str = "cpu") -> Line | None:
+    """The stored line of a run, with "made": where, when and how long; None where there is none."""
+    name, key = function.experiment.name, key_of(function, job, device)
+    # Asked twice: `keep` may move the line between two looks.
+    return _kept(name).get(key) or _filed(_path(function, job, device)) or _kept(name).get(key)
+
+
+def lines(name: str) -> list[Line]:
+    """All lines of an experiment in ``book/runs``, in their order there."""
+    return list(_kept(name).values())
+
+
+def filed(name: str) -> list[Line]:
+    """The lines of an experiment that are in ``_build/store`` and not in ``book/runs`` yet."""
+    return [one for path in sorted((STORE / name).glob("*.json")) if (one := _filed(path))]
+
+
+def names() -> list[str]:
+    """The experiments that have lines in ``book/runs``."""
+    return sorted(path.stem for path in KEPT.glob("*.jsonl"))
+
+
+def keep() -> dict[str, int]:
+    """Fold the files of ``_build/store`` into ``book/runs``; {experiment: new lines}.
+
+    Equal lines merge. A file is removed only once its line stands in ``book/runs``.
+
+    Raises:
+        StoreError: where a line of one key has another result than the stored one; nothing of that file is changed.
+    """
+    return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
+
+
+def _keep(folder: Path) -> int:
+    new = {path: one for path in sorted(folder.glob("*.json")) if (one := _filed(path))}
+    count = merge(folder.name, new.values())
+    for path in new:
+        path.unlink(missing_ok=True)
+    return count
+
+
+def merge(name: str, new: Iterable[Line]) -> int:
+    """Add lines to an experiment's file in one step, sorted by the text of their jobs; how many were new.
+
+    Raises:
+        StoreError: where a line of one key has another result than the stored one.
+    """
+    with _alone(name):
+        stored = _kept(name)
+        merged = _united(name, [*stored.values(), *new])
+        if len(merged) > len(stored):
+            _write(name, merged)
+        return len(merged) - len(stored)
+
+
+def remove(name: str, gone: Iterable[Line]) -> None:
+    """Take lines out of an experiment's file, in one step."""
+    with _alone(name):
+        keys = {key_of_line(one) for one in gone}
+        _write(name, {key: one for key, one in _kept(name).items() if key not in keys})
+
+
+def rekey(function: Callable[..., Result]) -> int:
+    """Keep what is filed, and give stored runs the arguments that their experiment has got since, with their defaults.
+
+    Returns:
+        How many lines changed.
+
+    Raises:
+        ParameterError: for a stored argument that the experiment has no more.
+        StoreError: where lines that have one key from now on differ in their results; nothing is changed then.
+    """
+    name = function.experiment.name
+    if (STORE / name).is_dir():
+        _keep(STORE / name)
+    with _alone(name):
+        old = lines(name)
+        new = [{**one, "job": job_of(function, as_called(one["job"]))} for one in old]
+        _write(name, _united(name, new))
+    return sum(a["job"] != b["job"] for a, b in zip(old, new, strict=True))
+
+
+def _alone(name: str) -> contextlib.AbstractContextManager:
+    """Whoever changes an experiment's file is the only one."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    return locked(STORE / f".{name}.lock", blocking=True)
+
+
+def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
+    """Lines by key; of equal ones the first, with the place and time where it was made."""
+    found: dict[str, Line] = {}
+    for one in all_lines:
+        known = found.setdefault(text := key_of_line(one), one)
+        if known["result"] != one["result"]:
+            raise StoreError(f"{KEPT / name}.jsonl: two runs of one job differ in their results: {text}")
+    return found
+
+
+def _write(name: str, by_key: Mapping[str, Line]) -> None:
+    """Write an experiment's file in one step: these lines and no others, sorted by the text of their jobs."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    publish(KEPT / f"{name}.jsonl", "".join(_text(by_key[key]) + "\n" for key in sorted(by_key)))
+
+
+def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
+    """Make one run, whether it is stored or not; its line, which is filed nowhere."""
+    full = job_of(function, job)
+    takes = {"device": device} if "device" in inspect.signature(function).parameters else {}
+    if device != "cpu" and not takes:
+        raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
+    start, worked = time.perf_counter(), time.process_time()
+    result = dict(function(**as_called(full), **takes))
+    spent = {
+        "seconds": round(time.perf_counter() - start, 2),
+        "processor_seconds": round(time.process_time() - worked, 2),
     }
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    line = {**identity(function, job, device), "result": result, "made": {**spent, "date": now, **machine(device)}}
+    return json.loads(_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
 
 
-def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
+def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
+    """What the key of a run is made of: experiment, version, job, data, device."""
+    about, full = function.experiment, job_of(function, job)
+    sets = [value for key in about.data for value in _flat(full[key])]
+    data = {one: checksum(one) for one in sorted(set(sets))}
+    return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
+
+
+def checksum(dataset: str) -> str:
+    """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
+    entry = registry.entry(dataset)
+    if not entry.files:
+        return "embedded"
+    text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> str:
+    """The key of a run within its experiment's file."""
+    return key_of_line(identity(function, job, device))
+
+
+def key_of_line(one: Line) -> str:
+    """The key of a line within its experiment's file."""
+    # The job first: a file is sorted by it.
+    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
+
+
+def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
+    digest = hashlib.sha256(key_of(function, job, device).encode()).hexdigest()[:32]
+    return STORE / function.experiment.name / f"{digest}.json"
+
+
+def _text(one: Line) -> str:
+    try:
+        return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{one['experiment']}: a result must hold plain finite values or None ({error})."
+        ) from None
+
+
+def _filed(path: Path) -> Line | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}): remove it, and the run will be made again.") from None
+
+
+def _kept(name: str) -> Mapping[str, Line]:
+    path = KEPT / f"{name}.jsonl"
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return {}
+    return _parsed(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
+    found: dict[str, Line] = {}
+    with path.open(encoding="utf-8", newline="\n") as file:  # texts may hold what else ends a line
+        for number, text in enumerate(file, 1):
+            try:
+                one = json.loads(text)
+                key = key_of_line(one)
+                one["result"], one["made"]  # a line without these is no run
+            except (ValueError, KeyError, TypeError) as error:
+                raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
+            if key in found:
+                raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
+            found[key] = one
+    return found
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _flat(one)
+
+
+@functools.cache
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """Where runs of this process are made; the commit is that of the process's first run."""
+    import torch
+
+    hardware = execution.hardware()
+    capability = torch.backends.cpu.get_cpu_capability()
+    here = {"commit": execution.commit(), "processor": hardware["processor"], "capability": capability}
+    if device == "cuda":
+        here["gpu"] = hardware["gpu"]
+    return {**here, "threads": torch.get_num_threads(), "versions": execution.versions()}
+
+
+def _failures(
+    outcomes: Iterable[Line | tuple[Job, Exception]], done: Callable[[Line], None] | None
+) -> list[tuple[Job, Exception]]:
+    failed = []
+    for outcome in outcomes:
+        if isinstance(outcome, tuple):
+            failed.append(outcome)
+        elif done:
+            done(outcome)
+    return failed

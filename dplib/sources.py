@@ -1,4 +1,4 @@
-"""What a chapter's result depends on: its source, the modules it imports, its ledger rows, its frozen results.
+"""What a chapter's result depends on: its source, the modules it imports, its plans and runs, its ledger rows.
 
 Snakemake re-runs a chapter when one of these changes in content, and a frozen result names their digest.
 """
@@ -6,6 +6,7 @@ Snakemake re-runs a chapter when one of these changes in content, and a frozen r
 import ast
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
@@ -15,7 +16,10 @@ from dplib.checks import ParameterError, check_names
 from dplib.claims import CLAIMS, RESULTS, ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
-PACKAGE = ROOT / "dplib"
+PLANS = NOTEBOOKS / "plans"
+KEPT = ROOT / "book" / "runs"  # kept runs, a file for each experiment
+# The project's own packages by name: imports are followed into these.
+PACKAGES = {"dplib": ROOT / "dplib", "press": ROOT / "book" / "press", "sweeps": ROOT / "sweeps"}
 
 
 def chapters() -> list[str]:
@@ -58,28 +62,34 @@ def write_pair(chapter: str) -> Path:
 def depends_on(chapter: str) -> list[Path]:
     """Every file of this project that can change what a chapter shows, sorted.
 
-    Modules are followed through their own imports; data files of the package count where a module of theirs
-    names them; ledger files count where the chapter names a claim of theirs.
+    Modules are followed through their own imports; data files of a package, and kept runs, count where a module names
+    them; ledger files count where the chapter names a claim of theirs.
     """
     code = _code(source(chapter))
     modules = _closure(code)
-    files = {source(chapter), *modules}
+    files = {source(chapter), PLANS / f"{chapter[:2]}.yml", *modules}
     text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
-    files |= {path for path in PACKAGE.glob("*.toml") if path.name in text}
+    files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
     files |= {CLAIMS / f"{paper}.yml" for paper in papers}
     files |= set(RESULTS.glob(f"{chapter}.*.json"))
+    files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
     return sorted(path for path in files if path.exists())
 
 
+def data_files(code: str) -> set[Path]:
+    """Data files of the project's packages that a piece of code names."""
+    return {path for folder in PACKAGES.values() for path in folder.rglob("*.toml") if path.name in code}
+
+
 def module_files(module: str) -> list[Path]:
-    """Files of a dplib module and of all that it imports from dplib, sorted."""
+    """Files of a module and of all that it imports from the project's own packages, sorted."""
     return sorted(_closure(f"import {module}"))
 
 
 def page_files() -> list[Path]:
-    """Everything under book/ and the two configuration files: what the site is rendered from, besides notebooks."""
-    pages = [path for path in (ROOT / "book").rglob("*") if path.is_file()]
+    """What the site is rendered from, besides notebooks: book/ without its modules, and the two configuration files."""
+    pages = [path for path in (ROOT / "book").rglob("*") if path.is_file() and PACKAGES["press"] not in path.parents]
     return sorted([*pages, ROOT / "_config.yml", ROOT / "_toc.yml"])
 
 
@@ -87,7 +97,7 @@ def digest(chapter: str) -> str:
     """SHA-256 over the chapter's source and the modules it runs: what decides a result, without earlier results."""
     total = hashlib.sha256()
     for path in depends_on(chapter):
-        if path.parent not in (RESULTS, CLAIMS):
+        if path.parent not in (RESULTS, CLAIMS, KEPT):
             total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
 
@@ -114,29 +124,51 @@ def check_parameter_names(chapter: str, given: dict[str, object]) -> None:
     check_names(given, default_parameters(chapter))
 
 
+def own(module: str) -> bool:
+    """Whether a module's dotted name lies in one of the project's own packages."""
+    return module.partition(".")[0] in PACKAGES
+
+
 def _closure(code: str) -> set[Path]:
-    """Files of all dplib modules that a piece of code imports, directly or through another of them."""
+    """Files of all own modules that a piece of code imports, directly or through another of them."""
     found: set[Path] = set()
-    waiting = [code]
+    waiting = [(code, "")]
     while waiting:
-        for path in _imports(waiting.pop()):
+        for path, package in _imports(*waiting.pop()).items():
             if path not in found:
                 found.add(path)
-                waiting.append(path.read_text(encoding="utf-8"))
+                waiting.append((path.read_text(encoding="utf-8"), package))
     return found
 
 
-def _imports(code: str) -> set[Path]:
+def _imports(code: str, package: str = "") -> dict[Path, str]:
+    """The own files that a piece of code imports, each with the package that it is in, as is the code itself."""
     names = set()
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dplib":
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        if isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:  # one dot is the package itself, each further one its parent
+                parts = package.split(".")
+                origin = ".".join([*parts[: len(parts) + 1 - node.level], *filter(None, [origin])])
+            names |= {origin, *(f"{origin}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names if alias.name.split(".")[0] == "dplib"}
-    if not names:
-        return set()
-    candidates = [PACKAGE / f"{name.split('.')[1]}.py" for name in names if "." in name]
-    return {PACKAGE / "__init__.py", *(path for path in candidates if path.exists())}
+            names |= {alias.name for alias in node.names}
+    return {path: inside for name in names if own(name) for path, inside in _files(name)}
+
+
+def _files(name: str) -> Iterator[tuple[Path, str]]:
+    """The files that an import of a dotted name runs, each with its package: every ``__init__.py`` on the way, and the
+    module; what follows a module is a name inside it."""
+    first, *rest = name.split(".")
+    folder, package = PACKAGES[first], first
+    for part in [*rest, ""]:
+        if (folder / "__init__.py").exists():
+            yield folder / "__init__.py", package
+        if not (part and (folder / part).is_dir()):
+            if part and (folder / f"{part}.py").exists():
+                yield folder / f"{part}.py", package
+            return
+        folder, package = folder / part, f"{package}.{part}"
 
 
 def _code(path: Path) -> str:

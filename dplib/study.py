@@ -175,7 +175,7 @@ def _path(function: Callable, job: Job, inputs: Mapping[str, str]) -> Path:
 
 @functools.cache
 def _source(module: str) -> str:
-    """Digest of a module and of all that it imports from dplib, as they are when the first run of this process asks."""
+    """Digest of a module and of all own ones that it imports, as they are when the first run of this process asks."""
     total = hashlib.sha256()
     for path in sources.module_files(module):
         total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from dplib import accounting, checks, data, dpsgd, preprocess, printed
+from dplib import accounting, checks, data, dpsgd, printed
 from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
-from dplib.data import Dataset
+from dplib.data import Dataset, preprocess
 from dplib.models import ACTIVATIONS, mlp
 from dplib.sgd import seeded
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dplib import pdf
 from dplib.execution import RunError
+from press import pdf
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -54,20 +54,23 @@ from dplib import {module}
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A function that writes toy chapters into a scratch project, which dplib then takes for its own."""
-    from dplib import claims, runs, sources
+    from dplib import chapters, claims, sources
 
     for folder in ("notebooks/profiles", "book/results", "executed"):
         (tmp_path / folder).mkdir(parents=True)
-    shutil.copytree(ROOT / "dplib", tmp_path / "dplib", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in filter(Path.exists, sources.PACKAGES.values()):
+        shutil.copytree(folder, tmp_path / folder.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "book" / "claims", tmp_path / "book" / "claims")
     monkeypatch.setattr(sources, "NOTEBOOKS", tmp_path / "notebooks")
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path / "dplib")
+    monkeypatch.setattr(sources, "PLANS", tmp_path / "notebooks" / "plans")
+    packages = {name: tmp_path / folder.relative_to(ROOT) for name, folder in sources.PACKAGES.items()}
+    monkeypatch.setattr(sources, "PACKAGES", packages)
     monkeypatch.setattr(sources, "RESULTS", tmp_path / "book" / "results")
     monkeypatch.setattr(sources, "CLAIMS", tmp_path / "book" / "claims")
     monkeypatch.setattr(claims, "RESULTS", tmp_path / "book" / "results")
-    monkeypatch.setattr(runs, "RESULTS", tmp_path / "book" / "results")
-    monkeypatch.setattr(runs, "EXECUTED", tmp_path / "executed")
-    monkeypatch.setattr(runs, "PROFILES", tmp_path / "notebooks" / "profiles")
+    monkeypatch.setattr(chapters, "RESULTS", tmp_path / "book" / "results")
+    monkeypatch.setattr(chapters, "EXECUTED", tmp_path / "executed")
+    monkeypatch.setattr(chapters, "PROFILES", tmp_path / "notebooks" / "profiles")
 
     def write(name: str, code: str, module: str = "claims") -> Path:
         path = tmp_path / "notebooks" / f"{name}.md"

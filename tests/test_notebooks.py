@@ -10,9 +10,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from conftest import ROOT
 
-from dplib import claims, runs, sources
+from dplib import chapters, claims, sources
+from press import ledger
+from tests.conftest import ROOT
 
 CHAPTERS = sources.chapters()
 
@@ -20,13 +21,14 @@ CHAPTERS = sources.chapters()
 @pytest.fixture(scope="session")
 def executed():
     """The chapters executed on the embedded profile, by the engine that `make book` uses: only what changed runs."""
-    command = ["snakemake", "--cores", "all", "--rerun-incomplete", "--max-checksum-file-size", "1000000000"]
+    command = [sys.executable, "-m", "dplib.alone", "--cores", "all", "--rerun-incomplete"]
+    command += ["--max-checksum-file-size", "1000000000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         [*command, "executed"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return {chapter: nbformat.read(runs.EXECUTED / f"{chapter}.ipynb", as_version=4) for chapter in CHAPTERS}
+    return {chapter: nbformat.read(chapters.EXECUTED / f"{chapter}.ipynb", as_version=4) for chapter in CHAPTERS}
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -39,17 +41,32 @@ def test_the_pair_is_in_step_and_has_no_outputs(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_executes_and_records(executed, chapter):
     notebook = executed[chapter]
-    recorded = [row["id"] for row in runs.recorded(notebook)]
+    recorded = [row["id"] for row in chapters.recorded(notebook)]
     assigned = {claim.chapter for claim in claims.load_all().values()}
     assert recorded or chapter not in assigned, "a chapter that records no claim tests nothing"
     assert len(recorded) == len(set(recorded)), "a claim has one record"
     assert {claims.get(id_).chapter for id_ in recorded} <= {chapter}, "a claim is settled in the chapter it names"
-    basis = runs.basis(notebook)
+    basis = chapters.basis(notebook)
     assert basis["seeds"]
     assert basis["datasets"]
     assert basis["accounting"]
     assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
     assert notebook.metadata["dplib"]["profile"] == "embedded"
+
+
+def test_a_card_of_kept_runs_says_what_the_ledger_says(executed):
+    rows = {row.claim.id: row for row in ledger.gather(ledger.executed_chapters())}
+    found = 0
+    for notebook in executed.values():
+        for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+            record = output.get("metadata", {}).get(claims.RECORD, {})
+            if "plan" in record:
+                row = rows[record["id"]]
+                assert row.verdict == record["verdict"] == row.claim.expects, record["id"]
+                assert row.values == record["values"], record["id"]
+                assert claims.badge(row.verdict) in output.data["text/html"], record["id"]
+                found += 1
+    assert found > 20
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -71,7 +88,7 @@ def test_the_check_covers_every_parameter(chapter):
 
 
 def test_profiles_name_chapters_and_parameters_that_exist():
-    for path in runs.PROFILES.glob("*.yml"):
+    for path in chapters.PROFILES.glob("*.yml"):
         for chapter, parameters in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items():
             assert chapter in CHAPTERS, f"{path.name}: {chapter}"
             sources.check_parameter_names(chapter, parameters)
@@ -103,7 +120,7 @@ def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text
     assert "An Exception was encountered" in notebook.cells[0].source, "papermill's banner marks it as no result"
     ran = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count]
     assert len(ran) <= 4, "the banner's cells, the parameters and the check"
-    assert not runs.records(notebook)
+    assert not chapters.records(notebook)
     # Generous against a busy machine; the check itself takes milliseconds.
     assert seconds < 60
 

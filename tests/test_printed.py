@@ -5,7 +5,8 @@ import torch
 import yaml
 from torch import nn
 
-from dplib import architectures, claims, models, printed, printed_layers, sgd
+from dplib import architectures, claims, models, printed, sgd
+from dplib.architecture import printed_layers
 from dplib.checks import ParameterError
 
 # What each network has; where a paper prints a count, ARCHITECTURES has it, and it is the same.

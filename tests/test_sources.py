@@ -1,5 +1,9 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, its frozen results."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from dplib import sources
@@ -26,6 +30,77 @@ def test_every_way_to_import_is_seen(toy, line):
     root = toy("01_a", line, module="checks")
     (root / "dplib" / "far.py").write_text("x = 1\n")
     assert "far.py" in names(sources.depends_on("01_a"))
+
+
+@pytest.fixture
+def rooms(toy):
+    """A scratch project with packages inside dplib and one beside it, which import each other in every way."""
+    root = toy("01_a", "pass")
+    for name, text in {
+        "dplib/room/__init__.py": "from .first import x\n",
+        "dplib/room/first.py": "from . import second\nx = 1\n",
+        "dplib/room/second.py": "from .deep.third import y\n",
+        "dplib/room/deep/__init__.py": "from ...outside import z\n",
+        "dplib/room/deep/third.py": "y = z = 1\n",
+        "dplib/room/apart.py": "x = 1\nWORDS = 'apart.toml'\n",
+        "dplib/room/apart.toml": "",
+        "dplib/room/unrelated.py": "x = 1\n",
+        "dplib/outside.py": "z = 1\n",
+        "book/press/__init__.py": "",
+        "book/press/boxes.py": "from dplib.room.apart import x\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+ROOM = {f"room/{name}.py" for name in ("__init__", "first", "second", "deep/__init__", "deep/third")} | {"outside.py"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("import dplib.room", set()),
+        ("from dplib import room", set()),
+        ("from dplib.room import x", set()),
+        ("from dplib.room.deep import third", set()),
+        ("import dplib.room.apart", {"room/apart.py"}),
+        ("import dplib.room.apart as a", {"room/apart.py"}),
+        ("from dplib.room import apart", {"room/apart.py"}),
+        ("from dplib.room.apart import x", {"room/apart.py"}),
+    ],
+)
+def test_modules_in_packages_are_followed(rooms, line, expected):
+    files = sources._closure(line)
+    assert files == {rooms / "dplib" / name for name in ROOM | expected | {"__init__.py"}}
+
+
+def test_the_press_is_followed_and_the_data_files_that_it_names(rooms):
+    found = {path.relative_to(rooms).as_posix() for path in sources.module_files("press.boxes")}
+    assert {"book/press/__init__.py", "book/press/boxes.py", "dplib/room/apart.py", "dplib/__init__.py"} <= found
+    path = rooms / "notebooks" / "01_a.md"
+    path.write_text(path.read_text().replace("from dplib import claims", "from press import boxes"))
+    assert {rooms / "book/press/boxes.py", rooms / "dplib/room/apart.toml"} <= set(sources.depends_on("01_a"))
+
+
+def test_names_of_others_are_not_followed(rooms):
+    assert (
+        sources._closure("import numpy.room\nfrom numpy import room\nfrom dplibrary import room\nimport pressed")
+        == set()
+    )
+    assert sources._closure("from dplib.room.apart import x").isdisjoint({rooms / "dplib" / "room" / "unrelated.py"})
+
+
+def test_every_module_that_a_chapter_loads_is_known():
+    """What Python itself loads from this project, against what the imports say."""
+    program = (
+        "import sys, pathlib; import {0}; "
+        "print(*[m.__file__ for m in list(sys.modules.values()) if m.__name__.partition('.')[0] in {1!r}], sep='\\n')"
+    )
+    for module in ("dplib.study", "dplib.trainings"):
+        command = [sys.executable, "-c", program.format(module, tuple(sources.PACKAGES))]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=sources.ROOT).stdout.split()
+        assert set(map(Path, loaded)) <= set(sources.module_files(module)), module
 
 
 def test_ledger_and_frozen_results_count_where_named(toy):
@@ -75,3 +150,20 @@ def test_pairs_are_written_only_when_out_of_step(toy):
     path = sources.write_pair("01_a")
     first = path.stat().st_mtime_ns
     assert sources.write_pair("01_a").stat().st_mtime_ns == first
+
+
+def test_modules_of_a_room_and_the_runs_of_their_experiments_count(toy, monkeypatch):
+    root = toy("01_a", "from dplib.room import study", module="checks")
+    monkeypatch.setattr(sources, "KEPT", root / "book" / "runs")
+    (root / "dplib" / "room").mkdir()
+    (root / "dplib" / "room" / "__init__.py").write_text("")
+    source = 'import dplib.far\n\n@runs.experiment(\n    "toy", version=1, probe={})\ndef f(): ...\n'
+    (root / "dplib" / "room" / "study.py").write_text(source)
+    (root / "dplib" / "room" / "other.py").write_text("")
+    (root / "dplib" / "far.py").write_text("x = 1\n")
+    (root / "book" / "runs").mkdir()
+    for name in ("toy", "another"):
+        (root / "book" / "runs" / f"{name}.jsonl").write_text("")
+    found = sources.depends_on("01_a")
+    assert {"study.py", "far.py", "toy.jsonl"} <= names(found)
+    assert not {"other.py", "another.jsonl"} & names(found)

@@ -23,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
 
-from dplib import rdp, runs
+from dplib import chapters, rdp
 
 SETTINGS, EVERY, ROUNDS, DELTA, LEAST = 1000, 25, 5, 1e-5, 300
 PACKAGES = ("numpy", "scipy", "opacus")
@@ -86,7 +86,7 @@ def measure(rounds: int = ROUNDS) -> dict:
         "threads": 1,
         "blocks": rounds,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": runs.hardware(),
+        "hardware": chapters.hardware(),
         "versions": {"python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in PACKAGES},
     }

@@ -31,7 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import architectures, logistic_grid, models, runs, sampling
+from dplib import architectures, chapters, logistic_grid, models, sampling
 from dplib.engine import DPSGD, Engine
 from dplib.examples import Examples
 
@@ -248,7 +248,7 @@ def measure(quick: bool) -> dict:
         "threads": torch.get_num_threads(),
         "blocks": 6 if quick else BLOCKS,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": runs.hardware(),
+        "hardware": chapters.hardware(),
         "versions": {"python": platform.python_version()} | {p: version(p) for p in ("torch", "opacus", "numpy")},
     }
 

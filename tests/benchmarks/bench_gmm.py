@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dplib import gmm, runs
+from dplib import chapters
+from dplib.larger_models import gmm
 
 P, N_PER_CLASS, REPLICATES, LONG_REPLICATES, ROUNDS = 3000, 30, 10_000, 200, 7
 
@@ -53,7 +54,7 @@ def measure(rounds: int = ROUNDS) -> dict:
         "mean_error": {name: float(e.mean()) for name, e in pooled.items()},
         "standard_error": {name: float(e.std(ddof=1) / np.sqrt(len(e))) for name, e in pooled.items()},
         "threads": 1,
-        "hardware": runs.hardware(),
+        "hardware": chapters.hardware(),
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
     }
 

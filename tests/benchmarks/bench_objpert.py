@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from scipy import special
 
-from dplib import data, fetch, objpert, preprocess, runs
+from dplib import chapters, data, objpert
+from dplib.data import fetch, preprocess
 
 PINS = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.0.2", "scipy==1.17.1")
 BUDGETS = (0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 20, 25, 30, 35, 40)  # paper B, Table X
@@ -214,7 +215,7 @@ def report(seconds: dict, quality: dict) -> dict:
         "threads": 1,
         "blocks": ROUNDS,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": runs.hardware(),
+        "hardware": chapters.hardware(),
         "versions": {"python": platform.python_version(), "diffprivlib's": ", ".join(PINS)}
         | {name: version(name) for name in ("numpy", "scipy", "torch")},
     }

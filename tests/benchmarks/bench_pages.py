@@ -16,9 +16,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dplib import pdf
 from dplib.claims import ROOT
 from dplib.execution import RunError
+from press import pdf
 
 SITE = ROOT / "_build" / "html"
 SLOWER, LIMIT, ROUNDS, QUIET = 4, 1.5, 5, 1500  # times, seconds, rounds, milliseconds without a long task

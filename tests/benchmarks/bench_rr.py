@@ -27,7 +27,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from dplib import randomised_response, runs
+from dplib import chapters
+from dplib.labels import randomised_response
 
 RECORDS, CLASSES, EPSILON, PART, ROUNDS = 50_000, 100, 2.0, 500, 21
 ROWS = {  # loop: what it is, and how many times as fast we want to be, where we set ourselves a limit
@@ -125,7 +126,7 @@ def measure() -> dict:
         "threads": 1,
         "blocks": ROUNDS,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": runs.hardware(),
+        "hardware": chapters.hardware(),
         "versions": {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy")},
     }
 

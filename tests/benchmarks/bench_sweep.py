@@ -23,7 +23,9 @@ from pathlib import Path
 
 import psutil
 
-from dplib import execution, sweep, sweep_grid, sweep_table
+from dplib import execution
+from sweeps import grid as sweep_grid
+from sweeps import sweep, table
 
 NOTEBOOK = """---
 kernelspec:
@@ -117,9 +119,9 @@ class Sweep:
         """How long it takes to read all results and to write both tables."""
         grid = sweep_grid.from_words(str(folder / "short.md"), [f"seed=0:{self.runs}"])
         plan = sweep.plan(grid, folder / f"store-{self.runs}-{self.cores}")
-        sweep_table.write(plan, folder)  # its libraries are loaded then
+        table.write(plan, folder)  # its libraries are loaded then
         start = time.perf_counter()
-        sweep_table.write(plan, folder)
+        table.write(plan, folder)
         return time.perf_counter() - start
 
     def _watch(self, process: subprocess.Popen) -> None:

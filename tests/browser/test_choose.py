@@ -1,12 +1,12 @@
-"""The form of "Choose a model" in headless Chromium: it answers as dplib.choice does, by mouse and by keyboard."""
+"""The form of "Choose a model" in headless Chromium: it answers as press.choice does, by mouse and by keyboard."""
 
 from dataclasses import replace
 
 import pytest
-from conftest import ROOT, STILL, needs_chromium, watched
 
-from dplib import choice, choice_text
-from dplib.choice import Problem
+from press import choice, choice_text
+from press.choice import Problem
+from tests.conftest import ROOT, STILL, needs_chromium, watched
 
 PAGE = ROOT / "_build" / "html" / "notebooks" / "13_choose_a_model.html"
 pytestmark = [

@@ -4,7 +4,8 @@ import json
 import re
 
 import pytest
-from conftest import ROOT, needs_chromium, watched
+
+from tests.conftest import ROOT, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"
 PAGES = {

@@ -6,9 +6,9 @@ A page is loaded once and looked at from all sides, since loading is what these 
 import re
 
 import pytest
-from conftest import ROOT, STILL, needs_chromium, watched
 
-from dplib import links
+from press import links
+from tests.conftest import ROOT, STILL, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"
 pytestmark = [

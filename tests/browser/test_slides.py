@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from conftest import ROOT, needs_chromium, watched
+
+from tests.conftest import ROOT, needs_chromium, watched
 
 HTML, DECKS = ROOT / "_build" / "html", ROOT / "_build" / "slides"
 NAMES = sorted(path.name for path in DECKS.glob("[0-9][0-9]_*.html"))

@@ -1,0 +1,272 @@
+"""The verdict box that opens a chapter: what was claimed, what holds, what does not, how sure we are.
+
+``book/boxes.yml`` holds the lines, in words, each with the rows of the ledger that it rests on. :func:`check` refuses a
+line that the ledger does not bear out, so that a box cannot say more, or other, than the verdicts do.
+"""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import nbformat
+import yaml
+
+from dplib import claims
+from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
+from dplib.execution import RunError
+from press.ledger import Row
+
+BOXES = ROOT / "book" / "boxes.yml"
+WORDS_A_MINUTE = 200  # of text with formulas and tables in it
+# Which verdicts a line of each list may rest on, and what the list is called on the page.
+SECTIONS = {
+    "holds": ("What holds", ("holds",)),
+    "changed": ("What holds with a change", ("holds with change",)),
+    "fails": ("What does not", ("fails", "not reproducible as stated")),
+    "open": ("What is open", ("undecided", NOT_RUN)),
+}
+_NAMED = re.compile(r"(?m)^% rows: (.+)\n((?:.+\n?)+)")
+_MATHS = re.compile(r"\$[^$]*\$|\{[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
+_NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence of a box, and the ids of the ledger's rows that it rests on."""
+
+    text: str
+    rows: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A chapter's box; ``sections`` has the keys of SECTIONS that are not empty."""
+
+    claimed: str
+    sections: Mapping[str, tuple[Line, ...]]
+    sure: str
+
+
+@cache
+def load() -> dict[str, Box]:
+    """The boxes of ``book/boxes.yml`` by chapter.
+
+    Raises:
+        RunError: for a key that a box does not have.
+    """
+    document = yaml.safe_load(BOXES.read_text(encoding="utf-8"))
+    return {chapter: _box(chapter, entry) for chapter, entry in document.items()}
+
+
+def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
+    """Hold every line of a box against the ledger.
+
+    Args:
+        chapter: name of the chapter, for the message.
+        box: the box.
+        rows: the ledger as it stands, from :func:`press.ledger.gather`.
+
+    Raises:
+        RunError: for a line that rests on no row, on a row that does not exist, on a verdict that its list does not
+            allow, or that has a number which none of its rows has in print.
+    """
+    known = {row.claim.id: row for row in rows}
+    has_rows = any(row.claim.chapter == chapter for row in known.values())
+    for name, lines in box.sections.items():
+        title, allowed = SECTIONS[name]
+        for line in lines:
+            where = f"book/boxes.yml, {chapter}, “{title}”: “{line.text}”"
+            if has_rows and not line.rows:
+                raise RunError(f"{where} names no row of the ledger.")
+            for id_ in line.rows:
+                if id_ not in known:
+                    raise RunError(f"{where} rests on {id_}, which is not in the ledger.")
+                if known[id_].verdict not in allowed:
+                    raise RunError(
+                        f"{where} rests on {id_}, whose verdict is {known[id_].verdict!r}: "
+                        f"it must be {' or '.join(allowed)}. Write the line anew, or move it."
+                    )
+            _check_numbers(where, line.text, [known[id_] for id_ in line.rows])
+    for text in (box.claimed, box.sure):
+        _check_numbers(f"book/boxes.yml, {chapter}: “{text}”", text, [])
+
+
+def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> None:
+    """Put a chapter's box below its title, and an anchor on each card that it points to; in place.
+
+    Args:
+        notebook: the executed chapter; its first cell begins with the title.
+        chapter: its name.
+        rows: the ledger as it stands.
+
+    Raises:
+        RunError: as :func:`check`.
+    """
+    on_page = _anchor(notebook)
+    box = load().get(chapter)
+    if box is None:  # a test asks for one; a chapter that is being written can be looked at without
+        return
+    check(chapter, box, rows)
+    check_prose(notebook, chapter, rows)
+    title, _, rest = notebook.cells[0].source.partition("\n")
+    words = markdown(chapter, box, rows, on_page, times(notebook))
+    notebook.cells[0].source = f"{title}\n\n{words}\n\n{rest.strip()}"
+
+
+def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: str) -> str:
+    """A box as MyST.
+
+    Args:
+        chapter: name of the chapter.
+        box: its box.
+        rows: the ledger as it stands, for the counts.
+        on_page: ids of the rows whose cards stand on the chapter's own page; the others are linked in the ledger.
+        times: the line on reading and running time.
+    """
+    parts = [":::{admonition} At a glance", ":class: verdict-box", ""]
+    if box.claimed:
+        parts += ["What was claimed", f": {box.claimed}", ""]
+    known = {row.claim.id: row.claim for row in rows}
+    counts = Counter(row.verdict for row in rows if row.claim.chapter == chapter)
+    for name, (title, verdicts) in SECTIONS.items():
+        lines = box.sections.get(name, ())
+        if lines:
+            style = "undecided" if name == "open" else verdicts[-1 if name == "changed" else 0].replace(" ", "-")
+            listed = "\n  ".join(f"- {line.text} {_links(line.rows, known, on_page)}".rstrip() for line in lines)
+            parts += [f'<span class="box-{style}">{title}</span>', f": {listed}", ""]
+        elif name == "fails" and counts and not any(counts[verdict] for verdict in verdicts):
+            parts += [f'<span class="box-fails">{title}</span>', ": Nothing: no row of this chapter fails.", ""]
+    parts += ["How sure we are", f": {box.sure}", ""]
+    if counts:
+        parts += [f"Rows of [the ledger](../book/ledger.md): {_counted(counts)}.", ""]
+    return "\n".join([*parts, times, ":::"])
+
+
+def times(notebook: nbformat.NotebookNode) -> str:
+    """Reading and running time of an executed chapter in words: from its text, and from its provenance."""
+    run = notebook.metadata["dplib"]
+    minutes = max(1, round(word_count(notebook) / WORDS_A_MINUTE / 5) * 5)
+    kept = any("runs" in basis for basis in _outputs(notebook, claims.BASIS))
+    on = "on data that come with the packages" if run["profile"] == "embedded" else f"in its {run['profile']} profile"
+    on = "from kept runs" if kept and run["profile"] == "embedded" else on
+    return f"About {minutes} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
+
+
+def word_count(notebook: nbformat.NotebookNode) -> int:
+    """Words of a notebook's text: code, formulas, roles and options of directives do not count."""
+    text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    for block in (r"(?ms)^\s*```\{(?:code-cell|math|bibliography).*?^\s*```", r"(?s)\$\$.*?\$\$", r"\$[^$\n]*\$"):
+        text = re.sub(block, " ", text)
+    text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|<[^>]+>", " ", text)
+    return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
+
+
+def _box(chapter: str, entry: Mapping) -> Box:
+    unknown = set(entry) - {"claimed", "sure", *SECTIONS}
+    if unknown or "sure" not in entry:
+        problem = f"{', '.join(sorted(unknown))} is not a part of a box" if unknown else "“sure” is missing"
+        raise RunError(f"book/boxes.yml, {chapter}: {problem}.")
+    sections = {
+        name: tuple(Line(" ".join(line["text"].split()), tuple(line.get("rows", ()))) for line in entry[name])
+        for name in SECTIONS
+        if entry.get(name)
+    }
+    return Box(" ".join(entry.get("claimed", "").split()), sections, " ".join(entry["sure"].split()))
+
+
+def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Row]) -> None:
+    """Hold a chapter's sentences against the rows that they name.
+
+    A paragraph under a line ``% rows: D.fig1, D.eq3``, which the page does not show, may have no number that these rows
+    do not have, in print or measured, to as many decimals as are typed; and these rows must have been run. Numbers with
+    decimals in a row's own reason must be its own, too.
+
+    Raises:
+        RunError: for a row that does not exist, or a number that none of the paragraph's rows has.
+    """
+    known = {row.claim.id: row for row in rows}
+    for cell in notebook.cells:
+        for ids, text in _NAMED.findall(cell.source) if cell.cell_type == "markdown" else ():
+            where = f"{chapter}: “{' '.join(text.split())[:80]}…”"
+            named = [id_.strip() for id_ in ids.split(",")]
+            for id_ in named:
+                if id_ not in known or known[id_].verdict == NOT_RUN:
+                    raise RunError(f"{where} rests on {id_}, which is not in the ledger or not run yet.")
+            _check_measured(where, text, [known[id_] for id_ in named])
+    for row in known.values():
+        if row.claim.chapter == chapter and row.claim.rule:
+            _check_measured(f"{row.claim.id}, because", row.claim.because, [row], decimals_only=True)
+
+
+def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bool = False) -> None:
+    values = [number for row in rows for number in _numbers([row.values, dict(row.claim.published)])]
+    words = set(_NUMBER.findall(_printed(rows)))
+    for number in _NUMBER.findall(_MATHS.sub(" ", text)):
+        if decimals_only and "." not in number:
+            continue
+        plain = number.replace(",", "")
+        decimals = len(plain.partition(".")[2])
+        if number not in words and not any(abs(round(abs(v), decimals) - float(plain)) < 1e-9 for v in values):
+            raise RunError(f"{where} has the number {number}, which none of its rows has, measured or in print.")
+
+
+def _numbers(value: object) -> Iterable[float]:
+    """All numbers in the values of rows, ends of intervals included, those inside texts too."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _numbers(one)
+    elif isinstance(value, str):
+        yield from (float(number.replace(",", "")) for number in _NUMBER.findall(value))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def _printed(rows: Iterable[Row]) -> str:
+    return " ".join(
+        f"{claim.where} {claim.statement} {dict(claim.published)} {claim.note} {claim.correction}"
+        for claim in (row.claim for row in rows)
+    )
+
+
+def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
+    """A number in a line is a published one: it stands in print in one of the line's rows."""
+    printed = _NUMBER.findall(_printed(rows))
+    for number in _NUMBER.findall(text):
+        if number not in printed:
+            raise RunError(f"{where} has the number {number}, which none of its rows has in print.")
+
+
+def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[Mapping]:
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
+
+
+def _anchor(notebook: nbformat.NotebookNode) -> set[str]:
+    """Give the card of each recorded claim its id as an anchor; returns the claims' ids."""
+    found = set()
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        record = output.get("metadata", {}).get(claims.RECORD)
+        if record and record["id"] not in found:
+            card = output["data"]["text/html"]
+            output["data"]["text/html"] = card.replace(' class="claim"', f' class="claim" id="{record["id"]}"', 1)
+            found.add(record["id"])
+    return found
+
+
+def _links(ids: Iterable[str], known: Mapping[str, Claim], on_page: set[str]) -> str:
+    """Where in the paper each row of a line is; a link to its card on this page, or to its row in the ledger."""
+    links = []
+    for id_ in ids:
+        page = "" if id_ in on_page else "../book/ledger.html"
+        where = re.sub(r"^(?:Sections?|Appendix) [^,:]*, (?=[A-Z]|eqs?\.)", "", known[id_].where)
+        links.append(f'<a href="{page}#{html.escape(id_)}" title="{html.escape(id_)}">{html.escape(where)}</a>')
+    return f'<span class="box-rows">{" · ".join(links)}</span>' if links else ""
+
+
+def _counted(counts: Counter) -> str:
+    return ", ".join(f"{counts[verdict]} {claims.badge(verdict)}" for verdict in VERDICTS if counts[verdict])

@@ -1,0 +1,189 @@
+"""The course page's tables: weeks, readings, exercises, minutes; objectives and prerequisites of every chapter.
+
+``book/course.yml`` says what belongs to which week. Everything that can be counted or measured is read from where it
+is: objectives, exercises and their grades from the chapters' sources, points from the assignments, minutes from the
+executed notebooks.
+"""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import nbformat
+import yaml
+
+from dplib import sources
+from dplib.chapters import EXECUTED
+from dplib.claims import ROOT
+from dplib.execution import RunError
+from press import assignments, boxes
+from press.slide_rules import items
+
+COURSE = ROOT / "book" / "course.yml"
+GRADES = ("easy", "medium", "hard", "open")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise of a chapter: label, title without its grade, grade (empty where none is given)."""
+
+    label: str
+    title: str
+    grade: str
+
+
+@dataclass(frozen=True)
+class Minutes:
+    """Minutes that a chapter takes: to read, rounded to five, and to run on one core."""
+
+    read: int
+    run: float
+
+
+def load() -> dict[str, Any]:
+    """``book/course.yml``: "weeks", and "before" by chapter number."""
+    return yaml.safe_load(COURSE.read_text(encoding="utf-8"))
+
+
+def exercises(chapter: str) -> list[Exercise]:
+    """The exercises of a chapter's source, in order."""
+    found = re.findall(r"^`{3,}\{exercise\}\s*(.*)\n:label:\s*(\S+)", _source(chapter), re.MULTILINE)
+    parted = [(re.fullmatch(rf"(.*?)(?: · ({'|'.join(GRADES)}))?", title), label) for title, label in found]
+    return [Exercise(label, part[1], part[2] or "") for part, label in parted]
+
+
+def objectives(chapter: str) -> list[str]:
+    """What a reader can do after the chapter: the list under "you can" or "you will", without roles."""
+    listed = re.search(r"you (?:can|will)\n\n((?:^- .*\n(?:[ \t]+\S.*\n)*)+)", _source(chapter) + "\n", re.MULTILINE)
+    return [item.rstrip(".;,") for item in items(listed[1])] if listed else []
+
+
+def title(chapter: str) -> str:
+    """A chapter's title."""
+    return re.search(r"^# (.+)$", _source(chapter).split("---", 2)[-1], re.MULTILINE)[1]
+
+
+def minutes(chapter: str) -> Minutes | None:
+    """What the chapter takes, from its last execution; None where it was not executed."""
+    path = EXECUTED / f"{chapter}.ipynb"
+    if not path.exists():
+        return None
+    notebook = nbformat.read(path, as_version=4)
+    read = max(5, 5 * round(boxes.word_count(notebook) / boxes.WORDS_A_MINUTE / 5))
+    return Minutes(read, notebook.metadata["dplib"]["seconds"] / 60)
+
+
+def markdown() -> str:
+    """The plan, week by week, and the chapters one by one, for ``book/course.md``.
+
+    Raises:
+        RunError: for a week that names an exercise, or a chapter with prerequisites, that does not exist.
+    """
+    course = load()
+    # A chapter that was not executed has no page, and so no links.
+    known = {chapter[:2]: chapter for chapter in sources.chapters() if (EXECUTED / f"{chapter}.ipynb").exists()}
+    parts = [_overview(course["weeks"], known)]
+    for number, week in enumerate(course["weeks"], start=1):
+        parts.append(_week(number, week, known))
+    parts += ["## Chapter by chapter", _chapters(course["before"], known)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _overview(weeks: Sequence[Mapping], known: Mapping[str, str]) -> str:
+    lines = ["| week | chapters | reading | running | exercises | points |", "|---|---|---:|---:|---:|---:|"]
+    sums = [0, 0.0, 0, 0]
+    for number, week in enumerate(weeks, start=1):
+        chapters = [known[name] for name in week["chapters"] if name in known]
+        taken = [one for one in map(minutes, chapters) if one]
+        numbers = [
+            sum(one.read for one in taken),
+            sum(one.run for one in taken),
+            len(_picked(week, known)),
+            sum(assignments.load(name).points for name in _assigned(week, known)),
+        ]
+        sums = [a + b for a, b in zip(sums, numbers, strict=True)]
+        links = ", ".join(f"[{chapter[:2].lstrip('0')}](../notebooks/{chapter})" for chapter in chapters)
+        lines.append(f"| {number}. {week['title']} | {links} | {_numbers(numbers)} |")
+    return "\n".join([*lines, f"| **all** | | {_numbers(sums)} |"])
+
+
+def _numbers(numbers: Sequence[float]) -> str:
+    read, run, tasks, points = numbers
+    return f"{read} min | {run:.1f} min | {tasks} | {points}"
+
+
+def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
+    missing = [name.lstrip("0") for name in week["chapters"] if name not in known]
+    chapters = ", ".join(_link(known[name]) for name in week["chapters"] if name in known)
+    if missing:
+        chapters += f" (not in this copy: {', '.join(missing)})"
+    tasks = "\n  ".join(f"- {_exercise(chapter, one)}" for chapter, one in _picked(week, known))
+    papers = [f"{name[:2].lstrip('0')}, *{_heading(name)}*" for name in _assigned(week, known)]
+    return "\n\n".join(
+        [
+            f"## Week {number}: {week['title'][0].lower()}{week['title'][1:]}",
+            week["aim"].strip(),
+            f"Read\n: {week['read']}.",
+            f"Chapters\n: {chapters}.",
+            f"Exercises\n: {tasks}",
+            f"Assignments\n: {'; '.join(papers)}.",
+        ]
+    )
+
+
+def _chapters(before: Mapping[str, str], known: Mapping[str, str]) -> str:
+    parts = []
+    for number, chapter in known.items():
+        if number not in before:
+            raise RunError(f"book/course.yml does not say what a reader should know before chapter {number}.")
+        taken = minutes(chapter)
+        seconds = f" {taken.read} minutes to read, {60 * taken.run:.0f} seconds to run." if taken else ""
+        listed = "\n  ".join(f"- {_plain(one)}" for one in objectives(chapter))
+        parts.append(f"{_link(chapter)}\n: *Before:* {before[number]}{seconds} *After it you can*\n\n  {listed}")
+    return "\n\n".join(parts)
+
+
+def _picked(week: Mapping, known: Mapping[str, str]) -> list[tuple[str, Exercise]]:
+    """The week's exercises with their chapters; those of absent chapters are left out."""
+    found = []
+    for label in week["exercises"]:
+        chapter = known.get(label[:2])
+        if chapter is None:
+            continue
+        one = next((one for one in exercises(chapter) if one.label == label), None)
+        if one is None:
+            raise RunError(f"book/course.yml names the exercise {label}, which {chapter} does not have.")
+        found.append((chapter, one))
+    return found
+
+
+def _assigned(week: Mapping, known: Mapping[str, str]) -> Iterable[str]:
+    there = assignments.names()
+    return [known[name] for name in week["assignments"] if name in known and known[name] in there]
+
+
+def _heading(name: str) -> str:
+    """An assignment's title."""
+    return assignments.load(name).introduction.splitlines()[0].removeprefix("# ")
+
+
+def _exercise(chapter: str, one: Exercise) -> str:
+    where = f"chapter {chapter[:2].lstrip('0')}" + (f", {one.grade}" if one.grade else "")
+    return f'<a href="../notebooks/{chapter}.html#{one.label}">{html.escape(one.title)}</a> ({where})'
+
+
+def _link(chapter: str) -> str:
+    return f"[{chapter[:2].lstrip('0')}: {title(chapter)}](../notebooks/{chapter})"
+
+
+def _plain(text: str) -> str:
+    """An objective without citations."""
+    return re.sub(r"\s*\{cite(?::[a-z]+)?\}`[^`]+`", "", text)
+
+
+@cache
+def _source(chapter: str) -> str:
+    return sources.source(chapter).read_text(encoding="utf-8")

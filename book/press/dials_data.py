@@ -1,0 +1,256 @@
+"""The numbers behind the dials: closed forms on a grid, and frozen results as they stand in book/results."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from dplib import claims, mechanisms, plans
+from dplib.checks import ParameterError
+from dplib.labels import randomised_response as response
+from dplib.larger_models import gmm, gmm_bounds
+from dplib.screening import accounts, rules
+from dplib.screening import one_update as screening
+
+# ---- Chapter 1: private Gaussian mixtures ----
+
+DECADE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+EPSILONS = (*(round(m * 10.0**k, 10) for k in range(-1, 4) for m in DECADE), 10_000.0)
+DIMENSIONS = (20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10_000)
+DELTA = 1e-4
+N_PER_CLASS = 30
+DISTANCE = 2.0
+SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
+NOISES = ("none", "unit", "L2", "L1")  # as in gmm_experiments.NOISES
+SEED = 1
+
+
+def mixture(signal: str, p: int) -> gmm.Setting:
+    """The mixture of chapter 1 with p features, without noise."""
+    return gmm.two_classes(p, N_PER_CLASS, DISTANCE, SIGNALS[signal])
+
+
+@cache
+def scale(signal: str, p: int, noise: str) -> float:
+    """Standard deviation of the noise in units of ln(1/delta)/epsilon: 0, 1, or twice the norm C_p of Definition 3."""
+    if noise in ("none", "unit"):
+        return float(noise == "unit")
+    generator = np.random.default_rng([SEED, p])
+    return 2 * float(gmm.max_norms(mixture(signal, p), int(noise[1]), 10, generator).mean())
+
+
+@cache
+def gmm_errors(signal: str, noise: str) -> np.ndarray:
+    """Mean error on noisy test points, to first order (:func:`gmm_bounds.predicted_error`), (epsilons, dimensions)."""
+    errors = np.empty((len(EPSILONS), len(DIMENSIONS)))
+    for j, p in enumerate(DIMENSIONS):
+        clean, unit = mixture(signal, p), scale(signal, p, noise)
+        for i, epsilon in enumerate(EPSILONS):
+            noisy = replace(clean, noise_sd=float(mechanisms.paper_sigma(epsilon, DELTA, unit)))
+            errors[i, j] = gmm_bounds.predicted_error(noisy)
+    return errors
+
+
+def definition2_spends() -> np.ndarray:
+    """The exact epsilon that the noise of Definition 2 spends where it claims EPSILONS, by a closed form."""
+    claimed = np.array(EPSILONS)
+    return np.asarray(mechanisms.gaussian_epsilon(mechanisms.paper_sigma(claimed, DELTA), 1.0, DELTA))
+
+
+# ---- Chapter 4: two networks and their crossing ----
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of models on real data, from the frozen run.
+
+    Attributes:
+        name: data set and training. models: the simple one and the complex one.
+        epsilon: budgets that were run, shape (k,). mean, low, high: test accuracy in percent, (2, k), 95% interval.
+        crossing: estimate and the ends of its interval; 0 and inf where it leaves the range.
+        leads: who leads beyond chance at each budget, 1 the simple one, -1 the complex one; None: not tested.
+    """
+
+    name: str
+    models: tuple[str, str]
+    epsilon: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    crossing: tuple[float, float, float]
+    leads: tuple[int, ...] | None
+
+    def at(self, epsilon: float) -> np.ndarray:
+        """Mean accuracies at a budget, shape (2,): straight lines in log epsilon; nan outside the range."""
+        x = np.log(self.epsilon)
+        return np.array([np.interp(np.log(epsilon), x, m, left=np.nan, right=np.nan) for m in self.mean])
+
+    def verdict(self, epsilon: float) -> int:
+        """1 below the interval of the crossing, -1 above it, 0 inside."""
+        return int(epsilon < self.crossing[1]) - int(epsilon > self.crossing[2])
+
+
+_FCNS = ("small FCN (PAW)", "large FCN (STW)")
+_SWEEPS = {
+    "mnist, 3× steps": "MNIST, 1,200 steps",
+    "mnist": "MNIST, 400 steps",
+    "fashion-mnist": "Fashion-MNIST, 400 steps",
+}
+_THREE = (
+    ("logistic regression", "PAW FCN"),
+    ("logistic regression", "PAW CNN"),
+    ("PAW FCN", "PAW CNN"),
+)
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """Every frozen pair of curves with four budgets or more: Figure 7's networks, and the models of Figure 8."""
+    seven, eight = _frozen("B.fig7")["data"], _frozen("B.fig8")["data"]
+    crossings = _frozen("B.crossover-three-models")["values"]
+    found = []
+    for key, name in _SWEEPS.items():
+        mean, low, high = (
+            np.array([seven[f"{key}: {m} {what}"] for m in ("simple", "complex")]) for what in ("mean", "low", "high")
+        )
+        crossing = tuple(np.inf if value >= 1e300 else float(value) for value in seven[f"{key}: crossing"])
+        leads = tuple(int(sign) for sign in seven[f"{key}: leads"])
+        found.append(Pair(name, _FCNS, np.array(seven[f"{key}: epsilon"]), mean, low, high, crossing, leads))
+    for models in _THREE:
+        mean, low, high = (np.array([eight[f"{m}: {what}"] for m in models]) for what in ("mean", "low", "high"))
+        crossing = interval(crossings[f"crossover {' / '.join(models)}"])
+        epsilon = np.array(eight[f"{models[0]}: epsilon"])
+        found.append(Pair("MNIST, 400 steps of batch 256", models, epsilon, mean, low, high, crossing, None))
+    return tuple(found)
+
+
+def interval(text: str) -> tuple[float, float, float]:
+    """A crossover as the ledger shows it, "0.34 [0.233, above 10]", as value and ends: "below" is 0, "above" inf."""
+    head, low, high = re.fullmatch(r"(.*) \[(.*), (.*)\]", text).groups()
+    ends = {"below": 0.0, "above": np.inf, "none": 0.0}
+    return tuple(ends[part.split()[0].rstrip(":")] if part[0].isalpha() else float(part) for part in (head, low, high))
+
+
+@cache
+def budgets() -> tuple[float, ...]:
+    """Positions of chapter 4's slider: round numbers from 0.1 to 10^7, and every budget that was run."""
+    few = (0.1, 0.15, 0.2, 0.3, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+    many = tuple(m * 10.0**k for k in range(1, 7) for m in (1, 3))
+    return tuple(sorted({*few, *many, *(float(e) for pair in pairs() for e in pair.epsilon)}))
+
+
+# ---- Chapter 8: randomised response with a prior ----
+
+CLASSES = 10
+BUDGETS = tuple(round(0.2 * k, 1) for k in range(41))  # 0 to 8
+SHARPNESS = tuple(round(0.1 * k, 1) for k in range(11))
+SHAPES = ("long tail", "one favourite", "two candidates")
+
+
+def prior(shape: str, sharpness: float) -> np.ndarray:
+    """A prior over 10 labels, the likeliest first: uniform at sharpness 0, nearly certain of its first labels at 1.
+
+    Long tail: proportional to rank^(-4 sharpness). One favourite, two candidates: these labels share what sharpness
+    moves from the others, up to 99%.
+    """
+    if shape == "long tail":
+        weights = np.arange(1, CLASSES + 1) ** (-4.0 * sharpness)
+        return weights / weights.sum()
+    first = {"one favourite": 1, "two candidates": 2}[shape]
+    mass = (1 - sharpness) * first / CLASSES + sharpness * 0.99
+    return np.where(np.arange(CLASSES) < first, mass / first, (1 - mass) / (CLASSES - first))
+
+
+@dataclass(frozen=True)
+class Answering:
+    """RRWithPrior at BUDGETS; arrays of shape (budgets,).
+
+    Attributes:
+        k: labels kept. success: probability of the true label. plain: that of plain RR. guess: that of the likeliest
+            label, a number. level: the water level, e^-epsilon times success.
+    """
+
+    k: np.ndarray
+    success: np.ndarray
+    plain: np.ndarray
+    guess: float
+    level: np.ndarray
+
+
+def answering(shape: str, sharpness: float) -> Answering:
+    """k*, success and water level for a prior, from :mod:`randomised_response`'s closed forms."""
+    p, epsilon = prior(shape, sharpness), np.array(BUDGETS)
+    w = response.success(np.broadcast_to(p, (len(epsilon), CLASSES)), epsilon)
+    best = w.max(axis=-1)
+    return Answering(response.best_k(p, epsilon), best, w[:, -1], float(p.max()), np.exp(-epsilon) * best)
+
+
+# ---- Chapter 12: what screening leaks ----
+
+
+@dataclass(frozen=True)
+class Screened:
+    """A setting of paper D at the pushes of chapter 12's published runs; arrays of shape (pushes,).
+
+    Attributes:
+        steps: accepted updates, as many as Lemma 2 allows. claimed: epsilon by Lemma 2.
+        passing: probability that a candidate passes the test, without the record. rate: accepted over drawn.
+        exact: epsilon of the accepted updates. everything: epsilon of all noisy gradients.
+    """
+
+    name: str
+    limit: int
+    steps: int
+    claimed: float
+    passing: np.ndarray
+    rate: np.ndarray
+    exact: np.ndarray
+    everything: np.ndarray
+
+
+@cache
+def pushes() -> tuple[float, ...]:
+    """How far the other records push against the energy in those runs, in standard deviations of the noise."""
+    return tuple(one["push"] for one in _trainings()[accounts.SETTINGS[0].name])
+
+
+@cache
+def screened() -> tuple[Screened, ...]:
+    """The paper's three settings, claimed against exact."""
+    found = []
+    for setting in accounts.SETTINGS:
+        rows = _trainings()[setting.name]
+        columns = [np.array([one[name] for one in rows]) for name in ("passing", "rate", "exact", "all")]
+        found.append(Screened(setting.name, setting.limit, rows[0]["steps"], rows[0]["claimed"], *columns))
+    return tuple(found)
+
+
+@cache
+def _trainings() -> dict[str, list[dict]]:
+    return plans.load("12").read("trainings")
+
+
+LIMITS = tuple(range(21))
+
+
+@cache
+def one_update() -> tuple[np.ndarray, float, float]:
+    """Epsilon of one accepted update: exact at each of LIMITS, exact without screening, and as claimed by Lemma 2.
+
+    The chapter's first example: noise multiplier 1, full batches, a steep linear energy on public data that the record
+    pushes down, delta 1e-5.
+    """
+    up, spent = rules.threshold(0.0), []
+    for limit in LIMITS:
+        parts = [screening.released(screening.trial(1.0, up, 1.0, present), limit) for present in (True, False)]
+        spent.append(screening.epsilon_bounds(screening.cells(*parts), accounts.DELTA)[0])
+    plain = float(mechanisms.gaussian_epsilon(1.0, 1.0, accounts.DELTA))
+    return np.array(spent), plain, accounts.epsilon(1, 1.0, 1.0)[0]
+
+
+def _frozen(claim: str) -> dict:
+    found = claims.frozen(claim)
+    if found is None:
+        raise ParameterError(f"{claim} has no frozen result: book/results is not complete.")
+    return found

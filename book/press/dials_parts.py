@@ -1,0 +1,80 @@
+"""What the dials' charts are put together from: axes, colours with names, strokes; and numbers as texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import seaborn as sns
+
+from press.dials_page import INK
+
+_, ORANGE, GREEN, RED, *_ = sns.color_palette("colorblind").as_hex()  # blue follows the theme: dials_page
+GREY = "#949494"
+HEIGHT = 320
+_DASHES = ([1, 0], [8, 3], [3, 3], [10, 3, 2, 3])
+
+
+def axis(field: str, title: str, scale: Mapping[str, Any] | None = None, **look: Any) -> dict[str, Any]:
+    """A quantitative axis; ``scale`` and ``look`` as in Vega-Lite's scale and axis."""
+    shape = {"nice": False} | dict(scale or {})
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": shape,
+        "axis": {"labelOverlap": True} | look,
+    }
+
+
+def key(field: str, colours: Mapping[str, str], lines: bool = True, names: str = "datum.value") -> dict[str, Any]:
+    """Colour by name, and for lines a dash pattern, so that they are told apart without colour too.
+
+    Args:
+        names: what the legend writes for ``datum.value``, an expression.
+    """
+    legend = {
+        "orient": "bottom", "title": None, "direction": "vertical", "columns": {"expr": "width < 460 ? 1 : 2"},
+        "labelExpr": names, "symbolType": "stroke" if lines else "square", "symbolSize": 500 if lines else 120,
+        "symbolStrokeWidth": 2.5, "symbolOpacity": 1,
+    }  # fmt: skip
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    found = {"color": {"field": field, "type": "nominal", "scale": scale, "legend": legend}}
+    if lines:
+        dash = {"domain": list(colours), "range": list(_DASHES[: len(colours)])}
+        found["strokeDash"] = {"field": field, "type": "nominal", "scale": dash, "legend": legend}
+    return found
+
+
+def line(colour: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
+    """A line for each name of a :func:`key`."""
+    return {"mark": {"type": "line", "strokeWidth": 2.5, "clip": True}, "encoding": {**colour, **encoding}}
+
+
+def dots(colour: Mapping[str, Any], *where: Mapping[str, Any]) -> dict[str, Any]:
+    """A dot for each name of a :func:`key`, after the transforms ``where``."""
+    return {
+        "transform": list(where),
+        "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+        "encoding": {"color": colour["color"]},
+    }
+
+
+def stroke(x: Mapping[str, Any], name: str = "", dy: int = -6, **look: Any) -> list[dict[str, Any]]:
+    """A vertical stroke through the whole chart at x, and its name near its top."""
+    rule = {"type": "rule", "color": INK, "strokeWidth": 1.2, **look}
+    parts = [{"mark": rule, "encoding": {"x": x, "y": {"value": 0}, "y2": {"value": HEIGHT}}}]
+    if name:
+        text = {"type": "text", "text": name, "align": "left", "dx": 5, "dy": dy, "fontStyle": "italic"}
+        parts.append({"mark": text, "encoding": {"x": x, "y": {"value": 0}}})
+    return parts
+
+
+def here(expression: str, x: Mapping[str, Any]) -> dict[str, Any]:
+    """A vertical stroke at the place that a control names, such as ``grid[epsilon]``."""
+    found = {"data": {"values": [{}]}, "transform": [{"calculate": expression, "as": x["field"]}]}
+    return found | {"layer": stroke(x)}
+
+
+def texts_of(values: Any, form: str) -> np.ndarray:
+    """An array of numbers as texts."""
+    return np.vectorize(form.format, otypes=[str])(np.asarray(values))

@@ -1,0 +1,131 @@
+"""What the landing page shows of the ledger: verdicts at a glance, and a figure of what was found of each paper."""
+
+from collections import Counter
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from scipy.stats import norm
+
+from dplib import plans, plotting
+from dplib.claims import PAPERS, VERDICTS
+from dplib.larger_models import gmm_tables
+from press import dials_data
+from press.ledger import Row
+
+# The verdicts' colours on the pages (book/_static/book.css), light theme.
+COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#c9ced4"), strict=True))
+
+
+# One small figure each, so that a phone shows letters as large as those of its text.
+SIZE = (3.9, 3.2)
+
+
+def draw(rows: list[Row], folder: Path) -> None:
+    """Draw the landing page's figures into a folder: the verdicts of each paper, and one finding of each paper."""
+    plotting.theme()
+    by_id = {row.claim.id: row for row in rows}
+    figure, axes = plt.subplots(figsize=SIZE)
+    _verdicts(axes, rows)
+    _save(figure, folder / "finding_verdicts.png")
+    for paper, panel in zip(PAPERS, (_dimension, _workflows, _stages, _screening), strict=True):
+        figure, axes = plt.subplots(figsize=SIZE)
+        panel(axes, by_id)
+        _save(figure, folder / f"finding_{paper}.png")
+
+
+def markdown(rows: list[Row]) -> str:
+    """The caption and the counts of what was tested, in words."""
+    tested = [row for row in rows if row.verdict != VERDICTS[-1]]
+    counts = Counter(row.verdict for row in tested)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
+    return f"Of {len(rows)} claims in the ledger {len(tested)} have been tested: {', '.join(parts)}.\n"
+
+
+def _save(figure: plt.Figure, path: Path) -> None:
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def _legend_below(axes: plt.Axes, gap: float = 0.23) -> None:
+    axes.legend(
+        ncols=2, loc="upper center", bbox_to_anchor=(0.45, -gap), frameon=False, fontsize="small", columnspacing=1.2
+    )
+
+
+def _verdicts(axes: plt.Axes, rows: list[Row]) -> None:
+    """Stacked bars: the share of each verdict among a paper's claims, with counts."""
+    counts = Counter((row.claim.paper, row.verdict) for row in rows)
+    for place, paper in enumerate(PAPERS):
+        total, left = sum(counts[paper, verdict] for verdict in VERDICTS), 0.0
+        for verdict in VERDICTS:
+            share = counts[paper, verdict] / total
+            axes.barh(place, share, left=left, color=COLOURS[verdict], label=verdict if place == 0 else None)
+            if share > 0.05:
+                ink = "black" if verdict == VERDICTS[-1] else "white"
+                text = {"ha": "center", "va": "center", "color": ink, "fontsize": "x-small"}
+                axes.text(left + share / 2, place, counts[paper, verdict], **text)
+            left += share
+    axes.set(yticks=range(len(PAPERS)), yticklabels=[f"paper {paper}" for paper in PAPERS], xticks=[], xlim=(0, 1))
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    sns.despine(ax=axes, left=True, bottom=True)
+    _legend_below(axes, 0.0)
+
+
+def _dimension(axes: plt.Axes, _: dict[str, Row]) -> None:
+    """Chapter 1 in one panel: does a larger model lose under privacy? It depends on the norm behind the noise."""
+    curves = plans.load("01").read("curves")
+    names = {
+        "none": "no privacy",
+        "unit": "noise of fixed size",
+        "L2": "by ℓ₂ norm: what privacy needs",
+        "L1": "by ℓ₁ norm: as printed",
+    }
+    for (noise, label), colour in zip(names.items(), sns.color_palette("colorblind", 4), strict=True):
+        table = gmm_tables.separation(curves["dense", noise], "dense")
+        axes.plot(table["p"], table["mean"], "o-", ms=4, color=colour, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="number of features p", ylabel="Ψ: separation of the classes")
+    for error in (1e-3, 0.4, 0.49):
+        axes.axhline(-norm.ppf(error), color="grey", lw=0.7, ls=":")
+        axes.text(table["p"].iloc[-1] * 1.6, -norm.ppf(error), f"error {error:g}", va="center", fontsize="x-small")
+    _legend_below(axes)
+
+
+def _workflows(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+    """Chapter 4 in one panel: two printed networks against epsilon, and where the larger one takes over."""
+    curves = by_id["B.fig7"].data
+    dataset = "mnist" if "mnist: epsilon" in curves else next(iter(curves)).partition(":")[0]
+    at = curves[f"{dataset}: epsilon"]
+    names = {"simple": "small network (privacy-aware)", "complex": "large network (standard)"}
+    for (key, label), colour in zip(names.items(), sns.color_palette("colorblind", 2), strict=True):
+        axes.plot(at, curves[f"{dataset}: {key} mean"], "o-", ms=4, color=colour, label=label)
+        plotting.band(axes, at, curves[f"{dataset}: {key} low"], curves[f"{dataset}: {key} high"])
+    axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test accuracy (%)")
+    axes.legend(fontsize="small", loc="lower right")
+
+
+def _stages(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+    """Chapter 9 in one panel: label-private training in one stage and in two, measured and printed."""
+    names = {"1st": "one stage", "2st": "two stages"}
+    for (method, label), colour in zip(names.items(), sns.color_palette("colorblind", 2), strict=True):
+        row = by_id[f"C.table4.fashion-mnist-lp-{method}"]
+        budgets = [k for k in (1, 2, 3, 4) if isinstance(row.values.get(f"eps{k}"), dict)]
+        measured = [row.values[f"eps{k}"] for k in budgets]
+        axes.plot(budgets, [m["value"] for m in measured], "o-", ms=4, color=colour, label=f"{label}, here")
+        plotting.band(axes, budgets, [m["low"] for m in measured], [m["high"] for m in measured])
+        printed = [row.claim.published[f"eps{k}"] for k in (1, 2, 3, 4)]
+        axes.plot((1, 2, 3, 4), printed, "o--", ms=4, color=colour, label=f"{label}, printed", mfc="white")
+    axes.set(xlabel="privacy budget ε of a label", ylabel="test accuracy (%)", xticks=(1, 2, 3, 4))
+    _legend_below(axes)
+
+
+def _screening(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+    """Chapter 12 in one panel: what one accepted update costs when rejections before it are not counted."""
+    spent, _, claimed = dials_data.one_update()
+    colours = sns.color_palette("colorblind", 2)
+    axes.plot(dials_data.LIMITS, spent, "o-", ms=4, color=colours[0], label="exact")
+    axes.axhline(claimed, ls="--", color=colours[1], label="claimed, by the paper's formula")
+    axes.set(xlabel="rejections allowed before one update", ylabel="ε of one accepted update", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(fontsize="small", loc="lower right")

@@ -1,0 +1,156 @@
+"""The finished HTML: what no page of it needs goes, and what the theme leaves out is put in.
+
+The site is carried around as files, so its size counts; it is read on slow machines, so what every page loads counts.
+"""
+
+import io
+import re
+import shutil
+from pathlib import Path
+
+from PIL import Image
+
+from dplib.execution import RunError
+
+# Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, the lazy typesetting and, where a
+# reader asks for spoken formulas in the menu, the speech rules.
+_MATHJAX = (
+    "adaptors", "input", "output/svg", "output/svg.js",
+    "core.js", "latest.js", "loader.js", "node-main.js", "startup.js",
+)  # fmt: skip
+_KEPT_INPUT = "input/tex"  # extensions that a formula may ask for
+_KEPT_BUNDLE = "tex-chtml.js"
+_SPEECH = ("base.json", "en.json", "nemeth.json")
+_UNUSED = (
+    "locales",  # of buttons, in 50 languages
+    "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them
+    "scripts/*.map",
+    "styles/*.map",
+)
+_SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
+_TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
+# The theme's script of two thousand icons draws them in each reader's browser, which lays the page out anew for it.
+_ICON_SCRIPT = re.compile(r'\s*<script\b[^>]*\bsrc="[^"]*/fontawesome\.js[^"]*"></script>')
+_DRAWING = re.compile(r'"?([a-z0-9-]+)"?:\[(\d+),(\d+),\[([^\]]*)\],"[0-9a-f]+","([^"]*)"\]')
+_ICON = re.compile(
+    r'<(?P<tag>i|span)\b(?P<more>[^>]*?) class="(?P<classes>[^"]*\bfa-[^"]*)"(?P<rest>[^>]*)></(?P=tag)>'
+)
+_ICON_RULES = re.compile(r'(?:\.fa-[a-z0-9-]+:before,?)+\{content:"[^"]*"\}')  # of a font, a third of the theme's rules
+_DESIGN = re.compile(
+    r'\s*(?:<link [^>]*href="[^"]*sphinx-design[^"]*"[^>]*>|<script [^>]*src="[^"]*design-tabs[^"]*"></script>)'
+)
+# Names, punctuation and spaces have the colour of the code around them: nearly half of a chapter's elements.
+_UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
+# The theme asks each block of code whether it scrolls, and notes the answer before it asks the next: the page is laid
+# out anew for each, folded code too. Here all are asked first, and folded ones when they are opened.
+_TAB_STOPS = re.compile(
+    r'document\.querySelectorAll\((?P<blocks>\[[^\]]*\]\.join\(", "\))\)\.forEach\((?P<e>\w)=>\{(?P=e)\.tabIndex='
+    r'(?P<scrolls>[^{}?]*)\?0:-1\}\)\},(?P<later>\w)=(?P<wait>\w\(\w,\d+\));window\.addEventListener\("resize",(?P=later)\)'
+)
+_ALL_FIRST = (
+    r"[...document.querySelectorAll(\g<blocks>)].filter(\g<e>=>\g<e>.checkVisibility()).map(\g<e>=>[\g<e>,"
+    r"\g<scrolls>?0:-1]).forEach(([block,stop])=>{block.tabIndex=stop})},\g<later>=\g<wait>;"
+    r'document.addEventListener("toggle",\g<later>,!0),window.addEventListener("resize",\g<later>)'
+)
+# Who comes for the first time has no theme yet: the page would be drawn without colours, and anew once the theme's
+# script has chosen them.
+_NO_THEME = 'localStorage.getItem("theme") || "auto"'
+_OF_THE_SYSTEM = (
+    'localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+)
+# Every proof and exercise of a page has a part of the same id, which nothing links to.
+_REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
+
+
+def finish(site: Path) -> None:
+    """Trim the built site and mend its pages, in place."""
+    static = site / "_static"
+    for pattern in _UNUSED:
+        for path in static.glob(pattern):
+            _remove(path)
+    _trim_mathjax(static / "mathjax")
+    theme = static / "scripts" / "pydata-sphinx-theme.js"
+    theme.write_text(_TAB_STOPS.sub(_ALL_FIRST, theme.read_text(encoding="utf-8")), encoding="utf-8")
+    styles = static / "styles" / "pydata-sphinx-theme.css"
+    styles.write_text(_ICON_RULES.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")
+    script = static / "scripts" / "fontawesome.js"
+    icons = drawings(script.read_text(encoding="utf-8"))
+    for path in site.rglob("*.html"):
+        text = mend(path.read_text(encoding="utf-8"), is_search=path.name == "search.html")
+        path.write_text(with_icons(text, icons), encoding="utf-8")
+    script.unlink()
+
+
+def mend(page: str, *, is_search: bool = False) -> str:
+    """A page without the scripts and styles of what it has not, without marks that colour nothing or repeated ids.
+
+    Its tables scroll in boxes, and its references are items of their list (Sphinx's word for them is none to a screen
+    reader).
+    """
+    if not is_search:
+        page = _SEARCH_SCRIPT.sub("", page)
+    if not re.search(r'class="[^"]*\bsd-', page):
+        page = _DESIGN.sub("", page)
+    page = _UNCOLOURED.sub(r"\1", page).replace(_NO_THEME, _OF_THE_SYSTEM)
+    page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
+    return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
+
+
+def drawings(script: str) -> dict[str, str]:
+    """The SVG of each icon in the theme's script of icons, less its opening ``<svg``, by name and by other names."""
+    found = {}
+    for name, width, height, others, path in _DRAWING.findall(script):
+        drawing = f'viewBox="0 0 {width} {height}"><path fill="currentColor" d="{path}"></path></svg>'
+        found |= dict.fromkeys([name, *re.findall(r'"([a-z0-9-]+)"', others)], drawing)
+    return found
+
+
+def with_icons(page: str, icons: dict[str, str]) -> str:
+    """A page with its icons drawn, and without the script that would draw them.
+
+    Raises:
+        RunError: when an icon is not among ``icons``.
+    """
+
+    def drawn(icon: re.Match) -> str:
+        names = [name for name in re.findall(r"\bfa-([a-z0-9-]+)", icon["classes"]) if name in icons]
+        if not names:
+            raise RunError(f"the theme has no icon for {icon[0]!r}: see book/press/finish.py.")
+        classes = " ".join(["svg-inline--fa", *icon["classes"].split()])
+        data = "".join(re.findall(r' data-[a-z-]+="[^"]*"', icon["more"] + icon["rest"]))
+        return f'<svg class="{classes}"{data} aria-hidden="true" {icons[names[0]]}'
+
+    return _ICON.sub(drawn, _ICON_SCRIPT.sub("", page))
+
+
+def smaller(png: bytes) -> bytes:
+    """A figure with a palette of 256 colours where that makes the file smaller; charts look the same in it."""
+    image = Image.open(io.BytesIO(png))
+    if image.mode == "P":
+        return png
+    flat = Image.new("RGB", image.size, "white")
+    flat.paste(image, mask=image.getchannel("A") if image.mode == "RGBA" else None)
+    stream = io.BytesIO()
+    flat.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+    return min(png, stream.getvalue(), key=len)
+
+
+def _trim_mathjax(mathjax: Path) -> None:
+    """Leave of MathJax what the pages load."""
+    for bundle in (*mathjax.glob("tex-*.js"), *mathjax.glob("mml-*.js")):
+        if bundle.name != _KEPT_BUNDLE:
+            bundle.unlink()
+    for name in _MATHJAX:
+        for path in [mathjax / name] if name != "input" else (mathjax / name).iterdir():
+            if path != mathjax / _KEPT_INPUT:
+                _remove(path)
+    for path in (mathjax / "sre" / "mathmaps").glob("*.json"):
+        if path.name not in _SPEECH:
+            path.unlink()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,88 @@
+"""Gather the ledger: every claim with the best record of it, from executed notebooks and frozen results."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from dplib import chapters, claims, plans
+from dplib.claims import NOT_RUN, Claim
+
+# What decides a row, the first that recorded it: the published runs; else, for chapters that are still to be
+# converted, a frozen run, the larger one first, or the execution on embedded data.
+PROFILES = (claims.PUBLISHED, "paper", "real", "embedded")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim, and what the largest run that recorded it found."""
+
+    claim: Claim
+    verdict: str
+    values: dict[str, Any]
+    because: str
+    profile: str
+    date: str
+    data: dict[str, Any]  # what a figure of this claim needs
+    own_run: bool = False  # not of the chapter's frozen run: it joined later
+
+    @property
+    def command(self) -> str:
+        """How to run what is not run yet."""
+        study = self.claim.chapter[:2]
+        made = f"python -m dplib runs make {study} --plan paper" if study in plans.studies() else ""
+        return (made or f"make paper CHAPTER={study}") if self.verdict == NOT_RUN else ""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An executed chapter: its provenance, what it rests on, what it recorded."""
+
+    chapter: str
+    provenance: dict[str, Any]
+    basis: dict[str, Any]
+    records: dict[str, dict[str, Any]]
+
+
+def executed_chapters(folder: Path = chapters.EXECUTED) -> list[Executed]:
+    """The executed notebooks that the site is made of, in order."""
+    return [_read(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+
+
+def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
+    """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
+    found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
+    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("[0-9][0-9]_*.json"))]
+    sources = [(run["provenance"], run["records"]) for run in frozen]
+    sources += [(chapter.provenance, chapter.records) for chapter in executed]
+    for provenance, records in sources:
+        for id_, record in records.items():
+            if not record["verdict"]:  # of another plan than the published one
+                continue
+            rank = PROFILES.index(record.get("plan", provenance["profile"]))
+            if id_ not in found or rank < found[id_][0]:
+                found[id_] = (rank, record, record.get("provenance", provenance))  # its own where it joined later
+    return [_row(claim, found.get(claim.id)) for claim in claims.load_all().values()]
+
+
+def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) -> Row:
+    if best is None:
+        return Row(claim, NOT_RUN, {}, "", "", "", {})
+    rank, record, provenance = best
+    return Row(
+        claim=claim,
+        verdict=record["verdict"],
+        values=record["values"],
+        because=record["because"],
+        profile=PROFILES[rank],
+        date=provenance["date"][:10],
+        data=record.get("data", {}),
+        own_run="provenance" in record,
+    )
+
+
+def _read(path: Path) -> Executed:
+    notebook = nbformat.read(path, as_version=4)
+    return Executed(path.stem, notebook.metadata["dplib"], chapters.basis(notebook), chapters.records(notebook))

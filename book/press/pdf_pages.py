@@ -1,0 +1,255 @@
+"""All pages of the rendered site as one HTML document, ready to be printed: what ``press.pdf`` prints."""
+
+import html
+import os
+import posixpath
+import re
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import unquote
+
+import yaml
+from bs4 import BeautifulSoup, Tag
+
+from dplib import claims, execution
+from dplib.claims import ROOT
+from press.ledger import Row
+
+# The site may set formulas as they come into view; on paper all are in view.
+AT_ONCE = """<script>if (window.MathJax.loader?.load)
+  window.MathJax.loader.load = window.MathJax.loader.load.filter(part => part !== 'ui/lazy');</script>"""
+
+
+def assemble(contents: dict, rows: list[Row], site: Path, folder: Path) -> str:
+    """All pages of the site as one HTML document that lies in ``folder``.
+
+    Args:
+        contents: ``_toc.yml``: a root and parts of chapters.
+        rows: the ledger.
+        site: the folder of the rendered site.
+        folder: where the document will lie; addresses of pictures and style sheets are relative to it.
+    """
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    parts = [("", [contents["root"]])]
+    parts += [(part["caption"], [c["file"] for c in part["chapters"]]) for part in contents["parts"]]
+    keys = {name: posixpath.basename(name) for _, names in parts for name in names}
+    to_site = Path(os.path.relpath(site, folder)).as_posix()
+    body, solutions, heads, running = [], [], [], []
+    for caption, names in parts:
+        if caption:
+            heads.append(f'<p class="part">{html.escape(caption)}</p>')
+        for name in names:
+            article = read_page(site / f"{name}.html")
+            _complete_solutions(article)
+            _plain(article)
+            if ledger := article.find(class_="ledger"):
+                ledger.replace_with(BeautifulSoup(ledger_table(rows), "html.parser"))
+            _localise(article, name, keys, to_site)
+            solutions += _take_solutions(article, keys[name])
+            heads += _entries(article, name, keys[name], depth=1)
+            running.append(_running_head(keys[name], _title(article)))
+            _number_heading(article, name)
+            _shift(article, by=1 if caption else 0)
+            banner = f'<h1 class="part">{html.escape(caption)}</h1>' if caption and name == names[0] else ""
+            text = banner + article.decode_contents()
+            body.append(f'<article class="bd-article chapter" id="{keys[name]}">{text}</article>')
+    heads.append('<p class="part">Answers</p><p><a href="#solutions">Solutions<i class="page"></i></a></p>')
+    running.append(_running_head("solutions", "Solutions"))
+    body.append(
+        '<article class="bd-article chapter" id="solutions"><h1>Solutions</h1>' + "".join(solutions) + "</article>"
+    )
+    text = _only_known_targets("".join(body))
+    commit = execution.commit()
+    origin = f"Printed from commit <code>{html.escape(commit)}</code>." if commit else ""
+    return f"""<!DOCTYPE html>
+<html lang="en" data-theme="light" data-mode="light"><head><meta charset="utf-8">
+<title>{html.escape(config["title"])}</title>
+{_assets([site / f"{name}.html" for name in keys], to_site)}
+<style>{"".join(running)}</style></head><body class="book">
+<section class="cover"><p class="title">{html.escape(config["title"])}</p>
+<p class="subtitle">Theorems, tables and figures of four papers, run again</p>
+<p class="author">{html.escape(config["author"])}</p><p class="origin">{origin} Code and outputs that are folded on the
+site are left out here; every notebook holds them. Solutions stand at the end.</p></section>
+<nav class="book-contents"><p class="title">Contents</p>{"".join(heads)}</nav>
+<main class="bd-content">{text}</main></body></html>
+"""
+
+
+def read_page(path: Path) -> Tag:
+    """The article of a rendered page, without the menus around it."""
+    text = path.read_text(encoding="utf-8")
+    start, end = text.index('<article class="bd-article">'), text.rindex("</article>")
+    return BeautifulSoup(text[start : end + len("</article>")], "html.parser").article
+
+
+def ledger_table(rows: list[Row]) -> str:
+    """The whole ledger as a plain table: one line a row, what several rows share in a line above them."""
+    lines = []
+    for paper, of_paper in groupby(rows, key=lambda row: row.claim.paper):
+        lines.append(f'<h2 id="ledger-{paper}">Paper {paper}</h2><table class="ledger-print"><thead><tr>')
+        lines += [f'<th scope="col">{head}</th>' for head in ("Claim", "Published", "Measured", "Verdict")]
+        lines.append("</tr></thead><tbody>")
+        for statement, alike in groupby(of_paper, key=lambda row: row.claim.statement):
+            lines.append(f'<tr class="statement"><td colspan="4">{html.escape(statement)}</td></tr>')
+            lines += [_ledger_line(row) for row in alike]
+        lines.append("</tbody></table>")
+    return "<p>Reasons and notes stand in the chapters and on the site.</p>" + "".join(lines)
+
+
+def _plain(article: Tag) -> None:
+    """Leave out what only a screen can use: scripts, anchors' signs, code that the page folds away."""
+    for tag in article.find_all(["script", "noscript", "style"]):
+        if tag.name != "style" or not tag.find_parent("svg"):
+            tag.decompose()
+    for tag in [*article.find_all(class_="headerlink"), *article.find_all(hidden=True)]:
+        tag.decompose()
+    for token in article.find_all("span", class_=["n", "p", "w"]):
+        token.unwrap()  # names and brackets have no colour of their own, and each span is a tag in the PDF
+    for details in article.find_all("details"):
+        if "hide" in details.get("class", ()):
+            details.decompose()
+        else:
+            details["open"] = ""
+    for cell in article.find_all(class_="cell"):
+        if not cell.find(True):
+            cell.decompose()
+
+
+def _complete_solutions(article: Tag) -> None:
+    """Put the folded cells that stand right below a solution into it, unfolded: they are its check."""
+    for solution in article.find_all(class_="solution"):
+        while (cell := solution.find_next_sibling()) and "tag_hide-cell" in cell.get("class", ()):
+            solution.append(cell.extract())
+            for fold in cell.find_all("details"):
+                fold.summary.decompose()
+                fold.unwrap()
+
+
+def _localise(article: Tag, name: str, keys: dict[str, str], to_site: str) -> None:
+    """Make ids unique in the whole book and let every link inside it point at them; no address of a file remains."""
+    key = keys[name]
+    for tag in article.find_all(id=True):
+        if not tag.find_parent("svg"):
+            tag["id"] = f"{key}--{tag['id']}"
+    for tag in article.find_all(["img", "link"]):
+        attribute = "src" if tag.name == "img" else "href"
+        if not re.match(r"[a-z]+:", tag[attribute]):
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), tag[attribute]))
+            tag[attribute] = posixpath.join(to_site, path)
+    for link in article.find_all("a", href=True):
+        if re.match(r"(https?|mailto):", link["href"]):
+            continue
+        address, _, anchor = link["href"].partition("#")
+        page = posixpath.normpath(posixpath.join(posixpath.dirname(name), address)) if address else f"{name}.html"
+        other = keys.get(page.removesuffix(".html"))
+        if other is None:
+            link.unwrap()  # the index, a download: not in the book
+        else:
+            link["href"] = f"#{other}--{unquote(anchor)}" if anchor else f"#{other}"
+
+
+def _only_known_targets(text: str) -> str:
+    """Let a link to a place that is not printed lead to its chapter."""
+    known = set(re.findall(r'\sid="([^"]*)"', text))
+    return re.sub(
+        r'href="#([^"]*)"',
+        lambda link: link[0] if link[1] in known else f'href="#{link[1].partition("--")[0]}"',
+        text,
+    )
+
+
+def _take_solutions(article: Tag, key: str) -> list[str]:
+    """Take the solutions out of a chapter, each exercise pointing at its own; a heading and the solutions, as HTML."""
+    taken = []
+    for number, solution in enumerate(article.find_all(class_="solution"), start=1):
+        solution["class"] = [name for name in solution["class"] if name not in ("dropdown", "toggle")]
+        solution["id"] = f"{key}--solution-{number}"
+        back = solution.find("a", href=True)
+        exercise = article.find(id=back["href"].removeprefix("#")) if back else None
+        if exercise:
+            link = BeautifulSoup(f'<p class="to-solution"><a href="#{solution["id"]}">Solution</a></p>', "html.parser")
+            exercise.append(link)
+        taken.append(str(solution.extract()))
+    return [f'<h2 id="solutions-{key}">{html.escape(_title(article))}</h2>', *taken] if taken else []
+
+
+def _entries(article: Tag, name: str, key: str, depth: int) -> list[str]:
+    """A page's lines in the contents: its title and its sections down to ``depth``."""
+    number = _number(name)
+    title = html.escape(f"{number} {_title(article)}".strip())
+    lines = [f'<p class="page-title"><a href="#{key}">{title}<i class="page"></i></a></p>']
+    for heading in article.find_all([f"h{level}" for level in range(2, 2 + depth)]):
+        target = heading if heading.get("id") else heading.find_parent("section", id=True)
+        if target:
+            text = html.escape(" ".join(heading.get_text().split()))
+            lines.append(f'<p class="section"><a href="#{target["id"]}">{text}<i class="page"></i></a></p>')
+    return lines
+
+
+def _shift(article: Tag, by: int) -> None:
+    """Lower every heading, so that the bookmarks are part, chapter, section."""
+    for heading in article.find_all(re.compile(r"^h[1-5]$")):
+        heading.name = f"h{int(heading.name[1]) + by}"
+
+
+def _number_heading(article: Tag, name: str) -> None:
+    """Say above a chapter's title which chapter it is, as the text does."""
+    if number := _number(name):
+        label = BeautifulSoup(f'<p class="chapter-number">Chapter {number}</p>', "html.parser")
+        article.find(re.compile("^h[12]$")).insert_before(label)
+
+
+def _title(article: Tag) -> str:
+    return " ".join(article.find(re.compile("^h[12]$")).get_text().split())
+
+
+def _number(name: str) -> str:
+    """A chapter's number from its file, "4" of ``notebooks/04_crossover_epsilon``; none for other pages."""
+    found = re.fullmatch(r"notebooks/(\d+)_.*", name)
+    return str(int(found[1])) if found else ""
+
+
+def _running_head(key: str, title: str) -> str:
+    """The title above each page of a chapter, by a named page."""
+    page = "p" + re.sub(r"\W", "_", key)
+    text = title.replace("\\", "\\\\").replace('"', '\\"').replace("<", "\\3c ")
+    return f'@page {page} {{ @top-right {{ content: "{text}"; }} }}\n[id="{key}"].chapter {{ page: {page}; }}\n'
+
+
+def _ledger_line(row: Row) -> str:
+    label = html.escape(row.claim.where)
+    cells = [
+        f'<a href="../notebooks/{row.claim.chapter}.html">{label}</a> <code>{row.claim.id}</code>',
+        _values(row.claim.published, row),
+        _values(row.values, row),
+        claims.badge(row.verdict),
+    ]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _values(values: dict, row: Row) -> str:
+    labels = row.claim.labels
+    return "; ".join(
+        f"{html.escape(labels.get(name, name.replace('_', ' ')))}: {html.escape(claims.shown(value))}"
+        for name, value in values.items()
+    )
+
+
+def _assets(pages: list[Path], to_site: str) -> str:
+    """The style sheets of the site and its mathematics, as the first page with formulas loads them."""
+    texts = (page.read_text(encoding="utf-8").partition("</head>")[0] for page in pages)
+    first = next((text for text in texts if "mathjax" in text.lower()), "")
+    kept = []
+    for tag in BeautifulSoup(first, "html.parser").find_all(["link", "script"]):
+        style = tag.name == "link" and "stylesheet" in tag.get("rel", ())
+        address = tag.get("href") or tag.get("src") or ""
+        if style or "mathjax" in (address + tag.get_text()).lower():
+            if tag.get("type") == "text/plain":
+                del tag["type"]  # a page of the site reads it when a formula comes near
+            if address:
+                path = posixpath.normpath(posixpath.join("notebooks", address.partition("?")[0]))
+                tag["href" if style else "src"] = posixpath.join(to_site, path)
+            kept.append(str(tag))
+            if "window.MathJax" in tag.get_text():
+                kept.append(AT_ONCE)
+    return "\n".join(kept)

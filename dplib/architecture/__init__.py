@@ -1,0 +1,1 @@
+"""Paper B: what privacy costs a network, crossovers, feature selection, searches."""

@@ -1,0 +1,190 @@
+"""The two tables of paper B's feature selection (Section IV-A), encoded, split and scaled for logistic regression.
+
+"breast-cancer": nine attributes, 43 columns of 0 and 1. "adult": fourteen attributes, 108 columns, the six numbers
+scaled to [0, 1] by ranges known without the records. Each has a stand-in, drawn at random, that needs no file:
+"synthetic-recurrence" and "synthetic-census". What a stand-in shows is how the code works, and nothing about the set
+whose place it takes.
+
+A record has one 1 among the columns of a categorical attribute, and at most 1 in a number, so its L2 norm is at most
+the root of the number of attributes: :meth:`Features.norm_bound` knows it for any subset of columns without a look at
+the records. No epsilon of the book covers the split, the list of levels that occur in Breast Cancer
+(:func:`dplib.data.preprocess.breast_cancer_one_hot`), or a choice of columns that was made by looking at the records.
+"""
+
+import functools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dplib import data
+from dplib.architecture import cost_tasks
+from dplib.checks import ParameterError, integer, one_of
+from dplib.data import Dataset, preprocess
+from dplib.data.levels import BREAST_CANCER_LEVELS
+
+REAL = ("breast-cancer", "adult")
+STAND_INS = {"synthetic-recurrence": "breast-cancer", "synthetic-census": "adult"}
+NAMES = (*REAL, *STAND_INS)
+RECORDS = 286  # of Breast Cancer, and of its stand-in: 191 to train on and 95 to test
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A table ready for a logistic regression.
+
+    Attributes:
+        name: one of :data:`NAMES`.
+        x_train, x_valid, x_test: shape (n, d), float64 in [0, 1]; the validation part may have no rows.
+        y_train, y_valid, y_test: shape (n,), float64: 0 or 1.
+        feature_names: d names, "attribute=level" or "attribute".
+        attributes: the names of the original attributes, in order.
+        attribute_of: shape (d,), for each column the position of its attribute.
+        source: the :class:`dplib.data.Dataset` before it was encoded, for ``claims.rests_on``.
+    """
+
+    name: str
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_valid: np.ndarray
+    y_valid: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    feature_names: tuple[str, ...]
+    attributes: tuple[str, ...]
+    attribute_of: np.ndarray
+    source: Dataset
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.feature_names)
+
+    @property
+    def real(self) -> bool:
+        """Whether this is a published set and no stand-in."""
+        return self.name in REAL
+
+    def norm_bound(self, masks=None):
+        """The largest L2 norm that a record can have: the root of the number of attributes with a column in use.
+
+        Args:
+            masks: bool, shape (d,) or (problems, d), the columns in use; None: all of them.
+
+        Returns:
+            A float, or shape (problems,). A choice of columns that no record decided leaves it public.
+        """
+        masks = np.ones(self.d, dtype=bool) if masks is None else np.asarray(masks, dtype=bool)
+        if masks.shape[-1:] != (self.d,):
+            raise ParameterError(f"masks of shape {masks.shape} is not allowed: it must be (..., {self.d}).")
+        belongs = self.attribute_of[:, None] == np.arange(len(self.attributes))
+        return np.sqrt(np.maximum((masks @ belongs > 0).sum(axis=-1), 1))
+
+    def mask(self, columns) -> np.ndarray:
+        """Columns, as positions or names, as a mask of shape (d,)."""
+        chosen = [self.feature_names.index(c) if isinstance(c, str) else int(c) for c in columns]
+        mask = np.zeros(self.d, dtype=bool)
+        mask[chosen] = True
+        return mask
+
+    def constant(self) -> float:
+        """Test accuracy of always predicting the label that is more frequent in the training part."""
+        return float((self.y_test == (self.y_train.mean() > 0.5)).mean())
+
+
+@functools.lru_cache(maxsize=4)
+def load(name: str, seed: int = 0, validation: int = 0) -> Features:
+    """A table, split at random by the seed into as many training and test records as paper B has (Section IV-A).
+
+    Args:
+        name: one of :data:`NAMES`.
+        seed: of the split; the test part is the same whatever ``validation`` is.
+        validation: training records that become the validation part: choices are made there, not on the test part.
+
+    Raises:
+        ParameterError: for an unknown name, or more validation records than there are to train on.
+        DataError: for a file that is missing or is not the published one.
+    """
+    one_of(*NAMES).check("dataset", name)
+    integer(0).check("seed", seed)
+    if name in ("adult", "synthetic-census"):
+        encoded = cost_tasks.census(name, "one-hot", seed)
+        names = encoded.feature_names
+        train, test, _ = cost_tasks.scaled(encoded, "public")
+        encoded = replace(encoded, x_train=train, x_test=test, stand_in_for=STAND_INS.get(name))
+    else:
+        pool = _pool(name)
+        split = _split(pool, seed) if name in STAND_INS else preprocess.paper_b_split(pool, seed)
+        encoded = preprocess.breast_cancer_one_hot(split)
+        names = encoded.feature_names
+    if validation:
+        encoded = preprocess.hold_out(encoded, validation, np.random.default_rng([seed, 6]))
+    else:
+        encoded = replace(encoded, x_valid=encoded.x_train[:0], y_valid=encoded.y_train[:0])
+    owners = [one.partition("=")[0] for one in names]
+    attributes = tuple(dict.fromkeys(owners))
+    parts = {part: np.asarray(getattr(encoded, part), dtype=float) for part in _PARTS}
+    for array in parts.values():
+        array.flags.writeable = False  # shared by all who ask for the same split
+    return Features(
+        name=name,
+        feature_names=tuple(names),
+        attributes=attributes,
+        attribute_of=np.array([attributes.index(owner) for owner in owners]),
+        source=encoded,
+        **parts,
+    )
+
+
+_PARTS = ("x_train", "y_train", "x_valid", "y_valid", "x_test", "y_test")
+
+
+def checksums(*names: str) -> dict[str, str]:
+    """Name to checksum, for ``study.run``; a stand-in is decided by the code alone."""
+    return {name: data.load(name).checksum for name in sorted(set(names)) if name in REAL}
+
+
+def recurrence(seed: int = 0) -> Dataset:
+    """286 records with the columns and levels of Breast Cancer; about 30% recur, by malignancy, nodes and a little age.
+
+    Three attributes inform, two of them say much the same (nodes and capsule), and the other six are noise.
+    """
+    rng = np.random.default_rng([seed, 43])
+    columns = {}
+    for name, levels in BREAST_CANCER_LEVELS.items():
+        share = rng.dirichlet(np.full(len(levels), 2.0))
+        columns[name] = rng.choice(len(levels), RECORDS, p=share)
+    columns["deg-malig"] = rng.choice(3, RECORDS, p=[0.25, 0.45, 0.30])
+    columns["inv-nodes"] = np.minimum(rng.geometric(0.7, RECORDS) - 1, len(BREAST_CANCER_LEVELS["inv-nodes"]) - 1)
+    unknown = rng.random(RECORDS) < 0.03
+    torn = (columns["inv-nodes"] > 0) ^ (rng.random(RECORDS) < 0.1)
+    columns["node-caps"] = np.where(unknown, 2, np.where(torn, 0, 1))
+    score = 1.4 * (columns["deg-malig"] == 2) + 1.2 * (columns["inv-nodes"] > 0) - 0.3 * (columns["age"] > 3)
+    score = score + rng.logistic(0, 0.7, RECORDS)
+    label = (score > np.quantile(score, 0.7)).astype(np.int64)
+    x = np.column_stack([np.array(BREAST_CANCER_LEVELS[name])[which] for name, which in columns.items()])
+    return Dataset(
+        "synthetic-recurrence",
+        x,
+        label,
+        x[:0],
+        label[:0],
+        feature_names=tuple(BREAST_CANCER_LEVELS),
+        classes=("no-recurrence-events", "recurrence-events"),
+        stand_in_for="breast-cancer",
+        notes=("drawn at random",),
+    )
+
+
+@functools.lru_cache(maxsize=2)
+def _pool(name: str) -> Dataset:
+    """All records of Breast Cancer or its stand-in."""
+    return recurrence() if name in STAND_INS else data.load(name)
+
+
+def _split(pool: Dataset, seed: int) -> Dataset:
+    """Training and test parts of the sizes of Breast Cancer's."""
+    n_train = preprocess.PAPER_B["breast-cancer"][0]
+    order = np.random.default_rng(seed).permutation(RECORDS)
+    train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
+    x, y = pool.x_train, pool.y_train
+    return replace(pool, x_train=x[train], y_train=y[train], x_test=x[test], y_test=y[test])

@@ -1,0 +1,94 @@
+"""Paper B, Section VI-B: how many DP-SGD steps a network needs to reach a set validation accuracy.
+
+The training set is drawn with replacement from the published one, as the paper does, so that n may exceed it. The run
+yields a number of steps and nothing about privacy: at a fixed noise multiplier and batch size, epsilon follows from
+(batch / n, steps) afterwards, under any accountant (:mod:`dplib.architecture.sample_size_fit`).
+"""
+
+import numpy as np
+import torch
+
+from dplib import checks, dpsgd, examples, sampling, trainings
+from dplib.engine import Engine
+from dplib.examples import Examples
+
+
+def steps_to(
+    *,
+    dataset: str,
+    hidden: list[int],
+    n: int,
+    learning_rate: float,
+    seed: int,
+    features: str = "flat",
+    batch: int = 250,
+    noise_multiplier: float = 2.0,
+    max_grad_norm: float = 1.0,
+    target: float = 0.85,
+    most_steps: int = 1000,
+    evaluate_every: int = 5,
+) -> dict:
+    """Train by DP-SGD until the validation accuracy first reaches ``target``.
+
+    Args:
+        dataset, features: of :func:`dplib.trainings.task`; its validation part decides when to stop.
+        hidden: units of each hidden layer.
+        n: training records, drawn with replacement.
+        learning_rate: of plain SGD on the noisy gradients.
+        seed: decides split, draw, initial weights, batches and noise. Equal seeds draw equal records at equal n.
+        batch: expected batch size, at most n. noise_multiplier, max_grad_norm: of DP-SGD.
+        target: accuracy in (0, 1). most_steps: give up after so many. evaluate_every: steps between looks.
+
+    Returns:
+        "steps" at the first look that reached the target, None where none did; "validation" and "test" accuracies at
+        the end; "distinct", how many different records were drawn; "parameters"; "score" for tuning: minus the steps,
+        or, without success, minus ``most_steps`` less what was missing.
+
+    Raises:
+        ParameterError, DataError: for what is not allowed or not there.
+    """
+    checks.fraction().check("target", target)
+    checks.integer(1, n).check("batch", batch)
+    found = trainings.task(dataset, features, None, seed)
+    weights, draws, batches, noise = np.random.SeedSequence([seed, 2]).spawn(4)
+    net = trainings.network(
+        hidden, found.x_train.shape[1:], len(found.classes), "relu", 0.0, int(weights.generate_state(1)[0])
+    )
+    place = torch.device("cpu")
+    parts = {
+        name: Examples((getattr(found, f"x_{name}"), getattr(found, f"y_{name}")), name, place, torch.float32)
+        for name in ("train", "valid", "test")
+    }
+    base = parts["train"].n
+    drawn = torch.from_numpy(np.random.default_rng(draws).integers(base, size=n))
+    settings = dpsgd.DPSGD(
+        steps=most_steps,
+        sample_rate=batch / base,  # the engine divides by sample_rate * base, which is the batch size wanted
+        learning_rate=learning_rate,
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=max_grad_norm,
+    )
+    generator = torch.Generator().manual_seed(int(noise.generate_state(1)[0]))
+    rng = np.random.default_rng(batches)
+    engine = Engine(net.train(), settings, parts["train"], examples.cross_entropy, generator)
+    reached, accuracy = None, 0.0
+    for step in range(1, most_steps + 1):
+        engine.step(drawn[torch.from_numpy(sampling.poisson(n, batch / n, rng))])
+        if step % evaluate_every == 0:
+            accuracy = _accuracy(net, parts["valid"])
+            if accuracy >= target:
+                reached = step
+                break
+    engine.close()
+    return {
+        "steps": reached,
+        "validation": accuracy,
+        "test": _accuracy(net, parts["test"]),
+        "distinct": len(drawn.unique()),
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "score": -float(reached) if reached else -most_steps * (2 - accuracy),
+    }
+
+
+def _accuracy(net: torch.nn.Module, part: Examples) -> float:
+    return examples.evaluate(net, part, examples.cross_entropy, examples.correct)["metric"]

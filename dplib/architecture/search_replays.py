@@ -1,0 +1,195 @@
+"""Searches without new trainings: what follows from the table of trainings that a long search leaves behind.
+
+The draws of a randomised search are exchangeable, so that k of its 400 draws are a randomised search of k; and where
+every network of a small space has been trained, thousands of searches can be replayed on that table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dplib import checks
+from dplib.architecture.search import Evolution, Network, paas
+from dplib.architecture.space import Space, key, network_of
+
+
+def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.ndarray:
+    """Expected value of the draw with the best score among k random draws of those given, exactly.
+
+    Args:
+        scores: (n,), by which the best is chosen; of equal ones the first. values: (n,), what is wanted of it.
+        ks: numbers of draws, from 1 to n.
+
+    Returns:
+        (len(ks),). The draw of rank r (from 0) is the best of k without replacement with probability
+        C(n - 1 - r, k - 1) / C(n, k).
+    """
+    scores, values = np.asarray(scores, dtype=float), np.asarray(values, dtype=float)
+    n = len(scores)
+    checks.list_of(checks.integer(1, n)).check("ks", [int(k) for k in ks])
+    ordered = values[np.argsort(-scores, kind="stable")]
+    below = n - 1 - np.arange(n)
+
+    def log_choose(a, b):
+        a = np.asarray(a, dtype=float)
+        return special.gammaln(a + 1) - special.gammaln(b + 1) - special.gammaln(np.maximum(a - b, 0) + 1)
+
+    found = []
+    for k in ks:
+        weights = np.where(below >= k - 1, np.exp(log_choose(below, k - 1) - log_choose(n, k)), 0.0)
+        found.append(weights @ ordered)
+    return np.array(found)
+
+
+def best_of_distinct(
+    names: Sequence[str],
+    scores: np.ndarray,
+    values: np.ndarray,
+    trainings: int,
+    rng: np.random.Generator,
+    repeats: int = 2000,
+) -> tuple[float, float]:
+    """Mean value and mean score of a randomised search that stops at its ``trainings``-th different network.
+
+    Args:
+        names: (n,) network of each draw. scores, values: as in :func:`best_of_k`, equal for equal names.
+
+    Returns:
+        Means over ``repeats`` random orders of the draws.
+
+    Raises:
+        ParameterError: where the draws hold fewer different networks.
+    """
+    unique, first, at = np.unique(np.asarray(names), return_index=True, return_inverse=True)
+    checks.integer(1, len(unique)).check("trainings", trainings)
+    scores, values = np.asarray(scores, dtype=float)[first], np.asarray(values, dtype=float)[first]
+    totals = np.zeros(2)
+    for _ in range(repeats):
+        order = at[rng.permutation(len(at))]
+        _, seen = np.unique(order, return_index=True)  # place at which each network comes up first
+        early = np.argsort(seen)[:trainings]
+        best = early[scores[early].argmax()]
+        totals += values[best], scores[best]
+    return tuple(totals / repeats)
+
+
+class Table:
+    """A trainer that only looks up: results by network.
+
+    Args:
+        results: key of a network (:func:`dplib.architecture.space.key`) to its result.
+    """
+
+    def __init__(self, results: Mapping[str, Mapping[str, Any]]):
+        self.results = results
+
+    def __call__(self, asked: Sequence[tuple[Network, int]]) -> list[Mapping[str, Any]]:
+        return [self.results[key(network)] for network, _ in asked]
+
+
+def complete(space: Space, trainer, report: int = 0) -> Table:
+    """Every network of a small space, trained; a test accuracy of a training that diverged counts as 0.
+
+    Args:
+        report: repeat whose training gives the test accuracy. With another than 0 a search on the table chooses by one
+            training and is judged by a second one: it returns a network, and no luck of its training.
+    """
+    networks = space.networks()
+    chosen = trainer([(network, 0) for network in networks])
+    tested = trainer([(network, report) for network in networks]) if report else chosen
+    return Table(
+        {key(n): {**a, "test": b.get("test") or 0.0} for n, a, b in zip(networks, chosen, tested, strict=True)}
+    )
+
+
+def shallow(space: Space, layers: int = 2) -> Space:
+    """The networks of a space with at most so many hidden layers."""
+    kept = {name: values for name, values in space.entries.items() if not name[-1].isdigit() or int(name[-1]) <= layers}
+    return Space({**kept, "layers": tuple(n for n in space.entries["layers"] if n <= layers)})
+
+
+def narrow(space: Space, widest: int) -> Space:
+    """A space without the layers of more than so many units.
+
+    Raises:
+        ParameterError: where an entry has no value left.
+    """
+    return Space(
+        {
+            name: tuple(v for v in values if not name.startswith("units") or v <= widest)
+            for name, values in space.entries.items()
+        }
+    )
+
+
+def replay(
+    space: Space,
+    table: Table,
+    *,
+    generations: int,
+    population: int,
+    noise_scale: float,
+    seeds: Sequence,
+    evolution: Evolution | None = None,
+) -> dict[str, np.ndarray]:
+    """Many searches on a complete table: PAAS with noise and without, and random draws with as many trainings.
+
+    Args:
+        generations, population, noise_scale, evolution: of :func:`dplib.architecture.search.paas`.
+        seeds: of the searches; equal ones begin with the same draws.
+
+    Returns:
+        Test values (len(seeds),) of the winners: "noise", "plain", "random" (the best of as many different networks
+        as "plain" trained, without noise), "clean_pick" (the network with the best noiseless score among all that
+        "noise" trained); and "trainings" of "plain".
+    """
+    found = {name: np.zeros(len(seeds)) for name in ("noise", "plain", "random", "clean_pick", "trainings")}
+    for i, seed in enumerate(seeds):
+        for name, scale in (("noise", noise_scale), ("plain", 0.0)):
+            one = paas(
+                space,
+                table,
+                generations=generations,
+                population=population,
+                noise_scale=scale,
+                rng=np.random.default_rng(seed),
+                evolution=evolution,
+            )
+            found[name][i] = one.winner.result["test"]
+            if name == "noise":
+                found["clean_pick"][i] = max(one.trace, key=lambda c: c.validation).result["test"]
+        found["trainings"][i] = one.trainings
+        found["random"][i] = _random(space, table, one.trainings, np.random.default_rng(seed).spawn(1)[0])
+    return found
+
+
+def _random(space: Space, table: Table, trainings: int, rng: np.random.Generator) -> float:
+    seen: dict[str, Mapping[str, Any]] = {}
+    while len(seen) < trainings:
+        network = network_of(space.draw(rng))
+        seen[key(network)] = table.results[key(network)]
+    return max(seen.values(), key=lambda r: r["validation"] or 0.0)["test"]
+
+
+class Known:
+    """A fitness with a known optimum: the share of hidden units and activations that a target network agrees in.
+
+    It stands in for trainings where a search itself is to be tested: the optimum, fitness 1, is the target alone.
+    """
+
+    def __init__(self, target: Network):
+        self.target = target
+
+    def __call__(self, asked: Sequence[tuple[Network, int]]) -> list[dict[str, float]]:
+        return [{"validation": self.fitness(network)} for network, _ in asked]
+
+    def fitness(self, network: Network) -> float:
+        """From 0 to 1: agreements of the layers that both have, over all layers of the deeper one."""
+        pairs = [
+            (network[what][i], self.target[what][i])
+            for what in ("model", "activation")
+            for i in range(min(len(network[what]), len(self.target[what])))
+        ]
+        return sum(a == b for a, b in pairs) / (2 * max(len(network["model"]), len(self.target["model"])))

@@ -1,0 +1,229 @@
+"""Where a data file is, and proof that it is the published one before anything reads it.
+
+A file is looked for in the folder ``$DPLIB_DATA`` (laid out as ``set/file``), then in the cache (``$DPLIB_CACHE``, or
+the user's cache folder), and is then downloaded into the cache. Its checksum is verified each time, before parsing.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dplib.checks import ParameterError
+from dplib.data import archives, registry
+from dplib.data.archives import FormatError
+from dplib.data.registry import Entry, File
+
+STREAMED = (".tar.gz", ".tgz", ".zip", ".mat")  # verified by streaming and read from disk, all others in memory
+
+
+class DataError(ParameterError):
+    """A data file is missing or is not the published one; the message is one sentence that says what to do."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"DataError: {self}"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a file lies: itself, or the archive it is a member of."""
+
+    path: Path
+    file: File  # what is wanted
+    holder: File  # what lies at ``path``: the file itself or its archive
+    source: str  # "DPLIB_DATA" or "cache"
+
+
+def cache_folder() -> Path:
+    """``$DPLIB_CACHE``, or the folder where this user's programs keep what can be fetched again."""
+    if os.environ.get("DPLIB_CACHE"):
+        return Path(os.environ["DPLIB_CACHE"]).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("dplib"))
+
+
+def folders() -> dict[str, Path]:
+    """The folders in which files are looked for, in order: ``{"DPLIB_DATA": ..., "cache": ...}``.
+
+    Raises:
+        DataError: where DPLIB_DATA is set and is no folder.
+    """
+    given = os.environ.get("DPLIB_DATA")
+    if not given:
+        return {"cache": cache_folder()}
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        raise DataError(
+            f"DPLIB_DATA = {given} is not a folder: set it to a folder that holds the data sets as name/file, "
+            "or unset it to use the cache."
+        )
+    return {"DPLIB_DATA": folder, "cache": cache_folder()}
+
+
+def find(dataset: Entry, file: File) -> Found | None:
+    """The first place that has the file or its archive, whatever is in it; None where no place has it."""
+    for source, folder in folders().items():
+        for holder in (file, file.archive):
+            if holder and os.path.lexists(path := folder / dataset.name / holder.name):
+                return Found(path, file, holder, source)
+    return None
+
+
+def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
+    """Find the file, or download it into the cache; not verified yet where it was found.
+
+    Raises:
+        DataError: where no folder has it and it cannot be, or is not to be, downloaded.
+    """
+    found = find(dataset, file)
+    if found:
+        return found
+    if not allow_download:
+        raise missing(dataset, file, "downloading is switched off")
+    return download(dataset, file)
+
+
+def content(found: Found) -> bytes:
+    """The published content of a file (decompressed where it is a ``.gz``), verified in memory.
+
+    Raises:
+        DataError: where it is not the published content.
+    """
+    try:
+        return _content(found)
+    except FormatError as error:
+        raise wrong(found, str(error)) from None
+
+
+def verify(found: Found) -> Path:
+    """The path of a file, or of the archive that holds it, once its checksum is known to be the published one.
+
+    Raises:
+        DataError: where it is not the published file.
+    """
+    try:
+        _verify(found)
+    except FormatError as error:
+        raise wrong(found, str(error)) from None
+    return found.path
+
+
+def download(dataset: Entry, file: File) -> Found:
+    """Download a file, or the archive that holds it, into the cache: all of it, verified, or nothing.
+
+    Raises:
+        DataError: without a network, or where no address gives the published file.
+    """
+    from dplib.data import transfer
+
+    cache = cache_folder()
+    places = {holder: cache / dataset.name / holder.name for holder in (file, file.archive) if holder}
+    sources = [
+        transfer.Source(url, target, holder.bytes or registry.LARGE, _checker(file, holder))
+        for holder, target in places.items()
+        for url in holder.urls
+    ]
+    if not sources:
+        raise missing(dataset, file, "it has no published address")
+    try:
+        target = transfer.download(sources)
+    except transfer.TransferError as error:
+        raise missing(dataset, file, str(error)) from None
+    except OSError as error:
+        raise DataError(
+            f"{dataset.name}: the cache {cache} cannot be written ({error.strerror or error}); set DPLIB_CACHE to a "
+            "folder with room that you may write to."
+        ) from None
+    return Found(target, file, file if target == places[file] else file.archive, "cache")
+
+
+def missing(dataset: Entry, file: File, why: str) -> DataError:
+    """The error for a file that no place has."""
+    known = folders()
+    if "DPLIB_DATA" in known:
+        places = f"neither in DPLIB_DATA ({known['DPLIB_DATA'] / dataset.name})"
+        places += f" nor in the cache ({known['cache'] / dataset.name})"
+        advice = f"put it into one of these folders as {file.name}"
+    else:
+        places = f"not in the cache ({known['cache'] / dataset.name})"
+        advice = f"set DPLIB_DATA to a folder that has it as {dataset.name}/{file.name}"
+    if file.urls or file.archive:
+        advice += f", or run `python -m dplib data --download {dataset.name}` where there is a network"
+    return DataError(f"{dataset.name}: {file.name} is {places}, and {why}; {advice}.")
+
+
+def wrong(found: Found, reason: str) -> DataError:
+    """The error for a file that is not the published one."""
+    advice = "delete it, and it will be downloaded again"
+    if found.source == "DPLIB_DATA":
+        advice = "replace it by the published file, or unset DPLIB_DATA to have it downloaded"
+    return DataError(f"{found.path} is not the published {found.holder.name}: {reason}; {advice}.")
+
+
+def _content(found: Found) -> bytes:
+    if found.holder is found.file:
+        raw = _read(found.path, found.file)
+    else:
+        if found.holder.checksum:
+            _verify_stream(found.path, *_state(found.path), found.holder)
+        limit = 2 * found.file.bytes if found.file.bytes else archives.GIGABYTE
+        _state(found.path)
+        raw = archives.zip_member(found.path, found.file.member or found.file.name, limit)
+    return registry.published(raw, found.file)
+
+
+def _verify(found: Found) -> None:
+    if found.holder.name.endswith(STREAMED) and found.holder.checksum:
+        _verify_stream(found.path, *_state(found.path), found.holder)
+    else:  # small enough for memory, or an archive that is known by the checksum of its member only
+        _content(found)
+
+
+@functools.lru_cache(maxsize=256)
+def _verify_stream(path: Path, size: int, time_ns: int, file: File) -> None:
+    """Compare a file with its checksum; remembered in this process for as long as size and time stay the same."""
+    if file.bytes and size != file.bytes:
+        state = "cut short" if size < file.bytes else "too long"
+        raise FormatError(f"it is {state} ({size:,} of {file.bytes:,} bytes)")
+    kind, value = file.checksum
+    hasher = registry.hasher(kind, size)
+    with open(path, "rb") as stream:
+        while block := stream.read(2**20):
+            hasher.update(block)
+    if hasher.hexdigest() != value:
+        raise registry.difference(kind, hasher.hexdigest(), value)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """(size, time of last change), or a FormatError for what is not a readable, filled file."""
+    if path.is_dir():
+        raise FormatError("it is a folder, not a file")
+    if not path.is_file():
+        raise FormatError("it is a link that leads nowhere, or a device")
+    if not os.access(path, os.R_OK):
+        raise FormatError("you may not read it")
+    state = path.stat()
+    if state.st_size == 0:
+        raise FormatError("it is empty")
+    return state.st_size, state.st_mtime_ns
+
+
+def _read(path: Path, file: File) -> bytes:
+    size, _ = _state(path)
+    if size > (2 * file.bytes + 2**20 if file.bytes else registry.LARGE):
+        raise FormatError(f"it is far too large ({size:,} bytes)")
+    return path.read_bytes()
+
+
+def _checker(file: File, holder: File) -> Callable[[Path], None]:
+    """Checks a download that does not bear its own name yet."""
+
+    def check(part: Path) -> None:
+        if holder.checksum:
+            _verify_stream(part, *_state(part), holder)
+        else:
+            _content(Found(part, file, holder, "cache"))
+
+    return check

@@ -1,0 +1,1 @@
+"""Paper C: labels that are randomised once, what they tell, and what is learned from them."""

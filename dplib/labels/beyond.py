@@ -1,0 +1,181 @@
+"""Label privacy beyond the paper: other ways to release a label, and other ways to learn from what was released.
+
+Neighbours differ in the label of one record; every release here is epsilon-DP for that, with delta = 0.
+
+Releases:
+
+- randomised response, with or without a prior: :mod:`dplib.labels.randomised_response`;
+- :func:`laplace`: the label as a one-hot vector plus Laplace noise (Malek and others 2021, "ALIBI"). Replacing a label
+  moves two entries by one: L1 sensitivity 2, so noise of scale 2 / epsilon spends epsilon, and exactly that;
+- :func:`subset`: a random set of labels that more often than not holds the true one (Ye and Barg 2018).
+
+Whatever is released, all that it says of the label y is its likelihood q(release | y), one number for each label. So a
+learner takes :class:`Evidence`, and there are three ways to use it for a model with probabilities p(y | x):
+
+- *plain*: take the answer for the label (cross entropy);
+- *debiased* (backward correction, Natarajan and others 2013; eq. (17) of the paper): put weights on the labels, some
+  negative, whose mean over the answers is the one-hot true label: the loss is unbiased;
+- *likelihood* (forward correction, Patrini and others 2017): maximise ln sum_y p(y | x) q(release | y).
+
+The gradient of the last with respect to the logits is p - r, where r(y) ~ p(y | x) q(release | y) is Bayes' posterior
+with the model's prediction as prior. That is one step of cross entropy towards r held fixed (Fisher's identity): so the
+Bayesian post-processing of ALIBI, which takes r anew in each step, *is* the forward correction, for its own release.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dplib.checks import ParameterError, integer, positive
+from dplib.labels import randomised_response
+
+KINDS = ("target", "likelihood")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a learner is told of n labels.
+
+    Attributes:
+        kind: "target": ``values`` are weights on the labels, of sum 1 (or 0 for a record that is left out), and the
+            loss is -sum_y values_y ln p(y | x). "likelihood": they are ln q(release | y), up to a number for each
+            record, and the loss is -ln sum_y p(y | x) q(release | y). All zero says nothing.
+        values: shape (n, K), float32.
+    """
+
+    kind: str
+    values: np.ndarray
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
+
+
+def plain(labels, classes: int) -> Evidence:
+    """The labels as if they were true. labels: shape (n,)."""
+    return Evidence("target", np.eye(classes, dtype=np.float32)[np.asarray(labels)])
+
+
+def debiased(answers, members, epsilon: float) -> Evidence:
+    """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
+
+    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q).
+
+    Args:
+        answers: shape (n,), what RRTop-k returned. members: bool, (n, K) or (K,): its sets Y_k; all True for plain RR.
+        epsilon: > 0.
+    """
+    positive().check("epsilon", epsilon)
+    answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
+    members = np.broadcast_to(members, (len(answers), members.shape[-1]))
+    k = members.sum(axis=1, keepdims=True)
+    q = 1 / (np.exp(epsilon) + k - 1)
+    values = (np.eye(members.shape[1])[answers] - q * members) / (1 - k * q)
+    return Evidence("target", np.where(k == 1, members, values).astype(np.float32))
+
+
+def answer_likelihood(answers, members, epsilon: float) -> Evidence:
+    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer.
+
+    Args:
+        as in :func:`debiased`; epsilon at least 0.
+    """
+    answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
+    members = np.broadcast_to(members, (len(answers), members.shape[-1]))
+    k = members.sum(axis=1, keepdims=True)
+    stays = -np.log1p((k - 1) * np.exp(-epsilon))
+    inside = np.where(np.arange(members.shape[1]) == answers[:, None], stays, stays - epsilon)
+    return Evidence("likelihood", np.where(members, inside, -np.log(k)).astype(np.float32))
+
+
+def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+    """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
+
+    The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
+    :func:`laplace_likelihood`: it reaches epsilon where o_y >= 1 and o_y' <= 0. In floating point the noise has holes
+    (Mironov 2012): an experiment, no release.
+
+    Args:
+        labels: shape (n,), from 0. epsilon: > 0.
+    """
+    positive().check("epsilon", epsilon)
+    return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
+
+
+def laplace_likelihood(released, epsilon: float) -> Evidence:
+    """ln q(o | y) of :func:`laplace`, up to a number for each record: t(o_y) epsilon / 2, t = |o_y| - |o_y - 1|.
+
+    t lies in [-1, 1]: what an entry says beyond 0 and 1 is the same as at 0 and 1.
+    """
+    return Evidence("likelihood", (np.clip(2 * np.asarray(released) - 1, -1, 1) * epsilon / 2).astype(np.float32))
+
+
+def subset_size(classes: int, epsilon: float) -> int:
+    """Ye and Barg's size of the set: the whole number at K / (e^epsilon + 1), and at least 1."""
+    return max(1, round(classes / (np.exp(epsilon) + 1)))
+
+
+def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+    """A random set of d labels for each record, as bool (n, classes); sets with the true label are e^epsilon likelier.
+
+    With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
+    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most, chapter 8's exercise.
+
+    Args:
+        labels: shape (n,), from 0. epsilon: at least 0.
+    """
+    labels = np.asarray(labels)
+    integer(2).check("classes", classes)
+    size = subset_size(classes, epsilon)
+    holds = rng.random(len(labels)) < size / (size + (classes - size) * np.exp(-epsilon))
+    order = rng.random((len(labels), classes))
+    order[np.arange(len(labels)), labels] = np.where(holds, -1.0, 2.0)  # first, or last
+    return order.argsort(axis=1).argsort(axis=1) < size
+
+
+def subset_likelihood(members, epsilon: float) -> Evidence:
+    """ln q(set | y), up to a number for each record: 0 for labels in the set, -epsilon for others."""
+    return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
+
+
+def posterior(prior, evidence: Evidence) -> np.ndarray:
+    """Bayes' posterior r(y) ~ prior(y) q(release | y), shape (n, K). prior: shape (n, K) or (K,)."""
+    if evidence.kind != "likelihood":
+        raise ParameterError("evidence is a target: only a likelihood has a posterior.")
+    with np.errstate(divide="ignore"):
+        log = np.log(np.asarray(prior, dtype=float)) + evidence.values
+    log -= log.max(axis=1, keepdims=True)
+    return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)
+
+
+def information(release: str, prior, epsilon: float, draws: int, rng) -> np.ndarray:
+    """What one release tells of a label drawn from the prior, in bits: one value for each draw, whose mean it is.
+
+    A draw's value is the log-ratio of posterior and prior at the true label; its mean is the mutual information.
+
+    Args:
+        release: "rr", "prior" (RRWithPrior), "laplace" or "subset". prior: shape (K,), known to the learner.
+    """
+    prior = np.asarray(prior, dtype=float)
+    labels = rng.choice(len(prior), draws, p=prior)
+    evidence = released(release, labels, np.broadcast_to(prior, (draws, len(prior))), epsilon, rng)
+    rows = np.arange(draws)
+    return np.log2(posterior(prior, evidence)[rows, labels] / prior[labels])
+
+
+def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
+    """Release labels by one of the four mechanisms of :func:`information`, as a likelihood. prior: shape (n, K)."""
+    classes = np.shape(prior)[1]
+    if release == "laplace":
+        return laplace_likelihood(laplace(labels, classes, epsilon, rng), epsilon)
+    if release == "subset":
+        return subset_likelihood(subset(labels, classes, epsilon, rng), epsilon)
+    if release == "rr":
+        members = np.ones(classes, dtype=bool)
+        answers = randomised_response.rr(labels, classes, epsilon, rng).labels
+    elif release == "prior":
+        members = randomised_response.kept(prior, epsilon)
+        answers = randomised_response.rr_with_prior(labels, prior, epsilon, rng).labels
+    else:
+        raise ParameterError(f"release = {release!r} is not allowed: it must be rr, prior, laplace or subset.")
+    return answer_likelihood(answers, members, epsilon)

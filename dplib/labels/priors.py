@@ -1,0 +1,198 @@
+"""Priors from clusters (Ghazi and others 2021, Appendix B, Algorithm 4): noisy label counts of similar inputs.
+
+Inputs are public, so features and groups cost nothing; labels are private, and neighbours differ in the *label of one
+record*. The steps of the paper:
+
+1. group the records by k-means on features that saw no label;
+2. count the labels of each group: a histogram (groups, K);
+3. add discrete Laplace noise of parameter epsilon_p / 2 to each count;
+4. cut what is negative to zero, and normalise: the prior of every record of the group;
+5. ask each label once by RRWithPrior with epsilon - epsilon_p.
+
+**Privacy.** One changed label moves one group's histogram by -1 in one class and +1 in another, and no other group's.
+The noise has P(z) proportional to a^|z| with a = e^(-epsilon_p / 2), so the probability of any noisy count changes by a
+factor of at most 1 / a in each of the two classes, and of the whole histogram by at most 1 / a^2 = e^epsilon_p; a
+release above both true counts has exactly that factor. Steps 4 and 5 see the noisy counts alone, but for the record's
+own label, which costs epsilon - epsilon_p whatever the prior is. So all noisy counts and all answers together are
+epsilon-DP, with delta = 0. With epsilon_p instead of epsilon_p / 2 it would be 2 epsilon_p: that scale is right where
+neighbours add or remove a record. :mod:`dplib.labels.prior_exact` enumerates all of this.
+
+A group whose noisy counts are all at most zero has no normalised histogram, and the paper does not say what then: ours
+gets the uniform prior, which reads the noisy counts alone and so costs nothing.
+"""
+
+import secrets
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from dplib.checks import ParameterError, integer, number
+from dplib.labels import randomised_response
+
+_BITS = 128
+_LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPriors:
+    """What Algorithm 4 releases, and what it makes of it.
+
+    Attributes:
+        noisy: shape (groups, K), int64: the released noisy counts.
+        priors: shape (groups, K): rows that sum to 1.
+        of_record: shape (n, K): the prior of each record.
+    """
+
+    noisy: np.ndarray
+    priors: np.ndarray
+    of_record: np.ndarray
+
+
+def groups(features, count: int, seed: int) -> np.ndarray:
+    """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
+
+    Args:
+        features: shape (n, d), of inputs alone. The rows of a test part may be among them: they have no labels here.
+        count: C, at least 1 and at most n. seed: at least 0.
+    """
+    features = np.asarray(features)
+    integer(1, len(features)).check("count", count)
+    integer(0).check("seed", seed)
+    clustering = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=30, random_state=seed, reassignment_ratio=0)
+    return clustering.fit_predict(features).astype(np.int64)
+
+
+def histograms(labels, group, count: int, classes: int) -> np.ndarray:
+    """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
+
+    Args:
+        labels, group: shape (n,), from 0. count: number of groups. classes: K.
+
+    Raises:
+        ParameterError: for labels or groups out of range.
+    """
+    labels, group = _indices("labels", labels, classes), _indices("group", group, count)
+    if labels.shape != group.shape:
+        raise ParameterError(f"{len(labels)} labels and {len(group)} groups: each record needs one of both.")
+    return np.bincount(group * classes + labels, minlength=count * classes).reshape(count, classes)
+
+
+def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
+    """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
+
+    Args:
+        counts: shape (groups, K), whole numbers. epsilon: at least 0.0002; inf adds nothing.
+        rng: None for the operating system's cryptographic source, or a generator, for experiments.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    if np.isinf(epsilon):
+        return counts
+    return counts + discrete_laplace(counts.size, epsilon / 2, rng).reshape(counts.shape)
+
+
+def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
+    """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
+
+    Args:
+        noisy: shape (groups, K). smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class
+            that the noise wiped out has prior zero, and its records can never get their own label back.
+    """
+    number(0).check("smoothing", smoothing)
+    kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
+    total = kept.sum(axis=1, keepdims=True)
+    return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
+
+
+def cluster_priors(
+    labels, group, count: int, classes: int, epsilon: float, rng, smoothing: float = 0.0
+) -> ClusterPriors:
+    """Algorithm 4 from the groups on (steps 2 to 4), with a budget of ``epsilon`` (the paper's epsilon_p).
+
+    At epsilon = 0 the labels are not looked at, and every prior is uniform.
+    """
+    counts = histograms(labels, group, count, classes)
+    noisy = np.zeros_like(counts) if epsilon == 0 else noisy_histograms(counts, epsilon, rng)
+    priors = normalised(noisy, smoothing)
+    return ClusterPriors(noisy, priors, priors[np.asarray(group)])
+
+
+def respond(
+    labels, group, count: int, classes: int, epsilon: float, epsilon_p: float, rng, smoothing: float = 0.0
+) -> tuple[randomised_response.Response, ClusterPriors]:
+    """All five steps: priors for ``epsilon_p``, then RRWithPrior with the rest. Together epsilon-DP.
+
+    Args:
+        labels, group: shape (n,). epsilon: the whole budget. epsilon_p: the histograms' share, from 0 to epsilon.
+        rng: as in :func:`noisy_histograms`.
+
+    Raises:
+        ParameterError: for a share that exceeds the budget, and as the functions above.
+    """
+    if not 0 <= epsilon_p <= epsilon:
+        raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
+    priors = cluster_priors(labels, group, count, classes, epsilon_p, rng, smoothing)
+    return randomised_response.rr_with_prior(labels, priors.of_record, epsilon - epsilon_p, rng), priors
+
+
+def vote(noisy) -> np.ndarray:
+    """The class with the largest noisy count of each group, shape (groups,): the classifier of Figure 2.
+
+    Among equal ones the lower index wins.
+    """
+    return np.asarray(noisy).argmax(axis=1)
+
+
+def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
+    """n independent whole numbers z with P(z) proportional to e^(-parameter |z|), int64: scipy.stats.dlaplace.
+
+    SciPy takes the difference of two geometric variables that it computes from the logarithm of a number of 53 bits:
+    large values are rounded and the largest cannot occur, so single outputs may tell more than they should (Mironov
+    2012). Here a geometric variable counts coins of 128 random bits each until the first that falls the other way. Its
+    probabilities have *exactly* the ratio s = :func:`stay` / 2^128 from one value to the next, so the difference of two
+    has exactly P(z) proportional to s^|z|, for every z. As s is rounded up, a shift by one changes the probability of
+    any output by a factor of at most e^parameter, without exception and with delta = 0, if the bits are uniform. Not
+    covered: bits that can be predicted, and run times.
+
+    Args:
+        n: at least 0. parameter: at least 0.0001 and at most 80. rng: None or a generator, as in
+            :func:`noisy_histograms`.
+    """
+    number(_LEAST, 80).check("parameter", parameter)
+    high, low = divmod(stay(parameter), 2**64)
+    up_and_down = _geometric(2 * n, np.uint64(high), np.uint64(low), rng)
+    return up_and_down[:n] - up_and_down[n:]
+
+
+def stay(parameter: float) -> int:
+    """2^128 e^-parameter, rounded up to a whole number: how many of 2^128 coin results let a draw go on."""
+    with localcontext() as context:
+        context.prec = 60
+        return int((-Decimal(parameter)).exp() * 2**_BITS) + 1
+
+
+def _geometric(n: int, high, low, rng) -> np.ndarray:
+    """For each of n variables the number of coins that fall on "go on" before the first that does not."""
+    counts, alive = np.zeros(n, dtype=np.int64), np.arange(n)
+    while alive.size:
+        first, second = _words(alive.size, rng)
+        alive = alive[(first < high) | ((first == high) & (second < low))]
+        counts[alive] += 1
+    return counts
+
+
+def _words(n: int, rng) -> np.ndarray:
+    """Two times n uniform words of 64 bits."""
+    if rng is None:
+        return np.frombuffer(secrets.token_bytes(16 * n), dtype=np.uint64).reshape(2, n)
+    return rng.integers(0, 2**64 - 1, size=(2, n), dtype=np.uint64, endpoint=True)
+
+
+def _indices(name: str, values, count: int) -> np.ndarray:
+    values = np.asarray(values)
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        raise ParameterError(f"{name} must be whole numbers, of shape (n,).")
+    if values.size and not (values.min() >= 0 and values.max() < count):
+        raise ParameterError(f"{name} must lie between 0 and {count - 1}.")
+    return values.astype(np.int64)

@@ -1,0 +1,80 @@
+"""The exact loss of LP-MST on tiny data sets, by enumerating all labels and all randomised answers (Observation 4).
+
+Neighbours differ in the label of one example. What is released is every randomised answer; models are functions of
+them, so they add nothing (post-processing), and a training algorithm's own coins, drawn without the labels, can be
+fixed one by one.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+
+from dplib.checks import ParameterError
+from dplib.labels.randomised_response import kept, log_table
+
+Prior = Callable[[int, np.ndarray], np.ndarray]
+_CELLS = 20_000_000
+
+
+def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
+    """Log probability of all answers of all stages, for every assignment of labels.
+
+    Args:
+        n: examples. parts: the examples that each stage asks, in this order. They may overlap, which breaks the
+            guarantee, so that the breach can be measured.
+        prior: from the stage, 0 to T - 1, and all answers so far, in the order of the questions, to the priors
+            (m, K) of this stage's examples.
+
+    Returns:
+        Shape (K^n data sets, K^q sequences of q answers), both in lexicographic order.
+
+    Raises:
+        ParameterError: for more than 20 million entries.
+    """
+    questions = sum(len(part) for part in parts)
+    if classes ** (n + questions) > _CELLS:
+        raise ParameterError(f"n = {n} is not allowed: {classes}^{n + questions} cases are too many to enumerate.")
+    sets = np.array(list(product(range(classes), repeat=n)))
+    columns = []
+    for answers in np.array(list(product(range(classes), repeat=questions))):
+        total, done = np.zeros(len(sets)), 0
+        for stage, part in enumerate(parts):
+            tables = log_table(kept(prior(stage, answers[:done]), epsilon), epsilon)  # (m, K true, K answers)
+            for table, example in zip(tables, part, strict=True):
+                total = total + table[sets[:, example], answers[done]]
+                done += 1
+        columns.append(total)
+    return np.stack(columns, axis=1)
+
+
+def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
+    """The largest log-ratio between data sets that differ in ``differ`` labels: the exact epsilon for these.
+
+    Args:
+        log_joint: as :func:`joint` returns it. An answer that only one of two data sets can give makes it inf.
+    """
+    sets = np.array(list(product(range(classes), repeat=n)))
+    i, j = np.nonzero(np.triu((sets[:, None] != sets[None]).sum(axis=2) == differ))
+    with np.errstate(invalid="ignore"):
+        ratio = np.abs(log_joint[i] - log_joint[j])
+    return float(np.nan_to_num(ratio, nan=0.0, posinf=np.inf).max())  # nan: impossible under both
+
+
+def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], classes: int, weight: float = 1.0) -> Prior:
+    """A small model: how often each label was answered so far for examples of the same public feature.
+
+    Args:
+        features: one whole number for each example. parts: as in :func:`joint`. weight: what each class starts with.
+    """
+    features = np.asarray(features)
+    asked = [example for part in parts for example in part]
+
+    def prior(stage: int, answers: np.ndarray) -> np.ndarray:
+        counts = np.full((len(parts[stage]), classes), float(weight))
+        for row, example in enumerate(parts[stage]):
+            for other, answer in zip(asked, answers, strict=False):
+                counts[row, answer] += features[other] == features[example]
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    return prior

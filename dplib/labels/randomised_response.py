@@ -1,0 +1,319 @@
+"""Randomised response with a prior (Ghazi and others 2021): RR, RRTop-k, RRWithPrior, and their exact tables.
+
+A label of K classes is replaced by a random one. Neighbours differ in the *label of one record*; everything else,
+features and prior included, is public. The guarantee is pure and local: each mechanism is epsilon-DP for **every**
+prior that was fixed without looking at the label. A prior that saw the labels must pay for it elsewhere.
+
+Notation of the paper: Y_k are the k labels of largest prior, P_k is their total, p_(k) the k-th largest prior, and
+
+    w_k = e^epsilon / (e^epsilon + k - 1) P_k,     k* = argmax w_k.
+
+w_(k+1) >= w_k exactly when (e^epsilon - 1) p_(k+1) >= D_k, where D_k = P_k - k p_(k+1) >= 0. The left side falls with k
+and D_k rises, so w_k rises up to k* and falls after it. Of several maximisers we take the largest. Then Y_k* never
+splits labels of equal prior, and no tie has to be broken. Only RRTop-k with a given k may have one to break: there the
+label with the lower index comes first, whatever the true label is.
+
+Everything works with e^-epsilon: epsilon may be 0, and anything up to inf (which releases the label). What the sampler
+itself spends, and on what conditions, stands at :func:`leave_words`.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dplib.checks import ParameterError
+
+_CELLS = 2**17  # priors handled at a time: they stay in the processor's cache
+_SUM = 1e-5  # how far a prior may be from summing to 1: the rounding of a softmax in single precision
+_WORD = 64  # bits
+
+
+@dataclass(frozen=True)
+class Response:
+    """Randomised labels, shape (n,), and the number k of labels that each was drawn from, shape (n,)."""
+
+    labels: np.ndarray
+    k: np.ndarray
+
+
+def rr(labels, classes: int, epsilon, rng) -> Response:
+    """Plain randomised response over all classes, eq. (1).
+
+    Args:
+        labels: shape (n,), integers from 0 to classes - 1. classes: K, at least 1.
+        epsilon: at least 0, a number or shape (n,).
+        rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
+            can undo the noise.
+
+    Raises:
+        ParameterError: for a label or epsilon that is not allowed.
+    """
+    return _respond(labels, np.ones((len(labels), classes), dtype=bool), epsilon, rng)
+
+
+def rr_top_k(labels, prior, k, epsilon, rng) -> Response:
+    """RRTop-k, Algorithm 1.
+
+    Args:
+        labels, epsilon, rng: as in :func:`rr`. prior: shape (n, K) or (K,). k: from 1 to K, a number or shape (n,);
+            it must not depend on the label.
+    """
+    return _respond(labels, top(_per_label(prior, labels), k), epsilon, rng)
+
+
+def rr_with_prior(labels, prior, epsilon, rng) -> Response:
+    """RRWithPrior, Algorithm 2, for a whole data set: each label is randomised once.
+
+    Args:
+        labels, epsilon, rng: as in :func:`rr`.
+        prior: shape (n, K), or (K,) for all: rows >= 0 that sum to 1. Record i's row must not depend on its label, or
+            on any label that is not paid for.
+
+    Raises:
+        ParameterError: for rows that are no distributions, labels outside 0 to K - 1, or a negative epsilon.
+    """
+    return _respond(labels, kept(_per_label(prior, labels), epsilon), epsilon, rng)
+
+
+def success(prior, epsilon) -> np.ndarray:
+    """w_1 to w_K of Algorithm 2, step 1(a): how often RRTop-k returns a label drawn from the prior.
+
+    Args:
+        prior: shape (..., K). epsilon: a number or shape (...).
+
+    Returns:
+        Shape (..., K).
+    """
+    prior, epsilon = _checked(prior, epsilon)
+    largest_first = np.sort(prior, axis=-1)[..., ::-1]
+    others = np.arange(prior.shape[-1])  # k - 1
+    return np.cumsum(largest_first, axis=-1) / (1 + others * np.exp(-epsilon)[..., None])
+
+
+def best_k(prior, epsilon) -> np.ndarray:
+    """k* of Algorithm 2, step 2, shape (...): the largest k of maximal w_k."""
+    return np.count_nonzero(kept(prior, epsilon), axis=-1)
+
+
+def kept(prior, epsilon) -> np.ndarray:
+    """Y_k* of Algorithm 2 as a mask: True where RRWithPrior may return the label.
+
+    Args:
+        prior: shape (..., K). epsilon: a number or shape (...).
+
+    Returns:
+        bool, of the shape of the prior.
+    """
+    prior = np.atleast_1d(prior)
+    leading = np.broadcast_shapes(prior.shape[:-1], np.shape(epsilon))
+    rows = np.broadcast_to(prior, (*leading, prior.shape[-1])).reshape(-1, prior.shape[-1])
+    each = np.broadcast_to(_epsilon(epsilon), leading).reshape(-1)
+    members = np.empty(rows.shape, dtype=bool)
+    step = max(1, _CELLS // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        members[part] = _kept(*_checked(rows[part], each[part]))
+    return members.reshape(*leading, prior.shape[-1])
+
+
+def top(prior, k) -> np.ndarray:
+    """Y_k of Algorithm 1 as a mask, for a given k; among labels of equal prior the lower index comes first.
+
+    Args:
+        prior: shape (..., K). k: from 1 to K, a number or shape (...).
+    """
+    prior, _ = _checked(prior, 0.0)
+    k = np.asarray(k)
+    if not ((k >= 1) & (k <= prior.shape[-1]) & (k == np.floor(k))).all():
+        raise ParameterError(f"k = {k} is not allowed: whole numbers from 1 to {prior.shape[-1]}.")
+    place = np.argsort(np.argsort(-prior, axis=-1, kind="stable"), axis=-1)
+    return place < k[..., None]
+
+
+def switch_points(prior) -> np.ndarray:
+    """The budgets at which k* grows: entry k - 1 is the epsilon from which k* > k; inf where it never is.
+
+    From w_(k+1) >= w_k: epsilon_k = ln(1 + D_k / p_(k+1)). The first is ln(p_(1) / p_(2)): below it the output is a
+    constant.
+
+    Args:
+        prior: shape (..., K).
+
+    Returns:
+        Shape (..., K - 1), rising along the last axis.
+    """
+    prior, _ = _checked(prior, 0.0)
+    largest_first = np.sort(prior, axis=-1)[..., ::-1]
+    gaps = np.cumsum(np.arange(1, prior.shape[-1]) * -np.diff(largest_first), axis=-1)  # D_k, without cancellation
+    with np.errstate(divide="ignore"):
+        return np.log1p(gaps / largest_first[..., 1:])
+
+
+def log_table(members, epsilon) -> np.ndarray:
+    """RRTop-k as a table: natural logarithms of q(output | true label).
+
+    Args:
+        members: bool, shape (..., K): the set Y_k, as from :func:`top` or :func:`kept`; all True for plain RR.
+        epsilon: a number or shape (...).
+
+    Returns:
+        Shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
+    """
+    members = np.asarray(members, dtype=bool)
+    if not members.any(axis=-1).all():
+        raise ParameterError("members must hold at least one label: k >= 1.")
+    epsilon = _epsilon(epsilon)[..., None, None]
+    k = members.sum(axis=-1)[..., None, None]
+    same = -np.log1p((k - 1) * np.exp(-epsilon))  # the true label: e^epsilon / (e^epsilon + k - 1)
+    rows, columns = members[..., :, None], members[..., None, :]
+    entry = np.where(rows, np.where(np.eye(members.shape[-1], dtype=bool), same, same - epsilon), -np.log(k))
+    return np.where(columns, entry, -np.inf)
+
+
+def objective(table, prior) -> np.ndarray:
+    """Obj_p of Section 3.2: the probability that the output is the true label, drawn from the prior.
+
+    Args:
+        table: log table, shape (..., K, K). prior: shape (..., K).
+    """
+    return (np.exp(np.diagonal(table, axis1=-2, axis2=-1)) * np.asarray(prior)).sum(axis=-1)
+
+
+def max_log_ratio(table) -> np.ndarray:
+    """The exact epsilon of a table, shape (...): the largest ln q(o | i) / q(o | j) over labels i, j and outputs o.
+
+    Single outputs are enough: a ratio of sums is at most the largest ratio of terms. inf where an output is possible
+    under one label and not under another.
+    """
+    table = np.asarray(table, dtype=float)
+    most, least = table.max(axis=-2), table.min(axis=-2)
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(np.isneginf(most), 0.0, most - least)
+    return ratio.max(axis=-1)
+
+
+def information(members, epsilon, prior) -> np.ndarray:
+    """Mutual information of true label and answer of RRTop-k, in bits, where labels follow the prior.
+
+    Args:
+        members: bool, shape (..., K), as in :func:`log_table`. epsilon: a number or shape (...). prior: shape (..., K).
+
+    Returns:
+        Shape (...): H(answer) - H(answer | label).
+    """
+    members, prior = np.asarray(members, dtype=bool), np.asarray(prior, dtype=float)
+    less, k = np.exp(-_epsilon(epsilon)), np.count_nonzero(members, axis=-1)
+    keep = 1 / (1 + (k - 1) * less)
+    inside = (prior * members).sum(axis=-1)  # P_k where the set is Y_k
+    answer = keep[..., None] * (prior + (inside[..., None] - prior) * less[..., None])
+    answer = np.where(members, answer + ((1 - inside) / k)[..., None], 0.0)
+    given = inside * (special.entr(keep) + (k - 1) * special.entr(keep * less)) + (1 - inside) * np.log(k)
+    return (special.entr(answer).sum(axis=-1) - given) / np.log(2)
+
+
+def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
+    """The probability of leaving a true label in Y_k, (k - 1) / (e^epsilon + k - 1), in units of 2^-128.
+
+    A uniform number of 53 bits would round it: at epsilon = 20 the loss would be off by 1e-9, and at 40 ten labels
+    would get no noise at all. Here it has the relative error of a few floating-point operations and is rounded up.
+
+    With uniform words, the label that is released from a set of k is (epsilon + (k + 2) 2^-51)-DP, with delta = 0, for
+    every finite epsilon: all roundings together move the logarithms of two probabilities apart by no more. (Those of
+    1 + odds weigh k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Above 88 the loss falls short of
+    epsilon, as leaving keeps a probability of 2^-128. Not covered: words that can be predicted, and run times.
+
+    Returns:
+        (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
+    """
+    epsilon = _epsilon(epsilon)
+    less = np.exp(-np.where(np.isinf(epsilon), epsilon, np.minimum(epsilon, 700)))  # 0 only where no noise is asked for
+    odds = (np.asarray(k) - 1) * less
+    scaled = np.ldexp(odds / (1 + odds), _WORD)
+    high = np.floor(scaled)
+    return high.astype(np.uint64), np.ceil(np.ldexp(scaled - high, _WORD)).astype(np.uint64)
+
+
+def _respond(labels, members, epsilon, rng) -> Response:
+    """One draw from row ``label`` of the table of each record's set; members of shape (n, K)."""
+    n, classes = members.shape
+    labels, epsilon = _labels(labels, classes), np.broadcast_to(_epsilon(epsilon), n)
+    k = np.count_nonzero(members, axis=1)
+    inside = members[np.arange(n), labels]
+    first, second, third = _words(n, rng)
+    high, low = leave_words(k, epsilon)
+    leaves = (first < high) | ((first == high) & (second < low))
+    rows = np.flatnonzero(leaves | ~inside)
+    # Uniform over the others of the set: draw among all members but the last; who draws himself gets the last.
+    drawn = _below(third[rows], (k - inside)[rows])
+    places, end = np.flatnonzero(members), np.cumsum(k)
+    new = places[(end - k)[rows] + drawn] % classes
+    last = places[end[rows] - 1] % classes
+    released = labels.copy()
+    released[rows] = np.where(inside[rows] & (new == labels[rows]), last, new)
+    return Response(released, k)
+
+
+def _kept(prior, epsilon) -> np.ndarray:
+    """Steps 1 and 2 of Algorithm 2 for a block of records, shape (m, K): k by k, all records at a time."""
+    ascending = np.sort(prior, axis=1)
+    less, keep = np.exp(-epsilon), -np.expm1(-epsilon)
+    level, gap = ascending[:, -1].copy(), np.zeros(len(prior))  # p_(k*) so far, and D_k
+    for k in range(1, prior.shape[1]):
+        next_prior = ascending[:, -k - 1]  # p_(k+1)
+        gap += k * (ascending[:, -k] - next_prior)  # a sum without cancellation: equal priors add exactly 0
+        grows = next_prior * keep >= gap * less  # w_(k+1) >= w_k, times e^-epsilon so that nothing overflows
+        if not grows.any():
+            break
+        np.copyto(level, next_prior, where=grows)
+    return prior >= level[:, None]
+
+
+def _words(n: int, rng) -> np.ndarray:
+    """Three times n uniform words of 64 bits."""
+    if rng is None:
+        return np.frombuffer(secrets.token_bytes(24 * n), dtype=np.uint64).reshape(3, n)
+    return rng.integers(0, 2**_WORD - 1, size=(3, n), dtype=np.uint64, endpoint=True)
+
+
+def _below(words, most) -> np.ndarray:
+    """floor(word * most / 2^64): uniform on 0 to most - 1, each with a relative error of at most most / 2^64."""
+    half, most = np.uint64(32), most.astype(np.uint64)
+    low = (words & np.uint64(2**32 - 1)) * most
+    return (((words >> half) * most + (low >> half)) >> half).astype(np.int64)
+
+
+def _per_label(prior, labels) -> np.ndarray:
+    """The prior as (n, K)."""
+    prior = np.asarray(prior)
+    if prior.ndim == 1:
+        prior = np.broadcast_to(prior, (len(labels), len(prior)))
+    if prior.ndim != 2 or len(prior) != len(labels):
+        raise ParameterError(f"prior of shape {prior.shape} does not fit {len(labels)} labels: (n, K) or (K,).")
+    return prior
+
+
+def _labels(labels, classes: int) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or labels.size == 0):
+        raise ParameterError("labels must be whole numbers, of shape (n,).")
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        raise ParameterError(f"labels must lie between 0 and {classes - 1}.")
+    return labels.astype(np.int64)
+
+
+def _epsilon(epsilon) -> np.ndarray:
+    epsilon = np.asarray(epsilon, dtype=float)
+    if not (epsilon >= 0).all():
+        raise ParameterError(f"epsilon = {np.min(epsilon):g} is not allowed: it must be at least 0.")
+    return epsilon
+
+
+def _checked(prior, epsilon) -> tuple[np.ndarray, np.ndarray]:
+    """The prior as floats, shape (..., K), and epsilon."""
+    prior = np.atleast_1d(np.asarray(prior, dtype=float))
+    total = prior.sum(axis=-1)
+    if not ((np.abs(total - 1) <= _SUM).all() and (prior.size == 0 or prior.min() >= 0)):
+        raise ParameterError("prior has a row that is no probability distribution: entries >= 0 that sum to 1.")
+    return prior, _epsilon(epsilon)

@@ -1,0 +1,173 @@
+"""Small exact checks of the statements on label-private optimisation: enumeration and random search.
+
+Each returns what a verdict needs: an error that must vanish, or a ratio of the two sides of an inequality that must not
+exceed 1. Neighbours differ in the label of one example.
+"""
+
+import itertools
+
+import numpy as np
+
+from dplib import exact_loss, mechanisms
+from dplib.labels import bounds, debiased, sgd
+from dplib.labels import randomised_response as response
+
+
+def random_gradients(classes: int, dimensions: int, draws: int, rng):
+    """Gradients of norm at most 1 for every label, shape (draws, K, dimensions): some of them of norm 1."""
+    gradients = rng.standard_normal((draws, classes, dimensions))
+    gradients /= np.linalg.norm(gradients, axis=-1, keepdims=True)
+    return gradients * np.maximum(rng.random((draws, classes, 1)), rng.random((draws, 1, 1)) < 0.5)
+
+
+def bias_of_debiasing(classes: int, epsilon: float, draws: int, rng) -> tuple[float, float]:
+    """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
+    gradients = random_gradients(classes, 4, draws, rng)
+    table = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
+    answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), epsilon) for o in range(classes)])
+    means = np.einsum("yo,odb->dyb", table, answers)
+    moments = np.einsum("yo,odb->dy", table, answers**2)
+    bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(classes, epsilon)
+    return float(bias), float(moments.max() / bounds.printed_second_moment(classes, epsilon))
+
+
+def loss_of_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> float:
+    """The exact epsilon of LP-RR-SGD's last iterate: all answers to all label vectors of a few examples, softmax loss.
+
+    Answers that lead to the same weights count as one output.
+    """
+    loss = sgd.softmax_loss(classes)
+    x = rng.standard_normal((labels, 2))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    vectors = np.array(list(itertools.product(range(classes), repeat=labels)))
+    weights = np.zeros((len(vectors), classes, 2))  # one run for each vector of answers
+    for t in range(labels):
+        step = sgd.debiased_gradient(loss.gradients(weights @ x[t]), vectors[:, t], epsilon)
+        weights = sgd.project(weights - 0.5 / np.sqrt(t + 1) * step[..., None] * x[t], 1.0)
+    _, outputs = np.unique(np.round(weights.reshape(len(vectors), -1), 12), axis=0, return_inverse=True)
+    one = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
+    table = np.prod(one[vectors[:, None], vectors[None]], axis=-1)  # data sets by answers
+    merged = np.zeros((len(vectors), outputs.max() + 1))
+    np.add.at(merged.T, outputs.ravel(), table.T)
+    changed = (vectors[:, None] != vectors[None]).sum(axis=-1)
+    return exact_loss.discrete_epsilon(merged, neighbours=np.argwhere(changed == 1).tolist())
+
+
+def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:
+    """Algorithm 6's step on random gradients of 2 to 6 labels in R^8: the exact delta, the span and the noise.
+
+    Returns:
+        delta: the largest exact delta at epsilon over pairs of labels, closed form. quadrature: the same for the worst
+        pair, from the two densities along their difference. off_span: the largest part of a gradient outside the span.
+        noise: mean squared noise over rank sigma^2.
+    """
+    sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
+    worst, off, noise, ranks = 0.0, 0.0, 0.0, 0.0
+    for i in range(draws):
+        gradients = random_gradients(2 + i % 5, 8, 1, rng)
+        if i == 0:  # the worst pair there is: opposite gradients of norm L
+            gradients[0, 0] /= np.linalg.norm(gradients[0, 0])
+            gradients[0, 1] = -gradients[0, 0]
+        projector, rank = sgd.span_projector(gradients)
+        off = max(off, abs(gradients @ projector[0] - gradients).max())
+        apart = np.linalg.norm(gradients[0][:, None] - gradients[0][None], axis=-1).max()
+        worst = max(worst, apart)
+        drawn = projector[0] @ rng.normal(0, sigma, (8, 50))
+        noise, ranks = noise + (drawn**2).sum() / 50, ranks + float(rank[0]) * sigma**2
+
+    def log_density(centre):
+        return lambda t: -(((t - centre) / sigma) ** 2) / 2 - np.log(sigma * np.sqrt(2 * np.pi))
+
+    reach = 12 * sigma
+    numeric, _ = exact_loss.density_delta(
+        log_density(0.0), log_density(worst), epsilon, (-reach, worst + reach)
+    )  # fmt: skip
+    return {
+        "delta": float(mechanisms.gaussian_delta(sigma, worst, epsilon)),
+        "quadrature": float(numeric),
+        "off_span": float(off),
+        "noise": float(noise / ranks),
+    }
+
+
+def noise_norms(method: str, classes: int, dimension: int, sigma: float, draws: int, rng) -> np.ndarray:
+    """Norms of the noise of one step, shape (draws,): in the span of K random gradients, or on all coordinates."""
+    noise = rng.normal(0, sigma, (draws, dimension))
+    if method == "span":
+        projector, _ = sgd.span_projector(random_gradients(classes, dimension, 1, rng))
+        noise = noise @ projector[0]
+    return np.linalg.norm(noise, axis=1)
+
+
+def moving_labels(draws: int, rng) -> tuple[float, float]:
+    """Eqs (9) and (10) on random problems: the largest left side over right side of each.
+
+    Six inputs, five labels, sets of two or three of them; losses |<w, v_xy> - b_xy| with |v| = 1 over the unit ball of
+    R^3 (D = 2, L = 1). The best of 200 random weights stands for the minimum, on both sides alike.
+    """
+    nine, ten = 0.0, 0.0
+    for _ in range(draws):
+        v = random_gradients(5, 3, 6, rng)
+        w = random_gradients(1, 3, 200, rng)[:, 0]
+        values = abs(np.einsum("xyd,wd->wxy", v, w) - rng.uniform(-1, 1, (6, 5)))
+        chances = rng.dirichlet(np.full(5, 0.3), 6) / 6  # of (x, y)
+        kept = np.argsort(rng.random((6, 5)), axis=1) < rng.integers(2, 4, (6, 1))
+        missed = (chances * ~kept).sum(axis=1)
+        moved = chances * kept + missed[:, None] * kept / kept.sum(axis=1, keepdims=True)
+        risk, risk_moved = ((values * c).sum(axis=(1, 2)) for c in (chances, moved))
+        gap = risk - risk_moved
+        allowed = 2 * 2 * missed.sum()
+        nine = max(nine, np.ptp(gap) / allowed)
+        excess, excess_moved = risk - risk.min(), risk_moved - risk_moved.min()
+        ten = max(ten, ((excess - excess_moved) / allowed).max())
+    return float(nine), float(ten)
+
+
+def moving_labels_at_worst(miss: float) -> float:
+    """Excess risk, in units of D L, of the best weights for moved labels on a problem made for it: just below 2 miss.
+
+    A share ``miss`` of the inputs has its label outside Y_k, and the label it is moved to has the opposite gradient;
+    the other inputs pull the right way, a little less. Linear losses on [-1, 1] (D = 2, L = 1).
+    """
+    pull = miss * (1 - 1e-6)  # of the other inputs: at most 1 - miss
+    true, moved = pull + miss, pull - miss
+    best_for_moved = np.sign(moved)
+    return float((true - true * best_for_moved) / 2)
+
+
+def lemma_20(draws: int, rng) -> float:
+    """Eq. (19): the largest |clean risk - debiased risk| over Pr[y not in Y_k], on random small distributions."""
+    largest = 0.0
+    for _ in range(draws):
+        classes, k = 6, int(rng.integers(1, 6))
+        epsilon = float(rng.uniform(0.05, 3))
+        losses = rng.choice([0.0, 1.0], (4, classes)) if rng.random() < 0.5 else rng.random((4, classes))
+        chances = rng.dirichlet(np.ones(classes), 4) / 4
+        members = np.argsort(rng.random((4, classes)), axis=1)[:, :k]
+        table = np.exp(response.log_table(np.ones(k, dtype=bool), epsilon))
+        debiased_mean = debiased.debiased_loss(np.take_along_axis(losses, members, axis=1), epsilon) @ table.T
+        moved = np.repeat(debiased_mean.mean(axis=1, keepdims=True), classes, axis=1)  # outside the set
+        np.put_along_axis(moved, members, debiased_mean, axis=1)
+        inside = np.zeros((4, classes), dtype=bool)
+        np.put_along_axis(inside, members, True, axis=1)
+        largest = max(largest, abs((chances * (losses - moved)).sum()) / (chances * ~inside).sum())
+    return float(largest)
+
+
+def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng) -> dict[str, np.ndarray]:
+    """Theorem 17 on fresh data sets: arrays of shape (seeds,).
+
+    Returns:
+        deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
+        minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of
+        the one function 0, less its population risk.
+    """
+    rows = []
+    for _ in range(seeds):
+        x, labels, answer = line.draw(n, epsilon, rng)
+        values = line.answered_losses(x, answer, epsilon)
+        off, regret = line.largest_deviation(x, values)
+        clean, _ = line.largest_deviation(x, line.loss[:, labels])
+        rows.append((off, regret, clean, values[0].mean()))
+    off, regret, clean, single = np.array(rows).T
+    return {"deviation": off, "regret": regret, "clean": clean, "single": single - line.population_risk(1.0)}

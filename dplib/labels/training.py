@@ -1,0 +1,181 @@
+"""Training on soft or noisy labels: SGD with mixup, random crops, and paper C's learning-rate schedules (Appendix B).
+
+Nothing here is private by itself. The labels that :func:`fit` gets were randomised before (:mod:`dplib.labels.stages`),
+so whatever it does with them is post-processing. Every seed is an argument; PyTorch's global generators stay as they
+were, unless the network itself draws from them (dropout). On one CPU thread the same seed gives the same bytes.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dplib import checks
+
+Inputs = Tensor | tuple[Tensor, ...]
+Loss = Callable[[Tensor, Tensor], Tensor]
+BATCH = 1000  # examples at a time where no gradients are taken
+
+
+def fit(
+    net: nn.Module,
+    inputs: Inputs,
+    targets: Tensor | np.ndarray,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    momentum: float = 0.9,
+    weight_decay: float = 1e-4,
+    warmup: float = 0.15,
+    drops: Sequence[float] = (),
+    mixup: float = 0.0,
+    shift: int = 0,
+    flip: bool = False,
+    cutout: int = 0,
+    loss: Loss | None = None,
+    seed: int,
+    on_epoch: Callable[[int], None] | None = None,
+    precision: str = "float32",
+) -> None:
+    """Train ``net`` in place by minibatch SGD with momentum and l2 regularisation, and leave it in evaluation mode.
+
+    Args:
+        net: maps a batch of inputs to logits (batch, K); on the device of the inputs.
+        inputs: (n, ...), or a tuple of such tensors, which the network then gets as one argument each.
+        targets: whole numbers 0 to K - 1, shape (n,), or soft labels, shape (n, K).
+        epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than
+            a batch is one batch.
+        learning_rate: the peak of :func:`rate`. warmup, drops: as there.
+        mixup: a > 0 mixes each batch with a permutation of itself, inputs and soft labels alike, with one weight drawn
+            from Beta(a, a) for the batch; 0 does not. Only for inputs of floats.
+        shift: random crop: each image (n, channels, height, width) is moved by up to so many pixels, zeros come in.
+        flip: each image is mirrored left to right with probability one half: for photographs, not for digits.
+        cutout: side in pixels of a square of zeros at a random place of each image, partly outside as it may fall.
+        loss: from logits and soft labels, both (batch, K), to (batch,); None for the cross-entropy.
+        seed: decides order, mixing and crops.
+        on_epoch: called with 1, 2, ... after each epoch; :func:`logits` may be used inside.
+        precision: "bfloat16" runs the forward pass in it where PyTorch's autocast does; weights stay float32.
+
+    Raises:
+        ParameterError: for a setting that is not allowed, or mixup of whole numbers.
+    """
+    _check(epochs, batch_size, learning_rate, momentum, weight_decay, warmup, drops, mixup, precision)
+    _check_images(shift, flip, cutout)
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    device, n = inputs[0].device, len(inputs[0])
+    targets = torch.as_tensor(targets, device=device)
+    if len(targets) != n or n == 0:
+        raise checks.ParameterError(f"{n} inputs do not fit {len(targets)} targets: as many, and at least one.")
+    if (mixup or shift or flip or cutout) and not all(x.is_floating_point() for x in inputs):
+        raise checks.ParameterError("mixup and crops need inputs of floats: whole numbers cannot be mixed.")
+    batch = min(batch_size, n)
+    steps = n // batch
+    order, mixing = torch.Generator().manual_seed(seed), np.random.default_rng([seed, 1])
+    optimizer = torch.optim.SGD(
+        net.parameters(), learning_rate, momentum=momentum, weight_decay=weight_decay, fused=device.type == "cpu"
+    )
+    step = 0
+    for epoch in range(1, epochs + 1):
+        net.train()
+        for rows in torch.randperm(n, generator=order)[: steps * batch].view(steps, batch).to(device):
+            optimizer.param_groups[0]["lr"] = rate(step, epochs * steps, learning_rate, warmup, drops)
+            x, y = [augmented(x[rows], shift, flip, cutout, order) for x in inputs], targets[rows]
+            if mixup:
+                partner, weight = torch.randperm(batch, generator=order).to(device), mixing.beta(mixup, mixup)
+                x = [torch.lerp(one[partner], one, weight) for one in x]
+            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+                scores = net(*x)
+            scores = scores.float()
+            y = soft(y, scores.shape[1])
+            if mixup:
+                y = torch.lerp(y[partner], y, weight)
+            value = nn.functional.cross_entropy(scores, y) if loss is None else loss(scores, y).mean()
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()
+            optimizer.step()
+            step += 1
+        net.eval()
+        if on_epoch is not None:
+            on_epoch(epoch)
+
+
+def rate(step: int, steps: int, peak: float, warmup: float = 0.15, drops: Sequence[float] = ()) -> float:
+    """The learning rate of step 0 to steps - 1: up from 0 to ``peak`` over the share ``warmup``, then down.
+
+    Without ``drops`` it falls linearly to 0 (MNIST in Appendix B); with drops, such as (0.3, 0.6, 0.9), it stays and is
+    divided by 10 at each of these shares of the steps (CIFAR). Steps count from their middle, so none has rate 0.
+    """
+    done = (step + 0.5) / steps
+    if done < warmup:
+        return peak * done / warmup
+    if drops:
+        return peak * 0.1 ** sum(done >= share for share in drops)
+    return peak * (1 - done) / (1 - warmup)
+
+
+@torch.inference_mode()
+def logits(net: nn.Module, inputs: Inputs, batch_size: int = BATCH) -> np.ndarray:
+    """net(inputs) in evaluation mode, (n, K) float32."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    net.eval()
+    parts = zip(*(x.split(batch_size) for x in inputs), strict=True)
+    return torch.cat([net(*part).float().cpu() for part in parts]).numpy()
+
+
+def soft(targets: Tensor, classes: int) -> Tensor:
+    """Targets as soft labels (n, classes) float32: whole numbers (n,) become one-hot rows."""
+    return nn.functional.one_hot(targets.long(), classes).float() if targets.ndim == 1 else targets.float()
+
+
+def top_k_accuracy(scores: np.ndarray, labels: np.ndarray, k: int = 1) -> float:
+    """Share of examples whose label is among the k largest scores; scores (n, K), labels (n,).
+
+    Of equal scores the label with the lower index counts as the larger one.
+    """
+    own = np.take_along_axis(scores, labels[:, None], 1)
+    before = (scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels[:, None]))
+    return float((before.sum(1) < k).mean())
+
+
+def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:
+    """Images (n, c, h, w), each moved, mirrored and cut out at random; 0, False, 0: as they are."""
+    n, each = len(x), torch.arange(len(x), device=x.device)
+    if shift:
+        views = nn.functional.pad(x, (shift,) * 4).unfold(2, x.shape[2], 1).unfold(3, x.shape[3], 1)  # without a copy
+        top, left = torch.randint(2 * shift + 1, (2, n), generator=generator).to(x.device)
+        x = views[each, :, top, left]
+    if flip:
+        mirrored = torch.randint(2, (n, 1, 1, 1), generator=generator).bool().to(x.device)
+        x = torch.where(mirrored, x.flip(3), x)
+    if cutout:
+        inside = [_window(n, size, cutout, generator).to(x.device) for size in x.shape[2:]]
+        x = x.masked_fill((inside[0][:, :, None] & inside[1][:, None, :])[:, None], 0)
+    return x
+
+
+def _window(n: int, size: int, length: int, generator: torch.Generator) -> Tensor:
+    """For each of n, which of ``size`` places lie in a window of ``length`` around a random place; bool (n, size)."""
+    start = torch.randint(size, (n, 1), generator=generator) - length // 2
+    place = torch.arange(size)
+    return (place >= start) & (place < start + length)
+
+
+def _check(epochs, batch_size, learning_rate, momentum, weight_decay, warmup, drops, mixup, precision) -> None:
+    checks.integer(1).check("epochs", epochs)
+    checks.integer(1).check("batch_size", batch_size)
+    checks.positive().check("learning_rate", learning_rate)
+    checks.number(0, 1).check("momentum", momentum)
+    checks.number(0).check("weight_decay", weight_decay)
+    checks.number(0, 0.99).check("warmup", warmup)
+    if drops:
+        checks.list_of(checks.fraction()).check("drops", drops)
+    checks.number(0).check("mixup", mixup)
+    checks.one_of("float32", "bfloat16").check("precision", precision)
+
+
+def _check_images(shift, flip, cutout) -> None:
+    checks.integer(0).check("shift", shift)
+    checks.boolean().check("flip", flip)
+    checks.integer(0).check("cutout", cutout)

@@ -1,0 +1,1 @@
+"""Paper A: a private mixture of Gaussians, the distance criterion, and DFS."""

@@ -1,0 +1,301 @@
+"""Section 4 of paper A: error of the Fisher classifier against features kept and epsilon, under every reading.
+
+The paper leaves open what the noise is scaled to, whether features are chosen before or after it falls, and whether it
+falls on test points too. A :class:`Reading` fixes these three; a ``dfs_problems.Problem`` fixes data, unit noise and
+test points, so that all readings and criteria of one seed see the same draws and pair.
+
+Nothing here is private: see ``dplib.larger_models.private_dfs`` for that, and :func:`price` for what it costs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from dplib import mechanisms
+from dplib.larger_models import private_dfs, selection
+from dplib.larger_models.dfs_problems import Problem, synthetic
+
+CRITERIA = ("DFS", "t-statistic", "signed t", "noise-aware t", "no selection")
+NOISES = ("definition 3", "definition 3, variance", "algorithm 1", "algorithm 1, variance", "sensitivity one")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of Section 4: what the noise is scaled to, what the selection sees, what the test points are."""
+
+    noise: str
+    select_on: str = "clean"
+    test: str = "noisy"
+
+    def __str__(self) -> str:
+        return f"{self.noise}; selection {self.select_on}; test {self.test}"
+
+
+# Algorithm 1 scales its noise to the features it has kept, so it has to select on clean data.
+READINGS = tuple(
+    Reading(noise, select_on, test)
+    for noise in NOISES
+    for select_on in (("clean",) if noise.startswith("algorithm") else ("clean", "noisy"))
+    for test in ("clean", "noisy")
+)
+
+
+def scores(problem: Problem, criterion: str, sd_seen: float, sd_later: float = 0.0) -> np.ndarray:
+    """What a criterion says of each feature (p,) on data with noise ``sd_seen``, when ``sd_later`` is yet to come."""
+    means, variances = problem.moments(sd_seen)
+    if criterion == "no selection":  # the features in their own order
+        return -np.arange(means.shape[1], dtype=float)
+    if criterion == "DFS":
+        return selection.mean_distance(means)
+    extra = sd_later**2 if criterion == "noise-aware t" else 0.0
+    t = selection.moment_t_statistic(means, variances, np.full(2, problem.train.shape[1]), extra_variance=extra)
+    # The paper sorts T, not |T|, "in descending order": features with a negative difference then come last.
+    return t * np.sign(means[0] - means[1]) if criterion == "signed t" else t
+
+
+def fisher(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (p,) and midpoint (p,) of the Fisher classifier (equation 6); a positive score means the first class.
+
+    A feature without spread gets the smallest spread among the others, or the score would be infinite.
+    """
+    pooled = (variances[0] + variances[1]) / 2
+    if pooled.min() <= 0:
+        pooled = np.maximum(pooled, pooled[pooled > 0].min(initial=np.inf))
+        pooled[np.isinf(pooled)] = 1.0
+    return (means[0] - means[1]) / pooled, (means[0] + means[1]) / 2
+
+
+def errors(problem: Problem, features: np.ndarray, sizes, sd: float, test_sds) -> np.ndarray:
+    """Test error (t, s) of the Fisher classifier on the first ``sizes`` (s,) of ``features``.
+
+    Args:
+        sd: noise on the training points.
+        test_sds: (t,) noise on the test points, which is integrated, not drawn.
+    """
+    features = features[: sizes[-1]]
+    weights, midpoint = fisher(*problem.moments(sd, features))
+    blocks = [0, *sizes[:-1]]  # sums up to each size are running sums of block sums
+    centre = np.add.reduceat(weights * (problem.test[..., features] - midpoint), blocks, axis=2).cumsum(2)
+    towards_error = np.stack([-centre[0], centre[1]])
+    parts = weights**2 * np.concatenate([problem.test_variance[:, features], np.ones((1, len(features)))])
+    own, noise = np.split(np.add.reduceat(parts, blocks, axis=1).cumsum(1), [2])
+    spread = np.sqrt(own + np.square(test_sds)[:, None, None] * noise)[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = special.ndtr(towards_error / spread)
+    return np.where(spread > 0, error, (towards_error > 0) + 0.5 * (towards_error == 0)).mean((1, 2))
+
+
+def noise_sd(reading: Reading, norm: float, epsilon: float, delta: float) -> float:
+    """Standard deviation of a reading's noise, for the largest L1 norm it is scaled to; 0 for epsilon = inf."""
+    if np.isinf(epsilon):
+        return 0.0
+    if reading.noise == "sensitivity one":
+        return float(mechanisms.paper_sigma(epsilon, delta))
+    rule = selection.literal_sd if reading.noise.endswith("variance") else selection.definition_sd
+    return rule(norm, epsilon, delta)
+
+
+def curve(problem: Problem, reading: Reading, criterion: str, sizes, epsilon: float, delta: float) -> np.ndarray:
+    """Test error (s,) against the number of features kept, ``sizes`` (s,) increasing; epsilon = inf for no noise."""
+    return _curves(problem, reading, criterion, sizes, epsilon, delta, (reading.test,))[0]
+
+
+def _curves(problem, reading, criterion, sizes, epsilon, delta, tests) -> np.ndarray:
+    """The curves (t, s) of several kinds of test points, which share selection and classifier."""
+    if reading.noise.startswith("algorithm") and np.isfinite(epsilon):
+        return _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests)
+    sd = noise_sd(reading, problem.largest_norm, epsilon, delta)
+    if reading.select_on == "noisy" or criterion == "noise-aware t":
+        seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
+        order = selection.top(scores(problem, criterion, seen, later), sizes[-1])
+    else:
+        order = _clean_order(problem, criterion)
+    return errors(problem, order, sizes, sd, _test_sds(tests, sd))
+
+
+def _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests):
+    order = _clean_order(problem, criterion)
+    if (key := ("norms", criterion, *sizes)) not in problem.memo:
+        problem.memo[key] = _largest_norms(problem, order[: sizes[-1]], sizes)
+    result = []
+    for m, norm in zip(sizes, problem.memo[key], strict=True):
+        sd = noise_sd(reading, norm, epsilon, delta)
+        result.append(errors(problem, order[:m], [m], sd, _test_sds(tests, sd)))
+    return np.concatenate(result, axis=1)
+
+
+def _clean_order(problem: Problem, criterion: str) -> np.ndarray:
+    """All features by a criterion on clean data, best first, worked out once for all readings and budgets."""
+    if criterion not in problem.memo:
+        problem.memo[criterion] = selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
+    return problem.memo[criterion]
+
+
+def _test_sds(tests, sd: float) -> np.ndarray:
+    return np.array([sd if test == "noisy" else 0.0 for test in tests])
+
+
+def _largest_norms(problem: Problem, order: np.ndarray, sizes) -> np.ndarray:
+    """N_max of the first ``sizes`` of the features in ``order``."""
+    blocks = np.add.reduceat(np.abs(problem.train[..., order]), [0, *sizes[:-1]], axis=2)
+    return blocks.cumsum(2).max((0, 1))
+
+
+def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: float, **labels) -> pd.DataFrame:
+    """All curves of one problem, one line a size: noise, select_on, test, epsilon, criterion, size, error.
+
+    Args:
+        epsilons: claimed budgets; the noiseless curve (epsilon = inf) comes once, with noise "none". The noise-aware t
+            is left out where the selection sees the noise (there it is the t-statistic), and with Algorithm 1's
+            noise, whose scale is not known before the selection.
+        labels: columns that say which problem it was.
+    """
+    tests: dict[tuple[str, str], list[str]] = {}
+    for reading in readings:
+        tests.setdefault((reading.noise, reading.select_on), []).append(reading.test)
+    keys, found = [], []
+    for criterion in criteria:
+        keys.append(("none", "clean", "clean", np.inf, criterion))
+        found.append(_curves(problem, Reading("none"), criterion, sizes, np.inf, delta, ("clean",)))
+        for (noise, select_on), kinds in tests.items():
+            if criterion == "noise-aware t" and (select_on == "noisy" or noise.startswith("algorithm")):
+                continue
+            for epsilon in epsilons:
+                keys += [(noise, select_on, test, epsilon, criterion) for test in kinds]
+                found.append(_curves(problem, Reading(noise, select_on), criterion, sizes, epsilon, delta, kinds))
+    columns = zip(("noise", "select_on", "test", "epsilon", "criterion"), zip(*keys, strict=True), strict=True)
+    frame = pd.DataFrame({name: np.repeat(np.array(values), len(sizes)) for name, values in columns})
+    return frame.assign(size=np.tile(sizes, len(keys)), error=np.concatenate(found).ravel(), **labels)
+
+
+def draw_again(reading, p: int, n: int, criteria, sizes, epsilons, delta: float, generators) -> pd.DataFrame:
+    """:func:`all_curves` of one reading of Section 4.1, one problem for each generator (its number is the seed).
+
+    Args:
+        reading: a mapping with variance and means (of ``dfs_problems.synthetic``), noise, select_on and test.
+    """
+    chosen = Reading(reading["noise"], reading["select_on"], reading["test"])
+    law = {name: reading[name] for name in ("variance", "means")}
+    frames = []
+    for number, rng in enumerate(generators):
+        problem = synthetic(p, n, *law.values(), rng)
+        frames.append(all_curves(problem, [chosen], criteria, sizes, epsilons, delta, seed=number, **law))
+    return pd.concat(frames, ignore_index=True)
+
+
+def same_features(problem: Problem, m: int, noises: dict, **labels) -> list[dict]:
+    """How many of the m best features of the clean data a criterion picks again under noise, distance and |T|.
+
+    Args:
+        noises: (noise, epsilon), two of the columns, to its standard deviation. labels: columns that say which problem.
+    """
+    lines = []
+    for criterion in ("DFS", "t-statistic"):
+        clean = _clean_order(problem, criterion)[:m]
+        for (noise, epsilon), sd in noises.items():
+            noisy = selection.top(scores(problem, criterion, sd), m)
+            same = len(np.intersect1d(clean, noisy))
+            lines.append({**labels, "noise": noise, "epsilon": epsilon, "criterion": criterion, "same": same})
+    return lines
+
+
+def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> list[dict]:
+    """What cutting all features to the m best by distance does, the noise scaled to the norm of those kept.
+
+    One line for each reading of the scale ("printed": a variance, "sd") and number of features ("few", "all"): the
+    largest L1 norm, the bound of equation (9) on the error, and the exact error on clean test points.
+    """
+    order, n = _clean_order(problem, "DFS"), problem.train.shape[1]
+    lines = []
+    for name, kept in (("all", order), ("few", order[:m])):
+        norm = _largest_norms(problem, kept, [len(kept)])[0]
+        for scale, rule in (("printed", selection.literal_sd), ("sd", selection.definition_sd)):
+            sd = rule(norm, epsilon, delta)
+            alpha = problem.test[1, 0, kept] - problem.test[0, 0, kept]
+            gamma = (alpha**2 / (problem.test_variance.mean(0)[kept] + sd**2)).sum()  # equation (10)
+            bound = special.ndtr(-gamma / (2 * np.sqrt(2 * len(kept) / n + gamma)))  # equation (9)
+            error = errors(problem, kept, [len(kept)], sd, [0.0])[0, 0]
+            lines.append({"scale": scale, "features": name, "norm": norm, "bound": bound, "error": error})
+    return lines
+
+
+ARMS = (
+    "no privacy",
+    "Algorithm 1, noise as printed",
+    "Algorithm 1, noise as sd",
+    "rows, public selection",
+    "rows, private DFS",
+    "rows, random features",
+    "rows, all features",
+    "means, private DFS",
+    "means, all features",
+)
+
+
+def price(
+    problem: Problem, public: Problem, m: int, budget: private_dfs.Budget, rng: np.random.Generator
+) -> dict[str, float]:
+    """Test error on clean test points of every way to release, all but the first three truly (epsilon, delta)-DP.
+
+    Rows are released with noise and a Fisher classifier learns from them; or only the class means are, for the
+    nearest-mean rule. Values of features lie in [0, 1], which is public, so L2 norms are at most sqrt(p). Algorithm 1
+    prints its noise as a variance (``selection.literal_sd``); Definition 2 has the same number as a standard deviation.
+
+    Args:
+        problem: the private data. public: other records of the same law, for the selection and bound that are public.
+        m: features kept. budget: (epsilon, delta) and its shares.
+    """
+    x, labels = problem.flat()
+    p = x.shape[1]
+    thresholds = np.geomspace(np.sqrt(p) / 64, np.sqrt(p), 32)
+
+    def rows(kept, bound, mu):
+        values, _ = private_dfs.private_rows(x[:, kept], bound, mu, rng)
+        return _rule_error(problem, kept, *fisher(*selection.class_moments(values, labels)[:2]))
+
+    def rows_without_selection(kept):  # what selection would have cost goes to the release
+        bound = private_bound(kept, budget.mu(budget.norms))
+        return rows(kept, bound, budget.mu(1 - budget.norms))
+
+    def means(kept, mu_norm, mu):
+        bound = private_bound(kept, mu_norm)
+        centres = private_dfs.private_class_means(x[:, kept], labels, bound, mu, rng)
+        return _rule_error(problem, kept, centres[0] - centres[1], centres.mean(0))
+
+    def private_bound(kept, mu):
+        return private_dfs.private_quantile(np.linalg.norm(x[:, kept], axis=1), 0.9, thresholds, mu, rng)
+
+    clean = selection.top(selection.distance(x, labels), m)
+    chosen = selection.top(selection.distance(*public.flat()), m)
+    bound = np.quantile(np.linalg.norm(public.flat()[0][:, chosen], axis=1), 0.9)
+    private, _ = private_dfs.private_dfs(x, labels, m, budget, thresholds, rng)
+    kept, _ = private_dfs.private_selection(x, labels, m, budget, thresholds, rng)
+    every = np.arange(p)
+
+    def algorithm_1(sd):
+        return learnt(selection.dfs(x, labels, m, lambda norm: sd(norm, budget.epsilon, budget.delta), rng))
+
+    def learnt(release):
+        moments = selection.class_moments(release.values, labels)[:2]
+        return _rule_error(problem, release.features, *fisher(*moments))
+
+    results = (
+        errors(problem, clean, [m], 0.0, [0.0])[0, 0],
+        algorithm_1(selection.literal_sd),
+        algorithm_1(selection.definition_sd),
+        rows(chosen, bound, budget.mu(1.0)),
+        learnt(private),
+        rows_without_selection(rng.permutation(p)[:m]),
+        rows_without_selection(every),
+        means(kept, budget.mu(budget.norms / 2), budget.mu(budget.release)),
+        means(every, budget.mu(budget.norms), budget.mu(1 - budget.norms)),
+    )
+    return {arm: float(error) for arm, error in zip(ARMS, results, strict=True)}
+
+
+def _rule_error(problem: Problem, kept: np.ndarray, weights: np.ndarray, midpoint: np.ndarray) -> float:
+    score = (problem.test[..., kept] - midpoint) @ weights
+    wrong = np.stack([score[0] <= 0, score[1] > 0])
+    return float(wrong.mean())

@@ -1,0 +1,375 @@
+"""The private Gaussian mixture as kept runs: curves over dimension, training sets, checks of the formulas, images.
+
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
+(``notebooks/plans/01.yml``). Neighbours differ in one record; every record is released with noise of its own.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.naive_bayes import GaussianNB
+
+from dplib import data, mechanisms, runs
+from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm_experiments as tools
+
+Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
+DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
+SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
+BINS = 100  # of errors from 0 to 1
+POWERS = {1.5: (20, 50, 100, 200, 400), 2.0: (20, 50, 100, 200, 300), 3.0: (20, 32, 44)}  # p = n ** power, for each n
+GAMMA = 20.0  # squared distance of the classes where it does not fall with n
+DEFINITION3 = "Definition 3"
+
+
+# ------------------------------------------------------------------------------------------------------ experiments
+
+
+@runs.experiment(
+    "mixture_curve", version=1, probe={"noise": "L1", "seed": 3, "dimensions": [20, 150], "replicates": 200}
+)
+def curve(
+    *,
+    noise: str,
+    seed: int,
+    informative: int | None = None,
+    distance: float = 2.0,
+    n_per_class: int = 30,
+    epsilon: float = 5.0,
+    delta: float = 1e-4,
+    dimensions: list[int] = DIMENSIONS,
+    replicates: int = 100,
+) -> runs.Result:
+    """Separation and error against the number of features; the same draws at every noise.
+
+    Args:
+        noise: of :data:`dplib.larger_models.gmm_experiments.NOISES`; C_p is a mean over ten data sets of the seed.
+        informative: features that differ between the classes by ``distance`` standard deviations; None: all.
+        replicates: training sets for each dimension.
+
+    Returns:
+        For each dimension "p" its "noise_sd"; and means over training sets: "psi", the separation of the classes, and
+        "advantage", 1/2 minus the error on noisy test points, both classes together.
+    """
+    found: dict[str, list[float]] = {"p": list(dimensions), "noise_sd": [], "psi": [], "advantage": []}
+    for p in dimensions:
+        setting = noisy(p, noise, epsilon, delta, seed, distance, informative, n_per_class)
+        psi = gmm.draw_mirrored(setting, replicates, _generator(1, seed, p))
+        found["noise_sd"].append(_short(setting.noise_sd))
+        found["psi"].append(_short(psi.mean()))
+        found["advantage"].append(_short(gmm.advantage(psi, setting.n).mean()))
+    return found
+
+
+@runs.experiment("mixture_draws", version=1, probe={"p": 300, "seed": 3, "informative": 20, "replicates": 400})
+def training_sets(
+    *,
+    p: int,
+    seed: int,
+    noise: str = "unit",
+    informative: int | None = None,
+    distance: float = 2.0,
+    gamma: float | None = None,
+    n_per_class: int = 30,
+    epsilon: float = 5.0,
+    delta: float = 1e-4,
+    replicates: int = 1000,
+) -> runs.Result:
+    """Exact errors of training sets, one by one, beside Theorem 6 with both o(1) set to 0.
+
+    Args:
+        gamma: squared distance of the class means without noise, spread over all features, in place of ``distance``.
+
+    Returns:
+        "gamma", eq. (10); "bound" and "predicted", Theorem 6 as printed and corrected for finite n; "error": its means,
+        "noisy", "clean" and by the "printed" eq. (8); "psi_ratio" of printed to exact. "above": training sets with an
+        error above the bound, for class "one" and for the "average". "far": root mean square of Psi / Psi(Theorem 6) -
+        1 for both; "misled": training sets with an error of class 1 above 1/2; "spread" of Psi of class 1.
+        "histogram": errors in BINS bins from 0 to 1.
+    """
+    distance = distance if gamma is None else math.sqrt(gamma / p)
+    setting = noisy(p, noise, epsilon, delta, seed, distance, informative, n_per_class)
+    draws = gmm.draw(setting, replicates, _generator(2, seed, p))
+    g = gmm_bounds.gamma(setting)
+    bound, psi6 = gmm_bounds.theorem6(g, p, setting.n), gmm_bounds.theorem6_psi(g, p, setting.n)
+    psi, errors = draws.psi(), draws.errors()
+    kinds = {"one": errors[0], "average": errors.mean(axis=0)}
+    far = {"one": psi[0] / psi6 - 1, "average": psi.mean(axis=0) / psi6 - 1}
+    return {
+        "gamma": _short(g),
+        "bound": _short(bound),
+        "predicted": _short(gmm_bounds.predicted_error(setting)),
+        "error": {below: _short(draws.errors(below).mean()) for below in ("noisy", "clean", "printed")},
+        "psi_ratio": _short(np.mean(draws.psi("printed")[0] / psi[0])),
+        "above": {kind: int(np.sum(values > bound)) for kind, values in kinds.items()},
+        "far": {kind: _short(np.sqrt(np.mean(values**2))) for kind, values in far.items()},
+        "misled": int(np.sum(psi[0] < 0)),
+        "spread": _short(psi[0].std()),
+        "histogram": {kind: np.histogram(values, BINS, (0, 1))[0].tolist() for kind, values in kinds.items()},
+    }
+
+
+@runs.experiment("mixture_checks", version=1, probe={"seed": 3, "p": 200, "fresh": 2000, "replaced": 2})
+def ingredients(
+    *,
+    seed: int,
+    p: int = 3000,
+    n_per_class: int = 30,
+    distance: float = 2.0,
+    informative: int = 20,
+    epsilon: float = 5.0,
+    delta: float = 1e-4,
+    fresh: int = 10_000,
+    replaced: int = 5,
+) -> runs.Result:
+    """What can be checked on whole data sets: the estimates, the classifier, its error, the distance, the release.
+
+    Args:
+        fresh: new points of each class. replaced: data sets whose longest record is replaced.
+
+    Returns:
+        "bias": of both estimated means, in standard deviations, and of the variances, relative. "same_decisions" of
+        1,000 by the classifier and by scikit-learn. "fresh": share of new points that are misclassified, and the error
+        by eq. (7) with the "exact" variance and as "printed". "distance_ratio": squared distance of the classes in
+        released data over eq. (10). "variance_ratio": released variance over Definition 3's. "definition3_sd": its
+        noise. "replaced": relative change of C_p, and the exact delta.
+    """
+    rng, tau = _generator(3, seed, p), float(mechanisms.paper_sigma(epsilon, delta))
+    clean = gmm.two_classes(p, n_per_class, distance, informative)
+    loud = replace(clean, noise_sd=tau)
+    crowded = replace(loud, n_per_class=200)
+    means1, means2, variances = tools.bias_z_scores(crowded, rng) / math.sqrt(p)
+    x1, x2 = gmm.draw_samples(replace(loud, n_per_class=400), rng)
+    fisher = gmm.fit(x1, x2)
+    bayes = GaussianNB().fit(np.vstack([x1, x2]), np.repeat([1, 2], 400))
+    bayes.var_[:] = fisher.variances  # naive Bayes with a pooled variance is diagonal discriminant analysis
+    points = np.vstack(gmm.draw_samples(replace(loud, n_per_class=500), rng))
+    small = tools.setting_with_psi_one(min(p, 300), n_per_class, informative, tau)
+    wrong, exact, printed = tools.count_errors(small, fresh, rng)
+    some = gmm.two_classes(150, 4000, distance, informative, tau)
+    a, b = gmm.draw_samples(some, rng)
+    v = gmm.fit(a, b).variances
+    squared = np.sum(((a.mean(axis=0) - b.mean(axis=0)) ** 2 - 2 * v / 4000) / v)  # freed of its bias
+    longest = [tools.replace_the_longest(clean, epsilon, delta, rng) for _ in range(replaced)]
+    return {
+        "bias": [_short(one) for one in (means1 / math.sqrt(200), means2 / math.sqrt(200), variances / math.sqrt(199))],
+        "same_decisions": int(np.sum((bayes.predict(points) == 1) == fisher.is_class1(points))),
+        "fresh": {name: _short(np.mean(errors)) for name, errors in
+                  (("wrong", wrong / fresh), ("exact", exact), ("printed", printed))},
+        "distance_ratio": _short(squared / gmm_bounds.gamma(some)),
+        "variance_ratio": _short(tools.released_variance_ratio(clean, epsilon, delta, rng)),
+        "definition3_sd": _short(noisy(p, "L1", epsilon, delta, seed, distance, informative, n_per_class).noise_sd),
+        "replaced": [[_short(change), _short(exact_delta)] for change, exact_delta in longest],
+    }  # fmt: skip
+
+
+@runs.experiment("mixture_chain", version=1, probe={"seed": 3, "dimensions": [20, 150]})
+def chain(
+    *,
+    seed: int,
+    informative: int | None = None,
+    distance: float = 2.0,
+    n_per_class: int = 30,
+    epsilon: float = 5.0,
+    delta: float = 1e-4,
+    dimensions: list[int] = DIMENSIONS[:-2],
+) -> runs.Result:
+    """The five terms of eq. (11) in one data set for each dimension "p": "terms", (dimensions, 5), from Gamma up."""
+    tau, found = float(mechanisms.paper_sigma(epsilon, delta)), []
+    for p in dimensions:
+        setting = gmm.two_classes(p, n_per_class, distance, informative)
+        points = gmm.draw_samples(setting, _generator(4, seed, p))
+        found.append([_short(one) for one in gmm_bounds.gamma_chain(setting, *points, tau)])
+    return {"p": list(dimensions), "terms": found}
+
+
+@runs.experiment("mixture_example1", version=1, probe={"seed": 3, "draws": 500})
+def example(*, seed: int, epsilon: float = 3.0, delta: float = 1e-4, draws: int = 1000) -> runs.Result:
+    """Example 1 under four readings of its noise.
+
+    Returns:
+        "c_p", mean of 30 data sets; by reading: "sd" of the noise, means over data sets of "distance", "variance" and
+        "t" of the two features, the standard deviation of feature 1's distance, and how often "t" and "distance" pick
+        feature 2.
+    """
+    rng = _generator(5, seed)
+    c_p = float(gmm.max_norms(tools.EXAMPLE1, 1, 30, rng).mean())
+    readings = {
+        "no noise": 0.0,
+        "standard deviation 3": 3.0,
+        "sensitivity one": float(mechanisms.paper_sigma(epsilon, delta)),
+        DEFINITION3: float(mechanisms.paper_sigma(epsilon, delta, 2 * c_p)),
+    }
+    found: dict[str, Any] = {"c_p": _short(c_p), "draws": draws, "readings": {}}
+    for name, sd in readings.items():
+        drawn = tools.draw_example1(sd, draws, rng)
+        picks = {key: int(np.sum(np.abs(s[:, 1]) > np.abs(s[:, 0]))) for key, s in
+                 (("t", drawn.t), ("distance", drawn.distance))}  # fmt: skip
+        means = {
+            key: [_short(one) for one in getattr(drawn, key).mean(axis=0)] for key in ("distance", "variance", "t")
+        }
+        spread = _short(drawn.distance[:, 0].std())
+        found["readings"][name] = {"sd": _short(sd), **means, "distance_sd": spread, "picks_2": picks}
+    return found
+
+
+@runs.experiment(
+    "mixture_images",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "seed": 3, "n_per_class": 40, "sizes": 3},
+)
+def images(
+    *,
+    dataset: str,
+    seed: int,
+    classes: list[int] = (3, 8),
+    n_per_class: int = 300,
+    epsilon: float = 5.0,
+    delta: float = 1e-4,
+    sizes: int = 7,
+) -> runs.Result:
+    """The Fisher classifier on two classes of images, with random pixels as features, beside the formula.
+
+    Args:
+        sizes: numbers of pixels, evenly spaced in their logarithm from 2 to all that vary.
+
+    Returns:
+        "pixels"; "error" of images as they are and of images with "shuffled" pixels, by noise and by test points
+        ("noisy", "clean"), one for each number of pixels; "formula" likewise, from all points' means and variances.
+    """
+    pools = _pools(dataset, tuple(classes))
+    tau = float(mechanisms.paper_sigma(epsilon, delta))
+    noises = {"none": lambda m: 0.0, "unit": lambda m: tau, "public bound": lambda m: tau * math.sqrt(m)}
+    worlds = {"images": pools, "shuffled": pools.shuffled(_generator(6, seed))}
+    pixels = np.unique(np.geomspace(2, len(pools.kept), sizes).astype(int)).tolist()
+    found: dict[str, Any] = {"pixels": pixels, "error": {world: {} for world in worlds}, "formula": {}}
+    for noise, sd in noises.items():
+        for world, points in worlds.items():
+            rows = [tools.image_errors(points, m, n_per_class, sd(m), _generator(7, seed, m)) for m in pixels]
+            columns = [[_short(one) for one in column] for column in zip(*rows, strict=True)]
+            found["error"][world][noise] = dict(zip(("noisy", "clean"), columns[:2], strict=True))
+        found["formula"][noise] = dict(zip(("noisy", "clean"), columns[2:], strict=True))
+    return found
+
+
+@functools.cache
+def _pools(dataset: str, classes: tuple[int, ...]) -> tools.Images:
+    source = data.load(dataset)
+    x, y = np.concatenate([source.x_train, source.x_test]), np.concatenate([source.y_train, source.y_test])
+    return tools.Images.of(x, y, classes)
+
+
+@functools.cache
+def _norm(p: int, order: int, seed: int, distance: float, informative: int | None, n_per_class: int) -> float:
+    """C_p of Definition 3, a mean over ten data sets."""
+    setting = gmm.two_classes(p, n_per_class, distance, informative)
+    return float(gmm.max_norms(setting, order, 10, _generator(8, seed, p)).mean())
+
+
+def noisy(
+    p: int,
+    noise: str,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    distance: float = 2.0,
+    informative: int | None = None,
+    n_per_class: int = 30,
+) -> gmm.Setting:
+    """The two classes with one of :data:`dplib.larger_models.gmm_experiments.NOISES`."""
+    scale = {"none": 0.0, "unit": 1.0}.get(noise)
+    if scale is None:
+        scale = 2 * _norm(p, int(noise[1]), seed, distance, informative, n_per_class)
+    sd = float(mechanisms.paper_sigma(epsilon, delta, scale)) if scale else 0.0
+    return gmm.two_classes(p, n_per_class, distance, informative, sd)
+
+
+def _generator(*numbers: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(numbers))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+# ------------------------------------------------------------------------------------------------------------ parts
+
+
+def curves(get: Get, *, noises: Sequence[str], seeds: int, **settings: Any) -> dict[tuple[str, str], list[runs.Result]]:
+    """The first figure: {(signal, noise): curves by seed}."""
+    cells = [(signal, noise) for signal in SIGNALS for noise in noises]
+    jobs = [{"informative": SIGNALS[signal], "noise": noise, **settings, "seed": seed}
+            for signal, noise in cells for seed in range(seeds)]  # fmt: skip
+    return _grouped(cells, get(curve, jobs), seeds)
+
+
+def budgets(
+    get: Get, *, epsilons: Sequence[float], norms: Sequence[str], seeds: int, **settings: Any
+) -> dict[tuple[str, float], list[runs.Result]]:
+    """A dense signal at several budgets: {(norm, epsilon): curves by seed}."""
+    cells = [(norm, epsilon) for norm in norms for epsilon in epsilons]
+    jobs = [{"noise": norm, "epsilon": epsilon, **settings, "seed": seed}
+            for norm, epsilon in cells for seed in range(seeds)]  # fmt: skip
+    return _grouped(cells, get(curve, jobs), seeds)
+
+
+def weak(
+    get: Get, *, epsilons: Sequence[float], distance: float, informative: int, seeds: int, **settings: Any
+) -> dict[tuple[str, float | None], list[runs.Result]]:
+    """Noise of a fixed size: {(signal, epsilon): curves by seed}, weak and sparse, or dense; None: no noise."""
+    cells = [(signal, epsilon) for signal in SIGNALS for epsilon in (None, *epsilons)]
+    signals = {"dense": {}, "sparse": {"distance": distance, "informative": informative}}
+    jobs = [{**signals[signal], **({"noise": "unit", "epsilon": epsilon} if epsilon else {"noise": "none"}),
+             **settings, "seed": seed} for signal, epsilon in cells for seed in range(seeds)]  # fmt: skip
+    return _grouped(cells, get(curve, jobs), seeds)
+
+
+def main_setting(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
+    """Training sets of 3,000 features, 20 of which differ, under noise of sensitivity one: results by seed."""
+    jobs = [{"p": 3000, "informative": SIGNALS["sparse"], **settings, "seed": seed} for seed in range(seeds)]
+    return get(training_sets, jobs)
+
+
+def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -> dict[tuple, list[runs.Result]]:
+    """Theorem 6 as n grows: {(power, n): results by seed} with p = n ** power; power "Definition 3": n ** 1.5."""
+    cells = {(power, n): {"p": round(n**power), "n_per_class": n // 2, "noise": "none", "gamma": GAMMA}
+             for power in powers for n in POWERS[power]}  # fmt: skip
+    cells |= {(DEFINITION3, n): {"p": round(n**1.5), "n_per_class": n // 2, "noise": "L1"} for n in POWERS[1.5]}
+    jobs = [{**cell, **settings, "seed": seed} for cell in cells.values() for seed in range(seeds)]
+    return _grouped(list(cells), get(training_sets, jobs), seeds)
+
+
+def scattered(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list[runs.Result]]:
+    """One class of a dense signal under Definition 3: {epsilon: results by seed}."""
+    jobs = [{"noise": "L1", **settings, "epsilon": e, "seed": seed} for e in epsilons for seed in range(seeds)]
+    return _grouped(list(epsilons), get(training_sets, jobs), seeds)
+
+
+def checks(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
+    """:func:`ingredients` by seed."""
+    return get(ingredients, [{**settings, "seed": seed} for seed in range(seeds)])
+
+
+def chains(get: Get, *, seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
+    """Eq. (11): {signal: terms by seed}."""
+    jobs = [{"informative": k, **settings, "seed": seed} for k in SIGNALS.values() for seed in range(seeds)]
+    return _grouped(list(SIGNALS), get(chain, jobs), seeds)
+
+
+def examples(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
+    """Example 1 by seed."""
+    return get(example, [{**settings, "seed": seed} for seed in range(seeds)])
+
+
+def pictures(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:
+    """:func:`images` by seed."""
+    return get(images, [{"dataset": dataset, **settings, "seed": seed} for seed in range(seeds)])
+
+
+def _grouped(cells: Sequence[Any], results: Sequence[runs.Result], seeds: int) -> Mapping[Any, list[runs.Result]]:
+    return {cell: list(results[i * seeds : (i + 1) * seeds]) for i, cell in enumerate(cells)}

@@ -1,0 +1,190 @@
+"""DFS with all its steps paid for: clipped and noisy class means choose the features, noise covers what is released.
+
+As in ``dplib.larger_models.selection``: ``x`` (n, p) has one record a row, ``labels`` (n,) are 0 to k - 1, and
+neighbouring data sets differ in the features of one record, with labels and class sizes public. Each step is a Gaussian
+mechanism whose L2 sensitivity comes from clipping or counting, never from the data. Values must be finite, or clipping
+bounds nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+from scipy.optimize import brentq
+
+from dplib import mechanisms
+from dplib.checks import ParameterError
+from dplib.data.preprocess import clip_rows
+from dplib.larger_models.selection import Release, class_moments, mean_distance, top
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How private DFS divides (epsilon, delta) between norm bounds, selection and release.
+
+    Every step is a Gaussian mechanism. One of sensitivity S and noise sigma is mu-GDP with mu = S / sigma, and
+    steps that may look at each other's results compose exactly to mu = sqrt(mu_1^2 + mu_2^2 + ...) (Dong, Roth and
+    Su 2022). So the shares divide mu^2 and nothing is lost to composition.
+    """
+
+    epsilon: float
+    delta: float
+    norms: float = 0.1
+    selection: float = 0.3
+    release: float = 0.6
+
+    def __post_init__(self):
+        shares = (self.norms, self.selection, self.release)
+        if min(shares) < 0 or not np.isclose(sum(shares), 1):
+            raise ParameterError(f"shares = {shares} are not allowed: they must be at least 0 and add up to 1.")
+        mechanisms.analytic_sigma(self.epsilon, self.delta)  # raises for a budget that is none
+
+    def mu(self, share: float) -> float:
+        """The mu of a mechanism that gets this share of the budget."""
+        return float(np.sqrt(share) / mechanisms.analytic_sigma(self.epsilon, self.delta))
+
+
+def composed_epsilon(mus: list[float], delta: float) -> float:
+    """The exact epsilon at delta of Gaussian mechanisms in sequence, each mu-GDP for one neighbouring relation."""
+    return float(mechanisms.gaussian_epsilon(1.0, float(np.linalg.norm(mus)), delta))
+
+
+def private_quantile(
+    values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
+) -> float:
+    """The least threshold that about ``share`` of the values do not exceed, mu-GDP: a noisy binary search.
+
+    Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts
+    asked for are released with Gaussian noise sqrt(log2 t) / mu each.
+
+    Args:
+        values: (n,), one for each record. share: in [0, 1].
+        thresholds: (t,) increasing, chosen without looking at the data.
+    """
+    steps = int(np.ceil(np.log2(len(thresholds))))
+    low, high = 0, len(thresholds) - 1
+    while low < high:
+        middle = (low + high) // 2
+        count = np.count_nonzero(values <= thresholds[middle]) + np.sqrt(steps) / mu * rng.standard_normal()
+        low, high = (low, middle) if count >= share * len(values) else (middle + 1, high)
+    return float(thresholds[high])
+
+
+def private_class_means(
+    x: np.ndarray, labels: np.ndarray, bound: float, mu: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Class means (k, p) of rows clipped to L2 norm ``bound``, mu-GDP.
+
+    Exchanging the features of one record moves one class mean, by at most 2 bound / n_k in L2.
+    """
+    means, _, counts = class_moments(_clipped(x, bound), labels)
+    return means + (2 * bound / (mu * counts))[:, None] * rng.standard_normal(means.shape)
+
+
+def private_rows(x: np.ndarray, bound: float, mu: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Rows (n, m) clipped to L2 norm ``bound`` with Gaussian noise, mu-GDP, and the noise's standard deviation.
+
+    Exchanging one record moves its own row only, by at most 2 bound.
+    """
+    sd = 2 * bound / mu
+    return _clipped(x, bound) + sd * rng.standard_normal(x.shape), sd
+
+
+def private_dfs(
+    x: np.ndarray,
+    labels: np.ndarray,
+    m: int,
+    budget: Budget,
+    thresholds: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    clip_share: float = 0.9,
+) -> tuple[Release, float]:
+    """DFS with all its steps paid for: (epsilon, delta)-DP when the features of one record are exchanged.
+
+    Two private norm bounds (of whole and of shortened records), noisy class means, the m features with the largest
+    noisy distance, and those features' values with noise. Labels and class sizes are public.
+
+    Args:
+        x, labels, m: as for :func:`dfs`.
+        thresholds: candidates for the norm bounds, increasing, chosen without looking at the data.
+        clip_share: of the records, those that should not be clipped.
+
+    Returns:
+        The release, and the epsilon really spent at ``budget.delta``.
+
+    Raises:
+        ParameterError: as :func:`dfs`.
+    """
+    kept, spent = private_selection(x, labels, m, budget, thresholds, rng, clip_share=clip_share)
+    mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]
+    cut = np.asarray(x, dtype=float)[:, kept]
+    bound = private_quantile(np.linalg.norm(cut, axis=1), clip_share, thresholds, mus[-2], rng)
+    values, sd = private_rows(cut, bound, mus[-1], rng)
+    return Release(kept, values, labels, sd), composed_epsilon(mus, budget.delta)
+
+
+def private_selection(
+    x: np.ndarray,
+    labels: np.ndarray,
+    m: int,
+    budget: Budget,
+    thresholds: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    clip_share: float = 0.9,
+) -> tuple[np.ndarray, list[float]]:
+    """The first half of :func:`private_dfs`: m features by noisy distance, and the mu of its two mechanisms."""
+    x = np.asarray(x, dtype=float)
+    mus = [budget.mu(budget.norms / 2), budget.mu(budget.selection)]
+    bound = private_quantile(np.linalg.norm(x, axis=1), clip_share, thresholds, mus[0], rng)
+    return top(mean_distance(private_class_means(x, labels, bound, mus[1], rng)), m), mus
+
+
+def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
+    if not np.isfinite(x).all():
+        raise ParameterError("x holds values that are not finite: every value must be, or clipping bounds nothing.")
+    with np.errstate(over="ignore"):  # a row of zeros
+        return clip_rows(x, bound)
+
+
+# --- how many records it takes ---------------------------------------------------------------------------------------
+
+
+def nearest_mean_error(alpha: np.ndarray, sd: np.ndarray, mean_sd: float, rng: np.random.Generator, draws: int = 400):
+    """Expected error of the nearest-mean rule on clean normal points when each class mean carries noise.
+
+    Args:
+        alpha: (m,) true mean difference. sd: (m,) of a class. mean_sd: of the noise on each class mean's entries.
+        draws: class means drawn; the error given the means is exact.
+    """
+    first, second = (sign * alpha / 2 + mean_sd * rng.standard_normal((draws, len(alpha))) for sign in (1, -1))
+    weights, midpoint = first - second, (first + second) / 2
+    spread = np.sqrt((weights**2 * sd**2).sum(1))
+    centre = [((sign * alpha / 2 - midpoint) * weights).sum(1) for sign in (1, -1)]
+    return float(0.5 * (special.ndtr(-centre[0] / spread) + special.ndtr(centre[1] / spread)).mean())
+
+
+def records_needed(
+    alpha: np.ndarray, sd: np.ndarray, bound: float, mu: float, released: str, target: float, seed: int = 0
+) -> float:
+    """Records a class (at least 2) with which :func:`nearest_mean_error` comes down to ``target``; inf if never.
+
+    Rows released with noise 2 bound / mu leave 2 bound / (mu sqrt n) on a class mean; class means released as such
+    carry 2 bound / (mu n). So where the noise decides, rows need the square of the records that means need.
+
+    Args:
+        bound: L2 norm that every record is clipped to. mu: of the release. released: "rows" or "means".
+    """
+    power = {"rows": 0.5, "means": 1.0}[released]
+
+    def error(log_n):
+        n = np.exp(log_n)
+        mean_sd = 2 * bound / (mu * n**power)
+        sampling = float(np.sqrt(np.mean(sd**2) / n))
+        return nearest_mean_error(alpha, sd, np.hypot(mean_sd, sampling), np.random.default_rng(seed)) - target
+
+    low, high = np.log(2.0), np.log(1e15)
+    if error(high) > 0:
+        return float("inf")
+    return float(np.exp(brentq(error, low, high, xtol=1e-3))) if error(low) > 0 else 2.0

@@ -1,0 +1,196 @@
+"""Feature selection of paper A: the distance criterion, the t-statistic, Algorithm 1 (DFS), Theorem 8.
+
+Everywhere ``x`` has shape (n, p), one record a row, and ``labels`` (n,) holds whole numbers 0 to k - 1, every class
+with at least two records. Neighbouring data sets differ in the features of one record; labels and class sizes are
+the same in both, so they are public. That is the relation under which Algorithm 1, which prints the labels, can make
+sense at all; ``dplib.larger_models.private_dfs`` is the form of it that is private.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy import integrate, special, stats
+
+from dplib import mechanisms
+from dplib.checks import ParameterError
+
+# --- what a feature is worth (equations 15 and 16) -------------------------------------------------------------------
+
+
+def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means (k, p), unbiased variances (k, p) and sizes (k,) of the classes: what the criteria are made of.
+
+    Raises:
+        ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
+    """
+    x, labels = np.asarray(x), np.asarray(labels)
+    if x.ndim != 2 or labels.shape != (len(x),):
+        raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
+    counts = np.bincount(labels)
+    if len(counts) < 2 or counts.min() < 2:
+        raise ParameterError(f"class sizes {counts.tolist()} are too small: two classes of two records are needed.")
+    groups = [x[labels == k] for k in range(len(counts))]
+    means, variances = ([f(g) for g in groups] for f in (_mean, _variance))
+    return np.stack(means), np.stack(variances), counts
+
+
+def distance(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Distance criterion |D_j| (equation 16; appendix A.6 for k classes): records (n, p) to scores (p,)."""
+    return mean_distance(class_moments(x, labels)[0])
+
+
+def mean_distance(means: np.ndarray) -> np.ndarray:
+    """The same from class means (k, p).
+
+    The largest |mean_a - mean_b| over pairs of classes is the highest mean less the lowest.
+    """
+    return np.ptp(np.asarray(means, dtype=float), axis=0)
+
+
+def t_statistic(x: np.ndarray, labels: np.ndarray, *, extra_variance: float = 0.0) -> np.ndarray:
+    """|T_j| of equation (15), the largest over pairs of classes: records (n, p) to scores (p,).
+
+    The paper has two classes only; the largest pairwise |T| mirrors its k-class distance. For ``extra_variance`` see
+    :func:`moment_t_statistic`.
+    """
+    return moment_t_statistic(*class_moments(x, labels), extra_variance=extra_variance)
+
+
+def moment_t_statistic(
+    means: np.ndarray, variances: np.ndarray, counts: np.ndarray, *, extra_variance: float = 0.0
+) -> np.ndarray:
+    """The same from the moments of :func:`class_moments`.
+
+    Args:
+        extra_variance: added to every variance. With the variance s^2 of noise that will be added later, this
+            is the t-statistic of the release to come: at 0 it is T, and for large s it orders the features as
+            :func:`distance` does.
+
+    Returns:
+        Scores (p,); a feature without any spread scores 0, or inf where its means differ.
+    """
+    means = np.asarray(means, dtype=float)
+    squared_errors = (np.asarray(variances, dtype=float) + extra_variance) / np.asarray(counts)[:, None]
+    best = np.zeros(means.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for a, b in zip(*np.triu_indices(len(means), 1), strict=True):
+            t = np.abs(means[a] - means[b]) / np.sqrt(squared_errors[a] + squared_errors[b])
+            best = np.fmax(best, t)  # 0/0 is nan and counts as no difference
+    return best
+
+
+def top(scores: np.ndarray, m: int) -> np.ndarray:
+    """Indices (m,) of the m largest scores, best first; of equal ones the first feature comes first."""
+    if not 1 <= m <= len(scores):
+        raise ParameterError(f"m = {m} features is not allowed: it must be a whole number from 1 to {len(scores)}.")
+    return np.argsort(-np.asarray(scores), kind="stable")[:m]
+
+
+# --- Algorithm 1 -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is given away: the features kept (m,), their noisy values (n, m), the labels (n,), the noise's scale."""
+
+    features: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+    noise_sd: float
+
+
+def definition_sd(norm: float, epsilon: float, delta: float) -> float:
+    """Noise of Definition 3, a standard deviation: 2 norm ln(1/delta) / epsilon (:func:`mechanisms.paper_sigma`)."""
+    return float(mechanisms.paper_sigma(epsilon, delta, 2 * norm))
+
+
+def literal_sd(norm: float, epsilon: float, delta: float) -> float:
+    """Noise of Algorithm 1 read to the letter: N(0, v) has variance v = 2 norm ln(1/delta) / epsilon.
+
+    The unit is wrong: measure the data in other units, and the same data get another privacy.
+    """
+    return float(np.sqrt(mechanisms.paper_sigma(epsilon, delta, 2 * norm)))
+
+
+def largest_norm(x: np.ndarray) -> float:
+    """The largest L1 norm of a record, C_p or N_max of the paper: data-dependent, so it is not for free."""
+    return float(np.abs(x).sum(1).max())
+
+
+def dfs(
+    x: np.ndarray,
+    labels: np.ndarray,
+    m: int,
+    noise_sd: Callable[[float], float],
+    rng: np.random.Generator,
+    *,
+    scores: np.ndarray | None = None,
+) -> Release:
+    """Algorithm 1 as the paper has it: rank, cut, largest norm, noise. NOT differentially private (chapter 02).
+
+    Args:
+        x: (n, p). labels: (n,).
+        m: features to keep.
+        noise_sd: the largest L1 norm of the shortened records to the standard deviation of the noise; see
+            :func:`definition_sd` and :func:`literal_sd`.
+        scores: (p,) to rank by, such as :func:`t_statistic`; by default step 3's distance.
+
+    Raises:
+        ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
+    """
+    kept = top(distance(x, labels) if scores is None else scores, m)  # steps 2 to 4
+    cut = np.asarray(x, dtype=float)[:, kept]  # step 5
+    sd = noise_sd(largest_norm(cut))  # step 6
+    return Release(kept, cut + sd * rng.standard_normal(cut.shape), labels, sd)  # steps 7 to 9
+
+
+# --- Theorem 8 -------------------------------------------------------------------------------------------------------
+
+
+def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_number: np.ndarray) -> float:
+    """ln P(every |D_j| of a non-zero alpha_j >= threshold, every other < threshold), exactly (equation 17).
+
+    For normal data with diagonal covariance the D_j are independent N(alpha_j, sd_j^2), so the probability is a
+    product. Groups of equal features make the theorem's p = exp(n^gamma) features cost nothing.
+
+    Args:
+        alpha: (g,) mean difference of each group of features. sd: (g,) of its D_j, > 0.
+        threshold: > 0.
+        log_number: (g,) logarithm of the number of features in each group.
+    """
+    alpha, sd = np.abs(np.asarray(alpha, dtype=float)), np.asarray(sd, dtype=float)
+    # ln P that one feature falls on the wrong side: an important one below the threshold, another one above it.
+    low, high = special.log_ndtr(-(alpha + threshold) / sd), special.log_ndtr((threshold - alpha) / sd)
+    wrong = np.where(alpha > 0, high + np.log1p(-np.exp(low - high)), np.log(2) + low)
+    # ln(-ln(1 - e^w)) is w for a small e^w, where 1 - e^w would round to 1.
+    with np.errstate(divide="ignore"):
+        log_loss = np.where(wrong < -36, wrong, np.log(-np.log1p(-np.exp(np.minimum(wrong, -1e-16)))))
+        return float(-np.exp(log_number + log_loss).sum())
+
+
+def scale_delta(sd_x: float, sd_y: float, entries: int, epsilon: float) -> float:
+    """Hockey-stick divergence from N(0, sd_x^2 I) to N(0, sd_y^2 I) by quadrature over the radius, sd_x > sd_y.
+
+    What ``mechanisms.two_gaussians_delta`` has in closed form, by another way: the likelihood ratio depends on the
+    radius only, whose square is chi-squared with ``entries`` degrees of freedom.
+    """
+    ratio2 = (sd_x / sd_y) ** 2
+    middle, width = float(entries), np.sqrt(2.0 * entries)
+
+    def gap(u):  # densities of u = r^2 / sd_x^2
+        log_x = stats.chi2.logpdf(u, entries)
+        log_y = stats.chi2.logpdf(u * ratio2, entries) + np.log(ratio2)
+        return np.exp(log_x) * max(0.0, -np.expm1(min(epsilon + log_y - log_x, 0.0)))
+
+    breaks = [max(1e-12, middle + k * width) for k in (-12, -8, -5, -3, -1, 0, 1, 3, 5, 8, 12, 20)]
+    return sum(integrate.quad(gap, a, b, limit=200)[0] for a, b in pairwise(breaks) if b > a)
+
+
+def _mean(x: np.ndarray) -> np.ndarray:
+    return x.mean(0, dtype=float)
+
+
+def _variance(x: np.ndarray) -> np.ndarray:
+    return x.var(0, ddof=1, dtype=float)

@@ -1,0 +1,306 @@
+"""Plans: which runs a chapter rests on, as short files of data (``notebooks/plans/NN.yml``).
+
+A file names a module and has a few plans: ``quick``; ``published``, what the pages show; ``wanted``, what is still to
+be run for them; ``paper``, the printed settings, for GPUs. A plan is a list of parts by name, what matters most first.
+A part is a function of the module, ``part(get, **inputs)``, which asks ``get(experiment, jobs)`` for results and may
+choose further jobs by them: so tuning extends its grids, and a search its candidates.
+With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU.
+"""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import yaml
+
+from dplib import checks, execution, runs
+from dplib.checks import ParameterError
+
+PLANS = execution.ROOT / "notebooks" / "plans"
+ORDERS = ("planned", "dearest", "cheapest")
+
+
+class Wanted(NamedTuple):
+    """A run that a plan asks for: an experiment, a job in its one form, and "cpu" or "cuda"."""
+
+    function: Callable[..., runs.Result]
+    job: Mapping[str, Any]
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a plan: ``function(get, **inputs)``; ``device`` is that of its runs, "cpu" or "cuda"."""
+
+    function: Callable[..., Any]
+    inputs: Mapping[str, Any]
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts of one plan of a study, by name, what matters most first."""
+
+    study: str
+    name: str
+    parts: Mapping[str, Part]
+
+    def read(self, part: str) -> Any:
+        """What a part finds in the stored runs; nothing is computed.
+
+        Raises:
+            ParameterError: for a part that the plan does not have. MissingRuns: where runs are missing.
+        """
+        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].device))
+
+    def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
+        """A part with its inputs, on results that ``get`` has."""
+        if part not in self.parts:
+            raise ParameterError(f"{part} is not in plan {self.name} of {self.study}: it has {', '.join(self.parts)}.")
+        return self.parts[part].function(get, **self.parts[part].inputs)
+
+    def missing(self) -> list[Wanted]:
+        """The runs that are not stored, at least: a part stops at the first wave of jobs that are missing."""
+        found: list[Wanted] = []
+        for name, part in self.parts.items():
+            try:
+                self.read(name)
+            except runs.MissingRuns as error:
+                function = error.function
+                found += [Wanted(function, runs.job_of(function, job), part.device) for job in error.jobs]
+        return list({repr(one): one for one in found}.values())
+
+    def reached(self) -> list[runs.Line]:
+        """The stored lines that the plan's parts ask for, each once."""
+        found: dict[tuple[str, str], runs.Line] = {}
+
+        def get(function: Callable[..., runs.Result], jobs: Sequence[runs.Job], device: str) -> list[runs.Result]:
+            lines = {runs.key_of(function, job, device): runs.line(function, job, device=device) for job in jobs}
+            found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
+            return runs.read(function, jobs, device=device)
+
+        for name, part in self.parts.items():
+            with contextlib.suppress(runs.MissingRuns):
+                self.call(name, functools.partial(get, device=part.device))
+        return list(found.values())
+
+
+def rule(study: str) -> checks.Rule:
+    """What a chapter's parameter ``plan`` may be: the name of a plan, or the path of a file of one's own."""
+    known = ", ".join(names(study))
+    return checks.Rule(
+        f"one of {known}, or the path of a .yml file with parts",
+        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and Path(v).is_file())),
+    )
+
+
+def studies() -> list[str]:
+    """The studies that have a file of plans."""
+    return sorted(path.stem for path in PLANS.glob("*.yml"))
+
+
+def names(study: str) -> list[str]:
+    """The plans of a study."""
+    return [name for name in _document(_file(study)) if name != "module"]
+
+
+def load(study: str, plan: str = "published") -> Plan:
+    """A plan of a study.
+
+    Args:
+        study: as in :func:`studies`, "11".
+        plan: a name in the study's file, or the path of a file of one's own with parts, ending in ".yml".
+
+    Raises:
+        ParameterError: for a study, plan, part or input that does not exist.
+    """
+    module, document = _module(study), _document(_file(study))
+    if plan.endswith(".yml"):
+        parts = _document(Path(plan))
+    elif plan in names(study):
+        parts = document[plan]
+    else:
+        raise ParameterError(f"plan = {plan!r} is not in {_file(study).name}: it has {', '.join(names(study))}.")
+    return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
+
+
+def experiments() -> dict[str, Callable[..., runs.Result]]:
+    """The experiments that the studies' modules have, by name."""
+    found = [one for study in studies() for one in vars(_module(study)).values()]
+    return {one.experiment.name: one for one in found if isinstance(getattr(one, "experiment", 0), runs.Experiment)}
+
+
+def _module(study: str) -> ModuleType:
+    document = _document(_file(study))
+    if "module" not in document:
+        raise ParameterError(f"{_file(study).name} must name the module of its study: `module: dplib...`.")
+    return importlib.import_module(document["module"])
+
+
+def _part(module: ModuleType, name: str, inputs: Any) -> Part:
+    if not isinstance(inputs or {}, Mapping):
+        raise ParameterError(f"part {name} = {inputs!r} is not allowed: it must be a mapping of inputs to values.")
+    inputs = dict(inputs or {})
+    checks.one_of(0, 1).check(f"part {name}: gpus", gpus := inputs.pop("gpus", 0))
+    function = getattr(module, call := inputs.pop("call", name), None)
+    if not inspect.isfunction(function):
+        raise ParameterError(f"part {name}: {call} is not a function of {module.__name__}.")
+    if hasattr(function, "experiment"):
+        raise ParameterError(f"part {name}: {call} is not a part: an experiment is called by one.")
+    _, *known = inspect.signature(function).parameters.values()
+    if not any(one.kind is one.VAR_KEYWORD for one in known):  # else each job is checked by its experiment
+        checks.check_names(inputs, [one.name for one in known], f"part {name}")
+    needed = [one.name for one in known if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
+    if missing := [one for one in needed if one not in inputs]:
+        raise ParameterError(f"part {name}: {missing[0]} is missing from its inputs.")
+    return Part(function, inputs, "cuda" if gpus else "cpu")
+
+
+def _file(study: str) -> Path:
+    checks.one_of(*studies()).check("study", study)
+    return PLANS / f"{study}.yml"
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ParameterError(f"plan {path} cannot be read: {error.strerror}.") from None
+    return _parsed(path, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: Path, _time: int) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise ParameterError(f"plan {path} is not YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(document, dict):
+        raise ParameterError(f"plan {path} must be a mapping of names to parts.")
+    return document
+
+
+def missing(plans: Sequence[Plan]) -> list[Wanted]:
+    """The runs of plans that are not stored, each once; at least, as :meth:`Plan.missing` says."""
+    return list({repr(one): one for plan in plans for one in plan.missing()}.values())
+
+
+def make(
+    plans: Sequence[Plan],
+    *,
+    workers: int = 1,
+    limit: float | None = None,
+    first: str = "planned",
+    said: Callable[[str], None] = print,
+) -> int:
+    """Make the missing runs of plans, each filed as it comes; how many are still missing, at least.
+
+    Args:
+        workers: processes, each on one thread.
+        limit: seconds after which no further run is begun; those that run are finished.
+        first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
+        said: told a line for each run.
+
+    Raises:
+        RunFailed: where runs failed; all others are made first.
+        ParameterError: where runs are to be made on a GPU and this machine has none.
+    """
+    checks.integer(1).check("workers", workers)
+    checks.one_of(*ORDERS).check("first", first)
+    _check_gpu(plans)
+    end = math.inf if limit is None else time.monotonic() + limit
+    running: dict[Future, Wanted] = {}
+    failed: list[tuple[Wanted, str]] = []
+    todo, seconds, looked, took = [], [], -math.inf, 0.0
+    with runs.pool(workers) as pool:
+        while True:
+            # With thousands of short runs the look at the store must not take longer than they do.
+            if not todo or time.monotonic() - looked > 20 * took:
+                begun = time.monotonic()
+                busy = {repr(one) for one in [*running.values(), *(one for one, _ in failed)]}
+                todo, seconds = ordered([one for one in missing(plans) if repr(one) not in busy], first)
+                looked = time.monotonic()
+                took = looked - begun
+            while todo and len(running) < workers and time.monotonic() < end:
+                one, _ = todo.pop(0), seconds.pop(0)
+                running[pool.submit(runs.compute, *one)] = one
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                one, outcome = running.pop(future), future.result()
+                if isinstance(outcome, tuple):
+                    failed.append((one, str(outcome[1])))
+                    said(f"FAILED {shown(one)}: {outcome[1]}")
+                else:
+                    said(f"{outcome['made']['seconds']:7.0f} s  {shown(one)}; {left(seconds, workers)}")
+    if failed:
+        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(failed[0][0])}: {failed[0][1]}")
+    return len(missing(plans))
+
+
+def _check_gpu(plans: Sequence[Plan]) -> None:
+    # A part whose first runs are there asks for the others with them: nothing on a GPU can turn up later.
+    some = [plan for plan in plans if any(part.device == "cuda" for part in plan.parts.values())]
+    asking = [one for one in missing(some) if one.device == "cuda"]
+    if asking and not runs.has("cuda"):
+        raise ParameterError(
+            f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to a cluster "
+            f"(--executor slurm), or take gpus out of the plan. The first is {shown(asking[0])}."
+        )
+
+
+def ordered(todo: Sequence[Wanted], first: str) -> tuple[list[Wanted], list[float | None]]:
+    """Runs in the order in which they are to be made, and the seconds that each may take."""
+    both = list(zip(todo, estimates(todo), strict=True))
+    if first != "planned":
+        sign = -1 if first == "dearest" else 1
+        both.sort(key=lambda one: sign * (math.inf if one[1] is None else one[1]))
+    return [one for one, _ in both], [seconds for _, seconds in both]
+
+
+def shown(one: Wanted) -> str:
+    """A run in short: experiment, and what its job says beside the defaults."""
+    said = ", ".join(f"{k}={v}" for k, v in runs.changed(one.function, one.job).items())
+    return f"{one.function.experiment.name} {said}{' on a GPU' if one.device == 'cuda' else ''}"
+
+
+def left(seconds: Sequence[float | None], workers: int) -> str:
+    """How many runs wait, and how long they take by :func:`estimates`."""
+    known = [one for one in seconds if one is not None]
+    more = f", about {sum(known) / 60 / workers:.0f} min" if known else ""
+    return f"at least {len(seconds)} to go{more}"
+
+
+def estimates(todo: Sequence[Wanted]) -> list[float | None]:
+    """Processor seconds that each run may take, by the stored ones that are most like it; None where there is none.
+
+    These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
+    kind of device.
+    """
+    stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
+    known: dict[tuple, float | None] = {}
+    found = []
+    for function, job, device in todo:
+        own = [one for one in stored[function.experiment.name] if one["device"] == device]
+        for keys in (set(job) - {"seed", "trace"}, {k for k, v in job.items() if isinstance(v, str)}, set()):
+            like = {key: job[key] for key in keys}
+            cell = function.experiment.name, device, repr(sorted(like.items()))
+            if cell not in known:
+                known[cell] = _mean([one for one in own if all(one["job"].get(k) == v for k, v in like.items())])
+            if known[cell] is not None:
+                break
+        found.append(known[cell])
+    return found
+
+
+def _mean(lines: Sequence[runs.Line]) -> float | None:
+    return sum(one["made"]["processor_seconds"] for one in lines) / len(lines) if lines else None

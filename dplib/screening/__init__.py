@@ -1,0 +1,1 @@
+"""Paper D: annealed DP-SGD, and what screening leaks."""

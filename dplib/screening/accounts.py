@@ -1,0 +1,144 @@
+"""The accounting of paper D (Section 3.3): its equations as printed and corrected, and what a budget buys.
+
+Neighbouring data sets differ by adding or removing one example; batches are Poisson samples. Everything here is about
+*plain* DP-SGD, in which every noisy gradient is counted. That accepted updates alone may be counted is the paper's
+claim, which :mod:`dplib.screening.one_update` tests.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dplib import accounting, loss_inversion, rdp
+from dplib.checks import ParameterError
+from dplib.screening.annealing_accounts import PAPER_ORDERS as ORDERS
+
+DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A column of Table 2 with the size of its training set."""
+
+    name: str
+    records: int
+    batch: int
+    noise_multiplier: float
+    limit: int
+
+    @property
+    def sample_rate(self) -> float:
+        """q = B / N."""
+        return self.batch / self.records
+
+
+SETTINGS = (
+    Setting("MNIST", 60_000, 512, 1.23, 10),
+    Setting("Fashion-MNIST", 60_000, 2048, 2.15, 5),
+    Setting("CIFAR-10", 50_000, 1024, 1.54, 10),
+)
+
+
+def log_moment(noise_multiplier: float, sample_rate: float, orders) -> np.ndarray:
+    """log A of equation (8), term by term, for whole orders; shape of ``orders``."""
+    found = []
+    for order in np.asarray(orders, dtype=int):
+        k = np.arange(order + 1)
+        log_binomial = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
+        log_rates = special.xlogy(k, sample_rate) + special.xlog1py(order - k, -sample_rate)
+        found.append(special.logsumexp(log_binomial + log_rates + (k * k - k) / (2 * noise_multiplier**2)))
+    return np.array(found)
+
+
+def log_moments_by_quadrature(noise_multiplier: float, sample_rate: float, order: float) -> tuple[float, float]:
+    """(log A, log B) of equation (7) by the trapezoidal rule in log space, for any order > 1."""
+    sigma, q = noise_multiplier, sample_rate
+    z = np.linspace(-14 * sigma - order, 14 * sigma + order + 1, 40_001)
+    base = -(z**2) / (2 * sigma**2) - np.log(sigma * np.sqrt(2 * np.pi))
+    with np.errstate(divide="ignore"):
+        ratio = np.logaddexp(np.log1p(-q), np.log(q) + (2 * z - 1) / (2 * sigma**2))  # log mu / mu_0
+    step = np.log(z[1] - z[0])
+    return (
+        float(special.logsumexp(base + order * ratio) + step),
+        float(special.logsumexp(base + (1 - order) * ratio) + step),
+    )
+
+
+def renyi(steps, noise_multiplier, sample_rate, orders=ORDERS, logarithm=True):
+    """Equation (9) for each order: steps / (order - 1) times log A; without ``logarithm`` times A, as printed."""
+    log_a = log_moment(noise_multiplier, sample_rate, orders)
+    with np.errstate(over="ignore"):
+        return steps / (np.asarray(orders) - 1.0) * (log_a if logarithm else np.exp(log_a))
+
+
+def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, orders=ORDERS, logarithm=True, conversion="classical"):
+    """(epsilon, best order): equation (4) term by term, the smallest over the orders of Theorem 1.
+
+    With the defaults it is what :func:`dplib.screening.annealing_accounts.paper_epsilon` takes from an accountant.
+
+    Args:
+        logarithm: False for the equation as printed. conversion: "classical" is Lemma 2, "improved" Lemma 3.
+    """
+    bounds = rdp.to_epsilon(
+        renyi(steps, noise_multiplier, sample_rate, orders, logarithm), np.asarray(orders), delta, conversion
+    )
+    best = int(bounds.argmin())
+    return float(bounds[best]), int(np.asarray(orders)[best])
+
+
+def printed_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    """Equation (4) as printed, without the logarithm."""
+    return epsilon(steps, noise_multiplier, sample_rate, delta, logarithm=False)[0]
+
+
+# How a budget may be counted, as annealing_accounts.steps_allowed takes it; "prv" and "pld" are proven upper ends.
+METHODS = {
+    "printed": printed_epsilon,
+    "lemma 2": "paper",
+    "lemma 2, finer orders": functools.partial(rdp.epsilon, conversion="classical"),
+    "lemma 3": functools.partial(rdp.epsilon, conversion="improved", orders=ORDERS),
+    "lemma 3, finer orders": "rdp",
+    "prv": "prv",
+    "pld": "pld",
+}
+
+
+def tight(setting: Setting, steps: int, delta: float = DELTA) -> float:
+    """Epsilon of plain DP-SGD by transform inversion; by PLD, from above, where a few steps make that imprecise."""
+    try:
+        return loss_inversion.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta)
+    except ParameterError:
+        return float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta, "pld"))
+
+
+def candidates_per_update(rejection_rate: float, limit: int | None) -> float:
+    """Expected number of noisy gradients behind one accepted update: 1 + r + ... + r^limit."""
+    if not 0 <= rejection_rate < 1:
+        raise ParameterError(f"rejection_rate = {rejection_rate:g} is not allowed: it must be in [0, 1).")
+    return float((1 - rejection_rate ** (limit + 1 if limit is not None else np.inf)) / (1 - rejection_rate))
+
+
+def all_queries(setting: Setting, steps: int, acceptance_rate: float, delta: float = DELTA) -> float:
+    """Epsilon of every noisy gradient of a run with ``steps`` accepted ones (:func:`tight`).
+
+    Args:
+        acceptance_rate: accepted updates over noisy gradients, in (0, 1].
+    """
+    return tight(setting, round(steps / acceptance_rate), delta)
+
+
+def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:
+    """Distribution of the noisy gradients that ``accepted`` updates took, shape (accepted * (limit + 1) + 1,).
+
+    One update takes k of them with probability (1 - acceptance)^(k - 1) acceptance for k <= limit, else limit + 1. The
+    sum's distribution is a power of its Fourier transform; rounding stays below 1e-12.
+    """
+    if accepted < 1 or limit < 0 or not 0 <= acceptance <= 1:
+        raise ParameterError(f"accepted = {accepted}, limit = {limit}, acceptance = {acceptance:g} is not allowed.")
+    one = np.zeros(accepted * (limit + 1) + 1)
+    one[1 : limit + 1] = acceptance * (1 - acceptance) ** np.arange(limit)
+    one[limit + 1] = (1 - acceptance) ** limit
+    found = np.maximum(np.fft.irfft(np.fft.rfft(one) ** accepted, len(one)), 0.0)
+    return found / found.sum()

@@ -1,0 +1,276 @@
+"""The trainings of paper D as kept runs, and the paths of its Figure 1."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from torch import nn
+
+from dplib import checks, runs
+from dplib.checks import ParameterError
+from dplib.engine import DPSGD
+from dplib.screening import annealing, annealing_accounts, linear, traces
+from dplib.screening import jobs as annealing_jobs
+from dplib.screening.annealing import Annealing
+from dplib.screening.trace import BY_CHANCE, FORCED, LOWER, REJECTED
+
+TENTHS = 10
+
+
+@runs.experiment(
+    "annealed",
+    version=1,
+    data=("dataset",),
+    probe={  # large steps, so that all four outcomes of a query are among 200
+        "dataset": "digits",
+        "scheme": "annealed",
+        "energy": "held",
+        "held": 225,
+        "epsilon": 2.0,
+        "queries": 200,
+        "batch": 64,
+        "learning_rate": 4.0,
+        "initial_temperature": 3.0,
+        "seed": 3,
+        "points": 4,
+    },
+)
+def train(
+    *,
+    dataset: str,
+    scheme: str,
+    seed: int,
+    epsilon: float | None = 3.0,
+    delta: float = 1e-5,
+    spends: str = "accepted",
+    updates: int | None = None,
+    queries: int | None = None,
+    epochs: int | None = None,
+    points: int = 30,
+    learning_rate: float | None = None,
+    batch: int | None = None,
+    noise_multiplier: float | None = None,
+    rejection_limit: int | str | None = "table-2",
+    max_grad_norm: float = annealing_jobs.MAX_GRAD_NORM,
+    momentum: float = annealing_jobs.MOMENTUM,
+    initial_temperature: float = 10.0,
+    exceeds: bool = False,
+    starts_at_zero: bool = False,
+    keeps_velocity: bool = False,
+    energy: str | None = None,
+    energy_size: int = 500,
+    held: int = 0,
+    report: str = "test",
+    witness_every: int | None = None,
+    trace: bool = False,
+) -> runs.Result:
+    """Train until the budget is spent, and evaluate on the way and at the end.
+
+    Args:
+        dataset: a key of :data:`dplib.screening.jobs.TABLE_2`.
+        scheme: one of :data:`dplib.screening.jobs.SCHEMES`.
+        seed: decides held-out records, initial weights, batches, noise and acceptance: schemes may be paired by seed.
+        epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are; None for
+            "non-private".
+        spends: what the budget pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
+        updates: spend the budget on so many updates, with the noise that this takes by the same formula.
+        queries: a cap on the noisy gradients. epochs: of "non-private".
+        points: evaluations on the way, evenly spaced in epsilon, by accepted updates and by queries.
+        learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
+        trace: keep what became of every query, and what it changed.
+        others: as in :func:`dplib.screening.jobs.train`.
+
+    Returns:
+        Settings, counts, "accuracy" (0 to 1; None after divergence), "loss" and "curve" as
+        :func:`dplib.screening.jobs.train` has them; and, of what happened, "tenths" (:func:`by_tenth`) and "chance"
+        (:func:`by_chance`) of annealed runs and of those that watch an energy; "witness" (:func:`witnessed`).
+
+    Raises:
+        ParameterError, DataError: for what is not allowed or not there.
+    """
+    checks.one_of("accepted", "queries").check("spends", spends)
+    cell = {"batch": batch, "noise_multiplier": noise_multiplier, "held": held}
+    if scheme == "non-private":
+        records = len(annealing_jobs.records(dataset, held, seed)["train"][1])
+        stop: dict[str, Any] = {
+            "queries": max(1, records // (batch or annealing_jobs.TABLE_2[dataset]["batch"])) * epochs
+        }
+    else:
+        if updates:
+            cell["noise_multiplier"] = noise_for(dataset, epsilon, delta, updates, batch=batch, held=held)
+        counts = budget(dataset, epsilon, delta, points, **cell)
+        stop = {"at_accepted": counts, "at_queries": counts, "queries": queries or counts[-1]}
+        if scheme == "annealed" and spends == "accepted":
+            stop |= {"accepted": counts[-1], "queries": queries}
+    result = annealing_jobs.train(
+        dataset=dataset, scheme=scheme, seed=seed, learning_rate=learning_rate, rejection_limit=rejection_limit,
+        max_grad_norm=max_grad_norm, momentum=momentum, initial_temperature=initial_temperature, exceeds=exceeds,
+        starts_at_zero=starts_at_zero, keeps_velocity=keeps_velocity, energy=energy, energy_size=energy_size,
+        report=report, witness_every=witness_every, trace=True, **cell, **stop,
+    )  # fmt: skip
+    rule = Annealing(initial_temperature, result["rejection_limit"], exceeds, starts_at_zero, keeps_velocity)
+    result["curve"] = {name: [_short(v) for v in column] for name, column in result["curve"].items()}
+    result["loss"] = _short(result["loss"])
+    if energy is not None:
+        result["tenths"] = by_tenth(result)
+    if scheme == "annealed":
+        result["chance"] = by_chance(result, rule)
+    if witness_every:
+        result["witness"] = witnessed(result["witness"])
+    del result["training_seconds"]
+    return result if trace else {k: v for k, v in result.items() if k not in ("outcomes", "changes")}
+
+
+def budget(
+    dataset: str,
+    epsilon: float,
+    delta: float,
+    points: int,
+    *,
+    batch: int | None = None,
+    noise_multiplier: float | None = None,
+    held: int = 0,
+) -> list[int]:
+    """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows.
+
+    Raises:
+        ParameterError: where it does not allow one.
+    """
+    table = annealing_jobs.TABLE_2[dataset]
+    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1])
+    setting = noise_multiplier or table["noise_multiplier"], (batch or table["batch"]) / (records - held)
+    steps = annealing_accounts.steps_allowed(epsilon, *setting, delta)
+    if steps < 1:
+        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {dataset} it does not pay for one update.")
+    low = annealing_accounts.paper_epsilon(*setting, max(1, steps // 100), delta)
+    spread = np.linspace(low, epsilon, points)[:-1]
+    return sorted({*(annealing_accounts.steps_allowed(float(e), *setting, delta) for e in spread), steps} - {0})
+
+
+def noise_for(
+    dataset: str, epsilon: float, delta: float, updates: int, *, batch: int | None = None, held: int = 0
+) -> float:
+    """The noise multiplier with which so many updates spend the budget by the paper's formula, to four digits, upwards.
+
+    Raises:
+        ParameterError: where no noise up to 1,000 is enough.
+    """
+    checks.integer(1).check("updates", updates)
+    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1]) - held
+    rate = (batch or annealing_jobs.TABLE_2[dataset]["batch"]) / records
+
+    def over(noise: float) -> float:
+        return float(annealing_accounts.paper_epsilon(noise, rate, updates, delta)) - epsilon
+
+    if over(1000.0) > 0:
+        least = float(np.log(1 / delta) / (annealing_accounts.PAPER_ORDERS[-1] - 1))
+        raise ParameterError(
+            f"epsilon = {epsilon:g} is not allowed: it must be above {least:.3f}, what the paper's formula costs alone."
+        )
+    return float(np.ceil(brentq(over, 0.2, 1000.0) * 1e4) / 1e4)
+
+
+def by_tenth(result: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Counts by tenth of a traced run's queries: all, those that raise J, and what became of which.
+
+    Returns:
+        "queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected", each a list of ten.
+    """
+    outcomes = np.array([int(c) for c in result["outcomes"]])
+    rises = np.array(result["changes"]) > 0
+    rows = [
+        [
+            len(o),
+            rises_.sum(),
+            (rises_ & (o != REJECTED)).sum(),
+            *((o == kind).sum() for kind in (LOWER, BY_CHANCE, FORCED, REJECTED)),
+        ]
+        for o, rises_ in zip(np.array_split(outcomes, TENTHS), np.array_split(rises, TENTHS), strict=True)
+    ]
+    names = ("queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected")
+    return dict(zip(names, np.array(rows).T.tolist(), strict=True))
+
+
+def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
+    """A traced run replayed by Algorithm 2.
+
+    Returns:
+        "contradictions": queries that its steps do not allow. "longest": the longest run of rejections. Of the rises of
+        J that chance decides: "expected" and "variance" of how many pass, by equation (3); "passed", how many did;
+        "median", their median size; and of those from half to twice that size, by tenth of the run, "near" how many
+        there were and "near_passed" how many passed.
+    """
+    rises = traces.chances(result, rule)
+    p = rises["probability"].to_numpy(float)
+    median = float(rises["change"].median()) if len(rises) else None
+    near = rises[rises["change"].between(median / 2, 2 * median)] if len(rises) else rises
+    tenth = (near["query"] * TENTHS // len(result["outcomes"])).to_numpy(int)
+    return {
+        "contradictions": traces.contradictions(result, rule),
+        "longest": traces.longest_rejections(result["outcomes"]),
+        "expected": _short(float(p.sum())),
+        "variance": _short(float((p * (1 - p)).sum())),
+        "passed": int(rises["passed"].sum()),
+        "median": _short(median),
+        "near": np.bincount(tenth, minlength=TENTHS).tolist(),
+        "near_passed": np.bincount(tenth[near["passed"].to_numpy(bool)], minlength=TENTHS).tolist(),
+    }
+
+
+def witnessed(rows: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """What the queries that a witness heard did to its loss: counts by outcome, and how its change goes with J's.
+
+    Returns:
+        "accepted", "accepted_lower", "rejected", "rejected_lower": queries, and those that lower the witness's loss;
+        "agree": where J and that loss move the same way; "correlation" of the two changes.
+    """
+    kept = np.array(rows["outcome"]) != REJECTED
+    lower, change = np.array(rows["witness"]) < 0, np.array(rows["change"])
+    return {
+        "accepted": int(kept.sum()),
+        "accepted_lower": int((kept & lower).sum()),
+        "rejected": int((~kept).sum()),
+        "rejected_lower": int((~kept & lower).sum()),
+        "agree": int(((change < 0) == lower).sum()),
+        "correlation": _short(float(np.corrcoef(change, rows["witness"])[0, 1])),
+    }
+
+
+def _short(value: float | None) -> float | None:
+    """Six figures, which is more than a second machine would give."""
+    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
+
+
+@runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
+def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
+    """One path of Figure 1's linear regression (:func:`dplib.screening.linear.path`): J on all training records.
+
+    Returns:
+        "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", a
+        text with 1 for each query whose candidate was kept and 0 for the others.
+    """
+    found = linear.path(annealed=annealed, seed=seed, queries=queries)
+    return {
+        "distance": [float(f"{d:.4g}") for d in found["distance"]],
+        "accepted": "".join(map(str, found["accepted"])),
+    }
+
+
+def same_as_plain() -> float:
+    """With Q0 = 0 every candidate is kept: the largest difference of the loss to plain DP-SGD's, over 20 updates."""
+    shared = {"dataset": "digits", "seed": 0, "at_accepted": [10, 20], "at_queries": [10, 20]}
+    plain = annealing_jobs.train(**shared, scheme="dpsgd-tanh", queries=20)
+    kept = annealing_jobs.train(**shared, scheme="annealed", energy="test", accepted=20, initial_temperature=0.0)
+    return float(np.abs(np.subtract(plain["curve"]["loss"], kept["curve"]["loss"])).max())
+
+
+def refuses_batch_norm() -> bool:
+    """Whether annealed DP-SGD refuses a network whose records influence each other's gradients."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3))
+    x, y = np.zeros((8, 4), np.float32), np.zeros(8, np.int64)
+    try:
+        annealing.train(net, (x, y), DPSGD(1, 0.5, 0.1, 1.0, 1.0), np.random.default_rng(0), energy=(x, y))
+    except ParameterError:
+        return True
+    return False

@@ -1,0 +1,294 @@
+"""Simulated annealing, and DP-SGD that screens its updates by it (Fu, Chen and Ling 2022, Algorithms 1 and 2).
+
+Plain DP-SGD keeps every noisy step. The annealed one looks at the loss J of the network after the step, its *energy*,
+and takes the step back with a probability that grows with the rise of J and with the number of steps kept so far.
+
+Two counts are kept apart. A *query* is one noisy gradient, whatever became of it; an *accepted* update is one that the
+weights kept. The paper pays for accepted updates alone. What the accountants of :mod:`dplib.accounting` say is about
+queries, and holds for this method only where J looks at no private record.
+"""
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from dplib import checks, examples, layout, sampling
+from dplib.checks import ParameterError
+from dplib.engine import DPSGD, Engine
+from dplib.examples import Examples, Loss, Pair, cross_entropy
+from dplib.screening.trace import BY_CHANCE, FORCED, LOWER, REJECTED, BatchEnergy, Energy, FixedEnergy, Run, Witness
+
+State = TypeVar("State")
+
+
+def acceptance_probability(change: float, factor: float) -> float:
+    """1 where ``change`` <= 0, else exp(-change * factor): eq. (2) with factor 1 / T_i, eq. (3) with factor Q.
+
+    With factor 0 it is 1 always; otherwise a change that is not a number is refused.
+    """
+    if factor == 0 or change <= 0:
+        return 1.0
+    return 0.0 if math.isnan(change) else math.exp(-change * factor)
+
+
+def simulated_annealing(
+    f: Callable[[State], float],
+    start: State,
+    neighbour: Callable[[State, np.random.Generator], State],
+    rng: np.random.Generator,
+    *,
+    temperature: float,
+    cooling: float,
+    rounds: int,
+) -> list[State]:
+    """Algorithm 1: the solutions s(0), ..., s(n) of n rounds.
+
+    Its printed output is s(n - 1), which leaves the last round out; the last of these is s(n).
+
+    Args:
+        f: what is to become small.
+        start: s(0).
+        neighbour: draws a solution near a given one.
+        temperature: T0 > 0. cooling: the factor alpha in (0, 1) by which T falls each round. rounds: n.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
+    checks.positive().check("temperature", temperature)
+    checks.fraction().check("cooling", cooling)
+    checks.integer(0).check("rounds", rounds)
+    path = [start]
+    for _ in range(rounds):
+        new = neighbour(path[-1], rng)
+        change = f(new) - f(path[-1])
+        accepted = rng.random() < acceptance_probability(change, 1 / temperature)
+        path.append(new if accepted else path[-1])
+        temperature *= cooling
+    return path
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """What Algorithm 2 adds to the settings of DP-SGD.
+
+    Args:
+        initial_temperature: Q0 >= 0; with 0 every update is accepted, which is plain DP-SGD.
+        rejection_limit: mu0 >= 0: after so many rejections in a row an update is accepted whatever its energy; None
+            for no limit.
+        exceeds: as Section 3.1 words it, the rejections have to *exceed* mu0. Algorithm 2 and Section 3.2 say
+            mu >= mu0, one rejection fewer.
+        starts_at_zero: Q = Q0 * 0 = 0 before anything is accepted, as Section 3.1 defines the temperature. Algorithm 2
+            starts with Q = Q0, and falls to 0 where the first update is rejected.
+        keeps_velocity: with momentum, which Algorithm 2 does not have and the earlier work it compares with has: a
+            rejected step changes the velocity all the same. By default it leaves no trace.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
+
+    initial_temperature: float = 10.0
+    rejection_limit: int | None = 10
+    exceeds: bool = False
+    starts_at_zero: bool = False
+    keeps_velocity: bool = False
+
+    def __post_init__(self):
+        checks.number(0).check("initial_temperature", self.initial_temperature)
+        if self.rejection_limit is not None:
+            checks.integer(0).check("rejection_limit", self.rejection_limit)
+        checks.boolean().check("exceeds", self.exceeds)
+        checks.boolean().check("starts_at_zero", self.starts_at_zero)
+        checks.boolean().check("keeps_velocity", self.keeps_velocity)
+
+    def most_queries(self, accepted: int) -> int | None:
+        """Queries after which so many updates must have been accepted, (mu0 + 1) for each; None without a limit."""
+        if self.initial_temperature == 0:
+            return accepted
+        if self.rejection_limit is None:
+            return None
+        return (self.rejection_limit + 1 + self.exceeds) * accepted
+
+
+class Screen:
+    """The counters of Algorithm 2: t is ``queries``, tau ``accepted``, mu ``rejections``, Q ``temperature``."""
+
+    def __init__(self, annealing: Annealing):
+        self.annealing = annealing
+        self.queries = self.accepted = self.rejections = 0
+        self.temperature = 0.0 if annealing.starts_at_zero else float(annealing.initial_temperature)
+
+    def decide(self, change: float, u: float) -> int:
+        """Lines 12 to 22 for one query: REJECTED, or the reason why it was accepted.
+
+        Args:
+            change: J(w_new) - J(w_t). u: uniform on [0, 1).
+        """
+        probability = acceptance_probability(change, self.temperature)
+        if change <= 0:
+            outcome = LOWER
+        elif u <= probability:
+            outcome = BY_CHANCE
+        else:
+            outcome = FORCED if self._at_limit() else REJECTED
+        if outcome == REJECTED:
+            self.rejections += 1
+        else:
+            self.accepted += 1
+            self.rejections = 0
+        self.queries += 1
+        self.temperature = self.annealing.initial_temperature * self.accepted
+        return outcome
+
+    def _at_limit(self) -> bool:
+        limit = self.annealing.rejection_limit
+        return limit is not None and self.rejections >= limit + self.annealing.exceeds
+
+
+def train(
+    net: nn.Module,
+    data: Pair,
+    settings: DPSGD,
+    rng: np.random.Generator,
+    *,
+    annealing: Annealing | None = None,
+    energy: Pair | Literal["batch"] | None = None,
+    accepted: int | None = None,
+    evaluate: Mapping[str, Pair] | None = None,
+    at_accepted: Collection[int] = (),
+    at_queries: Collection[int] = (),
+    witness: Witness | None = None,
+    follow: Callable[[Tensor], None] | None = None,
+    loss: Loss = cross_entropy,
+    metric: Loss = examples.correct,
+    progress: bool = False,
+) -> Run:
+    """Algorithm 2: train ``net`` in place, on the CPU, and leave it in evaluation mode.
+
+    Args:
+        net: a network; its parameters that require a gradient are trained.
+        data: n training records (n, ...) and targets. Neighbouring data sets differ by adding or removing one.
+        settings: ``steps`` is T, the most queries; ``clipping = "auto-s"`` is AUTO-S.
+        rng: decides batches and noise as in :func:`dplib.dpsgd.train`, and then the acceptance.
+        annealing: None for plain DP-SGD; an ``energy`` is then recorded and decides nothing.
+        energy: examples on which J is computed; "batch": the records of the step itself, at w_t and at w_new. J has no
+            noise: where it looks at a private record, the choice tells what no accountant counts.
+        accepted: stop after so many accepted updates, where that comes before T.
+        evaluate: examples on which loss and metric are computed; what these tell is not accounted for.
+        at_accepted, at_queries: when, as counts of accepted updates and of queries; and always at the end.
+        witness: a second energy, which decides nothing.
+        follow: called after every query with the weights (parameters,), which are overwritten later.
+        loss, metric: as in :func:`dplib.dpsgd.train`.
+        progress: a bar after two seconds.
+
+    Raises:
+        ParameterError: before any step, for data, networks or settings that are not allowed.
+    """
+    annealing = annealing or Annealing(initial_temperature=0.0)
+    if energy is None and annealing.initial_temperature > 0:
+        raise ParameterError("energy = None is not allowed with annealing: J has to be computed on something.")
+    if accepted is not None:
+        checks.integer(1).check("accepted", accepted)
+    net.to("cpu", memory_format=layout.of(net, data[0]))
+    at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
+    held_out = {name: _on_cpu(net, name, pair) for name, pair in (evaluate or {}).items()}
+    training = _Training(net, _on_cpu(net, "train", data), settings, annealing, loss, rng)
+    run, screen, start = training.run, training.screen, time.perf_counter()
+    try:
+        training.look_at(energy, witness)
+        with tqdm(total=settings.steps, desc="queries", leave=False, delay=2, disable=not progress) as bar:
+            while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
+                outcome = training.query()
+                bar.update()
+                if follow:
+                    follow(training.engine.weights)
+                if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
+                    training.evaluate(held_out, metric)
+        if not run.evaluations or run.final["queries"] < screen.queries:
+            training.evaluate(held_out, metric)
+    finally:
+        training.engine.close()
+    run.seconds = time.perf_counter() - start
+    net.eval()
+    return run
+
+
+class _Training:
+    """Algorithm 2's state: the weights (in the engine), the counters, J(w_t), and the record of it all."""
+
+    def __init__(
+        self,
+        net: nn.Module,
+        records: Examples,
+        settings: DPSGD,
+        annealing: Annealing,
+        loss: Loss,
+        rng: np.random.Generator,
+    ):
+        seeds = [int(seed) for seed in rng.integers(2**63, size=4)]  # as dpsgd.train draws them
+        self.chances = np.random.default_rng(int(rng.integers(2**63)))
+        noise = None if settings.secure else torch.Generator().manual_seed(seeds[0])
+        batches = None if settings.secure else np.random.default_rng(seeds[1])
+        self.sampler = sampling.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
+        self.engine = Engine(net.train(), settings, records, loss, noise)
+        self.screen, self.energy = Screen(annealing), Energy()
+        self.run = Run(settings, records.n)
+        moves = settings.momentum > 0 and not annealing.keeps_velocity
+        self.undone = [self.engine.weights, self.engine.velocity] if moves else [self.engine.weights]
+        self.witness, self.testify = None, None
+
+    def look_at(self, energy: Pair | str | None, witness: Witness | None) -> None:
+        """From the initial weights on, judge steps by this energy."""
+        net, loss = self.engine.net, self.engine.loss
+        if energy == "batch":
+            self.energy = BatchEnergy(self.engine)
+        elif energy is not None:
+            self.energy = FixedEnergy(net, _on_cpu(net, "energy", energy), loss)
+        if witness:
+            self.witness, self.testify = witness, FixedEnergy(net, _on_cpu(net, "witness", witness.pair), loss)
+
+    def query(self) -> int:
+        """Lines 3 to 22: one noisy step, and what becomes of it."""
+        heard = self.witness is not None and self.screen.queries % self.witness.every == 0
+        before = self.testify() if heard else math.nan
+        last = [state.clone() for state in self.undone]
+        rows = torch.from_numpy(self.sampler.draw())  # line 3
+        losses = self.engine.step(rows)  # lines 4 to 9: the weights are w_new
+        change = self.energy.change(rows, losses)  # lines 10 and 11
+        if heard:
+            row = {"accepted": self.screen.accepted, "change": change, "witness": self.testify() - before}
+            self.witness.rows.append(row)
+        outcome = self.screen.decide(change, self.chances.random())  # lines 12 to 22
+        if outcome == REJECTED:
+            torch._foreach_copy_(self.undone, last)
+        else:
+            self.energy.accept()
+        if heard:
+            row["outcome"] = outcome
+        self.run.outcomes.append(outcome)
+        self.run.changes.append(change)
+        self.run.batch_total += len(rows)
+        return outcome
+
+    def evaluate(self, held_out: Mapping[str, Examples], metric: Loss) -> None:
+        """Add loss and metric of the weights as they are; unless they moved, they are those of the last time."""
+        net, loss, rows = self.engine.net, self.engine.loss, self.run.evaluations
+        row = {"queries": self.screen.queries, "accepted": self.screen.accepted}
+        if rows and rows[-1]["accepted"] == row["accepted"]:
+            rows.append({**rows[-1], **row})
+            return
+        current = self.energy.current
+        row["energy"] = None if math.isnan(current) else current
+        row |= {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()}
+        rows.append(row)
+        self.run.diverged = not bool(self.engine.weights.isfinite().all())
+
+
+def _on_cpu(net: nn.Module, name: str, pair: Pair) -> Examples:
+    return Examples(pair, name, torch.device("cpu"), next(net.parameters()).dtype, layout.of(net, pair[0]))

@@ -1,0 +1,366 @@
+"""What screening leaks, as kept runs: the accounts, exact losses of whole trainings, random energies and attacks.
+
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
+(``notebooks/plans/12.yml``). Neighbours differ by adding or removing one record; batches are Poisson samples.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dplib import accounting, checks, exact_loss, mechanisms, runs
+from dplib.checks import ParameterError
+from dplib.screening import (
+    accounts,
+    annealing_accounts,
+    audit,
+    composition,
+    instances,
+    network,
+    one_update,
+    rules,
+    study,
+)
+from dplib.screening.accounts import DELTA, Setting
+from dplib.screening.canaries import train as audited_training
+from dplib.screening.counterexamples import UP as UP
+from dplib.screening.counterexamples import conditions as conditions
+from dplib.screening.counterexamples import one_epsilon as one_epsilon
+from dplib.screening.counterexamples import pair
+
+Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
+NAMES = tuple(setting.name for setting in accounts.SETTINGS)
+LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at
+ORDERS = (2, 5, 9)  # of Renyi divergences
+
+
+def setting_of(name: str) -> Setting:
+    """A column of paper D's Table 2 by the name of its data set."""
+    checks.one_of(*NAMES).check("setting", name)
+    return accounts.SETTINGS[NAMES.index(name)]
+
+
+def updates(setting: Setting, epsilon: float, delta: float = DELTA) -> int:
+    """Accepted updates that a budget pays for by Lemma 2.
+
+    Raises:
+        ParameterError: where it does not pay for one.
+    """
+    steps = annealing_accounts.steps_allowed(epsilon, setting.noise_multiplier, setting.sample_rate, delta)
+    if steps < 1:
+        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {setting.name} it does not pay for one update.")
+    return steps
+
+
+# ---- the accounts ----
+
+
+@runs.experiment("screening_budget", version=1, probe={"setting": "MNIST", "proven": False})
+def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: bool = True) -> runs.Result:
+    """What a budget buys of plain DP-SGD by every account, and what the steps that Lemma 2 allows cost by each.
+
+    Args:
+        proven: whether to look for the proven upper ends of PRV and PLD too, which takes seconds.
+
+    Returns:
+        "allowed": steps by each of :data:`dplib.screening.accounts.METHODS`, and "most" by transform inversion.
+        "steps": those by Lemma 2, at which "order". Of these "printed", "lemma 2", "lemma 3", "pld", "inversion" and
+        "replacement" are epsilon, and "rdp" is Lemma 2 by an accountant of its own.
+    """
+    one = setting_of(setting)
+    cell = one.noise_multiplier, one.sample_rate
+    steps = updates(one, epsilon, delta)
+    allowed = {
+        name: annealing_accounts.steps_allowed(epsilon, *cell, delta, count)
+        for name, count in accounts.METHODS.items()
+        if proven or name not in ("prv", "pld")
+    }
+    most = annealing_accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, steps)
+    lemma2, order = accounts.epsilon(steps, *cell, delta)
+    spent = {
+        "printed": accounts.epsilon(steps, *cell, delta, logarithm=False)[0],
+        "lemma 2": lemma2,
+        "rdp": float(annealing_accounts.paper_epsilon(*cell, steps, delta)),
+        "lemma 3": accounts.epsilon(steps, *cell, delta, conversion="improved")[0],
+        "pld": accounting.epsilon(*cell, steps, delta, "pld"),
+        "inversion": accounts.tight(one, steps, delta),
+        "replacement": instances.replacement_epsilon(one, steps, delta),
+    }
+    return {
+        "allowed": {**allowed, "most": most},
+        "steps": steps,
+        "order": order,
+        **{name: _short(value) for name, value in spent.items()},
+    }
+
+
+@runs.experiment("screening_sum", version=1, probe={"seed": 3})
+def noisy_sum(*, seed: int, draws: int = 20_000) -> runs.Result:
+    """Noisy sums of 20 clipped gradients at q = 0.3, sigma = 2, C = 1/2, as Algorithm 2 draws them.
+
+    Returns:
+        "mean" and "variance" of the draws.
+    """
+    task = audit.Task((0.5,) * 19, 1.0, noise_multiplier=2.0, sample_rate=0.3, limit=0, clipping_norm=0.5)
+    rng = np.random.default_rng(np.random.SeedSequence([12, 1, seed]))
+    sums = -audit.train(task, True, draws, 1, rng).iterates[:, 1] * task.batch
+    return {"mean": _short(sums.mean()), "variance": _short(sums.var(ddof=1))}
+
+
+def budgets(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
+    """{setting: result of :func:`budget`} at epsilon 3."""
+    return dict(zip(settings, get(budget, [{"setting": name} for name in settings]), strict=True))
+
+
+def sums(get: Get, *, seeds: int) -> list[runs.Result]:
+    """Results of :func:`noisy_sum` by seed."""
+    return get(noisy_sum, [{"seed": seed} for seed in range(seeds)])
+
+
+# ---- one accepted update ----
+
+
+@runs.experiment("screening_energies", version=1, probe={"seed": 3, "convex": False, "count": 10})
+def energies(*, seed: int, convex: bool, count: int = 50) -> runs.Result:
+    """Random piecewise linear public energies, no limit: does an accepted update cost more than a Gaussian release?
+
+    Returns:
+        "count"; "excess", the largest delta beyond the Gaussian's, over energies and :data:`LEVELS`; "exceed", how many
+        energies exceed it by more than 1e-9.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence([12, 2 + convex, seed]))
+    excess = []
+    for _ in range(count):
+        rule, size = random_rule(rng, convex), rng.choice([0.3, 1.0, 2.5])
+        screened = one_update.cells(*pair(rule, None, size))
+        plain = [float(mechanisms.gaussian_delta(1.0, size, level)) for level in LEVELS]
+        excess.append(max(one_update.delta_bounds(screened, e)[0] - d for e, d in zip(LEVELS, plain, strict=True)))
+    return {"count": count, "excess": _short(max(excess)), "exceed": int(np.sum(np.array(excess) > 1e-9))}
+
+
+def random_rule(rng: np.random.Generator, convex: bool) -> rules.Acceptance:
+    """Equation (3) for a random piecewise linear energy of six knots."""
+    steps, slopes = np.sort(rng.normal(0, 2, 6)), rng.normal(0, 1, 5)
+    slopes = np.sort(slopes) if convex else slopes
+    heights = np.concatenate([[0.0], np.cumsum(slopes * np.diff(steps))])
+    return rules.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
+
+
+def random_energies(get: Get, *, seeds: int) -> dict[str, list[runs.Result]]:
+    """{"convex", "other"}: results of :func:`energies` by seed."""
+    jobs = [{"seed": seed, "convex": convex} for convex in (True, False) for seed in range(seeds)]
+    found = get(energies, jobs)
+    return {"convex": found[:seeds], "other": found[seeds:]}
+
+
+# ---- whole trainings ----
+
+
+@runs.experiment("screening_training", version=1, probe={"setting": "MNIST", "push": 1.5, "epsilon": 1.0})
+def training(*, setting: str, push: float, epsilon: float = 3.0, delta: float = DELTA) -> runs.Result:
+    """The exact loss of an honest instance of Algorithm 2 (:mod:`dplib.screening.instances`), constant push.
+
+    Args:
+        setting: of :data:`NAMES`. push: of the other records against the energy, in standard deviations of the noise.
+        epsilon: by Lemma 2, which says how many updates are accepted.
+
+    Returns:
+        "steps"; epsilon as "claimed" by Lemma 2, of as many "plain" updates, "exact" as printed, "kept" with the batch
+        kept and no limit, of "all" queries, and of the "number" of queries alone; "rate", accepted over drawn, and
+        "passing", the chance that a candidate passes, both without the record; "queries" behind an update, with and
+        without it; "orders": for each of :data:`ORDERS` Theorem 2's divergence of one update and the exact one.
+    """
+    one = setting_of(setting)
+    cell = one.noise_multiplier, one.sample_rate
+    steps = updates(one, epsilon, delta)
+    printed = instances.linear(one, push, one.limit, constant=True)
+    kept = instances.linear(one, push, None, instances.KEPT, constant=True)
+    counts = np.array([accounts.query_counts(steps, rate, one.limit) for rate in printed.rates])
+    orders = {}
+    for order in ORDERS:
+        claimed = float(accounts.renyi(1, *cell, [order])[0])
+        exact = max(one_update.renyi_bounds(side, order)[0] for side in (printed.cells, printed.cells.swapped()))
+        orders[order] = [_short(claimed), _short(exact)]
+    return {
+        "steps": steps,
+        "claimed": _short(accounts.epsilon(steps, *cell, delta)[0]),
+        "plain": _short(accounts.tight(one, steps, delta)),
+        "exact": _short(instances.epsilon(printed, steps, delta)),
+        "kept": _short(instances.epsilon(kept, steps, delta)),
+        "all": _short(accounts.all_queries(one, steps, printed.acceptance_rate, delta)),
+        "number": _short(exact_loss.discrete_epsilon(counts, delta)),
+        "rate": _short(printed.acceptance_rate),
+        "passing": _short(printed.rates[1]),
+        "queries": [_short(count) for count in printed.queries],
+        "orders": orders,
+    }
+
+
+@runs.experiment(
+    "screening_worst", version=1, probe={"setting": "CIFAR-10", "push": 1.5, "epsilon": 1.0, "interval": 1e-3}
+)
+def binomial_training(
+    *, setting: str, push: float, epsilon: float = 3.0, delta: float = DELTA, interval: float = 1e-5
+) -> runs.Result:
+    """:func:`training` with every batch as it is drawn, the others' push binomial, and by a second computation.
+
+    Returns:
+        "push", "steps", "claimed", "rate"; "exact" by transform inversion, "below" and "above" from privacy loss
+        distributions on a grid of ``interval``; "final", of the final weights alone; "all" queries.
+    """
+    one = setting_of(setting)
+    cell = one.noise_multiplier, one.sample_rate
+    steps = updates(one, epsilon, delta)
+    full = instances.linear(one, push, one.limit)
+    below, above = composition.by_pld([(full.cells, steps)], delta, interval)
+    return {
+        "push": push,
+        "steps": steps,
+        "claimed": _short(accounts.epsilon(steps, *cell, delta)[0]),
+        "rate": _short(full.acceptance_rate),
+        "exact": _short(instances.epsilon(full, steps, delta)),
+        "below": _short(below),
+        "above": _short(above),
+        "final": _short(composition.final_epsilon(full.cells, steps, delta)),
+        "all": _short(accounts.all_queries(one, steps, full.acceptance_rate, delta)),
+    }
+
+
+def trainings(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, list[runs.Result]]:
+    """{setting: results of :func:`training`, each with its "push", by push}."""
+    found = iter(get(training, [{"setting": name, "push": push} for name in settings for push in pushes]))
+    return {name: [{"push": push, **next(found)} for push in pushes] for name in settings}
+
+
+def worst(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
+    """{setting: :func:`binomial_training` at the push at which :func:`trainings` spend most}."""
+    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in
+            trainings(get, pushes=pushes, settings=settings).items()}  # fmt: skip
+    found = get(binomial_training, [{"setting": name, "push": push} for name, push in most.items()])
+    return dict(zip(most, found, strict=True))
+
+
+@runs.experiment(
+    "screening_dpsur", version=1, probe={"setting": "MNIST", "epsilon": 2.0, "interval": 1e-3, "pushes": [0.0, 1.0]}
+)
+def noisy_test(
+    *,
+    setting: str,
+    epsilon: float = 3.0,
+    delta: float = DELTA,
+    pushes: list[float] = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5),
+    interval: float = 1e-5,
+) -> runs.Result:
+    """The accepted updates of DPSUR where the test is a linear energy that the record hardly enters; tests left out.
+
+    Args:
+        setting: of its table. pushes: least updates that lower the energy, in standard deviations of the noise.
+
+    Returns:
+        "steps" that its Theorem 5.6 allows, epsilon as "claimed" by it for updates and tests, "ratio" of passing when
+        better and when worse, and, at the "push" that costs most, "exact", and "below" and "above" by PLD.
+    """
+    one = {case.name: case for case in instances.DPSUR}[setting]
+    steps = annealing_accounts.most_steps(lambda n: one.claimed(n, delta), epsilon, 1000)
+    values = [one.exact(steps, push, delta) for push in pushes]
+    push = pushes[int(np.argmax(values))]
+    below, above = composition.by_pld([(one.cells(push), steps)], delta, interval)
+    no, yes = one.accepts()
+    found = {"claimed": one.claimed(steps, delta), "ratio": yes / no, "exact": max(values)}
+    found |= {"below": below, "above": above}
+    return {"steps": steps, "push": push, **{name: _short(value) for name, value in found.items()}}
+
+
+def dpsur(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
+    """{setting: result of :func:`noisy_test`}."""
+    return dict(zip(settings, get(noisy_test, [{"setting": name} for name in settings]), strict=True))
+
+
+# ---- attacks ----
+
+AUDIT_NOISE, AUDIT_UPDATES = 1.5, 2  # of the tasks with a public energy
+TEN = tuple(float(x) for x in np.linspace(-1, 1, 9))  # nine records; the canary is the tenth
+MEAN: dict[str, Any] = {"records": TEN, "canary": 3.0, "loss": "squared", "judges": (*TEN, 0.5), "start": 0.5,
+                        "learning_rate": 0.2, "noise_multiplier": 10.0, "steepness": 1.0}  # fmt: skip
+TASKS: dict[str, tuple[audit.Task, int]] = {  # with the number of updates
+    "public": (audit.Task((-0.75,), 1.0, noise_multiplier=AUDIT_NOISE), AUDIT_UPDATES),
+    "control": (audit.Task((-0.75,), 1.0, noise_multiplier=AUDIT_NOISE, limit=0), AUDIT_UPDATES),
+    "training": (audit.Task(**MEAN, energy=audit.TRAINING), 20),
+    "held-out": (audit.Task(**MEAN, energy=audit.HELD_OUT), 20),
+}
+
+
+@runs.experiment("screening_audit", version=1, probe={"task": "public", "seed": 3, "runs_each": 20_000})
+def attacked(*, task: str, seed: int, runs_each: int, delta: float = DELTA) -> runs.Result:
+    """An audit of Algorithm 2 itself on one parameter, from ``runs_each`` runs with the canary and as many without.
+
+    Args:
+        task: of :data:`TASKS`.
+
+    Returns:
+        "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
+    """
+    checks.one_of(*TASKS).check("task", task)
+    one, updates = TASKS[task]
+    rng = np.random.default_rng(np.random.SeedSequence([12, 4, list(TASKS).index(task), seed]))
+    found = audit.attack(one, runs_each, updates, delta, rng)
+    return {"found": _short(found.epsilon), "right": found.correct, "guesses": found.guesses}
+
+
+def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list[runs.Result]]:
+    """{task: results of :func:`attacked` by seed}."""
+    jobs = [{"task": t, "seed": seed, "runs_each": n} for t, n in runs_each.items() for seed in range(seeds)]
+    found = iter(get(attacked, jobs))
+    return {task: [next(found) for _ in range(seeds)] for task in runs_each}
+
+
+def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
+    """{"test", "training", "held-out"}: audited trainings of a network by seed, by where J looks."""
+    jobs = [{"judged": judged, **settings, "seed": s} for judged, settings in kinds.items() for s in range(seeds)]
+    found = iter(get(audited_training, jobs))
+    return {judged: [next(found) for _ in range(seeds)] for judged in kinds}
+
+
+@runs.experiment(
+    "screening_ideal",
+    version=1,
+    probe={"seed": 3, "canaries": 200, "updates": 100, "noise_multiplier": 0.5, "sample_rate": 0.5},
+)
+def ideal_audit(
+    *, seed: int, canaries: int, updates: int, noise_multiplier: float, sample_rate: float, delta: float = DELTA
+) -> runs.Result:
+    """The "bound" that so many canaries show of plain DP-SGD where nothing but the noise hides them."""
+    rng = np.random.default_rng(np.random.SeedSequence([12, 5, seed]))
+    pair_ = network.plain_update(noise_multiplier, sample_rate)
+    return {"bound": _short(network.ideal(pair_, updates, canaries, delta, rng))}
+
+
+def ideal(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int, audits: int) -> list[runs.Result]:
+    """Results of :func:`ideal_audit` for the audited trainings with J on test records."""
+    done = networks(get, kinds={"test": kinds["test"]}, seeds=seeds)["test"]
+    job = {"canaries": sum(len(one["scores"]) for one in done), "updates": max(one["accepted"] for one in done)}
+    job |= {name: done[0][name] for name in ("noise_multiplier", "sample_rate")}
+    return get(ideal_audit, [{**job, "seed": seed} for seed in range(audits)])
+
+
+def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, dict[str, Any]]:
+    """What chapter 11's trainings of the paper's networks spend by each account.
+
+    Returns:
+        {data set: {"claimed": by Lemma 2, of accepted updates; "all": of all queries, by seed; "rate": accepted over
+        drawn}}.
+    """
+    done = study.table_1(get, datasets=datasets, arms=["ours", "dpsgd_tanh"], seeds=seeds)
+    found = {}
+    for name, arms in done.items():
+        counts = [(r["noise_multiplier"], r["sample_rate"], r["accepted"], r["queries"]) for r in arms["ours"]]
+        by_seed = [annealing_accounts.epsilons(a, t, sigma, q, DELTA) for sigma, q, a, t in counts]
+        found[name] = {"claimed": by_seed[0]["accepted"], "all": [one["queries_pld"] for one in by_seed],
+                       "rate": sum(a for *_, a, _ in counts) / sum(t for *_, t in counts)}  # fmt: skip
+    return found
+
+
+def _short(value: float) -> float:
+    """Eight figures, which is more than a second machine would give."""
+    return float(f"{value:.8g}")

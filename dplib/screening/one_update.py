@@ -1,0 +1,293 @@
+"""The exact distribution of one update that was chosen among noisy candidates, in one dimension.
+
+Annealed DP-SGD draws a noisy update, accepts it with a probability that depends on where it leads, and otherwise draws
+again (Algorithm 2 of paper D). Only the accepted update is seen. Here is its density in closed form, for candidates
+from a mixture of unit Gaussians and for acceptance probabilities whose logarithm is piecewise linear, so that nothing
+is sampled or integrated numerically: every mass is a sum of differences of normal distribution functions.
+
+Units: the noise has standard deviation 1, and u is the step from the old iterate, in the direction that lowers a
+linear energy. Neighbouring data sets differ by adding or removing one example; with it, the sum of clipped gradients
+moves by ``shift`` = 1 / noise_multiplier.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from dplib import mechanisms
+from dplib.checks import ParameterError
+from dplib.screening.rules import Acceptance, inside
+
+WIDTH = 0.01  # of the cells of the bounds, in standard deviations of the noise
+REACH = 14.0  # standard deviations up to which cells are narrow; the two outermost cells are infinite
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: N(centres[k], 1) with probability weights[k], then accepted by acceptances[k].
+
+    Attributes:
+        weights: sum to 1, shape (k,): the batches that may be drawn. centres: shape (k,).
+        acceptances: one for all, or one for each batch (where the energy is computed on the batch).
+    """
+
+    weights: tuple[float, ...]
+    centres: tuple[float, ...]
+    acceptances: tuple[Acceptance, ...]
+
+
+def trial(shift: float, acceptance: Acceptance, sample_rate: float = 1.0, present: bool = True, others=None) -> Trial:
+    """The candidate with or without one example whose clipped gradient is ``shift`` standard deviations long.
+
+    Args:
+        sample_rate: probability q with which the example is in a batch, in (0, 1].
+        present: whether the data set has the example.
+        others: None, or (weights, centres) of what the other examples' gradients sum to, each of shape (k,).
+    """
+    if not (0 < sample_rate <= 1 and np.isfinite(shift)):
+        raise ParameterError(f"shift = {shift:g}, sample_rate = {sample_rate:g}: a finite number, and one in (0, 1].")
+    weights, centres = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (others or ([1.0], [0.0])))
+    rate = sample_rate if present else 0.0
+    parts = [(1 - rate, centres), (rate, centres + shift)]
+    weights = np.concatenate([share * weights for share, _ in parts if share > 0])
+    centres = np.concatenate([centre for share, centre in parts if share > 0])
+    return Trial(tuple(weights), tuple(centres), (acceptance,))
+
+
+@dataclass(frozen=True)
+class Density:
+    """phi(u) sum_j exp(offsets[i, j] + slopes[i, j] u) on piece i, with phi the standard normal density.
+
+    Attributes:
+        ends: shape (pieces + 1,), from -inf to inf. slopes, offsets: shape (pieces, terms).
+    """
+
+    ends: np.ndarray
+    slopes: np.ndarray
+    offsets: np.ndarray
+
+    def log_ratio(self, u):
+        """Logarithm of the density over phi at u, of the shape of u."""
+        piece = np.searchsorted(self.ends[1:-1], u, side="right")
+        return special.logsumexp(self.offsets[piece] + self.slopes[piece] * np.asarray(u)[..., None], axis=-1)
+
+    def log_density(self, u):
+        """Natural logarithm of the density at u, of the shape of u."""
+        return self.log_ratio(u) - np.asarray(u) ** 2 / 2 - np.log(2 * np.pi) / 2
+
+    def masses(self, edges):
+        """Probability of each cell between neighbouring edges, shape (len(edges) - 1,); no end lies inside a cell."""
+        piece = np.searchsorted(self.ends[1:-1], edges[:-1], side="right")
+        return _mass(edges[:-1, None], edges[1:, None], self.slopes[piece], self.offsets[piece]).sum(axis=1)
+
+    def outermost_peak(self):
+        """The largest |u| at which a term is largest on its piece."""
+        return float(np.abs(np.clip(self.slopes, self.ends[:-1, None], self.ends[1:, None])).max())
+
+    def split(self, ends):
+        """The same density on finer pieces."""
+        piece = np.searchsorted(self.ends[1:-1], ends[:-1], side="right")
+        return Density(ends, self.slopes[piece], self.offsets[piece])
+
+    def enclosure(self, edges):
+        """Lower and upper bound of :meth:`log_ratio` on each cell: each term is monotone there."""
+        piece = np.searchsorted(self.ends[1:-1], edges[:-1], side="right")
+        slopes, offsets = self.slopes[piece], self.offsets[piece]
+        with np.errstate(invalid="ignore"):
+            values = [
+                np.where(slopes == 0, offsets, offsets + slopes * end[:, None]) for end in (edges[:-1], edges[1:])
+            ]
+        values = [np.where(np.isneginf(offsets), -np.inf, value) for value in values]
+        return (
+            special.logsumexp(np.minimum(*values), axis=1),
+            special.logsumexp(np.maximum(*values), axis=1),
+        )
+
+
+def acceptance_rate(candidate: Trial) -> float:
+    """Z: the probability that one candidate is accepted."""
+    return 1 - _rejection_rate(candidate)
+
+
+def released(candidate: Trial, limit: int | None = None) -> Density:
+    """The accepted update: candidates are drawn afresh until one is accepted (Algorithm 2, lines 3 to 20).
+
+    With f the density of a candidate, a its acceptance probability and Z = E[a], the accepted one has the density
+    f a / Z. After ``limit`` rejections in a row (mu_0) the next candidate is taken unseen, and it is
+    f a (1 - (1 - Z)^limit) / Z + f (1 - Z)^limit.
+
+    Args:
+        limit: None for no limit; 0 accepts every candidate.
+
+    Raises:
+        ParameterError: if no candidate is ever accepted and there is no limit.
+    """
+    rejected = _rejection_rate(candidate)
+    if limit is None:
+        if not rejected < 1:
+            raise ParameterError("no candidate is ever accepted, and there is no limit.")
+        tries, forced = 1 / (1 - rejected), 0.0
+    else:
+        # The rejection rates that matter lie far from 1; at 1 the sum has limit equal terms.
+        tries = (1 - rejected**limit) / (1 - rejected) if rejected < 1 else float(limit)
+        forced = rejected**limit
+    pieces, plain, kept = _terms(candidate)
+    with np.errstate(divide="ignore"):
+        offsets = np.concatenate([kept[1] + np.log(tries), plain[1] + np.log(forced)], axis=1)
+    return Density(pieces, np.concatenate([kept[0], plain[0]], axis=1), offsets)
+
+
+def mixture(weights: Sequence[float], parts: Sequence[Density]) -> Density:
+    """One of the densities, drawn with these probabilities: a batch that is drawn once, its noise again and again."""
+    ends = np.unique(np.concatenate([part.ends for part in parts]))
+    parts = [part.split(ends) for part in parts]
+    slopes = np.concatenate([part.slopes for part in parts], axis=1)
+    offsets = np.concatenate([part.offsets + np.log(w) for w, part in zip(weights, parts, strict=True)], axis=1)
+    return Density(ends, slopes, offsets)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Two densities on common cells.
+
+    Attributes:
+        edges: shape (cells + 1,). p, q: their masses. low, high: bounds of the privacy loss log(p/q) inside each cell.
+    """
+
+    edges: np.ndarray
+    p: np.ndarray
+    q: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def swapped(self):
+        """The other direction."""
+        return Cells(self.edges, self.q, self.p, -self.high, -self.low)
+
+
+def cells(p: Density, q: Density, width: float = WIDTH, enclose: bool = True) -> Cells:
+    """Masses of both densities and bounds of their loss on cells of at most ``width``.
+
+    Args:
+        enclose: False saves the time for the bounds of the loss, which are then infinite.
+    """
+    inner = np.unique(np.concatenate([p.ends[1:-1], q.ends[1:-1]]))
+    far = REACH + max(part.outermost_peak() for part in (p, q))
+    grid = np.linspace(-far, far, int(np.ceil(2 * far / width)) + 1)
+    edges = np.concatenate([[-np.inf], np.unique(np.concatenate([grid, inner])), [np.inf]])
+    if not enclose:
+        unknown = np.full(len(edges) - 1, np.inf)
+        return Cells(edges, p.masses(edges), q.masses(edges), -unknown, unknown)
+    (p_low, p_high), (q_low, q_high) = p.enclosure(edges), q.enclosure(edges)
+    with np.errstate(invalid="ignore"):
+        low, high = p_low - q_high, p_high - q_low
+    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return Cells(edges, p.masses(edges), q.masses(edges), low, high)
+
+
+def delta_bounds(pair: Cells, epsilon: float) -> tuple[float, float]:
+    """Lower and upper bound of the hockey-stick divergence, the larger of the two directions.
+
+    From below: telling only the cell is post-processing. From above: a cell whose loss lies above epsilon throughout
+    adds exactly p - e^epsilon q, one below adds nothing, and one that straddles epsilon at most p (1 - e^(epsilon -
+    largest loss)). Both hold up to the rounding of the masses.
+    """
+    sides = [_one_direction(direction, epsilon) for direction in (pair, pair.swapped())]
+    return max(low for low, _ in sides), max(high for _, high in sides)
+
+
+def epsilon_bounds(pair: Cells, delta: float) -> tuple[float, float]:
+    """Lower and upper bound of the smallest epsilon at ``delta``, inf where no epsilon below 700 is enough."""
+    if not 0 < delta < 1:
+        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
+
+    def solve(side):
+        def excess(epsilon):
+            return delta_bounds(pair, epsilon)[side] - delta
+
+        if excess(0.0) <= 0:
+            return 0.0
+        return np.inf if excess(700.0) > 0 else float(optimize.brentq(excess, 0.0, 700.0, xtol=1e-11))
+
+    return solve(0), solve(1)
+
+
+def renyi_bounds(pair: Cells, order: float) -> tuple[float, float]:
+    """Lower and upper bound of the Rényi divergence of this order, p from q (this direction only).
+
+    The upper one leaves out the two infinite cells beyond :data:`REACH`.
+    """
+    used = pair.p > 0
+    p, q = np.log(pair.p[used]), np.log(pair.q[used])
+    inner = np.isfinite(pair.high[used])
+    low = special.logsumexp(order * p + (1 - order) * q)
+    high = special.logsumexp((p + (order - 1) * pair.high[used])[inner])
+    return float(low / (order - 1)), float(high / (order - 1))
+
+
+def public_test_bound(shift: float, rate: float, delta: float) -> float:
+    """The most that one update can cost that a public test chose, redrawn until accepted, whatever the test.
+
+    With Z the acceptance rate with the example and Z' without it, delta'(epsilon) <= delta(epsilon + log(Z/Z'))/Z,
+    where delta is that of the Gaussian mechanism, and Z' <= Phi(Phi^-1(Z) + shift) by Neyman and Pearson.
+
+    Args:
+        shift: sensitivity over noise, > 0. rate: the smaller acceptance rate Z, in (0, 1]. delta: in (0, 1).
+    """
+    if not (shift > 0 and 0 < rate <= 1 and 0 < delta < 1):
+        raise ParameterError(f"shift = {shift:g}, rate = {rate:g}, delta = {delta:g}: > 0, in (0, 1], in (0, 1).")
+    ratio = np.log(special.ndtr(special.ndtri(rate) + shift) / rate)
+    return float(mechanisms.gaussian_epsilon(1.0, shift, rate * delta) + ratio)
+
+
+def _one_direction(pair, epsilon):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        gain = pair.p - np.exp(epsilon + np.log(pair.q))  # q may be 0
+        low = np.maximum(gain, 0.0).sum()
+        straddling = (pair.low < epsilon) & (pair.high > epsilon)
+        most = pair.p * -np.expm1(np.minimum(epsilon - pair.high, 0.0))
+        high = np.where(pair.low >= epsilon, gain, np.where(straddling, most, 0.0)).sum()
+    return float(low), float(max(high, low))
+
+
+def _rejection_rate(candidate):
+    """1 - Z, summed over pieces so that pieces where all is accepted add exactly nothing."""
+    ends, plain, kept = _terms(candidate)
+    masses = [_mass(ends[:-1, None], ends[1:, None], slopes, offsets) for slopes, offsets in (plain, kept)]
+    return float(np.clip((masses[0] - masses[1]).sum(), 0.0, 1.0))
+
+
+def _terms(candidate):
+    """(ends, plain, kept): slopes and offsets of f / phi and of f a / phi on pieces, shape (pieces, batches)."""
+    acceptances = candidate.acceptances * (len(candidate.weights) if len(candidate.acceptances) == 1 else 1)
+    weights, centres = np.array(candidate.weights), np.array(candidate.centres)
+    if not (len(acceptances) == len(weights) == len(centres) and abs(weights.sum() - 1) < 1e-9):
+        raise ParameterError("a trial needs weights that sum to 1, and a centre and an acceptance for each.")
+    breaks = np.unique(np.concatenate([acceptance.breaks for acceptance in acceptances]))
+    ends = np.concatenate([[-np.inf], breaks, [np.inf]])
+    with np.errstate(divide="ignore"):
+        offsets = np.broadcast_to(np.log(weights) - centres**2 / 2, (len(ends) - 1, len(weights)))
+    slopes = np.broadcast_to(centres, offsets.shape)
+    points = np.array([inside(low, high) for low, high in itertools.pairwise(ends)])
+    own = [np.searchsorted(acceptance.breaks, points, side="right") for acceptance in acceptances]
+    more = np.stack([np.array(a.slopes)[k] for a, k in zip(acceptances, own, strict=True)], axis=1)
+    less = np.stack([np.array(a.offsets)[k] for a, k in zip(acceptances, own, strict=True)], axis=1)
+    return ends, (slopes, offsets), (slopes + more, offsets + less)
+
+
+def _mass(low, high, slope, offset):
+    """Integral of phi(u) exp(offset + slope u) over (low, high), from the nearer tail: steep slopes do not overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        below, above = (_tail(end, slope, offset) for end in (low, high))
+        whole = np.exp(offset + slope**2 / 2)
+    inside = np.where(high <= slope, above - below, np.where(low >= slope, below - above, whole - below - above))
+    return np.where(np.isneginf(offset), 0.0, inside)
+
+
+def _tail(end, slope, offset):
+    """Integral of phi(u) exp(offset + slope u) from the end outwards, away from the peak at ``slope``."""
+    height = np.where(np.isinf(end), -np.inf, offset + slope * np.where(np.isinf(end), 0.0, end) - end**2 / 2)
+    return np.exp(height) * special.erfcx(np.abs(end - slope) / np.sqrt(2)) / 2

@@ -1,0 +1,338 @@
+"""From kept runs of annealed DP-SGD to values: accuracies, gains at equal counts, budgets, shares of what happened.
+
+A budget is counted in two ways. "accepted": the updates that the weights kept, as the paper counts. "queries": all
+noisy gradients, what an accountant has to count. The weights after t queries are those after the updates accepted by
+then, so that one run tells about both; for plain DP-SGD they are the same.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from dplib import claims, stats
+from dplib.runs import Result
+from dplib.screening import annealing_accounts
+from dplib.stats import Measured
+
+DELTA = 1e-5
+CHARGED = ("kept steps charged", "every noisy gradient charged", "frozen run")
+PLAIN = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
+GUESSING = 0.1  # accuracy of a run whose weights are no longer numbers
+
+
+def mean(values: Iterable[float]) -> Measured:
+    """Mean over runs with its 95% interval; of a single run the value alone, of none no number."""
+    values = np.asarray(list(values), dtype=float)
+    if not len(values):
+        return Measured(math.nan, n=0)
+    return stats.mean_interval(values) if len(values) > 1 else Measured(float(values[0]), n=1)
+
+
+def share(values: Iterable[float]) -> Measured:
+    """:func:`mean` for percentages: an interval that chance takes below 0 or above 100 ends there."""
+    found = mean(values)
+    ends = [None if end is None else min(max(end, 0.0), 100.0) for end in (found.low, found.high)]
+    return Measured(found.value, *ends, n=found.n)
+
+
+def from_least(found: Measured, least: float) -> Measured:
+    """A value that cannot be smaller: an interval that chance takes below ends there."""
+    return found if found.low is None else Measured(found.value, max(found.low, least), found.high, n=found.n)
+
+
+def accuracies(results: Sequence[Result]) -> np.ndarray:
+    """Final test accuracies in percent, (runs,); a run that diverged counts as guessing."""
+    return 100 * np.array([GUESSING if r["accuracy"] is None else r["accuracy"] for r in results])
+
+
+def earlier(claim_id: str) -> dict[str, Measured]:
+    """Measured values of a row from its frozen run, for data sets whose single runs are still to be made."""
+    row = (claims.frozen(claim_id) if claim_id in claims.load("D") else None) or {"values": {}}
+    return {name: Measured(**value) for name, value in row["values"].items() if isinstance(value, dict)}
+
+
+def table_1(name: str, arms: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, Measured]]:
+    """A data set's row of Table 1: {scheme: {how it is charged: test accuracy in percent}}, for a figure.
+
+    Schemes without kept runs are those of the frozen run. "every noisy gradient charged" is DPSGD (tanh) plus the
+    paired difference of the annealed method at equal noisy gradients, with the interval of that difference.
+    """
+    before = earlier(f"D.table1.{name}")
+    rows = {arm: {"frozen run": before[arm]} for arm in (*PLAIN, "ours") if arm in before}
+    rows |= {arm: {"kept steps charged": mean(accuracies(results))} for arm, results in arms.items()}
+    key = f"gain_equal_queries_{name.replace('-', '_')}"
+    if {"ours", "dpsgd_tanh"} <= set(arms):
+        base, less = mean(accuracies(arms["dpsgd_tanh"])), gain(arms["ours"], arms["dpsgd_tanh"], "queries")
+    else:
+        base, less = before["dpsgd_tanh"], earlier("D.s-gain-same-hyperparameters")[key]
+    ends = (base.value + end if end is not None else None for end in (less.value, less.low, less.high))
+    rows["ours"]["every noisy gradient charged"] = Measured(*ends, n=less.n)
+    return rows
+
+
+def read(result: Result, count: str, steps: float, column: str = "accuracy") -> float:
+    """A column of a run's curve after so many "accepted" updates or "queries", straight lines between evaluations.
+
+    nan before the first evaluation and after the end of the run.
+    """
+    counts, values = (np.array([math.nan if v is None else v for v in result["curve"][c]]) for c in (count, column))
+    counts, first = np.unique(counts, return_index=True)  # rejected queries leave the weights as they are
+    return float(np.interp(steps, counts, values[first], left=math.nan, right=math.nan))
+
+
+def gain(
+    ours: Sequence[Result],
+    others: Sequence[Result],
+    count: str = "accepted",
+    epsilon: float | None = None,
+    column: str = "accuracy",
+    ours_column: str | None = None,
+) -> Measured:
+    """Annealed less plain, paired by seed, after as many updates as a budget pays for: points, or the loss as it is.
+
+    Args:
+        count: what is equal: "accepted" updates, or "queries".
+        epsilon: the budget by the paper's formula; None: all that the plain runs spent.
+        ours_column: of the annealed runs, such as "unseen", where it differs.
+    """
+    scale = 100 if column == "accuracy" else 1
+    n = min(len(ours), len(others))
+    steps = [r["queries"] if epsilon is None else steps_at(r, epsilon) for r in others[:n]]
+    a = [read(r, count, s, ours_column or column) for r, s in zip(ours, steps, strict=False)]
+    b = [read(r, count, s, column) for r, s in zip(others, steps, strict=False)]
+    difference = scale * (np.array(a) - np.array(b))
+    return mean(difference)
+
+
+def steps_at(result: Result, epsilon: float) -> int:
+    """The updates that a budget pays for in a run's setting, by the paper's formula."""
+    return annealing_accounts.steps_allowed(epsilon, result["noise_multiplier"], result["sample_rate"], DELTA)
+
+
+def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured]:
+    """What runs spent: "accepted" and "queries", and epsilon by the paper's formula, by PLD, of either count.
+
+    Returns:
+        "accepted", "queries", "queries_an_update", "epsilon_paper" (of accepted updates), "epsilon_paper_queries",
+        "epsilon_pld_queries".
+    """
+    n = [(r["accepted"], r["queries"]) for r in results]
+    kept = mean(epsilon(r, r["accepted"], "paper", delta) for r in results)
+    return {
+        "accepted": mean(a for a, _ in n),
+        "queries": mean(q for _, q in n),
+        "queries_an_update": from_least(mean(q / a for a, q in n), 1.0),
+        "epsilon_paper": kept,
+        "epsilon_paper_queries": from_least(
+            mean(epsilon(r, r["queries"], "paper", delta) for r in results), kept.value
+        ),
+        "epsilon_pld_queries": mean(epsilon(r, r["queries"], "pld", delta) for r in results),
+    }
+
+
+def epsilon(result: Result, steps: int, kind: str = "paper", delta: float = DELTA) -> float:
+    """Epsilon after so many steps in a run's setting (:func:`dplib.screening.annealing_accounts.curve`)."""
+    setting = result["noise_multiplier"], result["sample_rate"], delta
+    return float(annealing_accounts.curve(np.array([steps]), *setting, kind)[0])
+
+
+def by_steps(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
+    """Mean and 95% interval over runs along a training: columns steps, mean, low, high; as far as all runs go.
+
+    Args:
+        count: of "accepted" updates or of "queries".
+    """
+    start = max(r["curve"][count][0] for r in results)
+    end = min(r["curve"][count][-1] for r in results)
+    steps = np.unique(np.geomspace(start, max(end, start), points).round().astype(int))
+    scale = 100 if column == "accuracy" else 1
+    rows = [mean(scale * read(r, count, n, column) for r in results) for n in steps]
+    table = pd.DataFrame([(m.value, m.low, m.high) for m in rows], columns=["mean", "low", "high"], dtype=float)
+    table.insert(0, "steps", steps)
+    return table
+
+
+def bands(values: np.ndarray) -> pd.DataFrame:
+    """Mean and 95% interval over runs at each step, from (runs, steps): columns step, mean, low, high."""
+    rows = [mean(column) for column in values.T]
+    table = pd.DataFrame([(m.value, m.low, m.high) for m in rows], columns=["mean", "low", "high"], dtype=float)
+    table.insert(0, "step", range(len(rows)))
+    return table
+
+
+def at_queries(ours: Sequence[Result], others: Sequence[Result], column: str = "accuracy") -> np.ndarray:
+    """Accuracies of annealed runs, in percent, after as many noisy gradients as the plain runs have, (runs,)."""
+    return 100 * np.array([read(a, "queries", b["queries"], column) for a, b in zip(ours, others, strict=False)])
+
+
+def curve(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
+    """:func:`by_steps` over the budget by the paper's formula: columns epsilon, mean, low, high.
+
+    Args:
+        count: what is paid for: "accepted" updates or "queries".
+    """
+    table = by_steps(results, count, column, points)
+    setting = results[0]["noise_multiplier"], results[0]["sample_rate"], DELTA
+    return table.assign(epsilon=annealing_accounts.curve(table["steps"].to_numpy(), *setting, "paper"))
+
+
+def first_budgets(results: Sequence[Result], target: float, count: str) -> list[float | None]:
+    """For each run the budget, by the paper's formula, at which its test accuracy first reaches a target; or None.
+
+    All runs are looked at after the same numbers of steps: more looks would reach a target earlier.
+
+    Args:
+        target: in [0, 1]. count: what is paid for: "accepted" updates or "queries".
+    """
+    found = []
+    for r in results:
+        looks = sorted(set(r["curve"]["queries" if count == "queries" else "accepted"]) & set(_looks(r)))
+        rows = [(epsilon(r, n), read(r, count, n)) for n in looks if n]
+        found.append(_first(rows, target))
+    return found
+
+
+def _looks(result: Result) -> list[int]:
+    """The numbers of updates at which every run of a setting was evaluated: :func:`dplib.screening.annealed.budget`."""
+    return sorted({*result["curve"]["accepted"], *result["curve"]["queries"]})
+
+
+def _first(rows: Sequence[tuple[float, float]], target: float) -> float | None:
+    for (e0, a0), (e1, a1) in pairwise([(rows[0][0], rows[0][1]), *rows]):
+        if a1 >= target:
+            return e1 if a1 <= a0 else e0 + (target - a0) / (a1 - a0) * (e1 - e0)
+    return None
+
+
+def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.DataFrame:
+    """A share by tenth of the run, in percent: columns tenth, mean, low, high.
+
+    Args:
+        what, of: counts of :func:`dplib.screening.annealed.by_tenth`, such as "rises" of "queries"; or "accepted".
+    """
+    rows = []
+    for tenth in range(len(results[0]["tenths"]["queries"])):
+        shares = tenth_shares(results, what, of, tenth)
+        found = share(shares)
+        rows.append((tenth + 1, found.value, found.low, found.high))
+    return pd.DataFrame(rows, columns=["tenth", "mean", "low", "high"])
+
+
+def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> np.ndarray:
+    """A share in one tenth of each run, in percent, (runs,)."""
+    counts = [{name: column[tenth] for name, column in r["tenths"].items()} for r in results]
+    counts = [{**one, "accepted": one["queries"] - one["rejected"]} for one in counts]
+    return np.array([100 * one[what] / one[of] for one in counts if one[of]])
+
+
+def kept_shares(results: Sequence[Result]) -> dict[str, Measured]:
+    """Of accepted updates, in percent: those that lower J, those kept by chance, those kept by the limit."""
+    return {kind: share(100 * r[kind] / r["accepted"] for r in results) for kind in ("lower", "by_chance", "forced")}
+
+
+def near_passed(results: Sequence[Result], tenth: int) -> Measured:
+    """Of rises of J of about the median size, where chance decides, those let pass in a tenth of the run; percent."""
+    counts = [(r["chance"]["near_passed"][tenth], r["chance"]["near"][tenth]) for r in results]
+    return share(100 * a / b for a, b in counts if b)
+
+
+def near_difference(results: Sequence[Result]) -> Measured:
+    """:func:`near_passed` in the last tenth less that in the first, by run: points."""
+    found = []
+    for r in results:
+        near, passed = (r["chance"][name] for name in ("near", "near_passed"))
+        if near[0] and near[-1]:
+            found.append(100 * (passed[-1] / near[-1] - passed[0] / near[0]))
+    return mean(found)
+
+
+def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, Measured | str]:
+    """The annealed method against the plain scheme that comes nearest to it, for each data set.
+
+    Returns:
+        For each data set, with "_" for "-": its accuracy, and "best_", "nearest_" that scheme's accuracy and name,
+        "gain_" at equal accepted updates, "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" at equal
+        accepted updates on the test records that J did not see; in points.
+    """
+    found: dict[str, Measured | str] = {}
+    for name, arms in trained.items():
+        key, others = name.replace("-", "_"), {arm: r for arm, r in arms.items() if arm != "ours"}
+        best = min(others, key=lambda arm: gain(arms["ours"], others[arm]).value)
+        found |= {
+            key: mean(accuracies(arms["ours"])),
+            f"best_{key}": mean(accuracies(others[best])),
+            f"nearest_{key}": best,
+            f"gain_{key}": gain(arms["ours"], others[best]),
+            f"gain_equal_queries_{key}": gain(arms["ours"], others[best], "queries"),
+            f"gain_unseen_{key}": gain(arms["ours"], others[best], ours_column="unseen"),
+        }
+    return found
+
+
+def by_chance(results: Sequence[Result]) -> dict[str, float]:
+    """Rises of J that passed by chance in all runs, beside what equation (3) makes expected, with its deviation."""
+    return {
+        "passed": sum(r["chance"]["passed"] for r in results),
+        "expected": sum(r["chance"]["expected"] for r in results),
+        "deviation": math.sqrt(sum(r["chance"]["variance"] for r in results)),
+        "contradictions": sum(r["chance"]["contradictions"] for r in results),
+        "queries": sum(r["queries"] for r in results),
+        "longest": max(r["chance"]["longest"] for r in results),
+    }
+
+
+def leads(
+    ours: Sequence[Result], others: Sequence[Result], count: str, column: str, points: int = 10
+) -> dict[str, int]:
+    """At budgets evenly spaced up to the end: at how many the annealed runs are "ahead" or "behind" beyond chance.
+
+    "Ahead" is a larger accuracy, or a smaller loss; each by its own 95% interval.
+    """
+    top = epsilon(others[0], others[0]["queries"])
+    sign = 1 if column == "accuracy" else -1
+    found = [
+        gain(ours, others, count, e, column) for e in top * np.arange(1, points + 1) / points if _covered(others, e)
+    ]
+    ends = [(m.low, m.high) if sign > 0 else (-m.high, -m.low) for m in found if m.n > 1]
+    return {"ahead": sum(a > 0 for a, _ in ends), "behind": sum(b < 0 for _, b in ends), "budgets": len(found)}
+
+
+def _covered(results: Sequence[Result], epsilon_: float) -> bool:
+    return steps_at(results[0], epsilon_) >= max(r["curve"]["queries"][0] for r in results)
+
+
+def slope(ours: Sequence[Result], others: Sequence[Result], count: str) -> Measured:
+    """By how many points the lead changes for each unit of epsilon: least squares over thirds of a budget, by seed."""
+    n = min(len(ours), len(others))
+    top = epsilon(others[0], others[0]["queries"])
+    epsilons = [e for e in (top / 3, 2 * top / 3, top) if _covered(others, e)]
+    if len(epsilons) < 2:
+        return Measured(math.nan, n=0)
+    rows = []
+    for e in epsilons:
+        steps = [steps_at(r, e) for r in others[:n]]
+        rows.append(
+            [100 * (read(a, count, s) - read(b, count, s)) for a, b, s in zip(ours[:n], others[:n], steps, strict=True)]
+        )
+    return mean(np.polyfit(epsilons, np.array(rows), 1)[0])
+
+
+def line_distances(paths: Mapping[str, Sequence[Result]], count: str) -> dict[str, np.ndarray]:
+    """Figure 1: distance to the optimum after each accepted update or query, (seeds, steps) of the shortest path."""
+    found = {}
+    shortest = min(r["accepted"].count("1") for r in paths["annealed"]) + 1
+    for name, results in paths.items():
+        rows = [np.array(r["distance"]) for r in results]
+        if count == "accepted":
+            kept = [np.flatnonzero([True, *(c == "1" for c in r["accepted"])]) for r in results]
+            rows = [row[k][:shortest] for row, k in zip(rows, kept, strict=True)]
+        found[name] = np.array(rows)
+    return found
+
+
+def late(distances: np.ndarray) -> np.ndarray:
+    """Mean distance over the last fifth of each path, (seeds,)."""
+    return distances[:, -(distances.shape[1] // 5) :].mean(axis=1)

@@ -1,0 +1,1 @@
+"""Grids of notebooks on Snakemake, and what they leave to look at."""

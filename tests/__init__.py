@@ -1,0 +1,1 @@
+"""The tests; folders mirror the rooms."""

@@ -1,0 +1,237 @@
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.rdp import RdpAccountant
+
+from dplib import claims, loss_inversion, mechanisms
+from dplib.architecture import printed_budgets, printed_contradictions, printed_layers
+from dplib.architecture.printed_budgets import ROWS, Setting
+from dplib.checks import ParameterError
+
+TUTORIAL = Setting(60_000, 250, 15, 1.3)  # the setting of tensorflow-privacy's tutorial
+# What we conclude, written out: the printed value, then what the tool gives.
+SETTLED = {
+    "4.87": Setting(50_000, 100, 300, 1.0),
+    "5.38": Setting(42_000, 100, 300, 1.0),
+    "2.34": Setting(50_000, 250, 200, 2.0),
+    "2.58": Setting(42_000, 250, 200, 2.0),
+    "1.54": Setting(157_750, 250, 200, 2.0, 1e-7),
+    "4.39": Setting(60_000, 100, 300, 1.0),
+    "2.98": Setting(60_000, 100, 150, 1.0),
+    "1.09": Setting(60_000, 100, 150, 2.0),
+    "1.05": Setting(60_000, 200, 70, 2.0),
+    "5.92": Setting(60_000, 250, 200, 1.0),
+    "0.341": Setting(60_000, 250, 200, 10.0),
+    "7.21": Setting(4_700, 100, 50, 1.0),
+    "0.391": Setting(4_700, 100, 50, 10.0),
+    "1.47e11": Setting(4_700, 100, 50, 1e-4),
+    "0.0196": Setting(22_750, 250, 40, 100.0),
+}
+
+
+def test_the_tool_reports_the_tutorials_value_by_the_classical_conversion():
+    assert printed_budgets.rounds_to(printed_budgets.tool_epsilon(TUTORIAL, "classical"), "1.18")
+    assert printed_budgets.tool_epsilon(TUTORIAL) < 1.0  # version 0.6.2 gives less
+
+
+@pytest.mark.parametrize("setting", [TUTORIAL, SETTLED["4.87"], SETTLED["0.391"], SETTLED["0.0196"]])
+def test_the_tool_is_googles_accountant_at_its_orders(setting):
+    """The accountant that took over the tool's code."""
+    accountant = RdpAccountant(printed_budgets.TOOL_ORDERS)
+    step = dp_event.PoissonSampledDpEvent(setting.sample_rate, dp_event.GaussianDpEvent(setting.noise_multiplier))
+    accountant.compose(dp_event.SelfComposedDpEvent(step, setting.steps))
+    assert printed_budgets.tool_epsilon(setting) == pytest.approx(accountant.get_epsilon(setting.delta), rel=1e-6)
+
+
+def test_the_tool_by_hand():
+    """A full batch: order a costs steps a / (2 noise^2), and the price of the conversion; least over orders."""
+    setting = Setting(191, 191, 40, 100.0)
+    by_hand = min(
+        40 * a / 2e4 + math.log(1 - 1 / a) - (math.log(1e-5) + math.log(a)) / (a - 1)
+        for a in printed_budgets.TOOL_ORDERS
+    )
+    assert setting.steps == 40
+    assert printed_budgets.tool_epsilon(setting) == pytest.approx(by_hand, rel=1e-12)
+    assert math.isnan(printed_budgets.tool_epsilon(Setting(191, 250, 40, 100.0)))  # the tool refuses
+
+
+def test_a_little_noise_costs_what_the_least_order_says():
+    """With noise 1e-4 two batches never overlap: order 5/4 costs (a log q + a (a - 1) / (2 noise^2)) / (a - 1)."""
+    setting = SETTLED["1.47e11"]
+    one_step = (1.25 * math.log(100 / 4700) + 1.25 * 0.25 / 2e-8) / 0.25
+    assert printed_budgets.tool_epsilon(setting) == pytest.approx(2350 * one_step, rel=1e-9)
+
+
+def test_the_floor_of_the_tool():
+    """No order above 512: 0.00837 at delta 1e-5, above one printed value; 0 where the noise is beyond all use."""
+    floor = printed_budgets.tool_floor(1e-5)
+    assert floor == pytest.approx(math.log(511 / 512) - math.log(512e-5) / 511, rel=1e-12)
+    noisy = [printed_budgets.tool_epsilon(Setting(22_750, 250, 40, noise)) for noise in (1e2, 1e3, 1e4)]
+    assert noisy[0] > noisy[1] > noisy[2] > floor > 0.00817
+    assert printed_budgets.tool_epsilon(Setting(22_750, 250, 40, 1e7)) == 0
+
+
+def test_every_settled_setting_gives_the_printed_digits():
+    settled = {row.epsilon: row.fit for row in ROWS if row.fit and row.where != "Section VI-D"}
+    assert set(settled) == {*SETTLED, "2.11"}
+    for text, setting in SETTLED.items():
+        assert printed_budgets.rounds_to(printed_budgets.tool_epsilon(setting), text)
+        assert text == "4.39" or settled[text] == setting
+    for setting in (settled["2.11"], Setting(60_000, 100, 500, 2.0)):
+        assert printed_budgets.rounds_to(printed_budgets.tool_epsilon(setting), "2.11")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
+def test_rows_quote_the_ledger(row):
+    for id_ in row.claims:
+        published = claims.get(id_).published.values()
+        numbers = [value for value in published if isinstance(value, int | float)]
+        if id_.startswith("B.table14") or not numbers:
+            continue
+        near = any(math.isclose(value, float(row.epsilon), rel_tol=0.006) for value in numbers)
+        assert near
+        for name in ("epochs", "batch_size", "noise_multiplier"):
+            if name in claims.get(id_).published and name in row.own:
+                assert getattr(row.stated, name) == claims.get(id_).published[name]
+
+
+def test_rounding():
+    low, high = printed_budgets.rounding_interval("1.47e11")
+    assert (low, high) == pytest.approx((1.465e11, 1.475e11))
+    assert printed_budgets.rounding_interval("0.0196") == pytest.approx((0.01955, 0.01965))
+    assert printed_budgets.rounds_to(2.105, "2.11")
+    assert not printed_budgets.rounds_to(2.3304, "2.34")  # 500 epochs of batch 100, which nearly fits CIFAR-10
+
+
+def test_fits_are_those_of_an_exhaustive_search():
+    grid = {"noises": [1.0, 1.5, 2.0], "batches": [100, 250], "epochs": np.arange(150, 260)}
+    found = printed_budgets.fits("2.34", [50_000, 200], 1e-5, **grid)
+    expected = {
+        (n, batch, epochs, noise)
+        for n in (50_000, 200)
+        for batch in grid["batches"]
+        for noise in grid["noises"]
+        for epochs in range(150, 260)
+        if printed_budgets.rounds_to(printed_budgets.tool_epsilon(Setting(n, batch, epochs, noise)), "2.34")
+    }
+    assert set(found.drop(columns="epsilon").itertuples(index=False, name=None)) == expected
+    assert (50_000, 250, 200, 2.0) in expected
+    for row in found.itertuples():
+        setting = Setting(row.n, row.batch_size, row.epochs, row.noise_multiplier)
+        assert row.epsilon == pytest.approx(printed_budgets.tool_epsilon(setting), rel=1e-9)
+
+
+def test_ranking_counts_changes():
+    row = next(row for row in ROWS if row.task == "CNN, CIFAR-10")
+    best = printed_budgets.ranked_fits(row).iloc[0]
+    assert (best.changed, best.noise_multiplier, best.batch_size, best.epochs, best.n) == (1, 1.0, 100, 300, 50_000)
+    assert printed_budgets.ranked_fits(ROWS[7]).changed.iloc[0] == 0  # Table IV prints everything
+    with pytest.raises(ParameterError, match="not printed"):
+        printed_budgets.ranked_fits(ROWS[-1])
+
+
+def test_families_share_one_setting():
+    cnns, fcns, mnist, sms = ROWS[:3], ROWS[3:7], ROWS[12:15], ROWS[15:18]
+    same = ("noise_multiplier", "batch_size", "epochs")
+    assert (1.0, 100, 300) in printed_budgets.common_fits(cnns, same)
+    assert {(2.0, 250, 200), (2.0, 200, 250)} <= set(printed_budgets.common_fits(fcns, same))
+    assert (2.0, 100, 500) not in printed_budgets.common_fits(fcns, same)
+    assert printed_budgets.common_fits(mnist) == [(250, 200)]
+    assert printed_budgets.common_fits(sms, epochs=printed_budgets.EPOCHS) == [(100, 50)]
+
+
+def test_steps_within_a_budget():
+    setting = Setting(13_574, 100, 1, 2.0)
+    steps = printed_budgets.steps_within(1.0, setting)
+    one_step = printed_budgets.rdp.rdp(2.0, setting.sample_rate, 1, printed_budgets.TOOL_ORDERS)
+    spent = [
+        printed_budgets.rdp.to_epsilon(count * one_step, printed_budgets.TOOL_ORDERS, 1e-5).min()
+        for count in (steps, steps + 1)
+    ]
+    assert spent[0] < 1.0 <= spent[1]
+
+
+def test_shuffled_bounds():
+    setting = SETTLED["2.34"]
+    exact = mechanisms.gaussian_epsilon(2.0, math.sqrt(200), 1e-5)
+    assert printed_budgets.shuffled_epsilon(setting) == pytest.approx(exact)
+    assert printed_budgets.shuffled_epsilon(setting, replace=True) > 2 * exact
+    assert printed_budgets.shuffled_lower_bound(setting) < loss_inversion.epsilon(2.0, 1 / 200, 40_000, 1e-5)
+    one_batch = Setting(100, 100, 30, 5.0)  # a full batch leaves nothing open: the two bounds meet
+    assert printed_budgets.shuffled_lower_bound(one_batch) == pytest.approx(printed_budgets.shuffled_epsilon(one_batch))
+
+
+SMALL_SETTINGS = [(1.0, 0.02, 100, 1e-5), (2.0, 0.2, 20, 1e-6), (8.0, 0.5, 9, 1e-3)]
+
+
+@pytest.mark.parametrize(("sigma", "q", "steps", "delta"), SMALL_SETTINGS)
+def test_inversion_lies_between_proven_bounds(sigma, q, steps, delta):
+    """Privacy losses rounded up and down to a grid: epsilon lies between, whatever the grid."""
+    bounds = [
+        privacy_loss_distribution.from_gaussian_mechanism(
+            sigma,
+            sampling_prob=q,
+            value_discretization_interval=2e-4,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
+        .self_compose(steps)
+        .get_epsilon_for_delta(delta)
+        for pessimistic in (False, True)
+    ]
+    found = loss_inversion.epsilon(sigma, q, steps, delta)
+    assert bounds[0] <= found <= bounds[1] * (1 + 1e-6)
+    assert bounds[1] - bounds[0] < 0.03
+
+
+def test_inversion_of_nearly_full_batches_is_the_gaussian_mechanism():
+    nearly = loss_inversion.epsilon(10.0, 1 - 1e-12, 40, 1e-5)
+    assert nearly == pytest.approx(mechanisms.gaussian_epsilon(10.0, math.sqrt(40), 1e-5), rel=1e-8)
+
+
+def test_inversion_refuses_what_it_cannot_do():
+    for bad in ((0.0, 0.1, 10, 1e-5), (1.0, 1.0, 10, 1e-5), (1.0, 0.1, 0, 1e-5), (1.0, 0.1, 10, 0.0)):
+        with pytest.raises(ParameterError):
+            loss_inversion.epsilon(*bad)
+
+
+def test_verdicts_for_the_chapters_rows():
+    assert "noise 1, batch 100, 300 epochs" in printed_budgets.verdict_for("B.table1.cnn-mnist-stw")
+    assert printed_budgets.verdict_for("B.table4.eps1.05-paw").startswith("The printed ε = 1.05 is what")
+    assert "settle on no setting" in printed_budgets.verdict_for("B.table2.eps0.236-all")
+    assert printed_budgets.verdict_for("B.fig8") == ""
+    for name in ("table1", "table4"):
+        assert all(printed_budgets.verdict_for(id_) for id_ in claims.load("B") if id_.startswith(f"B.{name}."))
+
+
+def test_layer_tables():
+    rows = {row.claim: row for table in printed_layers.TABLES for row in printed_layers.rows(table)}
+    tables = {table.split(".")[1] for table in printed_layers.TABLES}
+    assert set(rows) == {id_ for id_ in claims.load("B") if id_.split(".")[1] in tables}
+    wrong = {id_: row.verdict for id_, row in rows.items() if row.verdict != "holds"}
+    assert wrong == {
+        "B.table25.conv1": "holds with change",
+        "B.table27.embedding": "holds with change",
+        "B.table28.embedding": "holds with change",
+        "B.table31.embedding": "holds with change",
+        "B.table30.trainable": "fails",
+    }
+    assert "(28,28,6)" in rows["B.table25.conv1"].because
+    with pytest.raises(ParameterError, match="has no layers"):
+        printed_layers.rows("B.table1")
+
+
+def test_contradictions_quote_the_ledger():
+    found = {item.what: item for item in printed_contradictions.contradictions()}
+    assert len(found) == 8
+    search = found["ε of the MNIST trainings inside the search"]
+    assert search.printed.startswith("2.11")
+    assert search.against.startswith("1.59")
+    assert found["Table II, captioned Adult"].printed.startswith("12 of 12")
+    assert "5,514" in found["MNIST examples for 85% at ε = 1, simple network"].against
+    for item in found.values():
+        assert item.printed != item.against
+        assert item.chapter in {"03", "04", "05", "06", "07"}

@@ -1,0 +1,273 @@
+"""Budgets of searches: dp_accounting's events, own sums, and exact enumeration of small searches."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
+from scipy import optimize, special, stats
+
+from dplib import accounting, exact_loss, loss_inversion, rdp
+from dplib.architecture import search_budgets
+from dplib.architecture.search_budgets import Search, dpsgd_epsilon, epsilon_for, noise_for, pure_epsilon
+from dplib.checks import ParameterError
+from dplib.pure_composition import composed_epsilon, pure_rdp
+
+TRAINING = (2.0, 0.01, 400)  # noise multiplier, sample rate, steps
+FULL_BATCHES = (30.0, 1.0, 100)
+DELTA = 1e-5
+MGRS = Search(selections=((40, 1.0), (20, 1.0), (10, 1.0)))
+SHAPES = (0.0, 0.5, 1.0, 3.0, math.inf)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPLIB_CACHE", str(tmp_path))
+
+
+# ---- selections ----
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [1.0, 7.5, 400.0])
+def test_selection_equals_dp_accounting(shape, mean):
+    """With full batches both start from the same divergences; subsampled, theirs are larger at orders below 2."""
+    search = Search(selections=((mean, shape),))
+    for training, rel in ((FULL_BATCHES, 1e-8), (TRAINING, 1e-4)):
+        theirs = accounting.selection_epsilon([training], DELTA, mean, shape)
+        ours = dpsgd_epsilon(search, *training, DELTA)
+        assert ours == pytest.approx(theirs, rel=rel if np.isfinite(shape) else 1e-3)
+        assert ours <= theirs * (1 + 1e-8)
+
+
+def test_generations_equal_dp_accountings_composition():
+    step = dp_event.PoissonSampledDpEvent(TRAINING[1], dp_event.GaussianDpEvent(TRAINING[0]))
+    training = dp_event.SelfComposedDpEvent(step, TRAINING[2])
+    accountant = RdpAccountant(rdp.ORDERS)
+    accountant.compose(
+        dp_event.ComposedDpEvent([dp_event.RepeatAndSelectDpEvent(training, *s) for s in MGRS.selections] + [training])
+    )
+    with_final = Search(1, MGRS.selections)
+    assert dpsgd_epsilon(with_final, *TRAINING, DELTA) == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-6)
+    assert dpsgd_epsilon(MGRS, *TRAINING, DELTA) < dpsgd_epsilon(with_final, *TRAINING, DELTA)
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 4.0])
+def test_theorem_2_order_by_order(shape):
+    """Two loops, gamma from the mean of the probabilities summed one by one."""
+    mean, orders = 12.0, np.array([1.5, 2, 4, 8, 16, 64])
+    divergence = orders * 0.02
+    gamma = optimize.brentq(lambda g: _mean_by_summing(g, shape) - mean, 1e-3, 0.9, xtol=1e-13)
+    expected = []
+    for i, order in enumerate(orders):
+        candidates = [
+            divergence[i]
+            + (1 + shape) * (1 - 1 / other) * divergence[j]
+            + (1 + shape) * math.log(1 / gamma) / other
+            + math.log(mean) / (order - 1)
+            for j, other in enumerate(orders)
+        ]
+        expected.append(min(candidates))
+    expected = [min(expected[i:]) for i in range(len(orders))]
+    assert search_budgets.selection_rdp(divergence, mean, shape, orders) == pytest.approx(expected, rel=1e-8)
+
+
+def _mean_by_summing(gamma, shape):
+    """Definition 1 of Papernot and Steinke, term by term: weights prod (l + shape)/(l + 1), l from 0 (from 1 for 0)."""
+    k = np.arange(1, 20_000)
+    factors = np.log((k + shape) / (k + 1))
+    log_weight = k * np.log1p(-gamma) + np.concatenate([[0.0], np.cumsum(factors)[:-1]])
+    weight = np.exp(log_weight - log_weight.max())
+    return (k * weight).sum() / weight.sum()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_numbers_of_runs(shape):
+    probabilities = search_budgets.run_probabilities(9.0, shape, 3000)
+    assert probabilities.sum() == pytest.approx(1)
+    assert probabilities @ np.arange(3001) == pytest.approx(9.0, rel=1e-9)
+    rng = np.random.default_rng(1)
+    drawn = np.array([search_budgets.draw_runs(9.0, shape, rng) for _ in range(4000)])
+    cells = [0, 1, 2, 3, 5, 9, 17, 3000]
+    observed = [((drawn >= a) & (drawn < b)).sum() for a, b in itertools.pairwise(cells)]
+    expected = [4000 * probabilities[a:b].sum() for a, b in itertools.pairwise(cells)]
+    used = np.array(expected) > 1
+    scale = np.array(expected)[used] / np.array(expected)[used].sum() * np.array(observed)[used].sum()
+    assert stats.chisquare(np.array(observed)[used], scale).pvalue > 1e-3
+    assert search_budgets.draw_runs(1.0, shape if np.isfinite(shape) else 1.0, rng) == 1
+
+
+def best_of(rows, probabilities):
+    """Exact output distribution of the best of a random number of runs; outputs in order of score, none at all last.
+
+    P(best is at most output j) is the sum over k of P(k) F_j^k, F the distribution function of one run.
+    """
+    below = np.cumsum(rows, axis=1)
+    k = np.arange(1, len(probabilities))
+    powers = (below[:, :, None] ** k) @ probabilities[1:]
+    return np.concatenate([np.diff(powers, axis=1, prepend=0), np.full((len(rows), 1), probabilities[0])], axis=1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mean", [3.0, 30.0])
+def test_bounds_hold_for_searches_that_can_be_enumerated(shape, mean):
+    """Randomised response with the best score on either answer, and three outputs of which a rare one is best."""
+    epsilon = 0.4
+    rare = np.array([[0.6, 0.39, 0.01], [0.6, 0.39, 0.01]])
+    rare[1, 2] *= math.exp(epsilon)
+    rare[1, 1] -= rare[1, 2] - rare[0, 2]
+    true = 1 / (1 + math.exp(-epsilon))
+    answers = np.array([[true, 1 - true], [1 - true, true]])
+    probabilities = search_budgets.run_probabilities(mean, shape, 2000)
+    orders = np.array([1.5, 2, 4, 8, 32])
+    search = Search(selections=((mean, shape),))
+    for one_run in (answers, rare):
+        assert exact_loss.discrete_epsilon(one_run) <= epsilon + 1e-12
+        p, q = best_of(one_run, probabilities)
+        bound = search_budgets.selection_rdp(pure_rdp(epsilon), mean, shape)
+        used = (p > 0) & (q > 0)
+        for order in orders:
+            logs = np.log(p[used]), np.log(q[used])
+            exact = [special.logsumexp(order * a + (1 - order) * b) / (order - 1) for a, b in (logs, logs[::-1])]
+            assert max(exact) <= np.interp(order, rdp.ORDERS, bound) * (1 + 1e-9)
+        rows = np.stack([p, q]) / np.stack([p, q]).sum(axis=1, keepdims=True)
+        assert exact_loss.discrete_epsilon(rows) <= pure_epsilon(search, epsilon) + 1e-9
+        assert exact_loss.discrete_epsilon(rows, 1e-3) <= pure_epsilon(search, epsilon, 1e-3) + 1e-9
+
+
+def test_the_pure_factor_is_nearly_reached():
+    """Geometric number: 3 epsilon is the limit of a rare best output among many runs, and 2 epsilon would be wrong."""
+    epsilon, mean = 0.5, 1e6
+    one_run = np.array([[1 - 1e-3, 1e-3], [1 - 1e-3 * math.exp(-epsilon), 1e-3 * math.exp(-epsilon)]])
+    k_free = [mean_power(below, 1 / mean) for below in one_run[:, 0]]
+    assert math.log(k_free[1] / k_free[0]) == pytest.approx(epsilon, abs=0.01)  # the lower output of the two
+    middle = np.array([[0.5, 1e-9, 1e-3], [0.5, 1e-9 * math.exp(epsilon), 1e-3 * math.exp(-epsilon)]])
+    chances = []
+    for low, here, above in middle / middle[0].sum():
+        total = 1 - above  # every run stays at or below the middle output
+        chances.append(mean_power(total, 1 / mean) - mean_power(total - here, 1 / mean))
+        assert low > here
+    assert 2.9 * epsilon < math.log(chances[1] / chances[0]) <= pure_epsilon(Search(selections=((mean, 1.0),)), epsilon)
+
+
+def mean_power(x, gamma):
+    """E[x^K] of a geometric number of runs."""
+    return gamma * x / (1 - (1 - gamma) * x)
+
+
+def test_stopping_early_costs_what_the_docstring_says():
+    epsilon, mean, most = 0.3, 5.0, 12
+    kept = search_budgets.run_probabilities(mean, 1.0, most)
+    missing = 1 - kept.sum()
+    kept[most] += missing
+    true = 1 / (1 + math.exp(-epsilon))
+    rows = best_of(np.array([[true, 1 - true], [1 - true, true]]), kept)
+    total = pure_epsilon(Search(selections=((mean, 1.0),)), epsilon)
+    assert exact_loss.discrete_delta(rows, total) <= (1 + math.exp(total)) * missing
+    assert missing == pytest.approx((1 - 1 / mean) ** most)
+
+
+# ---- trainings composed ----
+
+
+def test_composed_trainings_agree_across_accountants():
+    noise, rate, steps = TRAINING
+    exact = loss_inversion.epsilon(noise, rate, 6 * steps, DELTA)
+    found = {name: dpsgd_epsilon(Search(6), *TRAINING, DELTA, name) for name in accounting.ACCOUNTANTS}
+    assert exact <= found["pld"] <= exact * 1.005
+    assert exact <= found["prv"] <= exact * 1.02
+    assert exact < found["rdp"] < found["rdp-classical"]
+    assert found["rdp"] == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "search", [Search(1), Search(60), Search(selections=((400, 1.0),)), MGRS, Search(1, ((9, 0.0),))]
+)
+def test_noise_for_a_total(search):
+    noise = noise_for(search, 2.0, DELTA, *TRAINING[1:])
+    spent, less = (dpsgd_epsilon(search, s, *TRAINING[1:], DELTA) for s in (noise, noise * (1 - 1e-5)))
+    assert spent <= 2.0 < less
+    assert spent == pytest.approx(2.0, rel=1e-4)
+
+
+def test_noise_for_a_total_by_a_tight_accountant():
+    noise = noise_for(Search(6), 2.0, DELTA, *TRAINING[1:], accountant="pld", rtol=1e-4)
+    assert loss_inversion.epsilon(noise, TRAINING[1], 6 * TRAINING[2], DELTA) == pytest.approx(2.0, rel=0.01)
+
+
+def test_order_of_the_strategies():
+    """At equal noise: one training, RS, MGRS, all composed; a logarithmic number costs less than a geometric one."""
+    one, rs, mgrs, composed = (
+        dpsgd_epsilon(s, *TRAINING, DELTA) for s in (Search(1), Search(selections=((70, 1.0),)), MGRS, Search(70))
+    )
+    assert one < rs < mgrs < composed
+    assert dpsgd_epsilon(Search(selections=((70, 0.0),)), *TRAINING, DELTA) < rs
+
+
+# ---- pure mechanisms and scores ----
+
+
+def test_pure_budgets():
+    rs, several = Search(selections=((30, 1.0),)), Search(2, ((30, 0.0), (10, 1.0)))
+    assert pure_epsilon(rs, 0.1) == pytest.approx(0.3)
+    assert pure_epsilon(several, 0.1) == pytest.approx(0.1 * (2 + 2 + 3))
+    assert epsilon_for(several, 1.4) == pytest.approx(0.2)
+    assert pure_epsilon(Search(selections=((30, math.inf),)), 0.1) == math.inf
+    assert pure_epsilon(Search(selections=((30, math.inf),)), 0.1, 1e-3) < 1
+    assert pure_epsilon(Search(600), 0.1, 1e-6) == composed_epsilon(0.1, 600, 1e-6)
+    for search in (Search(600), rs, several, Search(selections=((30, math.inf),))):
+        each = epsilon_for(search, 1.0, 1e-6)
+        assert pure_epsilon(search, each, 1e-6) <= 1.0 < pure_epsilon(search, each * (1 + 1e-8), 1e-6)
+
+
+def test_the_scale_of_a_score():
+    """Accuracies of neighbouring validation sets lie 1/n apart."""
+    n, epsilon = 50, 0.2
+    scale = search_budgets.score_scale(n, epsilon)
+    assert scale == pytest.approx(0.1)
+    one, other = stats.laplace(0.8, scale), stats.laplace(0.8 + 1 / n, scale)
+    found = exact_loss.density_max_log_ratio(one.logpdf, other.logpdf, (0, 2), (0.8, 0.8 + 1 / n))
+    assert found == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_disjoint_records_cost_the_larger_budget():
+    """An adaptive search, enumerated: the score of a first model decides whether a second training answers.
+
+    Inputs are a training bit and a validation bit; neighbours differ in one of them.
+    """
+    epsilon_model, epsilon_score = 0.3, 0.5
+
+    def answers(bit, epsilon):
+        true = 1 / (1 + math.exp(-epsilon))
+        return {bit: true, 1 - bit: 1 - true}
+
+    def outputs(training, validation):
+        found = np.zeros((2, 2, 2))
+        for model, p in answers(training, epsilon_model).items():
+            for score, q in answers(int(model == validation), epsilon_score).items():
+                for second, r in answers(training if score else 1 - training, epsilon_model).items():
+                    found[model, score, second] = p * q * r
+        return found.ravel()
+
+    rows = np.stack([outputs(t, v) for t in (0, 1) for v in (0, 1)])
+    exact = exact_loss.discrete_epsilon(rows, neighbours=[(0, 2), (1, 3), (0, 1), (2, 3)])
+    budget = search_budgets.overall_epsilon(pure_epsilon(Search(2), epsilon_model), epsilon_score)
+    assert exact == pytest.approx(budget)
+    assert exact < 2 * epsilon_model + epsilon_score
+
+
+def test_senseless_values_are_named():
+    for arguments, named in (((0,), "search"), ((-1,), "trainings"), ((0, ((0.5, 1.0),)), "mean_runs"),
+                             ((0, ((5, -1.0),)), "shape")):  # fmt: skip
+        with pytest.raises(ParameterError, match=named):
+            Search(*arguments)
+    with pytest.raises(ParameterError, match="accountant"):
+        dpsgd_epsilon(MGRS, *TRAINING, DELTA, "prv")
+    with pytest.raises(ParameterError, match="delta"):
+        epsilon_for(Search(selections=((30, math.inf),)), 1.0)
+    with pytest.raises(ParameterError, match="validation"):
+        search_budgets.score_scale(0, 0.1)
+    with pytest.raises(ParameterError, match="total_epsilon"):
+        noise_for(MGRS, -1.0, DELTA, 0.01, 10)

@@ -1,0 +1,239 @@
+"""Every way in which a data file can be wrong or missing: one message that names it and says what to do."""
+
+import gzip
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dplib import data
+from dplib.data import DataError, registry
+from tests.data.layouts import idx, mnist_files, publish, sha256, write, zipped
+
+REAL = os.environ.get("DPLIB_DATA", "")
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    """A scratch DPLIB_DATA and cache for each test."""
+    (tmp_path / "given").mkdir()
+    monkeypatch.setenv("DPLIB_DATA", str(tmp_path / "given"))
+    monkeypatch.setenv("DPLIB_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+@pytest.fixture
+def mnist(folders, rng, monkeypatch):
+    """A small MNIST in DPLIB_DATA; returns its folder and its files."""
+    files = mnist_files(rng)
+    publish(monkeypatch, "mnist", files)
+    return write(folders / "given", "mnist", files), files
+
+
+# Ways to be wrong, each with one message that names the file and says what to do
+
+
+def load_error(name="mnist") -> str:
+    with pytest.raises(DataError) as caught:
+        data.load(name, allow_download=False)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.endswith(".")
+    return text
+
+
+IMAGES, LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
+
+
+def test_one_flipped_byte(mnist):
+    folder, files = mnist
+    content = bytearray(files[IMAGES])
+    content[len(content) // 2] ^= 1
+    (folder / IMAGES).write_bytes(content)
+    text = load_error()
+    assert str(folder / IMAGES) in text
+    assert f"its SHA-256 is {sha256(bytes(content))}, not {sha256(files[IMAGES])}" in text
+    assert "replace it by the published file, or unset DPLIB_DATA" in text
+
+
+def test_half_a_file(mnist):
+    folder, files = mnist
+    (folder / IMAGES).write_bytes(files[IMAGES][:4000])
+    assert f"cut short (4,000 of {len(files[IMAGES]):,} bytes)" in load_error()
+
+
+def test_an_empty_file_and_a_folder_and_a_dead_link(mnist):
+    path = mnist[0] / IMAGES
+    path.write_bytes(b"")
+    assert "it is empty" in load_error()
+    path.unlink()
+    path.mkdir()
+    assert "it is a folder, not a file" in load_error()
+    path.rmdir()
+    path.symlink_to("/nowhere")
+    assert "a link that leads nowhere" in load_error()
+
+
+def test_labels_under_the_name_of_images(mnist):
+    folder, files = mnist
+    (folder / IMAGES).write_bytes(files[LABELS])
+    assert f"its content is that of mnist/{LABELS}" in load_error()
+
+
+def test_a_checksum_is_compared_before_anything_is_parsed(mnist, monkeypatch):
+    def parse(content):
+        raise AssertionError("parsed before it was verified")
+
+    monkeypatch.setattr("dplib.data.formats.idx_images", parse)
+    (mnist[0] / IMAGES).write_bytes(gzip.compress(idx(np.zeros((1, 28, 28)))))
+    load_error()
+
+
+def test_a_verified_file_in_a_wrong_layout(folders, rng, monkeypatch):
+    files = mnist_files(rng) | {IMAGES: gzip.compress(b"nonsense")}
+    publish(monkeypatch, "mnist", files)
+    folder = write(folders / "given", "mnist", files)
+    assert f"{folder / IMAGES} is not the published {IMAGES}: it has 8 bytes, too few" in load_error()
+
+
+def test_as_many_labels_as_images(folders, rng, monkeypatch):
+    files = mnist_files(rng) | {LABELS: gzip.compress(idx(np.zeros(3)))}
+    publish(monkeypatch, "mnist", files)
+    write(folders / "given", "mnist", files)
+    assert "20 train images have 3 labels" in load_error()
+
+
+def test_a_missing_file(mnist, folders):
+    (mnist[0] / LABELS).unlink()
+    text = load_error()
+    assert f"mnist: {LABELS} is neither in DPLIB_DATA ({mnist[0]}) nor in the cache" in text
+    assert "downloading is switched off" in text
+    assert str(folders / "cache" / "mnist") in text
+
+
+def test_a_missing_file_without_dplib_data(mnist, monkeypatch):
+    monkeypatch.delenv("DPLIB_DATA")
+    text = load_error()
+    assert "is not in the cache" in text
+    assert f"set DPLIB_DATA to a folder that has it as mnist/{IMAGES}" in text
+
+
+def test_a_set_without_an_address_says_so_without_asking_the_network():
+    with pytest.raises(DataError, match="has no published address") as caught:
+        data.load("cifar10-jpeg")
+    assert "--download" not in str(caught.value)
+
+
+def test_dplib_data_pointing_nowhere(monkeypatch):
+    monkeypatch.setenv("DPLIB_DATA", "/nowhere/at/all")
+    assert "DPLIB_DATA = /nowhere/at/all is not a folder: set it to" in load_error()
+    monkeypatch.setenv("DPLIB_DATA", "")  # as good as unset
+    assert "is not in the cache" in load_error()
+
+
+def test_a_damaged_file_in_the_cache_says_how_to_mend_it(folders, rng, monkeypatch):
+    files = mnist_files(rng)
+    publish(monkeypatch, "mnist", files)
+    write(folders / "cache", "mnist", files | {IMAGES: b"x" * len(files[IMAGES])})
+    assert "delete it, and it will be downloaded again" in load_error()
+
+
+def test_a_file_that_changes_after_it_was_verified_is_verified_again(folders, monkeypatch):
+    files = {"ml-1m.zip": zipped({"ml-1m/ratings.dat": b"1::9::5::978300760\n2::9::5::978300760\n"})}
+    publish(monkeypatch, "movielens-1m", files, test_records=1)
+    path = write(folders / "given", "movielens-1m", files) / "ml-1m.zip"
+    data.load("movielens-1m")
+    content = bytearray(files["ml-1m.zip"])
+    content[45] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(1, 1))  # the same size; only time and content differ
+    assert "its SHA-256 is" in load_error("movielens-1m")
+
+
+# Other wrappers of the same content
+
+
+def test_another_gzip_wrapper_of_the_same_content_is_as_good(mnist, monkeypatch):
+    folder, files = mnist
+    entry = registry.registry()["mnist"]
+    contents = {name: gzip.decompress(content) for name, content in files.items()}
+    known = tuple(
+        replace(file, content_sha256=sha256(contents[file.name]), content_bytes=len(contents[file.name]))
+        for file in entry.files
+    )
+    monkeypatch.setattr(registry, "registry", lambda: {"mnist": replace(entry, files=known)})
+    published = data.load("mnist")
+    for name, content in contents.items():
+        (folder / name).write_bytes(gzip.compress(content, 1, mtime=7))
+    rewrapped = data.load("mnist")
+    assert np.array_equal(rewrapped.x_train, published.x_train)
+    assert rewrapped.checksum == published.checksum
+    (folder / IMAGES).write_bytes(gzip.compress(contents[IMAGES])[:-100])
+    assert "ends early" in load_error()
+    (folder / IMAGES).write_bytes(gzip.compress(contents[IMAGES] + bytes(10**7)))
+    assert "decompresses to more than 15,696 bytes" in load_error()
+    (folder / IMAGES).write_bytes(gzip.compress(contents[IMAGES][:-1] + b"\0"))
+    assert "its SHA-256 is" in load_error()
+    (folder / LABELS).write_bytes(gzip.compress(contents["t10k-labels-idx1-ubyte.gz"], 1))
+    (folder / IMAGES).write_bytes(files[IMAGES])
+    assert "its content is that of mnist/t10k-labels-idx1-ubyte.gz" in load_error()
+
+
+SMS = b"ham\tone here\nspam\ttwo\nham\tthree\n"
+
+
+def sms_registry(monkeypatch, archive: dict) -> None:
+    entry = registry.registry()["sms-spam"]
+    holder = replace(entry.files[0].archive, urls=(), **archive)
+    file = replace(entry.files[0], bytes=len(SMS), sha256=sha256(SMS), archive=holder)
+    monkeypatch.setattr(registry, "registry", lambda: {"sms-spam": replace(entry, files=(file,), test_records=1)})
+
+
+def test_changed_line_ends_are_restored_to_the_published_text(folders, monkeypatch):
+    sms_registry(monkeypatch, {})
+    folder = write(folders / "given", "sms-spam", {"SMSSpamCollection": SMS})
+    published = data.load("sms-spam")
+    (folder / "SMSSpamCollection").write_bytes(SMS.replace(b"here", b"he\nre"))
+    restored = data.load("sms-spam")
+    assert restored.x_train.tolist() == published.x_train.tolist()
+    assert restored.checksum == published.checksum
+    (folder / "SMSSpamCollection").write_bytes(SMS.replace(b"here", b"he\nrE"))
+    assert "its SHA-256 is" in load_error("sms-spam")
+
+
+@pytest.mark.parametrize("archive_has_checksum", [True, False])
+def test_a_member_is_read_out_of_the_publishers_archive(folders, monkeypatch, archive_has_checksum):
+    content = zipped({"../SMSSpamCollection": b"evil", "SMSSpamCollection": SMS, "readme": b"x"})
+    sums = (
+        {"bytes": len(content), "sha256": sha256(content)} if archive_has_checksum else {"bytes": None, "sha256": None}
+    )
+    sms_registry(monkeypatch, sums)
+    folder = write(folders / "given", "sms-spam", {"sms+spam+collection.zip": content})
+    assert len(data.load("sms-spam").x_train) == 2
+    assert data.verify("sms-spam").verified
+    changed = zipped({"SMSSpamCollection": SMS.replace(b"one", b"two")})
+    (folder / "sms+spam+collection.zip").write_bytes(changed)
+    text = load_error("sms-spam")
+    assert ("cut short" if archive_has_checksum else "its SHA-256 is") in text
+    assert "sms+spam+collection.zip is not the published" in text
+
+
+def test_a_real_file_with_one_flipped_byte(folders, monkeypatch):
+    if not (Path(REAL) / "adult").is_dir() or not REAL:
+        pytest.skip("DPLIB_DATA is not set to a folder with adult")
+    shutil.copytree(Path(REAL) / "adult", folders / "given" / "adult")
+    path = folders / "given" / "adult" / "adult.data"
+    path.chmod(0o644)
+    content = bytearray(path.read_bytes())
+    content[1_000_000] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    assert "its SHA-256 is" in load_error("adult")

@@ -1,0 +1,105 @@
+"""The debiased loss by enumeration, exact Rademacher complexities, and the bound of Theorem 17."""
+
+import numpy as np
+import pytest
+
+from dplib.checks import ParameterError
+from dplib.labels import debiased
+from dplib.labels import randomised_response as response
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 6.0])
+def test_lemma_18_and_the_mean_outside_the_set(k, epsilon):
+    losses = np.random.default_rng(k).random((7, k))
+    table = np.exp(response.log_table(np.ones(k, dtype=bool), epsilon))
+    every = debiased.debiased_loss(losses, epsilon)
+    np.testing.assert_allclose(every @ table.T, losses, atol=1e-11)
+    np.testing.assert_allclose(every.mean(axis=1), losses.mean(axis=1), atol=1e-11)
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_lemma_19_least_constant_is_reached_and_never_exceeded(k):
+    epsilon, rng = 0.8, np.random.default_rng(k)
+    slopes = rng.uniform(-1, 1, (20000, k))  # derivatives of L-Lipschitz losses, L = 1
+    least = debiased.lipschitz_least(k, epsilon)
+    assert abs(debiased.debiased_loss(slopes, epsilon)).max() <= least
+    worst = np.where(np.arange(k) == 0, 1.0, -1.0)
+    assert debiased.debiased_loss(worst, epsilon)[0] == pytest.approx(least)
+    zero_one = debiased.debiased_loss(np.stack([(1 - worst) / 2, (1 + worst) / 2]), epsilon)[:, 0]
+    assert np.ptp(zero_one) == pytest.approx(least)  # and so is the width
+    assert least < debiased.lipschitz_printed(k, epsilon)
+
+
+def test_a_budget_of_zero_is_refused():
+    with pytest.raises(ParameterError, match="epsilon"):
+        debiased.debiased_loss(np.ones(3), 0.0)
+
+
+def test_rademacher_complexity_of_thresholds_by_enumeration():
+    for n in (1, 2, 5, 9):
+        thresholds = np.array([[x >= t for x in range(n)] for t in range(n + 1)], dtype=float)
+        assert debiased.thresholds_rademacher(n) == pytest.approx(debiased.empirical_rademacher(thresholds))
+    assert debiased.thresholds_rademacher(10_000) == pytest.approx(np.sqrt(2 / np.pi / 10_000), rel=0.01)
+    with pytest.raises(ParameterError, match="n = 20"):
+        debiased.empirical_rademacher(np.ones((2, 20)))
+
+
+def test_contraction_by_enumeration():
+    rng = np.random.default_rng(0)
+    values = rng.uniform(-1, 1, (6, 9))
+    slopes = rng.uniform(-1.5, 1.5, 9)
+    bent = slopes * abs(values - rng.uniform(-1, 1, 9))  # 1.5-Lipschitz, another function for each point
+    assert debiased.empirical_rademacher(bent) <= 1.5 * debiased.empirical_rademacher(values) + 1e-12
+
+
+def test_population_risk_of_the_line():
+    line = debiased.Line(4, 2, 0.5)
+    rng = np.random.default_rng(1)
+    x, labels, _ = line.draw(400_000, 1.0, rng)
+    for theta in (0.0, 0.3, 0.5, 1.0):
+        risk = abs((x >= theta) - labels / 3)
+        assert abs(risk.mean() - line.population_risk(theta)) < 5 * risk.std() / np.sqrt(len(risk))
+
+
+def test_draws_follow_rr_top_k():
+    line, epsilon = debiased.Line(5, 3, 0.7), 0.9
+    x, labels, answer = line.draw(200_000, epsilon, np.random.default_rng(2))
+    own = (x * 5).astype(int)
+    inside = (line.members[own] == labels[:, None]).any(axis=1)
+    assert abs((~inside).mean() - line.miss) < 5e-3
+    kept = line.members[own][np.arange(len(x)), answer] == labels
+    assert abs(kept[inside].mean() - np.exp(epsilon) / (np.exp(epsilon) + 2)) < 5e-3
+    assert abs(np.bincount(answer[~inside]) / (~inside).sum() - 1 / 3).max() < 0.01
+
+
+def test_the_largest_deviation_is_that_of_a_fine_grid():
+    line = debiased.Line(3, 2, 0.6)
+    rng = np.random.default_rng(3)
+    x, _, answer = line.draw(30, 1.0, rng)
+    values = line.answered_losses(x, answer, 1.0)
+    grid = np.sort(np.concatenate([np.linspace(0, 1, 20_001), x, x + 1e-12]))
+    empirical = [(np.where(x >= t, values[1], values[0])).mean() for t in grid]
+    brute = abs(np.array(empirical) - line.population_risk(grid)).max()
+    off, regret = line.largest_deviation(x, values)
+    assert off == pytest.approx(brute, abs=1e-9)
+    assert -1e-12 <= regret <= 2 * off + 1e-12
+
+
+def test_the_bound_holds_with_its_width_and_not_without():
+    line, n, k, epsilon, beta = debiased.Line(4, 2, 0.9), 300, 2, 0.2, 0.1
+    rng, off, single = np.random.default_rng(4), [], []
+    for _ in range(100):
+        x, _, answer = line.draw(n, epsilon, rng)
+        values = line.answered_losses(x, answer, epsilon)
+        off.append(line.largest_deviation(x, values)[0])
+        single.append(values[0].mean())
+    bound = debiased.theorem17_bound(line.miss, k, epsilon, n, beta, debiased.thresholds_rademacher(n))
+    assert max(off) <= bound
+    narrow = debiased.deviation_bound(0.0, n, beta)  # one function, complexity 0, width taken as 1
+    assert np.mean(abs(np.array(single) - np.mean(single)) > narrow) > 2 * beta
+
+
+def test_line_refuses_a_set_that_is_too_large():
+    with pytest.raises(ParameterError, match="k = 5"):
+        debiased.Line(4, 5, 0.5)

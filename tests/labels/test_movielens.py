@@ -1,0 +1,118 @@
+"""Ratings: splits and rounding, the bias model against dense algebra, and what randomised response does to a mean."""
+
+import numpy as np
+import pytest
+
+from dplib.checks import ParameterError
+from dplib.labels import movielens, randomised_response
+
+STARS = np.arange(1.0, 6.0)
+EPSILONS = [0.3, 1.0, 2.0, 8.0]
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return movielens.load("synthetic-ratings", 3, validation=200)
+
+
+def test_parts_are_a_partition_of_the_ratings_and_the_test_part_is_a_fifth(ratings):
+    pairs, y = movielens.synthetic(120, 100, 4000, np.random.default_rng([3, 90]))
+    parts = np.concatenate([ratings.x_train, ratings.x_valid, ratings.x_test])
+    assert len(np.unique(parts, axis=0)) == len(pairs) == 4000
+    classes = np.concatenate([ratings.y_train, ratings.y_valid, ratings.y_test])
+    as_table = dict(zip(map(tuple, pairs.tolist()), y.tolist(), strict=True))
+    assert dict(zip(map(tuple, parts.tolist()), classes.tolist(), strict=True)) == as_table
+    assert (len(ratings.y_test), len(ratings.y_valid)) == (800, 200)
+    assert (ratings.users, ratings.movies) == (120, 100)
+
+
+def test_the_test_part_does_not_depend_on_the_validation_part_but_on_the_seed(ratings):
+    without = movielens.load("synthetic-ratings", 3)
+    np.testing.assert_array_equal(without.x_test, ratings.x_test)
+    assert len(without.y_valid) == 0
+    assert len(without.y_train) == 3200
+    assert (movielens.load("synthetic-ratings", 4).x_test != ratings.x_test).any()
+
+
+def test_wrong_names_and_sizes_are_refused():
+    with pytest.raises(ParameterError, match="ratings = 'movielens' is not allowed"):
+        movielens.load("movielens", 0)
+    with pytest.raises(ParameterError, match="validation"):
+        movielens.load("synthetic-ratings", 0, validation=3200)
+    with pytest.raises(ParameterError, match="ratings"):
+        movielens.synthetic(2, 3, 7, np.random.default_rng(0))
+
+
+def test_half_stars_are_rounded_up_and_whole_stars_stay():
+    classes, stars = movielens.whole_stars(np.arange(10), np.arange(1, 11) / 2)
+    np.testing.assert_array_equal(stars, STARS)
+    np.testing.assert_array_equal(classes, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    same, same_stars = movielens.whole_stars(np.arange(5), STARS)
+    np.testing.assert_array_equal(same, np.arange(5))
+    np.testing.assert_array_equal(same_stars, STARS)
+
+
+def test_the_prediction_is_the_mean_rating_under_the_softmax():
+    scores = np.array([[0.0, 0.0, 0.0, 0.0, np.log(4.0)], [-50.0, -50.0, 0.0, 0.0, -50.0]])
+    softmax = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(movielens.expected(softmax, STARS), [(1 + 2 + 3 + 4 + 4 * 5) / 8, 3.5])
+    # The mean of a distribution beats its likeliest rating in mean square, however the truth is drawn from it.
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(5, 0.7), 4000)
+    truth = (p.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
+    mean, mode = movielens.expected(p, STARS), STARS[p.argmax(axis=1)]
+    assert movielens.rmse(mean, truth, STARS) < movielens.rmse(mode, truth, STARS)
+
+
+def test_rmse_of_a_constant_is_the_root_of_bias_and_variance():
+    y = np.array([0, 0, 4, 3])
+    assert movielens.rmse(2.0, y, STARS) == pytest.approx(np.sqrt((1 + 1 + 9 + 4) / 4))
+    assert movielens.rmse(STARS[y].mean(), y, STARS) == pytest.approx(STARS[y].std())
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_kept_share_is_what_the_table_of_rr_mixes_in(epsilon):
+    table = np.exp(randomised_response.log_table(np.ones(5, dtype=bool), epsilon))
+    a = movielens.kept_share(epsilon, 5)
+    np.testing.assert_allclose(table, a * np.eye(5) + (1 - a) / 5)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_unmixed_answers_are_unbiased_with_the_variance_that_the_table_gives(epsilon):
+    """By enumeration of all answers to all ratings."""
+    table = np.exp(randomised_response.log_table(np.ones(5, dtype=bool), epsilon))
+    estimate = movielens.unmixed(STARS, epsilon, STARS)
+    np.testing.assert_allclose(table @ estimate, STARS)
+    variance = table @ estimate**2 - STARS**2
+    assert movielens.answer_variance(epsilon, STARS) == pytest.approx(variance.mean())
+
+
+def test_without_noise_nothing_is_unmixed():
+    np.testing.assert_array_equal(movielens.unmixed(STARS, np.inf, STARS), STARS)
+    assert movielens.answer_variance(np.inf, STARS) == 0
+
+
+@pytest.mark.parametrize("penalty", [0.5, 7.0])
+def test_biases_solve_the_normal_equations(penalty):
+    rng = np.random.default_rng(2)
+    pairs, y = movielens.synthetic(9, 7, 40, rng)
+    fitted = movielens.fit_biases(pairs, STARS[y], 9, 7, penalty)
+    design = np.zeros((40, 16))
+    design[np.arange(40), pairs[:, 0]] = 1
+    design[np.arange(40), 9 + pairs[:, 1]] = 1
+    target = STARS[y] - STARS[y].mean()
+    exact = np.linalg.solve(design.T @ design + penalty * np.eye(16), design.T @ target)
+    np.testing.assert_allclose(np.concatenate([fitted.user, fitted.movie]), exact, atol=1e-6)
+    np.testing.assert_allclose(fitted.predict(pairs), STARS[y].mean() + design @ exact, atol=1e-6)
+
+
+def test_biases_beat_the_mean_and_recover_what_made_the_ratings(ratings):
+    fitted = movielens.fit_biases(ratings.x_train, STARS[ratings.y_train], ratings.users, ratings.movies, 5.0)
+    mean = STARS[ratings.y_train].mean()
+    constant = movielens.rmse(mean, ratings.y_test, STARS)
+    assert constant == pytest.approx(STARS[ratings.y_test].std(), abs=0.01)
+    assert movielens.rmse(fitted.predict(ratings.x_test), ratings.y_test, STARS) < constant - 0.1
+
+
+def test_published_counts_of_movielens_1m_add_up():
+    assert sum(movielens.STARS_OF_1M) == 1_000_209  # C.s-movielens-data

@@ -1,0 +1,610 @@
+"""Feature selection of paper A: criteria, Algorithm 1, Theorem 8, private DFS and the curves of Section 4.
+
+Statistical tests have fixed seeds; each states how often it would fail by chance with another seed.
+"""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import sparse, stats
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from dplib import mechanisms
+from dplib.checks import ParameterError
+from dplib.data import Dataset
+from dplib.larger_models import dfs_experiments as experiments
+from dplib.larger_models import dfs_problems as problems
+from dplib.larger_models import dfs_shape, private_dfs, selection
+from dplib.larger_models.dfs_experiments import Reading
+from dplib.larger_models.private_dfs import Budget
+from dplib.stats import holm
+
+DELTA = 1e-4
+
+
+def classes(n, p, rng, k=2, gap=0.0):
+    """k classes of n records each; class 1 is ``gap`` higher in feature 0."""
+    labels = np.repeat(np.arange(k), n)
+    x = rng.standard_normal((k * n, p))
+    x[labels == 1, 0] += gap
+    return x, labels
+
+
+# --- criteria -------------------------------------------------------------------------------------------------------
+
+
+def test_t_statistic_is_welchs_for_unequal_classes():
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(30, 50)) * rng.uniform(0.1, 5, 50), np.repeat([0, 1], [12, 18])
+    expected = np.abs(stats.ttest_ind(x[:12], x[12:], equal_var=False).statistic)
+    assert selection.t_statistic(x, labels) == pytest.approx(expected, rel=1e-12)
+
+
+def test_k_class_scores_are_the_largest_over_pairs():
+    x, labels = classes(9, 40, np.random.default_rng(1), k=5)
+    distances, ts = [], []
+    for a, b in itertools.combinations(range(5), 2):
+        pair = np.isin(labels, (a, b))
+        distances.append(selection.distance(x[pair], np.searchsorted((a, b), labels[pair])))
+        ts.append(selection.t_statistic(x[pair], np.searchsorted((a, b), labels[pair])))
+    assert selection.distance(x, labels) == pytest.approx(np.max(distances, axis=0))
+    assert selection.t_statistic(x, labels) == pytest.approx(np.max(ts, axis=0))
+
+
+def test_features_without_spread():
+    """A pixel that is always black is worth nothing; one that tells the classes apart for certain, everything."""
+    x = np.array([[0.0, 1, 3], [0, 1, 4], [0, 2, 3], [0, 2, 5]])
+    with np.errstate(all="raise", divide="ignore", invalid="ignore"):
+        t = selection.t_statistic(x, np.array([0, 0, 1, 1]))
+    assert t[0] == 0
+    assert np.isinf(t[1])
+    assert 0 < t[2] < np.inf
+
+
+def test_noise_aware_t_runs_from_t_to_the_distance():
+    x, labels = classes(20, 200, np.random.default_rng(2))
+    x *= np.random.default_rng(3).uniform(0.01, 10, 200)
+    moments = selection.class_moments(x, labels)
+
+    def ranks(scores):
+        return np.argsort(scores).tolist()
+
+    assert ranks(selection.moment_t_statistic(*moments, extra_variance=0.0)) == ranks(selection.t_statistic(x, labels))
+    assert ranks(selection.moment_t_statistic(*moments, extra_variance=1e12)) == ranks(selection.distance(x, labels))
+    assert ranks(selection.t_statistic(x, labels)) != ranks(selection.distance(x, labels))
+
+
+def test_senseless_input_is_refused():
+    x, labels = classes(5, 4, np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="labels of shape"):
+        selection.distance(x, labels[:-1])
+    with pytest.raises(ParameterError, match="class sizes"):
+        selection.distance(x, np.r_[np.zeros(9, int), 1])
+    with pytest.raises(ParameterError, match="class sizes"):
+        selection.distance(x, np.zeros(10, int))
+    for m in (0, 5):
+        with pytest.raises(ParameterError, match=f"m = {m}"):
+            selection.top(np.ones(4), m)
+
+
+def test_top_is_stable_and_best_first():
+    assert selection.top(np.array([1.0, 3, 2, 3, np.inf]), 4).tolist() == [4, 1, 3, 2]
+
+
+# --- Algorithm 1 ----------------------------------------------------------------------------------------------------
+
+
+def test_noise_of_the_two_readings():
+    tau = np.log(1 / DELTA) / 5
+    assert selection.definition_sd(7.0, 5.0, DELTA) == pytest.approx(14 * tau)
+    assert selection.literal_sd(7.0, 5.0, DELTA) ** 2 == pytest.approx(14 * tau)
+
+
+def test_dfs_keeps_releases_and_scales_as_printed():
+    """The standard deviation of 20,000 noises within 3% of the scale: error rate 2e-9."""
+    rng = np.random.default_rng(4)
+    x, labels = classes(500, 30, rng, gap=3.0)
+    x[:, 7] *= 4
+    release = selection.dfs(x, labels, 20, lambda norm: selection.definition_sd(norm, 5.0, DELTA), rng)
+    distances = np.abs(x[labels == 0].mean(0) - x[labels == 1].mean(0))
+    assert release.features.tolist() == np.argsort(-distances)[:20].tolist()
+    assert release.features[0] == 0
+    norm = np.abs(x[:, release.features]).sum(1).max()
+    assert release.noise_sd == pytest.approx(2 * norm * np.log(1 / DELTA) / 5)
+    assert release.labels is labels
+    noise = (release.values - x[:, release.features]) / release.noise_sd
+    assert noise.std() == pytest.approx(1, rel=0.03)
+
+
+def test_dfs_is_not_private_one_record_decides_the_kept_feature():
+    x = np.r_[np.tile([1.0, -1.0], (10, 1)), np.zeros((10, 2))]
+    labels, picked = np.repeat([0, 1], 10), []
+    for column in (0, 1):
+        neighbour = x.copy()
+        neighbour[9, column] *= 1 - 1e-9
+        runs = [
+            selection.dfs(neighbour, labels, 1, lambda norm: 50 * norm, np.random.default_rng(i)) for i in range(20)
+        ]
+        picked.append({int(run.features[0]) for run in runs})
+    assert picked == [{1}, {0}]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "entries", "epsilon"), [(1.02, 2000, 0.5), (1.1, 300, 5.0), (1.5, 40, 5.0), (3.0, 1, 1.0)]
+)
+def test_two_computations_of_what_the_noise_scale_tells(ratio, entries, epsilon):
+    """Closed form and quadrature agree; so do 200,000 draws, within 5 standard errors (error rate 6e-7 each)."""
+    exact = mechanisms.two_gaussians_delta(0.0, ratio, 1.0, entries, epsilon)
+    assert selection.scale_delta(ratio, 1.0, entries, epsilon) == pytest.approx(exact, rel=1e-5, abs=1e-9)
+    rng = np.random.default_rng(5)
+    squares = ratio**2 * rng.chisquare(entries, 200_000)  # |y|^2 under the larger scale
+    loss = squares / 2 * (1 - 1 / ratio**2) - entries * np.log(ratio)
+    sample = np.maximum(0, -np.expm1(np.minimum(epsilon - loss, 0)))
+    assert abs(sample.mean() - exact) < 5 * sample.std() / np.sqrt(len(sample)) + 1e-9
+
+
+def test_the_noise_scale_tells_all_when_many_entries_are_released():
+    deltas = [mechanisms.two_gaussians_delta(0.0, 1.1, 1.0, entries, 5.0) for entries in (10, 100, 1000, 100_000)]
+    assert np.all(np.diff(deltas) > 0)
+    assert deltas[0] < 1e-4
+    assert deltas[-1] > 1 - 1e-9
+
+
+# --- Theorem 8 ------------------------------------------------------------------------------------------------------
+
+
+def test_separation_is_the_product_of_normal_probabilities():
+    alpha, sd, y = np.array([2.0, -1.5, 0, 0, 0]), np.array([0.5, 0.6, 0.4, 0.7, 0.5]), 0.9
+    above = stats.norm.sf(y, alpha, sd) + stats.norm.cdf(-y, alpha, sd)
+    expected = np.prod(np.where(alpha != 0, above, 1 - above))
+    assert np.exp(selection.log_separation(alpha, sd, y, np.zeros(5))) == pytest.approx(expected, rel=1e-12)
+
+
+def test_separation_of_groups_and_simulation():
+    """4,000 draws against the exact probability, within 4.5 standard errors: error rate 7e-6."""
+    exact = np.exp(selection.log_separation([1.0, 0.0], [0.25, 0.25], 0.6, np.log([5, 60])))
+    one_by_one = selection.log_separation(np.r_[np.ones(5), np.zeros(60)], np.full(65, 0.25), 0.6, np.zeros(65))
+    assert np.exp(one_by_one) == pytest.approx(exact, rel=1e-12)
+    d = np.abs(np.r_[np.ones(5), np.zeros(60)] + 0.25 * np.random.default_rng(6).standard_normal((4000, 65)))
+    share = np.mean((d[:, :5].min(1) >= 0.6) & (d[:, 5:].max(1) < 0.6))
+    assert abs(share - exact) < 4.5 * np.sqrt(exact * (1 - exact) / 4000)
+
+
+def test_separation_of_more_features_than_a_float_can_count():
+    """ln p = 2000 features: separated at 70 standard deviations (P(|z| > 70) ~ e^-2455), not at 60 (~ e^-1805)."""
+    assert selection.log_separation([0.0], [1.0], 70.0, [2000.0]) == pytest.approx(0, abs=1e-100)
+    assert selection.log_separation([0.0], [1.0], 60.0, [2000.0]) < -1e50
+
+
+# --- private DFS ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 5.0, 20.0])
+def test_budget_is_spent_exactly_and_pld_agrees(epsilon):
+    budget = Budget(epsilon, DELTA, norms=0.2, selection=0.5, release=0.3)
+    mus = [budget.mu(0.1), budget.mu(0.5), budget.mu(0.1), budget.mu(0.3)]
+    assert private_dfs.composed_epsilon(mus, DELTA) == pytest.approx(epsilon, rel=1e-9)
+    losses = pld.from_gaussian_mechanism(1 / mus[0])
+    for mu in mus[1:]:
+        losses = losses.compose(pld.from_gaussian_mechanism(1 / mu))
+    assert losses.get_epsilon_for_delta(DELTA) == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_budget_refuses_shares_that_do_not_add_up():
+    with pytest.raises(ParameterError, match="shares"):
+        Budget(1.0, DELTA, norms=0.5, selection=0.5, release=0.5)
+    with pytest.raises(ParameterError, match="shares"):
+        Budget(1.0, DELTA, norms=-0.5, selection=0.5, release=1.0)
+    with pytest.raises(ParameterError, match="epsilon = 0"):
+        Budget(0.0, DELTA)
+
+
+class NoNoise:
+    """A generator whose noise is zero: shows what a mechanism adds noise to."""
+
+    def standard_normal(self, size=None):
+        return np.zeros(size) if size is not None else 0.0
+
+
+def test_sensitivities_hold_for_neighbours_and_are_reached():
+    """One record's features exchanged, in the worst way and at random: rows and means move by at most the claim."""
+    rng = np.random.default_rng(7)
+    x, labels = classes(6, 8, rng, k=3)
+    x *= 5
+    bound, moved_rows, moved_means = 2.0, [], []
+    for trial in range(200):
+        neighbour, i = x.copy(), rng.integers(len(x))
+        neighbour[i] = -x[i] * 100 if trial % 2 else rng.normal(size=8) * rng.choice([0.01, 10.0])
+        rows = [private_dfs.private_rows(q, bound, 1.0, NoNoise())[0] for q in (x, neighbour)]
+        means = [private_dfs.private_class_means(q, labels, bound, 1.0, NoNoise()) for q in (x, neighbour)]
+        moved_rows.append(np.linalg.norm(rows[0] - rows[1]))
+        moved_means.append(np.linalg.norm(means[0] - means[1]))
+    assert max(moved_rows) <= 2 * bound + 1e-9
+    assert max(moved_rows) == pytest.approx(2 * bound)
+    assert max(moved_means) == pytest.approx(2 * bound / 6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused(value):
+    x, labels = np.ones((4, 3)), np.array([0, 0, 1, 1])
+    x[1, 2] = value
+    for release in (
+        lambda: private_dfs.private_rows(x, 1.0, 1.0, NoNoise()),
+        lambda: private_dfs.private_class_means(x, labels, 1.0, 1.0, NoNoise()),
+    ):
+        with pytest.raises(ParameterError, match="finite"):
+            release()
+
+
+def test_noise_of_rows_and_means_is_what_mu_asks_for():
+    """Standard deviations of 40,000 and 20,000 noises within 3%: error rate below 1e-8."""
+    rng = np.random.default_rng(8)
+    x, labels = np.zeros((40, 1000)), np.repeat([0, 1], 20)
+    values, sd = private_dfs.private_rows(x, 3.0, 0.5, rng)
+    assert sd == 12.0
+    assert values.std() == pytest.approx(12.0, rel=0.03)
+    means = np.concatenate([private_dfs.private_class_means(x, labels, 3.0, 0.5, rng) for _ in range(10)])
+    assert means.std() == pytest.approx(12.0 / 20, rel=0.03)
+
+
+def test_private_quantile_finds_the_quantile_and_pays_for_each_question():
+    values, thresholds = np.arange(1000.0), np.arange(0.0, 1024, 16)
+    assert private_dfs.private_quantile(values, 0.9, thresholds, 1.0, NoNoise()) == 912.0
+    # Noise of sqrt(6) / mu on counts: with mu = 1 the answer is within a few thresholds of the true one.
+    rng = np.random.default_rng(9)
+    found = [private_dfs.private_quantile(values, 0.9, thresholds, 1.0, rng) for _ in range(50)]
+    assert max(abs(f - 900) for f in found) < 40
+    # With next to no budget it is next to random: among 50 answers there are far ones (fails by chance: 1e-10).
+    assert np.ptp([private_dfs.private_quantile(values, 0.9, thresholds, 1e-3, rng) for _ in range(50)]) > 200
+
+
+def test_private_dfs_finds_what_a_large_budget_allows_and_says_what_it_spent():
+    rng = np.random.default_rng(10)
+    x, labels = classes(300, 50, rng)
+    x = np.clip(0.5 + 0.1 * x, 0, 1)
+    x[labels == 1, :5] += 0.3
+    thresholds = np.geomspace(0.1, 8, 32)
+    release, spent = private_dfs.private_dfs(x, labels, 5, Budget(50.0, DELTA), thresholds, rng)
+    assert sorted(release.features) == [0, 1, 2, 3, 4]
+    assert spent == pytest.approx(50.0)
+    assert release.values.shape == (600, 5)
+    _, spent = private_dfs.private_dfs(x, labels, 5, Budget(0.1, DELTA), thresholds, rng)
+    assert spent == pytest.approx(0.1)
+
+
+def test_records_needed_for_rows_is_the_square_of_those_for_means():
+    alpha, sd = np.full(20, 0.4), np.full(20, 0.2)
+    rows, means = (private_dfs.records_needed(alpha, sd, 2.0, 0.05, kind, 0.1) for kind in ("rows", "means"))
+    assert rows == pytest.approx(means**2, rel=0.05)
+    assert private_dfs.records_needed(alpha, sd, 2.0, 1e6, "means", 0.1) == 2.0
+    assert private_dfs.records_needed(np.full(1, 0.01), np.ones(1), 2.0, 1.0, "rows", 0.1) == np.inf
+
+
+def test_nearest_mean_error_without_noise_is_the_bayes_error():
+    error = private_dfs.nearest_mean_error(np.array([1.0]), np.array([1.0]), 0.0, np.random.default_rng(0))
+    assert error == pytest.approx(stats.norm.sf(0.5))
+
+
+# --- curves of Section 4 --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def problem():
+    return problems.synthetic(40, 12, 1.0, "weight c", np.random.default_rng(11))
+
+
+def test_moments_at_any_noise_are_those_of_the_noisy_data(problem):
+    for sd in (0.0, 0.3, 50.0):
+        noisy = problem.train + sd * problem.noise
+        means, variances = problem.moments(sd)
+        assert means == pytest.approx(noisy.mean(1))
+        assert variances == pytest.approx(noisy.var(1, ddof=1))
+
+
+def test_errors_are_those_of_drawn_points(problem):
+    """Exact errors against 40,000 drawn test points, three noises, within 4.5 standard errors: error rate 4e-5."""
+    rng, features, sizes = np.random.default_rng(12), np.arange(40)[::-1].copy(), [1, 7, 40]
+    for test_sd in (0.0, 2.0):
+        exact = experiments.errors(problem, features, sizes, 0.5, [test_sd])[0]
+        means, variances = (v[:, features] for v in problem.moments(0.5))
+        weights, midpoint = experiments.fisher(means, variances)
+        sd = np.sqrt(problem.test_variance + test_sd**2)[:, None]
+        points = (problem.test + sd * rng.standard_normal((2, 20_000, 40)))[..., features]
+        for size, expected in zip(sizes, exact, strict=True):
+            score = ((points - midpoint) * weights)[..., :size].sum(2)
+            share = np.mean([score[0] <= 0, score[1] > 0])
+            assert abs(share - expected) < 4.5 * np.sqrt(0.25 / 40_000)
+
+
+def test_fisher_agrees_with_lda_on_one_feature_and_bears_dead_ones():
+    rng = np.random.default_rng(13)
+    x, labels = classes(50, 1, rng, gap=1.0)
+    means, variances, _ = selection.class_moments(x, labels)
+    weights, midpoint = experiments.fisher(means, variances)
+    ours = (((x - midpoint) @ weights) <= 0).astype(int)
+    assert np.array_equal(ours, LinearDiscriminantAnalysis().fit(x, labels).predict(x))
+    weights, _ = experiments.fisher(np.array([[0.0, 1], [0, 2]]), np.array([[0.0, 0.5], [0, 0.5]]))
+    assert weights == pytest.approx([0, -2])
+
+
+@pytest.mark.parametrize("reading", experiments.READINGS, ids=str)
+def test_curves_against_a_plain_computation(problem, reading):
+    """Every reading once more, feature count by feature count, with the noise really added."""
+    sizes = np.array([1, 5, 40])
+    for criterion in ("DFS", "t-statistic", "no selection"):
+        fast = experiments.curve(problem, reading, criterion, sizes, 5.0, DELTA)
+        slow = [plain_error(problem, reading, criterion, m) for m in sizes]
+        assert fast == pytest.approx(slow, rel=1e-6, abs=1e-9)
+
+
+def plain_error(problem, reading, criterion, m):
+    tau, labels, n = np.log(1 / DELTA) / 5, np.repeat([0, 1], problem.train.shape[1]), problem.train.shape[1]
+    x, e = np.concatenate(problem.train), np.concatenate(problem.noise)
+    score = {
+        "DFS": selection.distance,
+        "t-statistic": selection.t_statistic,
+        "no selection": lambda x, _: -np.arange(40.0),
+    }
+
+    def rank(data):
+        return np.argsort(-score[criterion](data, labels), kind="stable")[:m]
+
+    norm = np.abs(x[:, rank(x)] if "algorithm" in reading.noise else x).sum(1).max()
+    sd = tau if reading.noise == "sensitivity one" else 2 * norm * tau
+    sd = np.sqrt(sd) if "variance" in reading.noise else sd
+    kept = rank(x + sd * e if reading.select_on == "noisy" else x)
+    noisy = (x + sd * e)[:, kept]
+    a, b = noisy[:n], noisy[n:]
+    weights = (a.mean(0) - b.mean(0)) / ((a.var(0, ddof=1) + b.var(0, ddof=1)) / 2)
+    middle, test_sd = (a.mean(0) + b.mean(0)) / 2, sd if reading.test == "noisy" else 0.0
+    centre = (problem.test[:, 0, kept] - middle) @ weights
+    spread = np.sqrt((weights**2 * (problem.test_variance[:, kept] + test_sd**2)).sum(1))
+    return (stats.norm.cdf(-centre[0] / spread[0]) + stats.norm.cdf(centre[1] / spread[1])) / 2
+
+
+def test_without_noise_all_readings_are_one(problem):
+    sizes = np.array([1, 10, 40])
+    curves = [experiments.curve(problem, r, "DFS", sizes, np.inf, DELTA) for r in experiments.READINGS]
+    assert all(np.array_equal(curves[0], other) for other in curves)
+
+
+def test_all_curves_holds_every_curve_once(problem):
+    sizes = np.array([1, 10, 40])
+    frame = experiments.all_curves(
+        problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA, seed=3
+    )
+    keys = ["noise", "select_on", "test", "epsilon", "criterion", "size"]
+    assert not frame.duplicated(keys).any()
+    # The noise-aware t only where it is one: clean selection, noise of a scale known beforehand.
+    without_aware = sum(r.select_on == "noisy" or r.noise.startswith("algorithm") for r in experiments.READINGS)
+    assert len(frame) == 3 * (5 * (1 + 2 * 16) - 2 * without_aware)
+    for _, row in frame[frame["size"] == 10].sample(20, random_state=0).iterrows():
+        reading = Reading(row.noise, row.select_on, row.test)
+        assert row.error == experiments.curve(problem, reading, row.criterion, sizes, row.epsilon, DELTA)[1]
+
+
+def test_synthetic_means_follow_their_reading():
+    """Shares of 20,000 means within 0.02: error rate below 1e-7 each."""
+    shares = {"weight c": 0.88, "weight c/2": 0.44, "weight 1 - c": 0.12, "weight 0.02": 0.02}
+    for means, share in shares.items():
+        mu = problems.synthetic(20_000, 2, 1.0, means, np.random.default_rng(14)).test[1, 0]
+        assert np.mean(mu != 0) == pytest.approx(share, abs=0.02)
+    position = problems.synthetic(1001, 2, 1.0, "position", np.random.default_rng(14)).test[1, 0]
+    assert position.max() == pytest.approx(0.44)
+    assert np.mean(position < 0.01) > 0.5
+
+
+def published_frames():
+    """Mean curves as Figure 3 and the t-statistic of Figure 4 have them: without noise and with it."""
+    sizes = [1, 5, 10, 20, 30, 100, 500, 1000, 3000]
+    flat, falling = [0.0] * 9, [0.5, 0.5, 0.5, 0.5, 0.45, 0.4, 0.3, 0.2, 0.1]
+    t = [0.0, 0.05, 0.1, 0.1, 0.15, 0.2, 0.3, 0.3, 0.3]
+    clean = pd.DataFrame({"DFS": flat, "t-statistic": flat, "no selection": falling}, index=sizes)
+    return clean, clean.assign(**{"t-statistic": t})
+
+
+def shape_of(clean, noisy, below=True):
+    return dict(zip(dfs_shape.SHAPE, dfs_shape.published_shape(clean, noisy, below), strict=True))
+
+
+def test_published_shape_recognises_the_published_figures():
+    clean, noisy = published_frames()
+    figure_4a = noisy.assign(DFS=[0.0] * 5 + [0.04] + [0.05] * 3)
+    missing = [name for name, there in shape_of(clean, noisy).items() if not there]
+    assert missing == ["DFS climbs to 100"]
+    assert [name for name, there in shape_of(clean, figure_4a).items() if not there] == [dfs_shape.SHAPE[3]]
+    assert not shape_of(clean, noisy, below=False)["DFS below t"]
+    guessing = noisy * 0 + 0.5
+    assert not dfs_shape.published_shape(clean, guessing, True)[2:].any()
+
+
+def test_figure_4_has_one_slack_for_both_curves():
+    """DFS may fall below 30 features but not climb, by the measure by which the t-statistic has to climb."""
+    clean, noisy = published_frames()
+    dfs, t = "DFS does not climb below 30", "t climbs below 30 and to 100"
+    for curve, there in (([0.3, 0.2, 0.1] + [0.0] * 6, True), ([0.0, 0.02, 0.03] + [0.0] * 6, False)):
+        assert shape_of(clean, noisy.assign(DFS=curve))[dfs] == there
+        rival = noisy.assign(**{"t-statistic": [*curve[:5], 0.4, 0.4, 0.4, 0.4]})
+        assert shape_of(clean, rival)[t] != there
+    late = noisy.assign(**{"t-statistic": [0.1] * 5 + [0.2] * 4})
+    assert not shape_of(clean, late)[t]
+
+
+def test_figure_3_is_best_at_every_size_from_20_to_1000():
+    clean, noisy = published_frames()
+    bulge = noisy.assign(DFS=[0.0] * 5 + [0.1] + [0.0] * 3)
+    assert not shape_of(clean, bulge)["noise: DFS best from 20 to 1000"]
+
+
+def runs_of_one_reading(curves, epsilons, seeds=4):
+    """Frame of runs: criterion to error at (epsilon, size), with a little that differs between seeds."""
+    which = {"variance": 1.0, "means": "m", "noise": "n", "select_on": "clean", "test": "noisy"}
+    lines = []
+    for seed, epsilon, (criterion, error) in itertools.product(range(seeds), epsilons, curves.items()):
+        for size in (1, 5, 20, 100, 500, 1000):
+            where = which | {"epsilon": epsilon, "criterion": criterion, "size": size, "seed": seed}
+            clean = {"noise": "none", "test": "clean"} if np.isinf(epsilon) else {}
+            lines.append(where | clean | {"error": error(epsilon, size) * (1 + 0.01 * seed)})
+    return pd.DataFrame(lines)
+
+
+def test_a_reading_is_scored_at_every_budget():
+    curves = {
+        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1,
+        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 1000,
+        "no selection": lambda e, m: 0.3 if np.isinf(e) or e > 6 else 0.05,
+    }
+    grid = runs_of_one_reading(curves, [5.0, 10.0, np.inf])
+    tests = dfs_shape.duels(grid, ["t-statistic"])
+    assert tests.epsilon.tolist() == [5.0, 10.0]
+    assert (tests.high < 0).all()
+    table = dfs_shape.score(grid, tests)
+    assert len(table) == 1
+    there = table.iloc[0][list(dfs_shape.SHAPE)]
+    # Without selection 0.05 is reached at epsilon = 5, though not at 10: items 3 to 5 are not there.
+    assert there.tolist() == [True, True, False, False, False, True, True, False, False]
+    assert table["items"].item() == 4
+    each = dfs_shape.score(grid, tests, each_budget=True)
+    assert each.set_index("epsilon")["items"].to_dict() == {5.0: 4, 10.0: 7}
+
+
+def test_a_reading_picked_for_its_result_has_to_show_it_on_fresh_draws():
+    good = {
+        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1 + (m >= 100) / 20,
+        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 500,
+        "no selection": lambda e, m: 0.3,
+    }
+    bad = good | {"DFS": lambda e, m: 0.0 if np.isinf(e) else 0.3}
+    frames = {name: runs_of_one_reading(curves, [5.0, np.inf]) for name, curves in (("good", good), ("bad", bad))}
+    items, rival = dfs_shape.FIGURE_4A, "t-statistic"
+    tables = {name: dfs_shape.score(frame, dfs_shape.duels(frame, [rival])) for name, frame in frames.items()}
+    holds = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["good"])
+    lost = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["bad"])
+    none = dfs_shape.settle(tables["bad"], items, rival, lambda reading: frames["good"])
+    assert [dfs_shape.verdict(s) for s in (holds, lost, none)] == [
+        "holds with change",
+        "undecided",
+        "not reproducible as stated",
+    ]
+    assert dfs_shape.verdict(none, holds) == "holds with change"
+    assert (holds.count, holds.readings, holds.tried, holds.draws, len(holds.held)) == (1, 1, 1, 4, 1)
+    assert "again in 1: variances of mean 1, means with m" in str(holds)
+
+
+def test_few_against_all_are_the_ends_of_two_curves(problem):
+    """All features are Definition 3 on clean data, m of them Algorithm 1, both on clean test points."""
+    lines = {(row["features"], row["scale"]): row for row in experiments.few_against_all(problem, 5, 5.0, DELTA)}
+    for scale, suffix in (("sd", ""), ("printed", ", variance")):
+        for features, noise, m in (("all", "definition 3", 40), ("few", "algorithm 1", 5)):
+            reading = Reading(noise + suffix, test="clean")
+            error = experiments.curve(problem, reading, "DFS", [m], 5.0, DELTA)[0]
+            assert lines[features, scale]["error"] == pytest.approx(error, rel=1e-9)
+    assert lines["few", "sd"]["norm"] < lines["all", "sd"]["norm"] == pytest.approx(problem.largest_norm)
+    assert 0 < lines["few", "sd"]["bound"] < lines["all", "sd"]["bound"] < 0.5
+
+
+def test_draw_again_is_one_reading_on_each_generator():
+    reading = {"variance": 0.1, "means": "weight c", "noise": "algorithm 1", "select_on": "clean", "test": "noisy"}
+    rngs = [np.random.default_rng(i) for i in (3, 4)]
+    frame = experiments.draw_again(reading, 40, 12, ["DFS"], [1, 5], [5.0], DELTA, rngs)
+    problem = problems.synthetic(40, 12, 0.1, "weight c", np.random.default_rng(4))
+    expected = experiments.curve(problem, Reading("algorithm 1"), "DFS", [1, 5], 5.0, DELTA)
+    assert frame[(frame["seed"] == 1) & (frame.noise == "algorithm 1")].error.tolist() == expected.tolist()
+    assert set(frame["noise"]) == {"none", "algorithm 1"}
+
+
+def test_figure_4_over_budgets_needs_a_falling_error_and_dfs_below():
+    def found(dfs, t):
+        frame = runs_of_one_reading(
+            {"DFS": lambda e, m: dfs / e, "t-statistic": lambda e, m: t / e}, [1.0, 2.0, 5.0, 1e4]
+        )
+        return dfs_shape.over_budgets(frame[frame["size"] == 20], "t-statistic").iloc[0]
+
+    yes, no = found(0.4, 0.5), found(0.5, 0.4)
+    assert yes.as_published
+    assert (yes.budgets, yes.lower, yes.below, yes.above) == (3, 3, 3, 0)  # at 1e4 there is nothing to compare
+    assert not no.as_published
+    assert (no.lower, no.below, no.above) == (0, 0, 3)
+
+
+def test_roughness_tells_a_bend_from_a_zigzag():
+    sizes = np.arange(50.0)
+    zigzag = np.where(sizes % 2 == 0, 0.1, 0.2)
+    assert dfs_shape.roughness(zigzag) == pytest.approx((1.0, 0.2))
+    turns, bends = dfs_shape.roughness((sizes - 20.5) ** 2)
+    assert (turns, bends) == (0.0, pytest.approx(2.0))
+    rng = np.random.default_rng(15)
+    curves = {"DFS": lambda e, m: 0.1, "no selection": lambda e, m: 0.2 + 0.01 * rng.random()}
+    frame = runs_of_one_reading(curves, [5.0], seeds=8)
+    assert (dfs_shape.rougher(frame).sign == 1).all()
+    swapped = frame.replace({"criterion": {"DFS": "no selection", "no selection": "DFS"}})
+    assert (dfs_shape.rougher(swapped).sign == -1).all()
+
+
+def test_holm_on_a_known_example():
+    assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+# --- real data ------------------------------------------------------------------------------------------------------
+
+
+def small_set(with_test=False):
+    rng = np.random.default_rng(15)
+    y = np.repeat(np.arange(3), 30)
+    x = rng.uniform(size=(90, 1, 4, 4)).astype(np.float32) + y[:, None, None, None]
+    test = (x[:9], y[::10]) if with_test else (None, None)
+    return Dataset("toy", x, y, *test, classes=("a", "b", "c"))
+
+
+def test_pairs_from_data_share_no_record():
+    problem, public = problems.from_data(small_set(), (2, 0), 8, 20, np.random.default_rng(0))
+    assert problem.train.shape == public.train.shape == (2, 8, 16)
+    assert problem.test.shape == (2, 14, 16)
+    assert problem.train[0].min() >= 2
+    assert problem.train[1].max() <= 1
+    rows = np.concatenate([part.reshape(-1, 16) for part in (problem.train, public.train, problem.test)])
+    assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def test_pairs_use_the_published_test_part_and_refuse_too_many_records():
+    with_test = small_set(with_test=True)
+    problem, _ = problems.from_data(with_test, (0, 1), 15, 2, np.random.default_rng(0))
+    pool = with_test.x_test.reshape(9, -1)
+    assert all(np.isin(row, pool).all() for row in problem.test.reshape(-1, 16).astype(np.float32))
+    with pytest.raises(ParameterError, match="n = 16 is too many for class 0 of toy"):
+        problems.from_data(with_test, (0, 1), 16, 2, np.random.default_rng(0))
+
+
+def test_rcv1_path_on_a_tiny_collection():
+    """Documents with several topics become two classes; the curves run on CSR rows."""
+    rng = np.random.default_rng(16)
+    topics = np.zeros((120, 3), np.uint8)
+    topics[:50, 0], topics[40:95, 1], topics[90:, 2] = 1, 1, 1  # ten documents have both of the first two
+    x = rng.uniform(size=(120, 25)) * (rng.uniform(size=(120, 25)) < 0.2)
+    x[:50, 3] += 1
+    part = sparse.csr_matrix(x.astype(np.float32)), sparse.csr_matrix(topics)
+    pair = problems.two_topics(Dataset("rcv1", *part, *part, classes=("A", "B", "C")), (0, 1))
+    assert pair.classes == ("A", "B")
+    assert np.bincount(pair.y_train + 1).tolist() == [35, 40, 45]
+    problem, _ = problems.from_data(pair, (0, 1), 10, 15, rng)
+    assert problem.train.shape == (2, 10, 25)
+    error = experiments.curve(problem, Reading("sensitivity one"), "DFS", [1, 9], 1e3, DELTA)
+    assert error[0] < 0.25  # a tenth of class B is above the midpoint
+    assert selection.top(experiments.scores(problem, "DFS", 0.0), 1)[0] == 3
+
+
+def test_price_of_privacy_orders_as_it_must():
+    """With a huge budget every arm comes near the classifier without privacy; with a tiny one none does."""
+    problem, public = problems.from_data(small_set(), (0, 1), 8, 14, np.random.default_rng(1))
+    scaled = [problems.Problem(q.train / 2, q.noise, q.test / 2, q.test_variance) for q in (problem, public)]
+    rich = experiments.price(*scaled, 4, Budget(1e6, DELTA), np.random.default_rng(2))
+    assert tuple(rich) == experiments.ARMS
+    assert max(rich.values()) < 0.05
+    poor = [experiments.price(*scaled, 4, Budget(1e-3, DELTA), np.random.default_rng(i)) for i in range(40)]
+    # 40 coin flips an arm: a mean outside (0.2, 0.8) has probability below 1e-3 for the eight arms together.
+    for arm in experiments.ARMS[1:]:
+        assert 0.2 < np.mean([run[arm] for run in poor]) < 0.8
+    assert np.mean([run["no privacy"] for run in poor]) < 0.05

@@ -1,0 +1,197 @@
+"""The assignments: their solutions earn full marks, an empty copy none, and their answers are those of dplib."""
+
+import ast
+import os
+import subprocess
+import sys
+
+import nbformat
+import numpy as np
+import pytest
+
+from dplib import sources
+from dplib.checks import ParameterError
+from press import assignments
+from tests.conftest import ROOT
+
+NAMES = assignments.names()
+OTTER = sorted((ROOT / "_build").glob("otter-*[0-9]"))
+otter = pytest.mark.skipif(not OTTER, reason="Otter-Grader is not there: make assignments installs it")
+
+
+def solved(name):
+    """The functions of an assignment's solutions."""
+    assignment = assignments.load(name)
+    namespace = {}
+    for code in (
+        *assignment.setup,
+        *(code for question in assignment.questions for code in question.cells["solution"]),
+    ):
+        exec(code, namespace)
+    return namespace
+
+
+def answers(assignment, change=lambda code: code):
+    return [change(code) for question in assignment.questions for code in question.cells["solution"]]
+
+
+def test_every_chapter_has_an_assignment():
+    assert set(sources.chapters()) <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_solutions_earn_full_marks_and_empty_answers_none(name):
+    assignment = assignments.load(name)
+    assert assignment.points == 10
+    assert assignments.marks(assignment, answers(assignment)) == pytest.approx(10, abs=1e-9)
+    assert assignments.marks(assignment, answers(assignment, assignments.stub)) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stub_shows_nothing_of_the_solution(name):
+    for code in answers(assignments.load(name), assignments.stub):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.FunctionDef):
+                docstring, *rest = node.body
+                assert isinstance(docstring.value, ast.Constant)
+                assert [ast.unparse(line) for line in rest] == ["..."], f"{node.name} shows more than its docstring"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_question_is_worth_its_own_points(name):
+    """Without one question's answer exactly its points are missing, and those of questions that build on it."""
+    assignment = assignments.load(name)
+    for left_out, question in enumerate(assignment.questions[::-1]):
+        given = [
+            assignments.stub(code) if place == len(assignment.questions) - 1 - left_out else code
+            for place, one in enumerate(assignment.questions)
+            for code in one.cells["solution"]
+        ]
+        earned = assignments.marks(assignment, given)
+        assert earned <= assignment.points - question.points + 1e-9
+        if left_out == 0:
+            assert earned == pytest.approx(assignment.points - question.points)
+
+
+def _is_number(node):
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+class _Nudge(ast.NodeTransformer):
+    """Changes the n-th number of a piece of code a little: what a typing error does."""
+
+    def __init__(self, place):
+        self.place, self.seen = place, -1
+
+    def visit_Constant(self, node):
+        if _is_number(node):
+            self.seen += 1
+            if self.seen == self.place:
+                return ast.copy_location(ast.Constant(node.value + 1), node)
+        return node
+
+
+@pytest.mark.filterwarnings("ignore")  # wrong numbers divide by zero
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_tests_notice_wrong_numbers(name):
+    """Some numbers of a solution decide nothing (guards, precisions, limits of a search), but at least a third do."""
+    assignment = assignments.load(name)
+    for place, question in enumerate(assignment.questions):
+        for which, code in enumerate(question.cells["solution"]):
+            if any(isinstance(node, ast.FunctionDef) and not node.args.args for node in ast.parse(code).body):
+                continue  # an example: its numbers are free
+            count = sum(_is_number(node) for node in ast.walk(ast.parse(code)))
+            noticed = 0
+            for number in range(min(count, 6)):
+                changed = ast.unparse(_Nudge(number).visit(ast.parse(code)))
+                given = [
+                    changed if (i, j) == (place, which) else other
+                    for i, one in enumerate(assignment.questions)
+                    for j, other in enumerate(one.cells["solution"])
+                ]
+                noticed += assignments.marks(assignment, given, place) < question.points - 1e-9
+            assert noticed >= min(count, 6) / 3, f"{question.title}: {noticed} of {count} wrong numbers noticed"
+
+
+def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(assignments, "SOURCES", tmp_path)
+    text = (ROOT / "book" / "assignments" / "08_rr_with_prior.md").read_text(encoding="utf-8")
+    (tmp_path / "08_rr.md").write_text(text.replace(":tags: [hidden]", ":tags: [hiden]", 1), encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"08_rr: a cell tagged \[\] is none of"):
+        assignments.load("08_rr")
+    (tmp_path / "08_rr.md").write_text(text.replace(":tags: [hidden]", ":tags: [check]"), encoding="utf-8")
+    with pytest.raises(ParameterError, match="has no cell tagged hidden"):
+        assignments.load("08_rr")
+
+
+def test_answers_agree_with_dplib():
+    from dplib import exact_loss, mechanisms
+    from dplib.architecture import feature_scores, workflow_verdicts
+    from dplib.labels import randomised_response
+    from dplib.labels.bounds import rr_worst_second_moment
+
+    one, four, six, eight = (solved(next(n for n in NAMES if n[:2] == k)) for k in ("01", "04", "06", "08"))
+    ten, twelve = (solved(next(n for n in NAMES if n[:2] == k)) for k in ("10", "12"))
+    assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
+    assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
+    assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(workflow_verdicts.best_of([0.1, 0.5, 0.7, 0.2], 3))
+    assert six["entropy_sensitivity"](191) == pytest.approx(feature_scores.entropy_sensitivity(191))
+    prior = np.array([0.5, 0.2, 0.2, 0.1])
+    for k in (1, 2, 4):
+        log_table = randomised_response.log_table(randomised_response.top(prior, k), 1.3)
+        assert eight["top_k_table"](prior, k, 1.3) == pytest.approx(np.exp(log_table))
+    assert eight["switch_points"](prior) == pytest.approx(randomised_response.switch_points(prior))
+    assert eight["best_k"](prior, 1.3) == randomised_response.best_k(prior, 1.3)
+    assert ten["worst_second_moment"](10, 0.5) == pytest.approx(rr_worst_second_moment(10, 0.5))
+    p, q = [0.5, 0.3, 0.2], [0.4, 0.1, 0.5]
+    assert twelve["exact_epsilon"](p, q, 0.05) == pytest.approx(exact_loss.discrete_epsilon([p, q], 0.05), abs=1e-8)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All assignments, made and graded by Otter in a process that can import it."""
+    folder = tmp_path_factory.mktemp("assignments")
+    code = (
+        "import pathlib, press.assignments as a; "
+        f"a.OUTPUT = pathlib.Path({str(folder)!r}); print(*a.build(), sep=chr(10))"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{OTTER[-1]}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if "points;" in line]
+    return folder, environment, lines
+
+
+@otter
+def test_otter_gives_solutions_full_marks_and_an_empty_copy_none(made):
+    _, _, lines = made
+    assert len(lines) == len(NAMES)
+    assert all(line.endswith("10 points; the solutions earn 10, an empty notebook 0") for line in lines)
+
+
+@otter
+def test_students_get_no_hidden_test_and_no_solution(made):
+    folder, _, _ = made
+    for name in NAMES:
+        text = nbformat.writes(nbformat.read(folder / name / "student" / f"{name}.ipynb", as_version=4))
+        assert "SOLUTION" not in text
+        assert '"hidden": true' not in text
+        for question in assignments.load(name).questions:
+            for test in question.cells["hidden"]:
+                assert max(test.splitlines(), key=len).strip() not in text
+
+
+@otter
+@pytest.mark.parametrize(("version", "points"), [("grader", 10), ("student", 0)])
+def test_otter_run_agrees(made, tmp_path, version, points):
+    """The real thing, with a kernel, on one assignment: what a container does for every submission."""
+    import json
+
+    folder, environment, _ = made
+    name = NAMES[7]
+    archive, notebook = folder / name / "grader" / "autograder.zip", folder / name / version / f"{name}.ipynb"
+    command = [sys.executable, "-m", "otter", "run", "-a", str(archive), "-o", str(tmp_path), str(notebook)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert sum(test.get("score", 0) for test in results["tests"]) == pytest.approx(points)

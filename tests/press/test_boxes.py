@@ -1,0 +1,120 @@
+"""The verdict boxes: every chapter has one, every line rests on the ledger, and a line that does not is refused."""
+
+from dataclasses import replace
+
+import nbformat
+import pytest
+
+from dplib import claims, sources
+from dplib.execution import RunError
+from press import boxes, ledger
+from press.boxes import Box, Line
+from press.ledger import Row
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """The ledger; a row of a chapter that is not executed here has the verdict that its runs must lead to."""
+    found = ledger.gather(ledger.executed_chapters())
+    return [replace(row, verdict=row.claim.expects or row.verdict) for row in found]
+
+
+def row(id_, verdict):
+    return Row(claims.get(id_), verdict, {}, "", "real", "2026-01-01", {})
+
+
+def box(section="holds", text="It is so.", ids=("A.thm6",)):
+    return Box("It was said.", {section: (Line(text, tuple(ids)),)}, "Quite.")
+
+
+@pytest.mark.parametrize("chapter", sources.chapters())
+def test_every_chapter_has_a_box_that_the_ledger_bears_out(chapter, rows):
+    assert chapter in boxes.load(), f"book/boxes.yml has no entry for {chapter}: write its box"
+    found = boxes.load()[chapter]
+    boxes.check(chapter, found, rows)
+    if any(row.claim.chapter == chapter and row.verdict != claims.NOT_RUN for row in rows):
+        assert found.claimed
+        assert "holds" in found.sections
+    named = {id_ for lines in found.sections.values() for line in lines for id_ in line.rows}
+    verdicts = {row.verdict for row in rows if row.claim.chapter == chapter}
+    if verdicts & set(boxes.SECTIONS["fails"][1]):
+        assert "fails" in found.sections, "rows of this chapter fail, and its box does not say which"
+    assert all(claims.get(id_).chapter == chapter for id_ in named) or not verdicts
+
+
+def test_every_box_is_of_a_chapter():
+    assert set(boxes.load()) <= set(sources.chapters())
+
+
+@pytest.mark.parametrize(
+    ("section", "verdict"),
+    [
+        ("holds", "fails"),
+        ("holds", "undecided"),
+        ("holds", "holds with change"),
+        ("changed", "holds"),
+        ("fails", "holds with change"),
+        ("fails", claims.NOT_RUN),
+        ("open", "not reproducible as stated"),
+    ],
+)
+def test_a_line_that_the_verdict_does_not_bear_out_is_refused(section, verdict):
+    with pytest.raises(RunError, match=rf"01_gmm_theory.*It is so.*A\.thm6.*{verdict}"):
+        boxes.check("01_gmm_theory", box(section), [row("A.thm6", verdict)])
+
+
+@pytest.mark.parametrize(
+    ("section", "verdict"), [(name, verdict) for name, (_, allowed) in boxes.SECTIONS.items() for verdict in allowed]
+)
+def test_a_line_that_the_verdict_bears_out_passes(section, verdict):
+    boxes.check("01_gmm_theory", box(section), [row("A.thm6", verdict)])
+
+
+def test_a_line_needs_rows_that_exist():
+    with pytest.raises(RunError, match="names no row"):
+        boxes.check("01_gmm_theory", box(ids=()), [row("A.thm6", "holds")])
+    with pytest.raises(RunError, match=r"A\.eq5, which is not in the ledger"):
+        boxes.check("01_gmm_theory", box(ids=("A.eq5",)), [row("A.thm6", "holds")])
+    boxes.check("13_a_tool", box(ids=()), [row("A.thm6", "holds")])  # a chapter without rows of its own
+
+
+def test_a_number_must_be_a_printed_one():
+    boxes.check("01_gmm_theory", box(text="Theorem 6 holds on CIFAR-10."), [row("A.thm6", "holds")])
+    with pytest.raises(RunError, match=r"number 0\.17"):
+        boxes.check("01_gmm_theory", box(text="It is 0.17 lower."), [row("A.thm6", "holds")])
+    with pytest.raises(RunError, match="number 40"):
+        boxes.check("01_gmm_theory", Box("We got 40 of them.", {}, "Quite."), [row("A.thm6", "holds")])
+
+
+def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch):
+    monkeypatch.setattr(boxes, "check_prose", lambda *_: None)  # rows that are not executed here have no values
+    record = {"id": "A.thm6", "verdict": "holds", "values": {}, "because": ""}
+    card = claims.card(claims.get("A.thm6"), record)
+    output = nbformat.v4.new_output("display_data", {"text/html": card}, metadata={claims.RECORD: record})
+    cells = [
+        nbformat.v4.new_markdown_cell("# A title\n\nThe first paragraph."),
+        nbformat.v4.new_code_cell("", outputs=[output]),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"dplib": {"seconds": 12.3, "profile": "embedded"}})
+    boxes.insert(notebook, "01_gmm_theory", rows)
+    title, words = notebook.cells[0].source.split("\n", 1)
+    assert title == "# A title"
+    assert words.index("verdict-box") < words.index("The first paragraph.")
+    assert 'href="#A.thm6"' in words, "a card of the page"
+    assert 'href="../book/ledger.html#A.eq10"' in words, "a row without a card here"
+    assert "ran in 12 seconds" in words
+    assert '<div class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
+
+
+def test_words_are_those_that_are_read():
+    text = "# Two words\n\nfive more **words** are here $x + y$ {cite}`abc2020`\n\n```{code-cell}\nnot = read\n```\n"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("a b")])
+    assert boxes.word_count(notebook) == 7
+
+
+def test_an_unknown_part_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "boxes.yml"
+    path.write_text("01_gmm_theory: {claimed: It was said., hold: [], sure: Quite.}", encoding="utf-8")
+    monkeypatch.setattr(boxes, "BOXES", path)
+    with pytest.raises(RunError, match="hold is not a part of a box"):
+        boxes.load.__wrapped__()

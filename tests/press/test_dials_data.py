@@ -1,0 +1,284 @@
+"""The dials: their numbers against the functions and frozen results behind them, and the mechanism that shows them."""
+
+import html
+import json
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from dp_accounting import gaussian_mechanism
+
+from dplib import accounting, plans
+from dplib.architecture import crossover
+from dplib.checks import ParameterError
+from dplib.labels import randomised_response as response
+from dplib.labels import randomised_response_lp as programs
+from dplib.larger_models import gmm, gmm_bounds
+from dplib.screening import accounts, instances, leak_rows
+from press import dials, dials_data, dials_page
+from press.dials_page import Control, Dial, Text
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def made():
+    """All dials by name."""
+    return {dial.name: dial for dial in (make() for make in dials.DIALS)}
+
+
+@pytest.fixture(scope="module")
+def written(made, tmp_path_factory):
+    """Folders with what the site build writes."""
+    folder = tmp_path_factory.mktemp("dials")
+    dials_page.write(list(made.values()), folder, folder)
+    return folder
+
+
+def frozen(chapter):
+    return json.loads((ROOT / "book" / "results" / f"{chapter}.real.json").read_text(encoding="utf-8"))
+
+
+# ---- numbers ----
+
+
+def noisy(setting, noise, epsilon, rng):
+    """The setting with one of the dial's noises, made another way."""
+    if noise in ("L1", "L2"):
+        return gmm.definition3(setting, epsilon, dials_data.DELTA, int(noise[1]), rng)
+    return replace(setting, noise_sd=np.log(1 / dials_data.DELTA) / epsilon * (noise == "unit"))
+
+
+@pytest.mark.parametrize(
+    ("signal", "noise", "i", "j"), [("dense", "L1", 3, 0), ("sparse", "L2", 20, 8), ("dense", "unit", 10, 13)]
+)
+def test_mixtures_are_the_chapters(signal, noise, i, j):
+    """The same setting made by the chapter's own function, and its error by the chapter's own formula."""
+    p, epsilon = dials_data.DIMENSIONS[j], dials_data.EPSILONS[i]
+    rng = np.random.default_rng([dials_data.SEED, p])
+    setting = noisy(dials_data.mixture(signal, p), noise, epsilon, rng)
+    assert dials_data.gmm_errors(signal, noise)[i, j] == pytest.approx(gmm_bounds.predicted_error(setting), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("signal", "noise", "i", "j"),
+    [("dense", "none", 0, 0), ("sparse", "none", 0, 12), ("dense", "unit", 6, 4), ("sparse", "unit", 12, 10)],
+)
+def test_the_formula_is_near_simulated_errors(signal, noise, i, j):
+    """Thousands of training sets: the first-order formula is off by less than 0.006 where the error is largest."""
+    p, epsilon = dials_data.DIMENSIONS[j], dials_data.EPSILONS[i]
+    rng = np.random.default_rng(5)
+    setting = noisy(dials_data.mixture(signal, p), noise, epsilon, rng)
+    simulated = 0.5 - gmm.advantage(gmm.draw_mirrored(setting, 2000, rng), setting.n).mean()
+    assert dials_data.gmm_errors(signal, noise)[i, j] == pytest.approx(simulated, abs=0.006)
+
+
+def test_what_definition_2_spends():
+    spends = dials_data.definition2_spends()
+    for i in (0, 6, 12, 18):
+        sigma = -np.log(dials_data.DELTA) / dials_data.EPSILONS[i]
+        expected = gaussian_mechanism.get_epsilon_gaussian(sigma, dials_data.DELTA)
+        assert spends[i] == pytest.approx(expected, abs=1e-6)
+
+
+def test_curves_are_the_frozen_ones():
+    data = frozen("04_crossover_epsilon")["records"]
+    seven, eight = data["B.fig7"]["data"], data["B.fig8"]["data"]
+    by_name = {(pair.name, pair.models): pair for pair in dials_data.pairs()}
+    mnist = next(pair for (name, _), pair in by_name.items() if name == "MNIST, 1,200 steps")
+    for m, role in enumerate(("simple", "complex")):
+        for what in ("mean", "low", "high"):
+            assert getattr(mnist, what)[m].tolist() == seven[f"mnist, 3× steps: {role} {what}"]
+    assert mnist.epsilon.tolist() == seven["mnist, 3× steps: epsilon"]
+    three = next(pair for (_, models), pair in by_name.items() if models == ("logistic regression", "PAW CNN"))
+    assert three.mean.tolist() == [eight["logistic regression: mean"], eight["PAW CNN: mean"]]
+    shown = data["B.crossover-three-models"]["values"]["crossover logistic regression / PAW CNN"]
+    assert shown == "{:g} [{:g}, {:g}]".format(*three.crossing)
+    assert 0 < three.crossing[1] < three.crossing[0] < three.crossing[2] < three.epsilon[-1]
+    assert len(by_name) == 6
+
+
+def test_crossings_follow_from_the_curves():
+    """The frozen estimate, made again from the frozen means: isotonic curves, straight lines in log epsilon."""
+    for pair in dials_data.pairs():
+        value, _ = crossover._last(np.log(pair.epsilon), crossover._gap(*pair.mean, True))
+        assert pair.crossing[0] == pytest.approx(value, rel=0.005)  # of 0.138 and its like three digits are frozen
+        assert pair.crossing[1] <= pair.crossing[0] <= pair.crossing[2]
+
+
+def test_a_reader_between_two_budgets():
+    pair = dials_data.pairs()[0]
+    assert pair.at(pair.epsilon[2]).tolist() == pair.mean[:, 2].tolist()
+    middle = np.sqrt(pair.epsilon[2] * pair.epsilon[3])
+    assert pair.at(middle) == pytest.approx(pair.mean[:, 2:4].mean(axis=1))
+    assert np.isnan(pair.at(0.01)).all()
+    for one in (pair, dials_data.pairs()[4]):
+        value, low, high = one.crossing
+        assert np.isfinite([low, high]).all()
+        assert [one.verdict(e) for e in (low / 2, low, value, high, 2 * high)] == [1, 0, 0, 0, -1]
+
+
+def test_interval_reads_what_the_ledger_shows():
+    assert dials_data.interval("780 [454, above 1e+07]") == (780.0, 454.0, np.inf)
+    assert dials_data.interval("above 1000, if there is one [205, above 1000]") == (np.inf, 205.0, np.inf)
+    assert dials_data.interval("3.59 [below 2.34, 33.4]") == (3.59, 0.0, 33.4)
+
+
+@pytest.mark.parametrize(("shape", "s", "b"), list(product(dials_data.SHAPES, (0, 3, 10), (1, 5, 20))))
+def test_priors_against_a_linear_program_and_the_water_level(shape, s, b):
+    sharpness, epsilon = dials_data.SHARPNESS[s], dials_data.BUDGETS[b]
+    p, one = dials_data.prior(shape, sharpness), dials_data.answering(shape, sharpness)
+    assert p.sum() == pytest.approx(1)
+    assert (np.diff(p) <= 1e-15).all()
+    assert one.success[b] == pytest.approx(programs.lp1(p, epsilon).value, abs=1e-8)
+    w = np.cumsum(p) / (1 + np.arange(10) * np.exp(-epsilon))
+    assert w[one.k[b] - 1] == pytest.approx(w.max(), abs=1e-14)
+    level = one.level[b]
+    assert np.maximum(p - level, 0).sum() == pytest.approx(np.expm1(epsilon) * level)
+    assert (p >= level - 1e-12).sum() == one.k[b] == response.best_k(p, epsilon)
+
+
+def test_screening_is_that_of_the_published_runs():
+    runs_ = plans.load("12").read("trainings")
+    for one in dials_data.screened():
+        assert one.exact.tolist() == [row["exact"] for row in runs_[one.name]]
+        assert (one.exact < one.everything).all()
+        assert one.claimed <= 3 < one.claimed * 1.01
+    assert dials_data.screened()[0].steps == 4698
+    spent, plain, claimed = dials_data.one_update()
+    values = leak_rows.one_update_losses()
+    assert spent[[1, 10]] == pytest.approx(
+        [values["one_update_one_rejection_exact"], values["one_update_limit_10_exact"]], rel=1e-12
+    )
+    assert plain == pytest.approx(values["one_update_without_screening_exact"], rel=1e-12)
+    assert claimed == pytest.approx(values["one_update_claimed"], rel=1e-12)
+
+
+def test_screening_computed_again():
+    """One point of the frozen curve, its acceptance rate, and the cost of all queries by another accountant."""
+    mnist, setting, j = dials_data.screened()[0], accounts.SETTINGS[0], dials_data.pushes().index(1.5)
+    instance = instances.linear(setting, 1.5, setting.limit, constant=True)
+    assert mnist.rate[j] == pytest.approx(instance.acceptance_rate, rel=1e-7)
+    assert mnist.exact[j] == pytest.approx(instances.epsilon(instance, mnist.steps), rel=1e-7)
+    queries = round(mnist.steps / mnist.rate[j])
+    by_pld = float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, queries, accounts.DELTA, "pld"))
+    assert mnist.everything[j] == pytest.approx(by_pld, rel=5e-3)
+
+
+# ---- what is said and drawn ----
+
+
+def test_every_position_has_an_answer(made):
+    for dial in made.values():
+        for positions in product(*(range(len(control.options)) for control in dial.controls)):
+            lines = dial.answer(**dict(zip((c.name for c in dial.controls), positions, strict=True)))
+            assert lines
+            assert not any("{" in line or "nan" in line for line in lines)
+
+
+def test_answers_in_words(made):
+    at = dials_data.budgets().index
+    assert "train the small FCN" in made["04"].answer(pair=0, epsilon=at(1.0))[1]
+    assert "cannot say" in made["04"].answer(pair=0, epsilon=at(1000.0))[1]
+    assert "train the PAW CNN" in made["04"].answer(pair=4, epsilon=at(1.09))[1]
+    assert "was run from" in made["04"].answer(pair=4, epsilon=at(1000.0))[0]
+    assert "spends no privacy" in made["08"].answer(shape=1, sharpness=10, epsilon=1)[1]
+    assert "k* = 10 of 10" in made["08"].answer(sharpness=0)[0]
+    assert "times the claim" in made["12"].answer()[0]
+    assert "slack" in made["12"].answer(push=0)[0]
+
+
+def test_the_pictures_descriptions_are_true(made):
+    """Each number in an alternative text, from the data at the controls' start."""
+    epsilon = made["01"].start["epsilon"]
+    unit = dials_data.gmm_errors("dense", "unit")[epsilon]
+    assert f"falls from {unit[0]:.2f} to 0" in made["01"].alt
+    assert unit[-1] < 0.0005
+    assert dials_data.gmm_errors("dense", "none").max() < 0.0005
+    assert min(dials_data.gmm_errors("dense", noise)[epsilon].min() for noise in ("L1", "L2")) > 0.49
+
+    pair = dials_data.pairs()[made["04"].start["pair"]]
+    assert pair.mean[0, 0] - pair.mean[1, 0] > 1
+    assert abs(np.diff(pair.mean[:, -1])[0]) < 0.25
+    assert f"ε = {pair.crossing[0]:.0f}, 95% interval from {pair.crossing[1]:.0f} to" in made["04"].alt
+
+    one = dials_data.answering("long tail", dials_data.SHARPNESS[made["08"].start["sharpness"]])
+    p = dials_data.prior("long tail", 0.3)
+    assert one.k[made["08"].start["epsilon"]] == 2
+    assert f"constant at ε = {response.switch_points(p)[0]:.1f}" in made["08"].alt
+    assert f"joins plain randomised response at ε = {response.switch_points(p)[-1]:.1f}" in made["08"].alt
+
+    mnist, alt = dials_data.screened()[0], made["12"].alt
+    worst = mnist.exact.argmax()
+    assert made["12"].start["push"] == worst
+    assert f"rises to {mnist.exact[worst]:.1f} near {mnist.rate[worst]:.0%}" in alt
+    assert mnist.exact[mnist.rate > 0.41].max() < mnist.claimed < mnist.exact[mnist.rate < 0.4].min()
+    assert 9 < mnist.everything.max() < 9.5
+    spent, plain, claimed = dials_data.one_update()
+    assert f"claimed {claimed:.1f}, without screening {plain:.1f}; with it, it rises to" in alt
+    assert f"rises to {spent.max():.1f} at {spent.argmax()} rejections" in alt
+    assert f"falls to {spent[16]:.1f} from 16 on" in alt
+    assert (np.diff(spent[:16]) > 0).all()
+    assert spent[16:].max() < plain < claimed < spent[1]
+
+
+def test_the_page_of_a_dial(made, written):
+    for name, dial in made.items():
+        page = (written / f"dial_{name}.html").read_text(encoding="utf-8")
+        assert len(page.encode()) <= 300_000
+        assert "http" not in page
+        for control in dial.controls:
+            assert f'<label for="dial-{name}-{control.name}">' in page
+        assert "<noscript>" in page
+        assert html.escape(dial.alt) in page
+        assert (written / f"dial_{name}.svg").read_text().startswith("<svg")
+        data = json.loads(page.split('class="dial-data">')[1].split("</script>")[0])
+        signals = {signal["name"] for chart in data["charts"] for signal in chart["signals"]}
+        assert set(data["controls"]) <= signals
+    script = (written / "vega.js").read_text(encoding="utf-8")
+    assert len(script) < 1_000_000
+    assert script.startswith("(() => {"), "its names would meet those of other scripts"
+
+
+def test_the_browser_finds_the_same_texts(made):
+    """The packed form, read as dials.js reads it."""
+    for dial in made.values():
+        sizes = {control.name: len(control.options) for control in dial.controls}
+        rng = np.random.default_rng(0)
+        for text in dial.texts.values():
+            packed = dials_page._packed(text)
+            for _ in range(20):
+                at = {name: int(rng.integers(size)) for name, size in sizes.items()}
+                row = 0
+                for name in text.over:
+                    row = row * sizes[name] + at[name]
+                assert packed["texts"][packed["rows"][row]] == text.values[tuple(at[name] for name in text.over)]
+
+
+def toy(**changes):
+    control = Control("epsilon", "budget <ε>", ["1", "2"], start=1)
+    text = Text(("epsilon",), np.array(["small", "</script> & large"]))
+    parts = {"controls": [control], "lines": ["{epsilon}: {size}", "{none}"], "texts": {"size": text}} | changes
+    parts["texts"]["none"] = Text((), np.array(""))
+    return Dial("toy", "Turn it", charts=[], alt="nothing", **parts)
+
+
+def test_a_dial_without_charts_and_with_markup_in_its_texts():
+    dial = toy()
+    assert dial.answer() == ["2: </script> & large"]
+    assert dial.answer(epsilon=0) == ["1: small"]
+    page = dials_page.embedded(dial)
+    assert page.count("</script>") == 2
+    assert "budget &lt;ε&gt;" in page
+    assert "<img" not in page
+
+
+def test_mistakes_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="start"):
+        Control("epsilon", "", ["1"], start=1)
+    with pytest.raises(ParameterError, match="not known"):
+        toy(lines=["{other}"])
+    with pytest.raises(ParameterError, match="shape"):
+        toy(texts={"size": Text(("epsilon",), np.array(["one"]))})
+    with pytest.raises(ParameterError, match="bytes"):
+        dials_page.write([toy(lines=["x" * 400_000])], tmp_path, tmp_path)

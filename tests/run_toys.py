@@ -1,0 +1,135 @@
+"""A toy experiment, parts and plans for the tests of kept runs, and two processes killed while they make it."""
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dplib import plans, runs
+from dplib.checks import ParameterError
+
+RATE = 0.1
+STREAM = 0
+PLANS = """module: tests.run_toys
+published:
+  grid: {sizes: [1, 2], seeds: 2}
+  tuned: {sizes: [1, 2, 4], seeds: 1}
+quick:
+  grid: {sizes: [1], seeds: 1}
+"""
+
+
+@runs.experiment("toy", version=1, probe={"size": 3, "seed": 0}, data=("dataset",))
+def train(
+    *,
+    size: float,
+    seed: int,
+    steps: int | None = 5,
+    scheme: str = "plain",
+    dataset: str = "digits",
+    limit: int | float | None = None,
+    bounds: list[float] | None = None,
+    weights: dict[str, float] | None = None,
+    seconds: float = 0.0,
+    device: str = "cpu",
+) -> runs.Result:
+    """A walk to ``size``; ``scheme`` may also say how to fail."""
+    time.sleep(seconds)
+    if scheme == "refused":
+        raise ParameterError(f"scheme = {scheme} is not allowed: it must be plain.")
+    if scheme == "failing":
+        raise OddError(size, seed)
+    if scheme == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    rng = np.random.default_rng(np.random.SeedSequence([seed, STREAM]))
+    place = [0.0]
+    for _ in range(steps):
+        place.append(place[-1] + RATE * (size - place[-1]) + 0.01 * rng.normal())
+    given = {"limit": repr(limit), "bounds": repr(bounds), "weights": repr(weights)}
+    return {"accuracy": place[-1] / size, "curve": place, "given": given, "device": device}
+
+
+class OddError(Exception):
+    """It cannot be sent from one process to another: it has two arguments and one text."""
+
+    def __init__(self, size, seed):
+        super().__init__(f"{size} and {seed} do not get on")
+
+
+def grid(get, *, sizes, seeds, seconds=0.0):
+    """{size: results by seed}."""
+    found = iter(
+        get(train, [{"size": size, "seed": seed, "seconds": seconds} for size in sizes for seed in range(seeds)])
+    )
+    return {size: [next(found) for _ in range(seeds)] for size in sizes}
+
+
+def tuned(get, *, sizes, seeds):
+    """The size that comes nearest in a tuning run, and its own runs."""
+    tried = get(train, [{"size": size, "seed": 1000} for size in sizes])
+    best = sizes[int(np.argmax([one["accuracy"] for one in tried]))]
+    return best, get(train, [{"size": best, "seed": seed, "scheme": "chosen"} for seed in range(seeds)])
+
+
+def odd(get, *, schemes):
+    """Results of runs that may fail, each in its way."""
+    return get(train, [{"size": 1, "seed": 0, "scheme": scheme} for scheme in schemes])
+
+
+def settle(folder: Path, text: str = PLANS) -> None:
+    """Let this process keep its runs and plans in a folder."""
+    runs.KEPT, runs.STORE, plans.PLANS = folder / "kept", folder / "store", folder / "plans"
+    plans.PLANS.mkdir(parents=True, exist_ok=True)
+    (plans.PLANS / "toy.yml").write_text(text, encoding="utf-8")
+
+
+def _make() -> int:
+    """The plan, in a process group of its own; the process to wait for."""
+    if child := os.fork():
+        return child
+    os.setsid()
+    try:
+        plans.make([plans.load("toy")], workers=2, said=lambda text: None)
+    finally:
+        os._exit(0)
+
+
+def _filed() -> int:
+    return len(list((runs.STORE / "toy").glob("*.json")))
+
+
+def _killed(rounds: int) -> None:
+    # A kill comes after so many runs, never after so many seconds: a fast machine must not end the plan first.
+    rng = random.Random(0)
+    for _ in range(rounds):
+        pair = [_make(), _make()]
+        for child in pair:
+            enough = _filed() + rng.randint(0, 3)
+            while _filed() < enough:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0.0, 0.03))
+            os.killpg(child, signal.SIGKILL)
+        for child in pair:
+            assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), "it ended before it was killed: make the plan longer"
+        print("filed:", _filed(), flush=True)
+
+
+if __name__ == "__main__":
+    # python -m tests.run_toys FOLDER KILLS: processes are forked, so that a kill meets work, not the import of PyTorch.
+    import torch  # noqa: F401
+
+    from tests import run_toys
+
+    runs.get_context = lambda _: __import__("multiprocessing").get_context("fork")
+    settle(
+        Path(sys.argv[1]),
+        f"module: {run_toys.__name__}\npublished:\n  grid: {{sizes: [1, 2, 3], seeds: 100, seconds: 0.03}}\n",
+    )
+    runs.machine()
+    _killed(int(sys.argv[2]) // 2)
+    assert plans.make([plans.load("toy")], workers=2, said=lambda text: None) == 0
+    runs.keep()

@@ -1,0 +1,182 @@
+"""Runs of the chapter on annealed DP-SGD: what a job decides, its parts of the data, its counts; Figure 1."""
+
+import numpy as np
+import pytest
+import torch
+
+from dplib import architectures, clipping, data
+from dplib.checks import ParameterError
+from dplib.examples import cross_entropy
+from dplib.models import ACTIVATIONS
+from dplib.screening import jobs, linear
+from dplib.sgd import seeded
+
+JOB = {"dataset": "digits", "scheme": "annealed", "seed": 3, "queries": 12, "energy": "test", "energy_size": 100}
+
+
+def train(**changes):
+    return jobs.train(**{**JOB, **changes})
+
+
+def without_time(result):
+    return {name: value for name, value in result.items() if name != "training_seconds"}
+
+
+# --- data
+
+
+def test_held_out_records_are_not_trained_on_and_the_seed_draws_them():
+    parts, other = jobs.records("digits", 3000, 0), jobs.records("digits", 3000, 1)
+    whole = jobs.records("digits", 0, 0)
+    assert len(parts["train"][1]) == 17_000
+    assert len(parts["held"][1]) == 3000
+    assert len(whole["train"][1]) == 20_000
+    assert "held" not in whole
+    assert np.array_equal(parts["test"][0], other["test"][0])
+    assert not np.array_equal(parts["held"][0], other["held"][0])
+    together = np.sort(np.concatenate([parts["train"][0], parts["held"][0]]).reshape(20_000, -1).sum(1))
+    assert together == pytest.approx(np.sort(whole["train"][0].reshape(20_000, -1).sum(1)))
+
+
+def test_public_digits_look_like_mnist():
+    x, y = jobs.public_digits()
+    assert x.shape == (1797, 1, 28, 28)
+    assert x.dtype == np.float32
+    assert 0 <= x.min() < x.max() <= 1
+    assert x[:, :, :4].max() == x[:, :, :, -4:].max() == 0
+    loaded = data.load("digits")
+    assert np.array_equal(y, np.concatenate([loaded.y_train, loaded.y_test]))
+    one = np.concatenate([loaded.x_train, loaded.x_test])[7, 0]
+    assert x[7].mean() * 28**2 / 20**2 == pytest.approx(one.mean(), abs=0.02)
+
+
+def test_networks_are_those_of_the_paper():
+    count = {shape: sum(p.numel() for p in jobs.network(shape, "tanh", 0).parameters())
+             for shape in ((1, 28, 28), (1, 8, 8), (3, 32, 32))}  # fmt: skip
+    assert count[1, 28, 28] == 26_010
+    assert count[3, 32, 32] == 550_570
+    with pytest.raises(ParameterError, match="network"):
+        jobs.network((1, 9, 9), "tanh", 0)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_the_quick_network_is_the_printed_one(activation):
+    """Same outputs, and same clipped sums, from the same seed."""
+    x = torch.rand(6, 1, 28, 28, generator=torch.Generator().manual_seed(0)).mul_(torch.arange(6).view(-1, 1, 1, 1) / 5)
+    x[:, :, :6] = 0  # an empty border, as images have it: maxima are tied there
+    y = torch.arange(6)
+    quick = jobs.network((1, 28, 28), activation, 3)
+    printed = seeded(lambda: architectures.cnn4(ACTIVATIONS[activation]), 3)
+    assert torch.allclose(quick(x), printed(x), atol=1e-6)
+    sums = []
+    for net in (quick, printed):
+        found = [torch.zeros_like(p) for p in net.parameters()]
+        watched = clipping.ClippedSums(net, dict(zip(net.parameters(), found, strict=True)))
+        watched.add(x, y, cross_entropy, lambda norms: clipping.flat(norms, 0.5))
+        sums.append(torch.cat([one.flatten() for one in found]))
+    assert (sums[0] - sums[1]).norm() < 1e-5 * sums[1].norm()
+
+
+# --- jobs
+
+
+def test_a_run_is_repeated_by_its_job_and_changed_by_its_seed():
+    first, again, other = train(trace=True), train(trace=True), train(trace=True, seed=4)
+    assert without_time(first) == without_time(again)
+    assert first["changes"] != other["changes"]
+
+
+def test_counts_belong_together():
+    done = train(
+        learning_rate=4.0,
+        noise_multiplier=30.0,
+        momentum=0.0,
+        accepted=25,
+        queries=None,
+        at_accepted=[5, 25],
+        at_queries=[10],
+        trace=True,
+        witness_every=9,
+    )
+    assert done["accepted"] == 25 == done["lower"] + done["by_chance"] + done["forced"]
+    assert done["queries"] == done["accepted"] + done["rejected"] == len(done["outcomes"]) == len(done["changes"])
+    assert done["rejected"] > 0
+    curve = done["curve"]
+    assert curve["accuracy"][-1] == done["accuracy"]
+    assert 10 in curve["queries"]
+    assert curve["accepted"][-1] == 25
+    assert {len(column) for column in curve.values()} == {len(curve["queries"])}
+    assert len(done["witness"]["change"]) == -(-done["queries"] // 9)
+    both = 100 / 450 * np.array(curve["seen"]) + 350 / 450 * np.array(curve["unseen"])
+    assert both == pytest.approx(curve["accuracy"], abs=1e-12)
+
+
+def test_schemes_share_batches_and_noise_and_the_energy_decides_nothing_of_plain_ones():
+    plain = train(scheme="dpsgd-tanh", energy=None)
+    watched = train(scheme="dpsgd-tanh", trace=True)
+    free = train(initial_temperature=0.0)
+    assert plain["curve"]["accuracy"] == watched["curve"]["accuracy"] == free["curve"]["accuracy"]
+    assert watched["rejected"] == 0
+    assert any(watched["changes"])
+    assert train(scheme="dpsgd-relu", energy=None)["loss"] != plain["loss"]
+    assert train(scheme="auto-s", energy=None)["loss"] != plain["loss"]
+
+
+@pytest.mark.parametrize("energy", ["held", "train", "batch"])
+def test_the_energy_may_be_computed_elsewhere(energy):
+    done = train(energy=energy, held=500, trace=True)
+    assert any(done["changes"])
+    assert "seen" not in done["curve"]
+
+
+def test_validation_leaves_the_test_part_alone(monkeypatch):
+    real = jobs.records
+
+    def spoilt(*args):
+        parts = real(*args)
+        return {**parts, "test": (np.full_like(parts["test"][0], np.nan), parts["test"][1])}
+
+    expected = train(energy="held", held=500, report="validation")
+    monkeypatch.setattr(jobs, "records", spoilt)
+    assert without_time(train(energy="held", held=500, report="validation")) == without_time(expected)
+
+
+def test_without_privacy_it_learns():
+    done = train(scheme="non-private", energy=None, queries=150, learning_rate=0.1)
+    assert done["accuracy"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"scheme": "adam"}, "scheme"),
+        ({"dataset": "wine"}, "dataset"),
+        ({"energy": "public"}, "public"),
+        ({"energy": "held"}, "held"),
+        ({"report": "validation"}, "held"),
+        ({"queries": None}, "end"),
+        ({"queries": None, "accepted": 5, "rejection_limit": None}, "limit"),
+        ({"held": 20_000}, "held"),
+    ],
+)
+def test_what_is_refused(wrong, match):
+    with pytest.raises(ParameterError, match=match):
+        train(**wrong)
+
+
+# --- Figure 1
+
+
+def test_paths_on_the_regression():
+    """Both start at one place with the same noise; the loss is least at the least-squares solution."""
+    plain, screened = (linear.path(annealed=a, seed=0, queries=60) for a in (False, True))
+    assert plain["slope"][0] == screened["slope"][0] == linear.START[0]
+    assert len(plain["slope"]) == 61
+    assert sum(plain["accepted"]) == 60
+    still = [s == t for s, t in zip(screened["slope"], screened["slope"][1:], strict=False)]
+    assert still == [accepted == 0 for accepted in screened["accepted"]]
+    x, y, optimum = linear.problem(500, 0.5, 0)
+    least = ((y[:, 0] - optimum[0] * x[:, 0] - optimum[1]) ** 2).mean()
+    assert min(plain["loss"]) >= least
+    assert plain["distance"][0] == pytest.approx(np.hypot(*(np.array(linear.START) - optimum)))
+    assert plain["distance"][-1] < 0.5 * plain["distance"][0]

@@ -1,0 +1,340 @@
+"""The exact loss of screened updates: the counterexample, the theorems on random instances, and simulations.
+
+Seeds are fixed; docstrings say how often a correct implementation would fail a test that rests on chance.
+"""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dplib import exact_loss, mechanisms, rdp
+from dplib.checks import ParameterError
+from dplib.screening import one_update, rules
+
+DELTA = 1e-5
+
+
+def pair(shift, acceptance, q=1.0, limit=None, width=one_update.WIDTH, others=None):
+    parts = [one_update.trial(shift, acceptance, q, present, others) for present in (True, False)]
+    return one_update.cells(*(one_update.released(part, limit) for part in parts), width)
+
+
+def convex_acceptance(rng):
+    """Equation (3) for a random convex, piecewise linear energy: log-concave."""
+    steps = np.sort(rng.normal(0, 2, 5))
+    energies = np.concatenate([[0], np.cumsum(np.sort(rng.normal(0, 1, 4)) * np.diff(steps))])
+    return rules.annealed(steps, energies, rng.choice([0.5, 3.0, 50.0]))
+
+
+def any_acceptance(rng):
+    steps = np.sort(rng.normal(0, 2, 6))
+    return rules.annealed(steps, rng.normal(0, 1, 6), rng.choice([0.5, 3.0, 20.0]))
+
+
+# ---- the counterexample ----
+
+
+def test_one_rejection_costs_more_than_one_update():
+    """One parameter, one example, one update, at most one rejection: the loss exceeds the claimed one.
+
+    Algorithm 2 as printed, first update: after a rejection line 22 sets Q = 0, so that the second candidate is taken.
+    Sigma = 1, every example in every batch, energy -w with a steep slope; with the example or without it.
+    """
+    claimed_exact = mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
+    orders = np.arange(2, 65)
+    claimed = rdp.to_epsilon(rdp.rdp(1.0, 1.0, 1, orders), orders, DELTA, "classical").min()
+    assert claimed > claimed_exact
+    low, high = one_update.epsilon_bounds(pair(1.0, rules.threshold(0.0), limit=1), DELTA)
+    assert 5.36 < low <= high < 5.361
+    assert low > claimed > claimed_exact
+    # The same from the normal distribution function alone. Without the example, half of the first candidates are
+    # rejected, with it Phi(-1); an update below 0 must be a second candidate.
+    rejected = {0: 0.5, 1: stats.norm.cdf(-1)}
+
+    def delta(epsilon):
+        cut = 0.5 - (epsilon - np.log(rejected[0] / rejected[1]))  # where the loss of u < 0 is epsilon
+        assert cut < 0
+        return rejected[0] * stats.norm.cdf(cut) - np.exp(epsilon) * rejected[1] * stats.norm.cdf(cut - 1)
+
+    assert delta(low) == pytest.approx(DELTA, rel=1e-3)
+    assert delta(claimed) > 1.2 * DELTA
+
+    # And by adaptive quadrature of the two densities.
+    def log_density(centre):
+        def log_p(u):
+            tries = np.where(u >= 0, 1 + rejected[centre], rejected[centre])
+            return stats.norm.logpdf(u, centre) + np.log(tries)
+
+        return log_p
+
+    found = exact_loss.density_epsilon(log_density(1), log_density(0), DELTA, (-12, 13), kinks=(0.0,))
+    assert found[0] <= high
+    assert found[1] >= low
+
+
+def test_the_paper_allows_ten_rejections():
+    """mu_0 = 10: more than three times the claimed epsilon, with a convex energy on public data."""
+    low, high = one_update.epsilon_bounds(pair(1.0, rules.threshold(0.0), limit=10), DELTA)
+    assert low > 13.78 > 3 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
+    assert high < 13.8
+
+
+def test_finite_temperature_of_the_printed_rule():
+    """exp(-10 Delta E) with an energy of slope 1 per standard deviation: the excess stays."""
+    acceptance = rules.annealed([-1.0, 1.0], [1.0, -1.0], temperature=10.0)
+    low, _ = one_update.epsilon_bounds(pair(1.0, acceptance, limit=10), DELTA)
+    assert low > 2.9 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
+
+
+def test_two_wells_have_no_bound():
+    """Public energy, unlimited rejections: the loss grows with the distance of the valleys."""
+    found = [one_update.epsilon_bounds(pair(1.0, rules.wells(0.5 - k, 0.5 + k)), DELTA)[0] for k in (0.01, 1, 3, 6, 8)]
+    assert found[0] == pytest.approx(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA), abs=0.01)
+    assert (np.diff(found) > 0).all()
+    assert found[-1] > 8
+
+
+def test_energy_on_private_data_leaks_without_any_gradient():
+    """The example moves no gradient at all, only the energy: without it the other half of the line is accepted."""
+    up, down = rules.threshold(2.0), rules.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
+    one, other = (one_update.Trial((1.0,), (0.0,), (a,)) for a in (up, down))
+    both = one_update.cells(one_update.released(one, 10), one_update.released(other, 10))
+    assert one_update.epsilon_bounds(both, DELTA)[0] > 30
+    forever = one_update.cells(one_update.released(one), one_update.released(other))
+    assert one_update.delta_bounds(forever, 100.0)[0] == pytest.approx(1.0)
+
+
+# ---- theorems on random instances ----
+
+
+def test_convex_public_energy_and_unlimited_rejections_cost_no_more_than_one_update():
+    """Theorem: the screened pair is dominated by the Gaussian one, at every epsilon; for every batch drawn once."""
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        acceptance, shift = convex_acceptance(rng), rng.choice([-2.0, -0.5, 0.3, 1.0, 3.0])
+        screened = pair(shift, acceptance)
+        for epsilon in (0.0, 0.2, 1.0, 3.0):
+            assert one_update.delta_bounds(screened, epsilon)[0] <= mechanisms.gaussian_delta(1, abs(shift), epsilon)
+        q = rng.uniform(0.05, 0.9)
+        without, with_it = (
+            one_update.released(one_update.trial(shift, acceptance, 1.0, present)) for present in (False, True)
+        )
+        once = one_update.cells(one_update.mixture([1 - q, q], [without, with_it]), without)
+        plain = pair(shift, rules.always(), q)
+        for epsilon in (0.0, 0.2, 1.0, 3.0):
+            assert one_update.delta_bounds(once, epsilon)[0] <= one_update.delta_bounds(plain, epsilon)[1]
+
+
+def test_isoperimetry_behind_the_theorem():
+    """Its two steps on a grid: the density at every quantile, and the shift of the normal scores."""
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        acceptance = convex_acceptance(rng)
+        with_it, without = (one_update.released(one_update.trial(1.0, acceptance, 1.0, p)) for p in (True, False))
+        grid = np.linspace(-6, 6, 201)
+        edges = np.unique(np.concatenate([[-np.inf], grid, without.ends[1:-1], with_it.ends[1:-1]]))
+        below = np.array([density.masses(edges).cumsum() for density in (without, with_it)])
+        used = (below > 1e-9).all(axis=0) & (below < 1 - 1e-9).all(axis=0)
+        scores = stats.norm.ppf(below[:, used])
+        assert (scores[0] - scores[1] <= 1.0 + 1e-6).all()
+        at = edges[1:][used]
+        assert (np.exp(without.log_density(at)) >= stats.norm.pdf(scores[0]) - 1e-9).all()
+
+
+def test_convexity_in_many_dimensions_reduces_to_one():
+    """A quadratic energy in three dimensions: the marginal along the shift is log-concave, so the bound holds."""
+    rng = np.random.default_rng(2)
+    u = rng.normal(size=(400_000, 3)) + np.array([0.6, 0.0, 0.0])
+    probability = np.exp(-5 * np.maximum(0, (u**2).sum(axis=1) / 2 - u[:, 0]))
+    # E over the first coordinate of the loss of the shift (1, 0, 0): its variance is at most the Gaussian's.
+    weights = probability / probability.sum()
+    mean = weights @ u[:, 0]
+    assert weights @ (u[:, 0] - mean) ** 2 < 1.0
+
+
+def test_price_of_a_public_test():
+    """Theorem: delta'(epsilon) <= delta(epsilon + log(Z1/Z0)) / Z1, in both directions, for any public test."""
+    rng = np.random.default_rng(3)
+    for _ in range(25):
+        acceptance, q, shift = any_acceptance(rng), rng.choice([1.0, 0.2]), rng.choice([0.4, 1.0, 2.0])
+        rates = [one_update.acceptance_rate(one_update.trial(shift, acceptance, q, p)) for p in (True, False)]
+        screened, plain = pair(shift, acceptance, q), pair(shift, rules.always(), q)
+        sides = zip((screened, screened.swapped()), (plain, plain.swapped()), (rates, rates[::-1]), strict=True)
+        for after, before, (own, other) in sides:
+            for epsilon in (0.0, 0.5, 2.0):
+                moved = epsilon + np.log(own / other)
+                if moved >= 0:
+                    low = one_update._one_direction(after, epsilon)[0]
+                    assert low <= one_update._one_direction(before, moved)[1] / own * (1 + 1e-9) + 1e-15
+
+
+def test_a_random_limit():
+    """Stop with probability gamma after each rejection: the outcome, "nothing" included, obeys the theorem's bound."""
+    rng = np.random.default_rng(9)
+    gamma, shift = 0.1, 1.0
+    for _ in range(10):
+        acceptance = any_acceptance(rng)
+        trials = [one_update.trial(shift, acceptance, 1.0, present) for present in (True, False)]
+        rates = np.array([one_update.acceptance_rate(trial) for trial in trials])
+        ends = gamma + (1 - gamma) * rates
+        accepted = one_update.cells(*(one_update.released(trial) for trial in trials), 0.02)
+        masses = [
+            np.append(mass * z / end, gamma * (1 - z) / end)
+            for mass, z, end in zip((accepted.p, accepted.q), rates, ends, strict=True)
+        ]
+        # Simulated: the share of searches that end with nothing.
+        accepts = rng.random((2000, 300)) < rates[0]
+        first = np.where(accepts.any(axis=1), accepts.argmax(axis=1), 300)
+        stops = rng.geometric(gamma, 2000)  # stopped after this many rejections
+        nothing = (stops <= first).mean()
+        assert abs(nothing - masses[0][-1]) < 5 * np.sqrt(0.25 / 2000)
+        for (p, q), (own, other) in (((masses[0], masses[1]), ends), ((masses[1], masses[0]), ends[::-1])):
+            for epsilon in (0.3, 1.0, 3.0):
+                found = np.maximum(0, p - np.exp(epsilon) * q).sum()
+                moved = epsilon + np.log(own / other)
+                if moved >= 0:
+                    assert found <= mechanisms.gaussian_delta(1.0, shift, moved) / own + 1e-12
+
+
+def test_screening_changes_the_sampling_rate():
+    """The accepted batch holds the example with probability q Z_s / ((1 - q) Z_0 + q Z_s)."""
+    acceptance, q, shift = rules.threshold(1.5), 0.1, 1.0
+    zs, z0 = (one_update.acceptance_rate(one_update.trial(shift, acceptance, 1.0, p)) for p in (True, False))
+    rate = q * zs / ((1 - q) * z0 + q * zs)
+    assert rate > 3 * q
+    own, rest = (one_update.released(one_update.trial(shift, acceptance, 1.0, p)) for p in (True, False))
+    mixed = one_update.mixture([1 - rate, rate], [rest, own])
+    direct = one_update.released(one_update.trial(shift, acceptance, q, True))
+    u = np.linspace(1.6, 6, 50)
+    assert mixed.log_density(u) == pytest.approx(direct.log_density(u), abs=1e-12)
+    # So that accepted-only accounting at rate q is exceeded, convex energy or not.
+    plain = pair(shift, rules.always(), q)
+    assert one_update.delta_bounds(pair(shift, acceptance, q), 1.0)[0] > one_update.delta_bounds(plain, 1.0)[1]
+
+
+def test_bound_of_any_public_test():
+    """Two wells, half-lines and random energies stay below it; without a test it is the Gaussian's."""
+    assert one_update.public_test_bound(1.0, 1.0, DELTA) == pytest.approx(mechanisms.gaussian_epsilon(1, 1, DELTA))
+    rng = np.random.default_rng(8)
+    tests = [rules.wells(0.5 - k, 0.5 + k) for k in (0.5, 2, 4)] + [any_acceptance(rng) for _ in range(10)]
+    for acceptance in tests:
+        rate = min(one_update.acceptance_rate(one_update.trial(1.0, acceptance, 1.0, p)) for p in (True, False))
+        bound = one_update.public_test_bound(1.0, rate, DELTA)
+        assert one_update.epsilon_bounds(pair(1.0, acceptance), DELTA)[0] <= bound
+
+
+# ---- the machinery ----
+
+
+def test_plain_update_is_the_gaussian_mechanism():
+    for shift in (0.3, 1.0, 2.5):
+        low, high = one_update.epsilon_bounds(pair(shift, rules.always(), limit=0), DELTA)
+        assert low <= mechanisms.gaussian_epsilon(1.0, shift, DELTA) <= high
+        assert high - low < 1e-3
+
+
+def test_bounds_close_in_and_agree_with_quadrature():
+    rng = np.random.default_rng(4)
+    for _ in range(4):
+        acceptance, limit, q = any_acceptance(rng), rng.choice([1, 5, 10]), rng.choice([1.0, 0.1])
+        densities = [
+            one_update.released(one_update.trial(1.0, acceptance, q, present), int(limit)) for present in (True, False)
+        ]
+        kinks = tuple(densities[0].ends[1:-1])
+        value, error = exact_loss.density_delta(
+            densities[0].log_density, densities[1].log_density, 0.7, (-13, 14), kinks
+        )
+        widths = []
+        for width in (0.1, 0.01):
+            low, high = one_update.delta_bounds(one_update.cells(*densities, width), 0.7)
+            assert low - 1e-12 <= value + error
+            assert high + 1e-12 >= value - error
+            widths.append(high - low)
+        assert widths[1] < 0.05 * widths[0]
+
+
+def test_renyi_divergence_against_an_accountant():
+    for q, sigma in ((1.0, 1.0), (0.1, 1.3)):
+        plain = pair(1 / sigma, rules.always(), q)
+        for order in (2, 5, 8):
+            low, high = one_update.renyi_bounds(plain, order)
+            exact = rdp.rdp(sigma, q, 1, [order])[0]
+            assert low <= exact <= high
+            assert high - low < 0.1 * exact
+
+
+def test_released_densities_against_simulated_loops():
+    """A correct implementation fails about once in 10^5 seeds (four chi-square tests)."""
+    rng = np.random.default_rng(5)
+    runs = 100_000
+    for limit, q, acceptance in (
+        (0, 0.3, rules.threshold(0.5)),
+        (1, 1.0, any_acceptance(rng)),
+        (4, 0.3, any_acceptance(rng)),
+        (60, 0.5, rules.threshold(0.5)),
+    ):
+        accepted, waiting = np.full(runs, np.nan), np.arange(runs)
+        for rejections in range(limit + 1):
+            u = rng.normal(size=len(waiting)) + (rng.random(len(waiting)) < q) * 1.2
+            taken = (rng.random(len(waiting)) <= acceptance(u)) | (rejections >= limit)
+            accepted[waiting[taken]] = u[taken]
+            waiting = waiting[~taken]
+        assert len(waiting) == 0
+        density = one_update.released(one_update.trial(1.2, acceptance, q), limit)
+        edges = np.unique(np.concatenate([[-np.inf], np.linspace(-2, 3, 21), density.ends[1:-1], [np.inf]]))
+        expected = runs * density.masses(edges)
+        counts = np.histogram(accepted, edges)[0]
+        big = expected > 10
+        assert counts[~big].sum() <= 60
+        chi2 = ((counts - expected)[big] ** 2 / expected[big]).sum()
+        assert stats.chi2.sf(chi2, big.sum()) > 2e-6
+
+
+def test_masses_sum_to_one_and_match_the_density():
+    rng = np.random.default_rng(6)
+    for limit in (None, 0, 3):
+        weights = rng.dirichlet(np.ones(4))
+        density = one_update.released(
+            one_update.trial(0.8, any_acceptance(rng), 0.4, True, (weights, rng.normal(0, 0.5, 4))), limit
+        )
+        assert density.masses(np.array([-np.inf, *density.ends[1:-1], np.inf])).sum() == pytest.approx(1, abs=1e-12)
+        low, high = density.ends[1] + 0.01, density.ends[2]
+        inside = integrate.quad(lambda u, d=density: np.exp(d.log_density(np.array(u))), low, high)[0]
+        assert inside == pytest.approx(density.masses(np.array([low, high]))[0], abs=1e-10)
+
+
+def test_equation_3():
+    """min(1, exp(-(J(u) - J(0)) Q)) for a piecewise linear energy, against the formula itself."""
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        steps = np.sort(rng.normal(0, 2, 6))
+        energies, temperature = rng.normal(0, 1, 6), rng.uniform(0, 20)
+        slopes = np.diff(energies) / np.diff(steps)
+
+        def energy(u, steps=steps, energies=energies, slopes=slopes):
+            k = np.clip(np.searchsorted(steps, u, side="right") - 1, 0, 4)
+            return energies[k] + slopes[k] * (u - steps[k])
+
+        u = rng.normal(0, 4, 500)
+        expected = np.exp(-temperature * np.maximum(0, energy(u) - energy(0.0)))
+        assert rules.annealed(steps, energies, temperature)(u) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rules.Acceptance((0.0,), (0.0, 0.0), (0.0, 0.5)), "exceeds 1"),
+        (lambda: rules.Acceptance((1.0, 0.0), (0.0,) * 3, (0.0,) * 3), "rise"),
+        (lambda: rules.annealed([0.0], [1.0], 1.0), "two or more"),
+        (lambda: rules.annealed([0.0, 1.0], [1.0, 2.0], -1.0), "temperature"),
+        (lambda: one_update.trial(1.0, rules.always(), 0.0), "sample_rate"),
+        (lambda: one_update.epsilon_bounds(None, 0.0), "delta"),
+        (
+            lambda: one_update.released(one_update.trial(0.0, rules.Acceptance((), (0.0,), (-np.inf,)))),
+            "never|ever",
+        ),
+    ],
+)
+def test_bad_values(call, message):
+    with pytest.raises(ParameterError, match=message):
+        call()

@@ -1,0 +1,127 @@
+"""Grids from the command line and from YAML."""
+
+import math
+
+import pytest
+import yaml
+
+from dplib.checks import ParameterError
+from sweeps import grid as sweep_grid
+from sweeps import sweep
+from tests.sweeps.test_sweep import NASTY
+from tests.sweeps.toys import notebook
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0.1,0.3,1,3", [0.1, 0.3, 1, 3]),
+        ("5", [5]),
+        ("0:4", [0, 1, 2, 3]),
+        ("-1:5:2", [-1, 1, 3]),
+        ("mnist,digits", ["mnist", "digits"]),
+        ("true,none,1", [True, None, 1]),
+        ("[1,2],[3]", [[1, 2], [3]]),
+        ("[]", [[]]),
+        ("(1, 2)", [[1, 2]]),
+        ("'a,b','0:2'", ["a,b", "0:2"]),
+        ("'1'", ["1"]),
+        ("$(ls)", ["$(ls)"]),
+        ("it's", ["it's"]),
+        ("1],[2", ["1]", "[2"]),
+        ("a b=c", ["a b=c"]),
+        ("{'a': [1]}", [{"a": [1]}]),
+    ],
+)
+def test_values_of_the_command_line(text, found):
+    if text == "1],[2":
+        with pytest.raises(ParameterError, match="cannot be read"):
+            sweep_grid.values("x", text)
+        return
+    assert [sweep_grid.plain("x", value) for value in sweep_grid.values("x", text)] == found
+
+
+def test_not_a_number_is_a_number():
+    (value,) = sweep_grid.values("x", "nan")
+    assert math.isnan(value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["epsilon"], "must be NAME=VALUES"),
+        (["epsilonn=1"], "epsilonn is not a parameter of this notebook .did you mean epsilon"),
+        (["epsilon=1", "epsilon=2"], "stands twice: give all its values at once"),
+        (["epsilon=1,2,1"], "epsilon = 1 stands twice in the grid"),
+        (["epsilon=1,1.0"], "epsilon = 1.0 stands twice in the grid"),
+        (["epsilon="], "epsilon has no value"),
+        (["seed=5:5"], "ends before it begins"),
+        (["texts=[1,mnist"], "cannot be read: where there are lists or quotes, quote every text"),
+        (["texts=b'x'"], "is not allowed: it must be a number, a text"),
+        (["texts={1: 2}"], "is not allowed"),
+        (["texts=\udcff"], "UTF-8 cannot hold this text"),
+    ],
+)
+def test_what_is_refused(tmp_path, words, message):
+    with pytest.raises(ParameterError, match=message):
+        sweep_grid.from_words(str(notebook(tmp_path)), words)
+
+
+def test_a_file_and_the_command_line_mean_the_same(tmp_path):
+    source = str(notebook(tmp_path))
+    text = (
+        "chapter: toy.md\nparameters:\n  epsilon: [0.1, 1]\n  seed: {range: [0, 3]}\n  texts: [[1, 2]]\n  action: 0:2\n"
+    )
+    (tmp_path / "grid.yml").write_text(text)
+    words = ["epsilon=0.1,1", "seed=0:3", "texts=[1,2]", "action='0:2'"]
+    file, line = sweep_grid.from_file(tmp_path / "grid.yml"), sweep_grid.from_words(source, words)
+    assert list(file.points()) == list(line.points())
+    assert len(file) == 6
+    keys = [key for key, _ in sweep.plan(file, tmp_path).runs()]
+    assert keys == [key for key, _ in sweep.plan(line, tmp_path).runs()]
+    assert len(set(keys)) == 6
+    assert next(file.points()) == {"epsilon": 0.1, "seed": 0, "texts": [1, 2], "action": "0:2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1", "a grid has chapter, parameters"),
+        ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter, parameters"),
+        ("chapter: toy.md\nparameters: {seed: {range: [0]}}", "range must be"),
+        ("chapter: toy.md\nparameters: {seed: {range: [0, 5, 0]}}", "at least 1"),
+        ("chapter: toy.md\nparameters: {seed: 2020-01-01}", "is not allowed"),
+        ("chapter: toy.md\nparameters: !!python/object:os.system {}", "cannot be read"),
+        ("chapter: none.md\nparameters: {}", "does not exist"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, text, message):
+    notebook(tmp_path)
+    (tmp_path / "grid.yml").write_text(text)
+    with pytest.raises(ParameterError, match=message):
+        sweep_grid.from_file(tmp_path / "grid.yml")
+
+
+def test_texts_keep_their_bytes_on_the_way_to_a_run(tmp_path):
+    """Each of a hundred texts is a run of its own, from YAML, with its own address."""
+    notebook(tmp_path)
+    texts = list(dict.fromkeys(NASTY))
+    document = {"chapter": "toy.md", "parameters": {"texts": texts}}
+    (tmp_path / "grid.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    plan = sweep.plan(sweep_grid.from_file(tmp_path / "grid.yml"), tmp_path)
+    runs = dict(plan.runs())
+    assert [parameters["texts"] for parameters in runs.values()] == texts
+    assert all(key.isalnum() and len(key) == 64 for key in runs)
+
+
+def test_a_grid_is_never_laid_out_in_memory(tmp_path):
+    grid = sweep_grid.from_words(str(notebook(tmp_path)), ["seed=0:1000000", "epsilon=1,2,3"])
+    assert len(grid) == 3_000_000
+    assert next(sweep.plan(grid, tmp_path).runs())[1]["seed"] == 0
+
+
+def test_a_chapter_by_its_number():
+    grid = sweep_grid.from_words("01", ["epsilon=1,2"])
+    assert grid.name == "01_gmm_theory"
+    assert len({key for key, _ in sweep.plan(grid).runs()}) == 2

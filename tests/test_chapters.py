@@ -1,0 +1,167 @@
+"""Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
+
+import json
+
+import nbformat
+import pytest
+
+from dplib import chapters, sources
+from dplib.__main__ import value
+from dplib.checks import ParameterError
+from press import ledger
+
+RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
+
+
+def test_a_run_records_its_provenance_and_freezes(toy):
+    root = toy("01_a", RECORD)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_a: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_a.ipynb"
+    provenance = chapters.run("01_a", {"dataset": "mnist"}, output, profile="real")
+    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "mnist"}
+    assert provenance["versions"]["numpy"]
+    assert provenance["hardware"]["cores"] >= 1
+    frozen = json.loads(chapters.freeze("01_a", output).read_text())
+    assert frozen["records"]["A.thm6"]["values"] == {"epsilon": 2.0}
+    assert frozen["basis"]["seeds"] == "5"
+    assert not list((root / "executed").glob(".running*"))
+
+
+TWO = 'for id_ in ("A.thm6", "A.def1"):\n    claims.record(id_, {"epsilon": epsilon}, "fails", "toy")'
+
+
+def test_one_claim_joins_what_is_frozen_and_keeps_its_own_provenance(toy):
+    root = toy("01_gmm_theory", TWO)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_gmm_theory.ipynb"
+    chapters.run("01_gmm_theory", {}, output, profile="real")
+    path = chapters.freeze("01_gmm_theory", output)
+    chapters.run("01_gmm_theory", {"epsilon": 3.0}, output, profile="real")
+    assert chapters.freeze("01_gmm_theory", output, ["A.def1"]) == path
+    frozen = json.loads(path.read_text())
+    assert frozen["provenance"]["parameters"]["epsilon"] == 2.0
+    assert {id_: row["values"]["epsilon"] for id_, row in frozen["records"].items()} == {"A.thm6": 2.0, "A.def1": 3.0}
+    assert "provenance" not in frozen["records"]["A.thm6"]
+    assert frozen["records"]["A.def1"]["provenance"]["parameters"]["epsilon"] == 3.0
+
+
+def test_one_claim_is_frozen_only_where_it_belongs(toy):
+    root = toy("01_gmm_theory", RECORD)
+    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
+    output = root / "executed" / "01_gmm_theory.ipynb"
+    chapters.run("01_gmm_theory", {}, output, profile="real")
+    with pytest.raises(ParameterError, match=r"A\.thm6: some claims alone join a frozen run"):
+        chapters.freeze("01_gmm_theory", output, ["A.thm6"])
+    path = chapters.freeze("01_gmm_theory", output)
+    before = path.read_bytes()
+    with pytest.raises(ParameterError, match=r"did not record A\.def1: nothing is frozen"):
+        chapters.freeze("01_gmm_theory", output, ["A.thm6", "A.def1"])
+    with pytest.raises(ParameterError, match=r"D\.fig4b is a claim of 11_annealed_dpsgd, not of 01_gmm_theory"):
+        chapters.freeze("01_gmm_theory", output, ["D.fig4b"])
+    assert path.read_bytes() == before
+
+
+def test_a_claim_that_joined_later_has_its_own_date(toy):
+    root = toy("01_a", RECORD)
+    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
+    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
+    later = record | {"provenance": {"profile": "real", "date": "2026-03-04"}}
+    path = root / "book" / "results" / "01_a.real.json"
+    path.write_text(json.dumps(run | {"records": {"A.thm6": record, "A.thm8": later}}))
+    rows = {row.claim.id: row for row in ledger.gather([], root / "book" / "results")}
+    assert (rows["A.thm6"].date, rows["A.thm6"].own_run) == ("2026-01-01", False)
+    assert (rows["A.thm8"].date, rows["A.thm8"].own_run) == ("2026-03-04", True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilonn": 0.5}, "epsilonn is not a parameter of this notebook"),
+        ({"epsilon": -1}, "epsilon = -1 is not allowed"),
+        ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
+        ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
+        ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+    ],
+)
+def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
+    root = toy("01_a", RECORD)
+    with pytest.raises(ParameterError, match=message):
+        chapters.run("01_a", parameters, root / "executed" / "01_a.ipynb")
+    assert not list((root / "executed").rglob("*"))
+
+
+def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
+    root = toy("01_a", "1 / 0")
+    output = root / "executed" / "01_a.ipynb"
+    output.write_text("the last good one")
+    with pytest.raises(chapters.RunError, match="ZeroDivisionError"):
+        chapters.run("01_a", {}, output)
+    assert output.read_text() == "the last good one"
+    partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
+    assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
+
+
+def test_nothing_recorded_is_not_frozen(toy):
+    root = toy("01_a", "x = 1")
+    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    with pytest.raises(ParameterError, match="nothing to freeze"):
+        chapters.freeze("01_a", root / "executed" / "01_a.ipynb")
+
+
+def test_profiles_say_what_they_have(toy):
+    root = toy("01_a", "x = 1")
+    (root / "notebooks" / "profiles" / "real.yml").write_text("02_b: {}\n")
+    with pytest.raises(ParameterError, match="profile real has nothing for 01_a: it has 02_b"):
+        chapters.profile_parameters("01_a", "real")
+    with pytest.raises(ParameterError, match="profile = 'big' does not exist: it must be one of embedded, real"):
+        chapters.profile_parameters("01_a", "big")
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("0.5", 0.5),
+        ("3", 3),
+        ("1e-5", 1e-5),
+        ("[1, 2]", [1, 2]),
+        ("[mnist, fashion-mnist]", ["mnist", "fashion-mnist"]),
+        ("['mnist', 2]", ["mnist", 2]),
+        ("[mnist", "[mnist"),
+        ("true", True),
+        ("mnist", "mnist"),
+        ("$(ls)", "$(ls)"),
+    ],
+)
+def test_command_line_values(text, parsed):
+    assert value(text) == parsed
+    assert type(value(text)) is type(parsed)
+
+
+def test_command_line_nan_is_a_number():
+    assert value("nan") != value("nan")
+
+
+def test_the_larger_run_decides_the_verdict(toy):
+    root = toy("01_a", RECORD)
+    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
+    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
+    path = root / "book" / "results" / "01_a.real.json"
+    path.write_text(json.dumps(run | {"records": {"A.thm6": record}}))
+    embedded = ledger.Executed(
+        "01_a", {"profile": "embedded", "date": "2026-02-01"}, {}, {"A.thm6": record | {"verdict": "fails"}}
+    )
+    rows = {row.claim.id: row for row in ledger.gather([embedded], root / "book" / "results")}
+    assert (rows["A.thm6"].verdict, rows["A.thm6"].profile) == ("holds", "real")
+    assert rows["A.thm8"].verdict == "not run yet"
+    assert all(row.verdict for row in rows.values())
+
+
+def test_provenance_is_of_the_start_of_the_run(toy):
+    """A long run may outlive an edit: its digest is of what ran."""
+    root = toy("01_a", RECORD)
+    path = root / "notebooks" / "01_a.md"
+    edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
+    path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
+    before = sources.digest("01_a")
+    assert chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
+    assert sources.digest("01_a") != before

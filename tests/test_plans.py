@@ -1,0 +1,142 @@
+"""Plans: what is missing wave by wave, what is reached, and what is made in which order."""
+
+import re
+
+import pytest
+
+from dplib import plans, runs
+from dplib.checks import ParameterError
+from tests import run_toys
+
+train = run_toys.train
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
+    run_toys.settle(tmp_path)
+    return tmp_path
+
+
+def sizes(wanted):
+    return [(one.job["size"], one.job["seed"]) for one in wanted]
+
+
+def test_missing_stops_at_the_first_wave_and_goes_on_after_it():
+    plan = plans.load("toy")
+    grid, tuning = [(1, 0), (1, 1), (2, 0), (2, 1)], [(1, 1000), (2, 1000), (4, 1000)]
+    assert sizes(plan.missing()) == grid + tuning
+    runs.make(train, [one.job for one in plan.missing()][1:])
+    assert sizes(plan.missing()) == [(1, 0), (1, 0)]
+    assert plan.missing()[1].job["scheme"] == "chosen"
+    with pytest.raises(runs.MissingRuns):
+        plan.read("tuned")
+    assert len(plan.reached()) == 6
+    runs.make(train, [one.job for one in plan.missing()])
+    assert plan.missing() == []
+    assert len(plan.reached()) == 8
+    assert plan.read("tuned")[0] == 1
+    assert list(plan.read("grid")) == [1, 2]
+
+
+def test_a_run_that_two_parts_ask_for_counts_once():
+    run_toys.settle(plans.PLANS.parent, run_toys.PLANS + "twice: {grid: {sizes: [1], seeds: 1}, "
+                    "again: {call: grid, sizes: [1.0], seeds: 1}}\n")  # fmt: skip
+    plan = plans.load("toy", "twice")
+    assert sizes(plan.missing()) == [(1, 0)]
+    runs.make(train, [{"size": 1, "seed": 0}])
+    assert len(plan.reached()) == 1
+
+
+def test_make_goes_through_all_waves():
+    told = []
+    assert plans.make([plans.load("toy", "quick"), plans.load("toy")], workers=2, said=told.append) == 0
+    assert len(told) == 8
+    assert all(
+        re.fullmatch(r" +0 s  toy .*seed=\d+, size=\d.0; at least \d to go(, about 0 min)?", one) for one in told
+    )
+    assert plans.make([plans.load("toy")], said=pytest.fail) == 0
+
+
+def test_make_begins_nothing_after_its_limit():
+    assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
+
+
+def test_a_failing_run_stops_no_other():
+    text = "module: tests.run_toys\npublished: {grid: {sizes: [0, 1], seeds: 1}, tuned: {sizes: [1], seeds: 1}}\n"
+    run_toys.settle(plans.PLANS.parent, text)
+    told = []
+    with pytest.raises(runs.RunFailed, match=r"1 run\(s\) failed; the first: toy seed=0, size=0.0: ZeroDivisionError"):
+        plans.make([plans.load("toy")], said=told.append)
+    assert len(told) == 4
+    assert sizes(plans.load("toy").missing()) == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("first", "wanted"), [("planned", [10, 20, 15]), ("dearest", [20, 15, 10]), ("cheapest", [10, 15, 20])]
+)
+def test_order_by_what_stored_runs_of_the_setting_took(first, wanted):
+    runs.make(train, [{"size": size, "seed": 7} for size in (1, 2)])
+    runs.keep()
+    for one in runs.lines("toy"):
+        one["made"]["processor_seconds"] = 10 * one["job"]["size"]
+    todo = [plans.Wanted(train, runs.job_of(train, {"size": size, "seed": 0})) for size in (1, 2, 4)]
+    assert plans.estimates(todo) == [10, 20, 15]
+    assert plans.estimates([plans.Wanted(train, {**todo[0].job, "scheme": "other"})]) == [15]
+    assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
+    sorted_, seconds = plans.ordered(todo, first)
+    assert seconds == wanted
+    assert [{1: 10, 2: 20, 4: 15}[one.job["size"]] for one in sorted_] == wanted
+
+
+def test_runs_of_unknown_cost_come_first_with_the_dearest():
+    todo = [plans.Wanted(train, runs.job_of(train, {"size": 1, "seed": 0}))]
+    assert plans.ordered(todo, "dearest") == (todo, [None])
+    assert plans.left([None, 60.0], 2) == "at least 2 to go, about 0 min"
+    assert plans.left([None], 2) == "at least 1 to go"
+
+
+def test_a_plan_of_ones_own(tmp_path):
+    own = tmp_path / "own.yml"
+    own.write_text("grid: {sizes: [3], seeds: 2}")
+    assert sizes(plans.load("toy", str(own)).missing()) == [(3, 0), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("none", "plan = 'none' is not in toy.yml: it has published, quick"),
+        ("module", "plan = 'module' is not in toy.yml"),
+        ("none.yml", "plan none.yml cannot be read: No such file"),
+        ("{part: {call: nothing}}", "part part: nothing is not a function of tests.run_toys"),
+        ("{train: }", "part train: train is not a part: an experiment is called by one"),
+        ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
+        ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
+        ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),
+        ("[1]", "must be a mapping of names to parts"),
+        ("{", "is not YAML"),
+    ],
+)
+def test_what_is_no_plan_is_refused(tmp_path, plan, message):
+    if plan[0] in "{[":
+        (tmp_path / "own.yml").write_text(plan)
+        plan = str(tmp_path / "own.yml")
+    with pytest.raises(ParameterError, match=message):
+        plans.load("toy", plan)
+
+
+def test_unknown_studies_and_parts_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="study = 'toys' is not allowed: it must be one of toy"):
+        plans.load("toys")
+    with pytest.raises(ParameterError, match="many is not in plan published of toy: it has grid, tuned"):
+        plans.load("toy").read("many")
+    with pytest.raises(ParameterError, match="first = 'last' is not allowed: it must be one of planned"):
+        plans.make([], first="last")
+    (plans.PLANS / "toy.yml").write_text("published: {}")
+    with pytest.raises(ParameterError, match=r"toy.yml must name the module of its study"):
+        plans.load("toy")
+
+
+def test_experiments_are_found_through_the_plans():
+    assert plans.experiments() == {"toy": train}

@@ -1,0 +1,239 @@
+"""What is kept can be made again: probes, whole runs, and the commands that look after the store."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from dplib import __main__, plans, replay, runs, runs_command
+from dplib.checks import ParameterError
+from dplib.data.fetch import DataError
+from tests import run_toys
+from tests.conftest import ROOT
+
+train = run_toys.train
+
+
+def test_the_probes_agree_with_what_is_stored():
+    assert replay.changes(replay.stored_probes(), replay.probes()) == []
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
+    run_toys.settle(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stored(folder):
+    """The plan "published" but for its second wave; in the file, six lines."""
+    runs.make(train, [one.job for one in plans.load("toy").missing()])
+    runs.keep()
+    return folder
+
+
+def dplib(*words, status=0):
+    """What a command says; an error is raised as it is."""
+    result = CliRunner().invoke(__main__.main, ["runs", *words])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def edited(change):
+    """Change the lines of the store by a function."""
+    old = runs.lines("toy")
+    new = [change(json.loads(json.dumps(line))) for line in old]
+    runs.remove("toy", old)
+    runs.merge("toy", new)
+
+
+def test_differences():
+    left = {"a": [1, {"b": 2.0}], "c": "x", "d": None, "e": True}
+    assert list(replay.differences(left, json.loads(json.dumps(left)))) == []
+    right = {"a": [1, {"b": 2.0001}], "c": "y", "e": False, "f": 1}
+    found = [(("a", 1, "b"), 2.0, 2.0001), (("c",), "x", "y"), (("e",), True, False), (("f",), None, 1)]
+    assert list(replay.differences(left, right)) == found
+    assert list(replay.differences(left, right, 1e-4)) == found[1:]
+    assert list(replay.differences([1], [1, 2])) == [((), [1], [1, 2])]
+
+
+def test_a_probe_catches_a_constant_a_stream_and_an_unraised_version(folder, monkeypatch):
+    assert "toy: the probe of this version is not stored" in dplib("probe", status=1)
+    dplib("probe", "--write")
+    assert dplib("probe") == "1 probes agree.\n"
+    for name, value in (("RATE", 0.1002), ("STREAM", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(run_toys, name, value)
+            told = dplib("probe", status=1)
+            assert told.startswith("toy: accuracy was 0.4"), told
+            assert "What it computes has changed: raise its version, or mend it." in told
+    monkeypatch.setattr(run_toys, "RATE", 0.1 * (1 + 1e-6))
+    assert dplib("probe") == "1 probes agree.\n"
+    monkeypatch.setattr(train, "experiment", runs.Experiment("toy", 2, ("dataset",), {"size": 3, "seed": 0}))
+    assert "toy: the probe of this version is not stored" in dplib("probe", status=1)
+    monkeypatch.setattr(train, "experiment", runs.Experiment("other", 1, ("dataset",), {"size": 3, "seed": 0}))
+    assert "toy is stored and no plan's module has it." in dplib("probe", status=1)
+    (folder / "kept" / "probes.json").write_text("{")
+    with pytest.raises(runs.StoreError, match=r"probes.json is damaged"):
+        dplib("probe")
+
+
+def test_check_makes_stored_runs_again(stored):
+    told = dplib("check", "toy", "--sample", "3", "--seed", "1")
+    assert told.startswith("3 of 7 stored runs, drawn with --seed 1:\n")
+    assert told.count("equal to the bit") == 3
+    assert told == dplib("check", "--sample", "3", "--seed", "1")
+    assert dplib("check").startswith("5 of 7 stored runs, drawn with --seed ")
+
+
+def test_check_catches_an_edited_line(stored):
+    def change(line):
+        if line["job"]["size"] == 4:
+            line["result"]["curve"][3] += 1e-12
+        return line
+
+    edited(change)
+    told = dplib("check", "--sample", "7", status=1)
+    assert told.count("equal to the bit") == 6
+    assert "DIFFERS toy seed=1000, size=4.0: curve.3 was 1.09" in told
+
+
+def test_on_another_processor_a_difference_stands_beside_the_seeds(stored):
+    def change(line):
+        line["made"]["capability"] = "NONE"
+        line["result"]["accuracy"] += 0.01
+        return line
+
+    edited(change)
+    told = dplib("check", "--sample", "7")
+    assert "toy seed=0, size=1.0: made with another capability: accuracy was 0.4" in told
+    assert "; over 3 seeds 0.4" in told
+    assert "DIFFERS" not in told
+
+
+@pytest.mark.parametrize(("kind", "status"), [(DataError, 0), (ParameterError, 1)])
+def test_a_run_without_its_data_is_not_made(stored, monkeypatch, kind, status):
+    def absent(*_):
+        raise kind("not here.")
+
+    monkeypatch.setattr(runs, "made", absent)
+    assert dplib("check", "--sample", "2", status=status).count("not made: not here.") == 2
+
+
+def test_the_sample_is_bounded_in_time():
+    lines = [{"experiment": "toy", "made": {"seconds": seconds}} for seconds in (100, 60, 50, 1, 500)]
+    for seed in range(20):
+        drawn = [one["made"]["seconds"] for one in replay.sample(lines, 3, 120, seed)]
+        assert len(drawn) in (2, 3)
+        assert sum(drawn) <= 120
+
+
+def test_the_sample_has_runs_of_every_experiment():
+    lines = [{"experiment": name, "made": {"seconds": 1}} for name in [*["many"] * 100, "few", "few", "one"]]
+    for seed in range(5):
+        drawn = [one["experiment"] for one in replay.sample(lines, 5, 120, seed)]
+        assert sorted(drawn) == ["few", "few", "many", "many", "one"]
+
+
+def test_the_overview(stored):
+    runs.make(train, [{"size": 9, "seed": 0}])
+    lines = dplib().splitlines()
+    assert lines[0].split() == ["study", "plan", "stored", "missing", "core-hours", "hours", "missing"]
+    assert lines[1].split()[:6] == ["toy", "published", "7", "at", "least", "1"]
+    assert lines[2].split() == ["toy", "quick", "1", "0", "0.00", "0.00"]
+    assert lines[4].startswith("toy: 7 lines, ")
+    assert " bytes, commits " in lines[4]
+    assert lines[5] == "In _build/store, for `python -m dplib runs keep`: 1 of toy."
+
+
+def test_make_and_keep(folder):
+    told = dplib("make", "toy", "--workers", "2", "--limit", "5m", "--first", "cheapest").splitlines()
+    assert len(told) == 10
+    assert told[-2:] == ["Nothing is missing.", "`python -m dplib runs keep` folds what was made into book/runs."]
+    assert dplib("keep") == f"{folder}/kept/toy.jsonl: 8 new, 8 in all.\n"
+    assert dplib("keep") == "No new runs in _build/store.\n"
+    assert dplib("make", "toy", "--plan", "quick").startswith("Nothing is missing.")
+
+
+def test_make_says_what_is_still_missing(folder):
+    assert dplib("make", "toy", "--limit", "0s").startswith("At least 7 still missing.")
+
+
+def test_export(stored):
+    edited(lambda line: {**line, "result": {**line["result"], "mixed": line["job"]["seed"] or "none"}})
+    told = dplib("export", "toy", "--to", str(stored / "out"))
+    assert told.startswith("7 runs, ")
+    table = pd.read_parquet(stored / "out" / "toy-published.parquet")
+    text = pd.read_csv(stored / "out" / "toy-published.csv")
+    assert list(table.columns) == list(text.columns)
+    assert list(table.columns[:4]) == ["experiment", "version", "device", "job_bounds"]
+    assert sorted(table["job_size"]) == [1, 1, 1, 2, 2, 2, 4]
+    kinds = {"job_size": "Float64", "job_seed": "Int64", "job_limit": "string", "accuracy": "Float64"}
+    assert {name: str(table[name].dtype) for name in kinds} == kinds
+    assert set(table["mixed"]) == {"none", "1", "1000"}
+    assert len(json.loads(table["curve"][0])) == 6
+    assert list(text["accuracy"]) == list(table["accuracy"])
+    assert {"made_threads", "made_versions", "made_seconds"} <= set(table)
+
+
+def test_export_without_runs_is_refused(folder):
+    with pytest.raises(ParameterError, match="No run of plan quick of toy is stored"):
+        dplib("export", "toy", "--plan", "quick", "--to", str(folder))
+
+
+def test_prune(stored):
+    assert dplib("prune") == "These plans are not complete, and may reach more once they are: toy published.\n"
+    runs.make(train, [*[one.job for one in plans.load("toy").missing()], {"size": 9, "seed": 0}])
+    runs.keep()
+    assert dplib("prune") == "no plan reaches toy seed=0, size=9.0 (version 1)\n"
+    assert len(runs.lines("toy")) == 9
+    assert dplib("prune", "--yes") == "removed toy seed=0, size=9.0 (version 1)\n"
+    assert (dplib("prune"), len(runs.lines("toy"))) == ("", 8)
+
+
+def test_rekey(stored):
+    edited(lambda line: {**line, "job": {key: value for key, value in line["job"].items() if key != "steps"}})
+    assert dplib("rekey", "toy") == "7 of 7 lines changed.\n"
+    assert len(plans.load("toy").reached()) == 7
+    with pytest.raises(ParameterError, match="experiment = 'toys' is not allowed: it must be one of toy"):
+        dplib("rekey", "toys")
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("300s", 300), ("90m", 5400), ("1.5h", 5400)])
+def test_times(text, wanted):
+    assert runs_command.seconds(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["90", "m", "-1m", "1d", "1h30m"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(ParameterError, match=r"limit = .* such as 90m"):
+        runs_command.seconds(text)
+
+
+DAMAGED = """
+import sys
+from pathlib import Path
+from dplib import __main__, runs
+
+runs.KEPT = runs.STORE = Path(sys.argv.pop())
+__main__.cli()
+"""
+
+
+def test_a_damaged_store_is_one_sentence(tmp_path):
+    (tmp_path / "toy.jsonl").write_text("{")
+    (tmp_path / "toy").mkdir()
+    words = [sys.executable, "-c", DAMAGED, "runs", "keep", str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert found.returncode == 2
+    assert found.stderr.startswith(f"Error: {tmp_path}/toy.jsonl, line 1 is damaged (JSONDecodeError: ")
+    assert found.stderr.count("\n") == 1
