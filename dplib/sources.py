@@ -23,14 +23,24 @@ PACKAGES = {"dplib": ROOT / "dplib", "press": ROOT / "book" / "press", "sweeps":
 
 
 def chapters() -> list[str]:
-    """Names of all chapters, such as ``01_gmm_theory``, in order."""
-    return sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.md"))
+    """Names of all chapters, such as ``01_gmm_theory`` and ``09b_label_dp_ratings``, in order."""
+    return sorted(path.stem for path in NOTEBOOKS.glob("*.md") if re.match(r"\d\d[a-z]?_", path.stem))
+
+
+def number(chapter: str) -> str:
+    """A chapter's number as its files have it: "01", "09b"."""
+    return chapter.partition("_")[0]
+
+
+def shown_number(chapter: str) -> str:
+    """A chapter's number as people say it: "1", "9b"."""
+    return number(chapter).lstrip("0") or "0"
 
 
 def resolve(name: str) -> str:
     """A chapter's full name from its name or its number ("01"); ParameterError for one that does not exist."""
     for chapter in chapters():
-        if name in (chapter, chapter[:2], chapter[:2].lstrip("0")):
+        if name in (chapter, number(chapter), shown_number(chapter)):
             return chapter
     raise ParameterError(f"chapter = {name!r} does not exist: it must be one of {', '.join(chapters())}.")
 
@@ -67,7 +77,7 @@ def depends_on(chapter: str) -> list[Path]:
     """
     code = _code(source(chapter))
     modules = _closure(code)
-    files = {source(chapter), PLANS / f"{chapter[:2]}.yml", *modules}
+    files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
     text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
     files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))

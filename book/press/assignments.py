@@ -74,7 +74,7 @@ class Assignment:
 
 def names() -> list[str]:
     """Names of all assignments, those of their chapters, in order."""
-    return sorted(path.stem for path in SOURCES.glob("[0-9][0-9]_*.md"))
+    return sorted(path.stem for path in SOURCES.glob("[0-9][0-9]*_*.md"))
 
 
 def load(name: str) -> Assignment:

@@ -139,6 +139,6 @@ def setup(app: Any) -> dict[str, bool]:
 
 def _add_buttons(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     where = address(Path(app.srcdir) / "_config.yml")
-    if where and re.fullmatch(r"notebooks/\d\d_\w+", page):
+    if where and re.fullmatch(r"notebooks/\d\d[a-z]?_\w+", page):
         help_page = context["pathto"]("book/running") + "#in-the-browser"
         context["header_buttons"].append(buttons(where, page.removeprefix("notebooks/"), help_page))

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from dplib import sources
 from dplib.claims import RESULTS
 
 RECORDS, LABELS = "records", "labels"
@@ -97,7 +98,7 @@ class Result:
     @property
     def source(self) -> str:
         """Chapter and row, as a reader can find them."""
-        return f"chapter {int(self.chapter[:2])}, {self.row}"
+        return f"chapter {sources.shown_number(self.chapter)}, {self.row}"
 
 
 @functools.cache

@@ -84,7 +84,8 @@ def markdown() -> str:
     """
     course = load()
     # A chapter that was not executed has no page, and so no links.
-    known = {chapter[:2]: chapter for chapter in sources.chapters() if (EXECUTED / f"{chapter}.ipynb").exists()}
+    executed = [chapter for chapter in sources.chapters() if (EXECUTED / f"{chapter}.ipynb").exists()]
+    known = {sources.number(chapter): chapter for chapter in executed}
     parts = [_overview(course["weeks"], known)]
     for number, week in enumerate(course["weeks"], start=1):
         parts.append(_week(number, week, known))
@@ -105,7 +106,7 @@ def _overview(weeks: Sequence[Mapping], known: Mapping[str, str]) -> str:
             sum(assignments.load(name).points for name in _assigned(week, known)),
         ]
         sums = [a + b for a, b in zip(sums, numbers, strict=True)]
-        links = ", ".join(f"[{chapter[:2].lstrip('0')}](../notebooks/{chapter})" for chapter in chapters)
+        links = ", ".join(f"[{sources.shown_number(chapter)}](../notebooks/{chapter})" for chapter in chapters)
         lines.append(f"| {number}. {week['title']} | {links} | {_numbers(numbers)} |")
     return "\n".join([*lines, f"| **all** | | {_numbers(sums)} |"])
 
@@ -121,7 +122,7 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
     if missing:
         chapters += f" (not in this copy: {', '.join(missing)})"
     tasks = "\n  ".join(f"- {_exercise(chapter, one)}" for chapter, one in _picked(week, known))
-    papers = [f"{name[:2].lstrip('0')}, *{_heading(name)}*" for name in _assigned(week, known)]
+    papers = [f"{sources.shown_number(name)}, *{_heading(name)}*" for name in _assigned(week, known)]
     return "\n\n".join(
         [
             f"## Week {number}: {week['title'][0].lower()}{week['title'][1:]}",
@@ -150,7 +151,7 @@ def _picked(week: Mapping, known: Mapping[str, str]) -> list[tuple[str, Exercise
     """The week's exercises with their chapters; those of absent chapters are left out."""
     found = []
     for label in week["exercises"]:
-        chapter = known.get(label[:2])
+        chapter = known.get(re.match(r"\d\d[a-z]?", label)[0])
         if chapter is None:
             continue
         one = next((one for one in exercises(chapter) if one.label == label), None)
@@ -171,12 +172,12 @@ def _heading(name: str) -> str:
 
 
 def _exercise(chapter: str, one: Exercise) -> str:
-    where = f"chapter {chapter[:2].lstrip('0')}" + (f", {one.grade}" if one.grade else "")
+    where = f"chapter {sources.shown_number(chapter)}" + (f", {one.grade}" if one.grade else "")
     return f'<a href="../notebooks/{chapter}.html#{one.label}">{html.escape(one.title)}</a> ({where})'
 
 
 def _link(chapter: str) -> str:
-    return f"[{chapter[:2].lstrip('0')}: {title(chapter)}](../notebooks/{chapter})"
+    return f"[{sources.shown_number(chapter)}: {title(chapter)}](../notebooks/{chapter})"
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 
-from dplib import chapters, claims, plans
+from dplib import chapters, claims, plans, sources
 from dplib.claims import NOT_RUN, Claim
 
 # What decides a row, the first that recorded it: the published runs; else, for chapters that are still to be
@@ -31,7 +31,7 @@ class Row:
     @property
     def command(self) -> str:
         """How to run what is not run yet."""
-        study = self.claim.chapter[:2]
+        study = sources.number(self.claim.chapter)
         made = f"python -m dplib runs make {study} --plan paper" if study in plans.studies() else ""
         return (made or f"make paper CHAPTER={study}") if self.verdict == NOT_RUN else ""
 
@@ -48,13 +48,13 @@ class Executed:
 
 def executed_chapters(folder: Path = chapters.EXECUTED) -> list[Executed]:
     """The executed notebooks that the site is made of, in order."""
-    return [_read(path) for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))]
+    return [_read(path) for path in sorted(folder.glob("[0-9][0-9]*_*.ipynb"))]
 
 
 def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
     """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
     found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
-    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("[0-9][0-9]_*.json"))]
+    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("[0-9][0-9]*_*.json"))]
     sources = [(run["provenance"], run["records"]) for run in frozen]
     sources += [(chapter.provenance, chapter.records) for chapter in executed]
     for provenance, records in sources:

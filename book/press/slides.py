@@ -87,7 +87,7 @@ def deck(
     title = re.match(r"# (.+)", notebook.cells[0].source)[1]
     papers = sorted({row.claim.paper for row in rows if row.claim.chapter == chapter})
     about = [f"Paper {paper}: {cited[KEYS[paper]]}" for paper in papers] or ["All four papers"]
-    yield Slide(title, "\n\n".join([f"Chapter {chapter[:2].lstrip('0')}", *about]))
+    yield Slide(title, "\n\n".join([f"Chapter {sources.shown_number(chapter)}", *about]))
     box = boxes.load().get(chapter)
     yield from choose(notebook, plain, found=box is None)
     if box is not None:
@@ -95,7 +95,7 @@ def deck(
     yield from bullets("Exercises", exercises(notebook, plain))
     seconds = notebook.metadata["dplib"]["seconds"]
     changed = " -p epsilon 0.5" if "epsilon" in sources.default_parameters(chapter) else ""
-    command = f"python -m dplib run {chapter[:2]}{changed}"
+    command = f"python -m dplib run {sources.number(chapter)}{changed}"
     yield Slide("Run it yourself", f"```bash\n{command}\n```\n\nIt took {seconds:.0f} seconds here, on one core.")
 
 
