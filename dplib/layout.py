@@ -33,7 +33,7 @@ def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
 
 
 def _breaks(module: nn.Module) -> bool:
-    """Whether this is instance normalisation or such a convolution; padded ones, though spared, are not worth the risk."""
+    """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk."""
     if isinstance(module, nn.InstanceNorm2d):
         return True
     if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
