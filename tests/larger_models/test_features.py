@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from dplib.larger_models.features import Features, Images, Network, Noise, Perceptron
 from sklearn.datasets import load_digits
 from torch import nn
 
 from dplib import models, sgd, stats
 from dplib.checks import ParameterError
 from dplib.larger_models import features, selection
-from dplib.larger_models.features import Features, Images, Network, Noise, Perceptron
 from dplib.sgd import Sgd
 from tests.conftest import ROOT
 
