@@ -154,6 +154,7 @@ def algorithm(checked: Results, released: Results) -> Values:
             "means_less_rows_private_DFS": lead(released, "means, all features", "rows, private DFS", 5.0),
             "public_less_private_selection": lead(released, "rows, public selection", "rows, private DFS", 5.0),
             "means_selected_less_all": lead(released, "means, private DFS", "means, all features", 5.0),
+            "means_selected_less_all_at_1": lead(released, "means, private DFS", "means, all features", 1.0),
         },
         "A.alg1k": {
             "largest_difference_to_pairs": max(one["pairs"] for one in checked),
