@@ -69,6 +69,7 @@ def theory(checked: Results, drawn: Designs) -> Values:
             "growth_exponent_of_noise_variance_in_p": mean([one["norm_growth"] for one in drawn[10.0, PRINTED]]),
         },
         "A.fig2app": {
+            "level": 0.1,
             "below_0.1_weight_c": mean([one["below_0.1"] for one in shares[0.88]]),
             "below_0.1_weight_1_minus_c": mean([one["below_0.1"] for one in shares[0.12]]),
         },
@@ -261,6 +262,8 @@ def figures(drawn: Designs, fresh: Designs) -> Values:
     for claim, (first, second) in shown.items():
         both = first & second
         values[claim] = {
+            "error_at_most": 0.01,
+            "best_within": BEST,
             "cases": cases[claim],
             "shown": len(first),
             "shown_again": len(both),
@@ -350,7 +353,7 @@ def selecting(drawn: Designs, fresh: Designs) -> Values:
             "cells_selection_better": int(np.sum(np.array(signs) < 0)),
             "cells_selection_worse": int(np.sum(np.array(signs) > 0)),
         },
-        "A.s-dfs-shrinks-cp": {},
+        "A.s-dfs-shrinks-cp": {"counts_from": BEST},
         "A.s-distance-stable": {},
     }
     every = list(fresh.values())
