@@ -204,6 +204,39 @@ def most_careful_counter(copies, epsilon):
     return np.where(count >= 0, 1 - tail, tail)
 
 
+def best_copies(epsilon) -> int:
+    """Copies of each vector that make the lower bound largest, for small epsilon."""
+    return max(1, round(0.738 / epsilon))
+
+
+def risk_of_careful_counts(n, epsilon) -> float:
+    """Exact excess risk of :func:`most_careful_counter` on :func:`best_copies`, in units of D L."""
+    copies = best_copies(epsilon)
+    return float(np.exp(-epsilon * copies / 2) / (2 * np.sqrt(n / copies)))
+
+
+def rate_gaps() -> dict[str, float]:
+    """How Theorem 9's rate, without its logarithm, over two lower bounds moves: exact logarithmic slopes.
+
+    The lower bounds: the non-private D L / sqrt(n), and that of Lemma 15 behind Proposition 12 (delta = 0, so without
+    its logarithm). Budgets 1/2, 1/4, ... make the number of copies in Lemma 15 a whole one.
+    """
+    n, epsilons, classes = 2.0**30, 2.0 ** -np.arange(1, 9), 2.0 ** np.arange(1, 6)
+
+    def slopes(lower):
+        upper = np.array([[theorem9_bound(k, e, n) / (2 + np.log(n)) / lower(e) for e in epsilons] for k in classes])
+        over_k = np.polyfit(np.log(classes), np.log(upper[:, 0]), 1)[0]
+        return float(over_k), float(np.polyfit(-np.log(epsilons), np.log(upper[0]), 1)[0])
+
+    plain, private = slopes(lambda e: 1 / np.sqrt(n)), slopes(lambda e: lemma15_bound(n, e))
+    return {
+        "slope_in_K_of_the_gap_to_the_non-private_bound": plain[0],
+        "slope_in_1/epsilon_of_the_gap_to_the_non-private_bound": plain[1],
+        "slope_in_K_of_the_gap_to_Proposition_12": private[0],
+        "slope_in_1/epsilon_of_the_gap_to_Proposition_12": private[1],
+    }
+
+
 def risk_of_lp_rr_sgd(n, epsilon, rate):
     """Exact expected excess empirical risk of LP-RR-SGD on the construction, in units of D L (D = 2, L = 1).
 

@@ -59,8 +59,8 @@ def slope(x, values) -> stats.Measured:
 @runs.experiment(
     "simplex_risk",
     version=1,
-    probe={"method": "normal", "classes": 4, "epsilon": 1.0, "dimension": 16, "steps": [0.5, 1.0], "snapshots": [64, 512],
-           "replicates": 3, "draws": 4, "seed": 3},
+    probe={"method": "normal", "classes": 4, "epsilon": 1.0, "dimension": 16, "steps": [0.5, 1.0],
+           "snapshots": [64, 512], "replicates": 3, "draws": 4, "seed": 3},
 )  # fmt: skip
 def risk(
     *,
@@ -187,7 +187,10 @@ def dimension(
             name: np.array([found[method, p]["values"][0][0] for p in dimensions]) for method, name in METHODS.items()
         },
         "edges": sorted({METHODS[m] for (m, _), b in zip(cells, best, strict=True) if b in ends}),
-        "dimensions": list(dimensions), "examples": examples, "epsilon": epsilon, "delta": delta,
+        "dimensions": list(dimensions),
+        "examples": examples,
+        "epsilon": epsilon,
+        "delta": delta,
     }
 
 
@@ -304,8 +307,13 @@ def regressions(
         for name, settings in families.items()
         for p in dimensions
     }
-    tried = iter(get(regression, [{**job, "rates": list(rates), "seed": 13 + i} for jobs in cells.values() for job in jobs
-                                  for i in range(tuning_seeds)]))  # fmt: skip
+    tuning = [
+        {**job, "rates": list(rates), "seed": 13 + i}
+        for jobs in cells.values()
+        for job in jobs
+        for i in range(tuning_seeds)
+    ]
+    tried = iter(get(regression, tuning))
     best = {}
     for cell, jobs in cells.items():
         scores = np.array([[next(tried)["excess"] for _ in range(tuning_seeds)] for _ in jobs]).mean(axis=1)
@@ -321,7 +329,8 @@ def regressions(
             ]
             for name in families
         },
-        "dimensions": list(dimensions), "examples": examples,
+        "dimensions": list(dimensions),
+        "examples": examples,
     }
 
 
@@ -350,7 +359,10 @@ def generalisation(
     return {
         "found": {c: {name: np.array(v) for name, v in one.items()} for c, one in zip(cells, found, strict=True)},
         "bounds": {(e, n): debiased.theorem17_bound(LINE.miss, k, e, n, beta, complexity[n]) for e, n in cells},
-        "examples": list(examples), "epsilons": list(epsilons), "draws": draws, "beta": beta,
+        "examples": list(examples),
+        "epsilons": list(epsilons),
+        "draws": draws,
+        "beta": beta,
     }
 
 
