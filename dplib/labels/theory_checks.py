@@ -197,7 +197,7 @@ def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng)
 
 
 def assumptions(draws: int, rng) -> dict[str, float]:
-    """Assumptions 7 and 8 for the softmax and the logistic loss: how far the middle lies above the chord, and |g| / L."""
+    """Assumptions 7 and 8, softmax and logistic loss: how far the middle lies above the chord, and |g| / L."""
     curved = steepest = -np.inf
     for loss in (sgd.softmax_loss(4), sgd.logistic_loss()):
         scores = rng.normal(0, 3, (2, 20 * draws, loss.outputs))
