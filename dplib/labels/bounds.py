@@ -116,6 +116,11 @@ def proposition11_bound(rank, epsilon, delta, n):
     return last_iterate_bound(1 + np.asarray(rank) * sigma**2, n)
 
 
+def normal_second_moment(classes, epsilon, delta) -> float:
+    """The largest E |g|^2 of LP-Normal-SGD's gradient at L = 1, with the least noise and a span of full rank."""
+    return float(1 + classes * mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2)
+
+
 def labels_from_which_normal_wins(epsilon, delta):
     """The real number K from which K sigma^2 + 1 is at most the worst second moment of LP-RR-SGD at the same eps."""
     sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
