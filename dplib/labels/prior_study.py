@@ -240,12 +240,9 @@ def adaptive(
         chosen = cells[max(allowed, key=lambda k, i=i: scores[k, i])]
         own = cells[max((k for k in allowed if cells[k][:2] == base), key=lambda k, i=i: scores[k, i])]
         test = {}
-        for name, (c, p, rate) in (("chosen", chosen), ("fixed", own)):
-            again = [
-                {"dataset": dataset, "epsilons": [epsilon], "methods": ["clusters"], "group_count": c, "epsilon_p": p,
-                 "rates": rate, "seed": s} for s in range(seeds)
-            ]  # fmt: skip
-            test[name] = 100 * np.array([one["test"]["clusters"][0] for one in get(compare, again)])
+        for name, (c, p, rate) in (("chosen", chosen), ("fixed", own)):  # at all budgets, so that pairs share runs
+            again = [{**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": s} for s in range(seeds)]
+            test[name] = 100 * np.array([one["test"]["clusters"][i] for one in get(compare, again)])
         found[epsilon] = {"chosen": chosen, "fixed_rate": own[2], "test": test}
     return found
 
