@@ -47,6 +47,12 @@ def rr_worst_second_moment(classes, epsilon):
     return (total**2 - (2 * e - 1) + 2 * e * length - length**2) / (e - 1) ** 2
 
 
+def rr_noise(classes, epsilon) -> float:
+    """:func:`rr_worst_second_moment` less 1, what the answers add; accurate for large epsilon, too."""
+    e, k = np.exp(epsilon), classes - 1
+    return float(((e + k) / np.expm1(epsilon)) ** 2 if e <= k else 4 * e * k / np.expm1(epsilon) ** 2)
+
+
 def rr_largest_norm(classes, epsilon):
     """The largest norm of the debiased gradient over all gradients of norm at most 1 (and over Lemma 19's losses)."""
     e = np.exp(epsilon)
@@ -129,7 +135,7 @@ def labels_from_which_normal_wins(epsilon, delta):
         classes = np.exp(log_classes)
         return np.log(rr_worst_second_moment(classes, epsilon)) - np.log1p(classes * sigma**2)
 
-    return 2.0 if gap(np.log(2.0)) >= 0 else float(np.exp(optimize.brentq(gap, np.log(2.0), 60.0)))
+    return 2.0 if gap(np.log(2.0)) >= 0 else float(np.exp(optimize.brentq(gap, np.log(2.0), 60.0 + 2 * epsilon)))
 
 
 # ---------------------------------------------------------------- lower bounds, on the data of Proposition 13

@@ -186,8 +186,7 @@ def _key(name: str) -> str:
 
 def cross(epsilon: float, delta: float, classes: int) -> float:
     """p / n up to which whole-example DP has less noise in the mean gradient than randomised labels."""
-    labels = float(bounds.rr_worst_second_moment(classes, epsilon)) - 1
-    return labels / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
+    return bounds.rr_noise(classes, epsilon) / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
 
 
 def moved(found: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values:
