@@ -1,126 +1,93 @@
-"""One training of one network on one data set at one budget: the run that paper B's chapters repeat many times over.
-
-Everything a training depends on is a plain value, so that :mod:`dplib.study` can repeat, share and resume it.
-"""
+"""One training of one network on one data set at one budget: the run that many chapters repeat many times over."""
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
-from dplib import accounting, checks, data, dpsgd, printed
+from dplib import accounting, architectures, checks, dpsgd, printed, runs
 from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
-from dplib.data import Dataset, preprocess
+from dplib.data import Dataset
 from dplib.models import ACTIVATIONS, mlp
 from dplib.sgd import seeded
+from dplib.tasks import PATIENTS, shifted, task
+
+__all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
-
-
-def task(dataset: str, features: str = "image", n_train: int | None = None, split_seed: int = 0) -> Dataset:
-    """A data set as a network takes it, with training, validation and test parts (paper B, Section IV-A).
-
-    Args:
-        dataset: a name of ``data.names()``, of images; "digits" is enlarged to 20,000 training records by small shifts
-            (so that there is something to learn under privacy without any file: its budget protects nobody).
-        features: "image"; "flat", rows of pixels; "pca-K", K principal components of the training part. None of them
-            is accounted for: principal components are computed from the training records without noise.
-        n_train: so many random training records, all by default.
-        split_seed: draws the validation part from the published test part, as the paper does, and the subsample.
-
-    Raises:
-        ParameterError, DataError: for what cannot be had.
-    """
-    split, thin = np.random.SeedSequence(split_seed).spawn(2)
-    if n_train is None or n_train >= len(_whole(dataset, "image").y_train):
-        found = _whole(dataset, features)
-    else:
-        found = _with_features(
-            preprocess.subsample(_whole(dataset, "image"), n_train, np.random.default_rng(thin)), features
-        )
-    return _split(found, np.random.default_rng(split))
-
-
-@functools.lru_cache(maxsize=4)
-def _whole(dataset: str, features: str) -> Dataset:
-    """All training records with their features; kept, since many runs in a row want the same."""
-    if features != "image":
-        return _with_features(_whole(dataset, "image"), features)
-    loaded = data.load(dataset)
-    return shifted(loaded, 20_000, np.random.default_rng(0)) if dataset == "digits" else loaded
-
-
-def _with_features(dataset: Dataset, features: str) -> Dataset:
-    if features == "image":
-        return dataset
-    if features == "flat":
-        return preprocess.flatten(dataset)
-    kind, _, count = features.partition("-")
-    if kind != "pca" or not count.isdigit():
-        raise ParameterError(f"features = {features!r} is not allowed: it must be image, flat or pca-K.")
-    return preprocess.pca(dataset, int(count))
-
-
-def shifted(dataset: Dataset, n_train: int, rng: np.random.Generator) -> Dataset:
-    """Images enlarged to ``n_train`` training records: random ones, moved by up to a pixel, with a little noise."""
-    rows = rng.integers(len(dataset.y_train), size=n_train)
-    images = dataset.x_train[rows].copy()
-    moves = rng.integers(-1, 2, size=(n_train, 2))
-    for move in np.unique(moves, axis=0):
-        at = (moves == move).all(1)
-        images[at] = np.roll(images[at], tuple(move), axis=(2, 3))
-    images += rng.normal(0, 0.1, images.shape).astype(np.float32)
-    note = f"training part enlarged to {n_train} records by shifts and noise"
-    return replace(dataset, x_train=images.clip(0, 1), y_train=dataset.y_train[rows], notes=(*dataset.notes, note))
-
-
-def _split(dataset: Dataset, rng: np.random.Generator) -> Dataset:
-    """Half of the test part becomes the validation part (paper B has 5,000 and 5,000 of MNIST's 10,000)."""
-    order = rng.permutation(len(dataset.y_test))
-    valid, test = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    return replace(
-        dataset,
-        x_valid=dataset.x_test[valid],
-        y_valid=dataset.y_test[valid],
-        x_test=dataset.x_test[test],
-        y_test=dataset.y_test[test],
-        notes=(*dataset.notes, "half of the test part held out for validation"),
-    )
-
-
+INITS = ("torch", "keras", "he")
 Model = str | list[int] | dict[str, Any]
 
 
 def network(
     model: Model,
     inputs: tuple[int, ...],
-    classes: int,
+    outputs: int,
     activation: str | list[str],
     dropout: float,
     seed: int,
+    init: str = "torch",
 ) -> nn.Sequential:
-    """A network for examples of shape ``inputs``.
+    """A network for examples of shape ``inputs``, with seeded weights.
 
-    ``model`` is a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none); or
-    {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
-    (:func:`dplib.architectures.block_cnn`).
+    Args:
+        model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
+            {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
+            (:func:`dplib.architectures.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
+            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8.
+        activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
+        init: "torch" (PyTorch's own), "keras" (Glorot, no bias) or "he" (variance 2/inputs, no bias).
+
+    Raises:
+        ParameterError: for a model that does not exist or does not fit the inputs.
     """
-    if isinstance(model, str):
-        checks.one_of(*printed.ARCHITECTURES).check("model", model)
-        return seeded(printed.ARCHITECTURES[model].make, seed)
+    checks.one_of(*INITS).check("init", init)
+    net = seeded(functools.partial(_layers, model, inputs, outputs, activation, dropout), seed)
+    generator = torch.Generator().manual_seed(seed)
+    if init == "keras":
+        architectures.keras_weights_(net, generator)
+    elif init == "he":
+        for module in net.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
+                nn.init.zeros_(module.bias)
+    return net
+
+
+def _layers(
+    model: Model, inputs: tuple[int, ...], outputs: int, activation: str | list[str], dropout: float
+) -> nn.Sequential:
     if isinstance(model, dict):
         checks.check_names(model, ("filters", "units"))
-        return seeded(lambda: block_cnn(inputs[0], inputs[1], model["filters"], model["units"], dropout, classes), seed)
+        return block_cnn(inputs[0], inputs[1], model["filters"], model["units"], dropout, outputs)
+    if isinstance(model, str):
+        if model.startswith("lstm-"):
+            units, dense = map(int, model.split("-")[1:])
+            return architectures.spam_lstm(units, dense, dropout=dropout)
+        if model == "cnn":
+            return _rwt_cnn(inputs, outputs)
+        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D").check("model", model)
+        return printed.ARCHITECTURES[model].make()
     names = [activation] * len(model) if isinstance(activation, str) else list(activation)
     for name in names:
         checks.one_of(*ACTIVATIONS).check("activation", name)
-    sizes = [math.prod(inputs), *model, classes]
-    return seeded(lambda: mlp(sizes, [ACTIVATIONS[name] for name in names], dropout), seed)
+    return mlp([math.prod(inputs), *model, outputs], [ACTIVATIONS[name] for name in names], dropout)
+
+
+def _rwt_cnn(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
+    if inputs == (1, 28, 28):
+        return architectures.rwt_cnn()
+    if inputs != (1, 8, 8):
+        raise ParameterError(f"model = 'cnn' is for grey images of 28x28 or 8x8, not {inputs}.")
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 2), nn.ReLU(), nn.Flatten(),
+        nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, outputs),
+    )  # fmt: skip
 
 
 def freeze(net: nn.Sequential, positions: Sequence[int]) -> None:
@@ -151,6 +118,23 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
     return accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "prv" if epsilon <= PRV_LIMIT else "rdp")
 
 
+@runs.experiment(
+    "network",
+    version=1,
+    data=("dataset",),
+    probe={
+        "dataset": "digits",
+        "features": "flat",
+        "model": [16],
+        "epsilon": 2.0,
+        "learning_rate": 1.0,
+        "seed": 3,
+        "batch": 250,
+        "steps": 60,
+        "momentum": 0.5,
+        "dropout": 0.1,
+    },
+)
 def train(
     *,
     dataset: str,
@@ -158,50 +142,72 @@ def train(
     epsilon: float | None,
     learning_rate: float,
     seed: int,
+    split_seed: int | None = None,
+    part: str = "report",
     features: str = "image",
     n_train: int | None = None,
+    length: int = 40,
     batch: int = 1024,
     steps: int = 500,
     delta: float = 1e-5,
+    noise_multiplier: float | None = None,
     max_grad_norm: float | None = 1.0,
     momentum: float = 0.0,
     activation: str | list[str] = "relu",
+    init: str = "torch",
     dropout: float = 0.0,
     frozen: list[int] | None = None,
     evaluate_every: int | None = None,
-) -> dict:
+    device: str = "cpu",
+) -> runs.Result:
     """Train and evaluate the last iterate.
 
     Args:
-        dataset, features, n_train: of :func:`task`; the seed draws the split.
-        model, activation, dropout: of :func:`network`. ``activation``, one or one for each hidden layer, is for
-            perceptrons; ``dropout`` for all but the printed networks.
-        epsilon: budget at ``delta`` of this training alone, for neighbours that add or remove a record; None: no
-            noise (then ``max_grad_norm`` None is plain SGD, and a number is clipping alone).
+        dataset, features, n_train, part, length: of :func:`dplib.tasks.task`. A run of the part "tune" has the
+            sampling rate, steps and noise of the report's.
+        split_seed: draws the split, by default ``seed``. Candidates of one search share it, so that the winner's test
+            records chose nothing, and differ in ``seed``.
+        model, activation, init, dropout: of :func:`network`.
+        epsilon: budget at ``delta`` of this training alone, for neighbours that add or remove a record. None:
+            ``noise_multiplier``, or no noise (then ``max_grad_norm`` None is plain SGD, and a number clipping alone).
         learning_rate, momentum: of SGD.
         seed: decides split, initial weights, batches, noise and dropout. Equal seeds give equal splits and, at equal
             batch and steps, equal batches, so that comparisons of models may be paired by seed.
         batch: expected batch size. steps: number of steps.
-        frozen: layers that keep their random weights, as :func:`freeze`; None: all are trained.
+        frozen: layers that keep their random weights, as :func:`freeze`; None: all are trained. Of first layers that
+            are frozen the outputs are computed once, which changes nothing but the time.
         evaluate_every: steps between evaluations of the "curve"; None: only the end.
 
     Returns:
-        "validation" and "test" accuracies (None after divergence), "validation_loss", "test_loss", "train_loss",
-        "noise_multiplier", "sample_rate", "steps", "n", "parameters", "trained", and "curve" where asked for:
-        rows of step, validation, test.
+        "validation" and "test": accuracies, or mean absolute errors of a regression (None after divergence, without
+        such a part, and "test" of the part "tune"); "validation_loss", "test_loss", "train_loss"; "constant", the
+        "test" of a constant prediction that knows the training part; "balanced", mean recall on the test part, and
+        "majority", the share of it predicted to be of the most frequent class (not of a regression);
+        "noise_multiplier", "sample_rate", "steps", "n", "parameters", "trained"; and "curve" where asked for: rows of
+        step, validation, test.
 
     Raises:
         ParameterError, DataError: for what is not allowed or not there.
     """
-    found = task(dataset, features, n_train, seed)
+    split = seed if split_seed is None else split_seed
+    found = task(dataset, features, n_train, split, part, length)
+    n = len(task(dataset, features, n_train, split, "report", length).y_train)
     # The split's seed is the job's; the draws below must not repeat it.
-    weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
-    n, classes = len(found.y_train), len(found.classes)
-    net = network(model, found.x_train.shape[1:], classes, activation, dropout, int(weights.generate_state(1)[0]))
+    entropy = [seed, 1] if split_seed is None else [split_seed, seed, 1]
+    weights, draws = np.random.SeedSequence(entropy).spawn(2)
+    regression = dataset in PATIENTS
+    outputs, shape = 1 if regression else len(found.classes), found.x_train.shape[1:]
+    weights_seed = int(weights.generate_state(1)[0])
+    net = network(model, shape, outputs, activation, dropout, weights_seed, init)
+    parameters = sum(p.numel() for p in net.parameters())
+    x = {name: getattr(found, f"x_{name}") for name in ("train", "valid", "test")}
     if frozen:
         freeze(net, frozen)
+        net, x = _frozen_once(net, x)
     sample_rate = min(1.0, batch / n)
-    noise = 0.0 if epsilon is None else noise_for(epsilon, sample_rate, steps, delta)
+    noise = float(noise_multiplier or 0.0)
+    if epsilon is not None:
+        noise = float(noise_for(epsilon, sample_rate, steps, delta))
     settings = dpsgd.DPSGD(
         steps=steps,
         sample_rate=sample_rate,
@@ -210,16 +216,52 @@ def train(
         max_grad_norm=max_grad_norm,
         momentum=momentum,
     )
-    parts = dpsgd.Data((found.x_train, found.y_train), (found.x_valid, found.y_valid), (found.x_test, found.y_test))
-    run = dpsgd.train(net, parts, settings, np.random.default_rng(draws), evaluate_every=evaluate_every, progress=False)
-    return _result(run, noise, n, evaluate_every)
+    valid = None if x["valid"] is None else (x["valid"], found.y_valid)
+    parts = dpsgd.Data((x["train"], found.y_train), valid, (x["test"], found.y_test))
+    loss = dpsgd.squared_error if regression else dpsgd.cross_entropy
+    run = dpsgd.train(
+        net,
+        parts,
+        settings,
+        np.random.default_rng(draws),
+        loss=loss,
+        evaluate_every=evaluate_every,
+        device=device,
+        progress=False,
+    )
+    result = _result(run, evaluate_every) | {"n": n, "parameters": parameters, "noise_multiplier": noise}
+    if regression:
+        result["constant"] = float(np.abs(found.y_test - found.y_train.mean()).mean())
+    else:
+        result |= _by_class(net, x["test"], found)
+    if part == "tune":  # its test part is the validation part
+        result = {k: v for k, v in result.items() if k not in ("test", "test_loss", "balanced", "majority")}
+    return result
 
 
-def _result(run: dpsgd.Run, noise: float, n: int, evaluate_every: int | None) -> dict:
+def _frozen_once(net: nn.Sequential, x: dict[str, Any]) -> tuple[nn.Sequential, dict[str, Any]]:
+    """The network from its first trained layer or dropout on, and what the layers before make of every part."""
+    at = next(
+        i
+        for i, module in enumerate(net)
+        if any(p.requires_grad for p in module.parameters()) or isinstance(module, nn.Dropout)
+    )
+    body = net[:at].eval()
+    with torch.no_grad():
+        ahead = {
+            name: None
+            if part is None
+            else torch.cat([body(some) for some in torch.as_tensor(part).split(1024)]).numpy()
+            for name, part in x.items()
+        }
+    return net[at:].train(), ahead
+
+
+def _result(run: dpsgd.Run, evaluate_every: int | None) -> dict[str, Any]:
     final = run.final
 
     def kept(part: str, what: str, row: dict = final) -> float | None:
-        value = row[part][what]
+        value = row[part][what] if part in row else math.nan
         return value if math.isfinite(value) and not run.diverged else None
 
     result = {
@@ -228,11 +270,8 @@ def _result(run: dpsgd.Run, noise: float, n: int, evaluate_every: int | None) ->
         "validation_loss": kept("validation", "loss"),
         "test_loss": kept("test", "loss"),
         "train_loss": final["train_loss"] if not run.diverged else None,
-        "noise_multiplier": noise,
         "sample_rate": run.sample_rate,
         "steps": run.steps,
-        "n": n,
-        "parameters": run.parameters,
         "trained": run.trained_parameters,
     }
     if evaluate_every:
@@ -241,3 +280,18 @@ def _result(run: dpsgd.Run, noise: float, n: int, evaluate_every: int | None) ->
             for row in run.evaluations
         ]
     return result
+
+
+@torch.no_grad()
+def _by_class(net: nn.Module, x: np.ndarray, found: Dataset) -> dict[str, float]:
+    """Mean recall, the share predicted to be of the majority class, and that class's own share of the test part."""
+    tensor, device = torch.as_tensor(x), next(net.parameters()).device
+    tensor = tensor.float() if tensor.is_floating_point() else tensor
+    predicted = torch.cat([net(some.to(device)).argmax(1).cpu() for some in tensor.split(2048)]).numpy()
+    most = np.bincount(found.y_train).argmax()
+    recalls = [float((predicted[found.y_test == k] == k).mean()) for k in np.unique(found.y_test)]
+    return {
+        "balanced": float(np.mean(recalls)),
+        "majority": float((predicted == most).mean()),
+        "constant": float((found.y_test == most).mean()),
+    }

@@ -118,3 +118,57 @@ def test_a_convolutional_network_by_the_papers_rule_has_the_printed_count():
 def test_what_is_not_allowed_is_named(change, named):
     with pytest.raises(ParameterError, match=named):
         trainings.train(**{**SMALL, **change})
+
+
+def test_a_tuning_run_sees_no_record_of_a_report_beyond_its_training_part():
+    report, tune = trainings.task("digits", "flat", None, 3), trainings.task("digits", "flat", None, 3, "tune")
+    held_out = {row.tobytes() for row in np.concatenate([report.x_valid, report.x_test])}
+    seen = {row.tobytes() for row in np.concatenate([tune.x_train, tune.x_valid])}
+    assert len(tune.y_train) + len(tune.y_valid) == len(report.y_train)
+    assert len(tune.y_valid) == round(len(report.y_train) / 12)
+    assert not held_out & seen
+
+
+def test_a_tuning_run_has_the_noise_and_rate_of_the_report_and_no_test():
+    job = {**SMALL, "n_train": 600}
+    report, tune = trainings.train(**job), trainings.train(**job, part="tune")
+    assert tune["noise_multiplier"] == report["noise_multiplier"]
+    assert tune["sample_rate"] == report["sample_rate"]
+    assert "test" not in tune
+    assert tune["validation"] is not None
+
+
+def test_candidates_of_one_search_share_their_split():
+    one, other = (trainings.train(**{**SMALL, "split_seed": 5, "seed": s}) for s in (0, 1))
+    assert one["constant"] == other["constant"]
+    assert one["train_loss"] != other["train_loss"]
+
+
+def test_frozen_first_layers_computed_once_change_nothing(monkeypatch):
+    job = {**SMALL, "model": [16, 12], "frozen": [0, 1], "init": "keras"}
+    once = trainings.train(**job)
+    monkeypatch.setattr(trainings, "_frozen_once", lambda net, x: (net, x))
+    assert trainings.train(**job) == {
+        k: pytest.approx(v, rel=1e-4) if isinstance(v, float) else v for k, v in once.items()
+    }
+
+
+def test_messages_and_patients_have_splits_of_their_own():
+    spam = trainings.train(
+        dataset="synthetic-messages", model="lstm-4-4", epsilon=2.0, learning_rate=0.5, seed=1, batch=200, steps=4
+    )
+    costs = trainings.train(
+        dataset="synthetic-patients", model=[4], epsilon=2.0, learning_rate=0.1, seed=1, batch=200, steps=4, part="tune"
+    )
+    assert 0 <= spam["test"] <= 1
+    assert spam["validation"] is None
+    assert costs["validation"] >= 0
+    assert "test" not in costs
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "lenet"}, {"init": "zeros"}, {"part": "tuning"}, {"frozen": [0, 1]}, {"model": "cnn"}]
+)
+def test_a_job_that_is_not_allowed_is_refused(change):
+    with pytest.raises(ParameterError, match=r"model|init|part|frozen"):
+        trainings.train(**{**SMALL, **change})
