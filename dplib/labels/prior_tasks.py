@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import checks, data, trainings
+from dplib import checks, data, tasks
 from dplib.labels import patch_features
 
 KINDS = ("learned", "fixed")
@@ -53,7 +53,7 @@ def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Task
     """
     checks.one_of(*KINDS).check("kind", kind)
     if dataset == "digits":
-        found = trainings.task("digits", "flat", split_seed=seed)
+        found = tasks.task("digits", "flat", split_seed=seed)
         parts = [found.x_train, found.x_valid, found.x_test]
         labels = [found.y_train, found.y_valid, found.y_test]
         parts = [3 * (x.astype(np.float32) - np.float32(0.3)) for x in parts]  # roughly centred and of variance 1
