@@ -1,8 +1,8 @@
 """Many linear classifiers at once, on the same features and batches, each with evidence of its own about the labels.
 
-Every loss of :mod:`dplib.labels.beyond` has the gradient p - r with respect to the logits: r is fixed for a target, and
-Bayes' posterior for a likelihood. So one training loop serves all methods, and a batch of features is read once for all
-of them. Heads that share batches are not independent runs: for intervals, repeat with another seed.
+Every loss of :mod:`dplib.labels.releases` has the gradient p - r with respect to the logits: r is fixed for a target
+and Bayes' posterior for a likelihood. So one training loop serves all methods, and a batch of features is read once for
+all of them. Heads that share batches are not independent runs: for intervals, repeat with another seed.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dplib import checks
-from dplib.labels.beyond import Evidence
+from dplib.labels.releases import Evidence
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One run of every method on one data set: the same features, records, batches and kind of classifier for all.
 
-A method is a release and a loss; see :mod:`dplib.labels.beyond`. The releases are made once for each budget and shared:
-plain, debiased and likelihood losses on randomised response learn from the very same answers.
+A method is a release and a loss; see :mod:`dplib.labels.releases`. The releases are made once for each budget and
+shared: plain, debiased and likelihood losses on randomised response learn from the very same answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dplib import checks
-from dplib.labels import beyond, beyond_heads, randomised_response, stages
+from dplib import checks, runs
+from dplib.labels import heads, randomised_response, releases, stages
 from dplib.labels import priors as label_priors
-from dplib.labels.beyond import Evidence
-from dplib.labels.beyond_heads import Training
+from dplib.labels.heads import Training
 from dplib.labels.prior_tasks import Task, task
+from dplib.labels.releases import Evidence
 
 METHODS = {
     "clean": "true labels, no privacy",
@@ -33,29 +33,36 @@ METHODS = {
 _STAGED = {"stages": "rr", "stages-likelihood": "rr-likelihood", "stages-subset": "subset"}  # what stage 1 is
 
 
+@runs.experiment(
+    "label_methods",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "epsilons": [1.0], "methods": ["rr", "alibi", "subset", "clusters", "clusters-soft",
+           "stages", "stages-subset"], "rates": 0.02, "seed": 3, "group_count": 20, "epochs": 1},
+)  # fmt: skip
 def compare(
     *,
     dataset: str,
     epsilons: Sequence[float],
     methods: Sequence[str],
-    rates: Mapping[str, Sequence[float]] | float,
+    rates: float | Mapping[str, Sequence[float]],
     seed: int,
-    maps: int,
-    dimensions: int,
-    group_count: int,
-    group_dimensions: int,
-    epsilon_p: float,
-    share: float,
-    temperature: float,
-    epochs: int,
-) -> dict[str, Any]:
+    maps: int = 400,
+    dimensions: int = 256,
+    group_count: int = 100,
+    group_dimensions: int = 128,
+    epsilon_p: float = 0.05,
+    share: float = 0.6,
+    temperature: float = 0.5,
+    epochs: int = 3,
+) -> runs.Result:
     """Train one classifier for each method and budget, on one seed.
 
     Args:
         dataset, maps, dimensions: the task, see :func:`dplib.labels.prior_tasks.task`.
         epsilons: budgets, > 0. methods: names of :data:`METHODS`.
         rates: learning rate: one for all, or for each method one for each budget.
-        seed: of the groups, all randomness of the releases, the stages and the order of the records.
+        seed: of the validation part, the groups, all randomness of the releases, the stages and the order of records.
         group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from.
         epsilon_p: the histograms' share; all of the budget where that is smaller.
         share: of the records in stage 1. temperature: of the prior of "stages"; that of the others is 1, since a
@@ -69,32 +76,32 @@ def compare(
     """
     for method in methods:
         checks.one_of(*METHODS).check("method", method)
-    problem = task(dataset, "learned", maps, dimensions)
+    problem = task(dataset, "learned", maps, dimensions, seed)
     training = Training(epochs=epochs)
-    releases = _Releases(problem, seed, group_count, group_dimensions, epsilon_p)
+    made = _Releases(problem, seed, group_count, group_dimensions, epsilon_p)
     cells = [(method, i) for method in methods for i in range(len(epsilons))]
-    rate = {(method, i): rates if isinstance(rates, float) else rates[method][i] for method, i in cells}
-    first = {cell: releases.evidence(cell[0], epsilons[cell[1]]) for cell in cells if cell[0] not in _STAGED}
+    rate = {(method, i): rates[method][i] if isinstance(rates, Mapping) else rates for method, i in cells}
+    first = {cell: made.evidence(cell[0], epsilons[cell[1]]) for cell in cells if cell[0] not in _STAGED}
     n = len(problem.y_train)
     stage_one = np.zeros(n, dtype=bool)
     stage_one[np.random.default_rng([seed, 7]).permutation(n)[: round(share * n)]] = True
     for cell in cells:
         if cell[0] in _STAGED:
-            first[cell] = _only(releases.evidence(_STAGED[cell[0]], epsilons[cell[1]]), stage_one)
-    heads = _fit(problem.x_train, first, rate, training, seed)
-    results = _evaluated(problem, first, heads)
+            first[cell] = _only(made.evidence(_STAGED[cell[0]], epsilons[cell[1]]), stage_one)
+    fitted = _fit(problem.x_train, first, rate, training, seed)
+    results = _evaluated(problem, first, fitted)
     second = {}
     staged = [cell for cell in first if cell[0] in _STAGED]
     if staged:
-        scores = dict(zip(first, heads.log_probabilities(problem.x_train), strict=True))
+        scores = dict(zip(first, fitted.log_probabilities(problem.x_train), strict=True))
         for method, i in staged:
             heat = temperature if method == "stages" else 1.0
-            second[method, i] = releases.second_stage(method, epsilons[i], scores[method, i], stage_one, heat)
+            second[method, i] = made.second_stage(method, epsilons[i], scores[method, i], stage_one, heat)
         results |= _evaluated(problem, second, _fit(problem.x_train, second, rate, training, seed))
     return {
         part: {method: [results[method, i][part] for i in range(len(epsilons))] for method in methods}
         for part in ("validation", "test")
-    } | {"facts": {name: [values.get(one) for one in epsilons] for name, values in releases.facts.items()}}
+    } | {"facts": {name: [round(values[one], 6) for one in epsilons] for name, values in made.facts.items()}}
 
 
 class _Releases:
@@ -112,26 +119,26 @@ class _Releases:
         labels, classes = self.problem.y_train, self.problem.classes
         every = np.ones(classes, dtype=bool)
         if method == "clean":
-            return beyond.plain(labels, classes)
+            return releases.plain(labels, classes)
         if method == "alibi":
-            released = beyond.laplace(labels, classes, epsilon, self._rng(1, epsilon))
-            return beyond.laplace_likelihood(released, epsilon)
+            released = releases.laplace(labels, classes, epsilon, self._rng(1, epsilon))
+            return releases.laplace_likelihood(released, epsilon)
         if method == "subset":
-            released = beyond.subset(labels, classes, epsilon, self._rng(2, epsilon))
-            return beyond.subset_likelihood(released, epsilon)
+            released = releases.subset(labels, classes, epsilon, self._rng(2, epsilon))
+            return releases.subset_likelihood(released, epsilon)
         if method.startswith("rr"):
             answers = self._once("rr", epsilon, self._rr)
             if method == "rr-debiased":
-                return beyond.debiased(answers, every, epsilon)
+                return releases.debiased(answers, every, epsilon)
             if method == "rr-likelihood":
-                return beyond.answer_likelihood(answers, every, epsilon)
-            return beyond.plain(answers, classes)
+                return releases.answer_likelihood(answers, every, epsilon)
+            return releases.plain(answers, classes)
         smoothed = method != "clusters"
         answers, members, prior, left = self._once("smoothed" if smoothed else "clusters", epsilon, self._clusters)
         if method == "clusters-soft":
-            told = beyond.answer_likelihood(answers, members, left)
-            return Evidence("target", beyond.posterior(prior, told).astype(np.float32))
-        return beyond.plain(answers, classes)
+            told = releases.answer_likelihood(answers, members, left)
+            return Evidence("target", releases.posterior(prior, told).astype(np.float32))
+        return releases.plain(answers, classes)
 
     def second_stage(
         self, method: str, epsilon: float, scores: np.ndarray, stage_one: np.ndarray, temperature: float
@@ -147,14 +154,14 @@ class _Releases:
         self._note(method, epsilon, response.labels, labels[new], members)
         if method != "stages":
             values = self.evidence(_STAGED[method], epsilon).values.copy()
-            values[new] = beyond.answer_likelihood(response.labels, members, epsilon).values
+            values[new] = releases.answer_likelihood(response.labels, members, epsilon).values
             return Evidence("likelihood", values)
         earlier = self._once("rr", epsilon, self._rr)
         answers = np.where(stage_one, earlier, 0)
         answers[new] = response.labels
         k = int(np.clip(np.rint(response.k.mean()), 1, classes))
         stays = stages.likely(scores, earlier, k) | new  # Appendix B: earlier answers outside the top k go
-        return _only(beyond.plain(answers, classes), stays)
+        return _only(releases.plain(answers, classes), stays)
 
     def _rr(self, epsilon: float, name: str) -> np.ndarray:
         answers = randomised_response.rr(
@@ -204,14 +211,14 @@ def _only(evidence: Evidence, rows: np.ndarray) -> Evidence:
     return Evidence(evidence.kind, np.where(rows[:, None], evidence.values, np.float32(0)))
 
 
-def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int) -> beyond_heads.Heads:
+def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int) -> heads.Heads:
     rng = np.random.default_rng([seed, 6])
-    return beyond_heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng)
+    return heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng)
 
 
-def _evaluated(problem: Task, cells: Mapping, heads: beyond_heads.Heads) -> dict:
+def _evaluated(problem: Task, cells: Mapping, fitted: heads.Heads) -> dict:
     parts = {
-        "validation": heads.accuracy(problem.x_valid, problem.y_valid),
-        "test": heads.accuracy(problem.x_test, problem.y_test),
+        "validation": fitted.accuracy(problem.x_valid, problem.y_valid),
+        "test": fitted.accuracy(problem.x_test, problem.y_test),
     }
-    return {cell: {part: float(values[i]) for part, values in parts.items()} for i, cell in enumerate(cells)}
+    return {cell: {part: round(float(values[i]), 6) for part, values in parts.items()} for i, cell in enumerate(cells)}
