@@ -14,7 +14,6 @@ Mixup is left out: numbers of users and movies cannot be mixed, and the paper do
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -214,7 +213,8 @@ def rating_network(
     """LP-MST on ratings with the two-branch network.
 
     Args:
-        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` the errors are on these ratings.
+        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` the errors
+            are on these ratings.
         epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST.
         temperature, unmix: of stage 2, as in :func:`dplib.labels.staged.train`.
         factors, widths: of :func:`dplib.architectures.two_branch`.

@@ -4,6 +4,7 @@ Under label privacy inputs are public, those of the test part and of other sets 
 that no label has touched, cost nothing. Neighbours differ in the label of one example.
 """
 
+import ast
 import copy
 import functools
 import hashlib
@@ -28,7 +29,6 @@ from dplib.sgd import find_device, seeded
 DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
 TOP = 10  # top-k accuracies that are kept, k = 1, 2, ...
 LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and the order of classes stays
-PHOTOGRAPHS = {"shift": 4, "flip": True}  # paper C, Appendix B; the cutout is given by its side
 NETWORKS = ("small-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
 
 
@@ -113,7 +113,11 @@ def train(
         "epochs": epochs,
         "batch_size": batch,
         "learning_rate": learning_rate,
-        **{"drops": list(drops), "shift": shift, "flip": flip, "cutout": cutout, "precision": precision},
+        "drops": list(drops),
+        "shift": shift,
+        "flip": flip,
+        "cutout": cutout,
+        "precision": precision,
     }
     place, classes = find_device(device), int(y.max()) + 1
     build = functools.partial(built, network, tuple(x.shape[1:]), classes)
@@ -171,7 +175,8 @@ class Learner:
         inputs: of all training examples (n, ...). test_inputs, test_labels: for :meth:`evaluate` alone.
         settings: arguments of :func:`dplib.labels.training.fit` without the seed, one mapping for each stage.
         seed: of the weights, and of the order of the examples; each stage has streams of its own.
-        curve: whether to evaluate after every epoch, too. unmix: epsilon of the answers; priors are those of the labels.
+        curve: whether to evaluate after every epoch, too. unmix: epsilon of the answers that
+            priors of labels are wanted from.
         named: what inputs and network are, for the memory of trained stages; "" keeps none.
     """
 
@@ -340,8 +345,7 @@ def continued(
     public: str, network: str, classes: int, seed: int, settings: Mapping[str, Any], device: torch.device
 ) -> nn.Sequential:
     """A network whose weights below the classifier come from all of a public set; none of them is frozen."""
-    x, y, _, _ = inputs(public, "image")
-    net = built(network, tuple(x.shape[1:]), classes)
+    net = built(network, tuple(inputs(public, "image")[0].shape[1:]), classes)
     net[:-1].load_state_dict(_pretrained(public, network, seed, repr(sorted(settings.items())), device))
     return net
 
@@ -351,11 +355,5 @@ def _pretrained(public: str, network: str, seed: int, settings: str, device: tor
     x, y, _, _ = inputs(public, "image")
     net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
     net.to(device, memory_format=layout.of(net, x))
-    training.fit(net, x.to(device), y, seed=seed, **dict(_literal(settings)))
+    training.fit(net, x.to(device), y, seed=seed, **dict(ast.literal_eval(settings)))
     return net.cpu()[:-1].state_dict()
-
-
-def _literal(text: str) -> Any:
-    import ast
-
-    return ast.literal_eval(text)
