@@ -258,3 +258,30 @@ def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[Any, li
     base = {"dataset": dataset, "epsilon": epsilon, "learning_rate": 0.2, **YOURS[dataset]}
     found = get(train, [{**base, **arm, "seed": s} for s in range(seeds) for arm in arms.values()])
     return {arm: found[i :: len(arms)] for i, arm in enumerate(arms)}
+
+
+def records(
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    epsilons: Sequence[float],
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int = 3,
+    model: str = "cnn4-mnist",
+    **settings: Any,
+) -> dict[tuple[str, float], list[runs.Result]]:
+    """DP-SGD, which hides whole records, beside LP-MST: a CNN with tanh, tuned at every budget.
+
+    Returns:
+        {(data set, epsilon): results by seed}. The rate is chosen on validation records, by their true labels.
+    """
+    from dplib import trainings  # imports DP-SGD, which only this part waits for
+
+    common = {"model": model, **settings}
+    cells = {(name, e): {"dataset": name, "epsilon": e, **common} for name in datasets for e in epsilons}
+    best = tuning.tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
+                       seeds=tuning_seeds)  # fmt: skip
+    jobs = [{**job, "learning_rate": best[at].value, "seed": s} for at, job in cells.items() for s in range(seeds)]
+    found = get(trainings.train, jobs)
+    return {at: found[i * seeds : (i + 1) * seeds] for i, at in enumerate(cells)}
