@@ -104,7 +104,10 @@ class Result:
 @functools.cache
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on."""
-    return json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    if chapter == STAGES:  # one frozen run, on two pages
+        found["records"] |= run(MORE_STAGES)["records"]
+    return found
 
 
 def chapter(number: str) -> str:
@@ -141,6 +144,7 @@ def table() -> tuple[Result, ...]:
 COST, CROSSING, DRIVERS = "03_cost_of_privacy", "04_crossover_epsilon", "05_what_drives_the_cost"
 FEATURES, STAGES, PRIORS = "06_feature_selection", "09_label_dp_training", "10_label_dp_priors_and_theory"
 SEARCH = "07_architecture_search"
+MORE_STAGES = "09b_label_dp_ratings_and_cifar"
 
 
 @functools.cache
