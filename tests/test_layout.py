@@ -22,8 +22,7 @@ import numpy as np, torch
 from torch import nn
 from dplib.screening import annealing
 from dplib import dpsgd, models, sgd
-from dplib.labels import cifar as label_cifar
-from dplib.labels.learner import NetworkLearner
+from dplib.labels.staged import Learner
 
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
@@ -37,8 +36,9 @@ for width in (2, 3, 4):
             sgd.outputs(net, x, torch.device("cpu"))
         for way in ({}, {"shift": 2, "flip": True, "cutout": 3, "mixup": 1.0}):
             settings = {"epochs": 1, "batch_size": 12, "learning_rate": 0.1} | way
-            learner = NetworkLearner(
-                label_cifar.resnet(3, width), torch.from_numpy(x), torch.from_numpy(x), y, settings, seed=0
+            learner = Learner(
+                lambda: models.preact_resnet18(3, width=width), torch.from_numpy(x), torch.from_numpy(x), y,
+                [settings], seed=0,
             )
             learner.evaluate(learner.train(np.arange(48), y, 1, None))
 for norm in (None, 1.0):

@@ -20,10 +20,6 @@ MAY = {
 }
 # Imports that cross a wall all the same, as (who, what). This list may only become shorter.
 EXCEPTIONS = {
-    # a rule that several papers use still lives with the first of them
-    ("dplib.labels.verdicts", "dplib.architecture.workflow_verdicts"),
-    ("dplib.labels.recipe_verdicts", "dplib.architecture.cost_verdicts"),
-    ("dplib.labels.movielens_verdicts", "dplib.architecture.cost_verdicts"),
     # the library asks the data: where the cache is, which checksums, and what to train on
     ("dplib.accounting", "dplib.data.fetch"),
     ("dplib.claims", "dplib.data.registry"),

@@ -111,7 +111,10 @@ def run(chapter: str) -> dict[str, Any]:
     """
     if chapter == PRIORS:
         return {"records": _priors()}
-    return json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    if chapter == STAGES:  # one frozen run, on two pages
+        found["records"] |= run(MORE_STAGES)["records"]
+    return found
 
 
 def _priors() -> dict[str, Any]:
@@ -164,6 +167,7 @@ def table() -> tuple[Result, ...]:
 COST, CROSSING, DRIVERS = "03_cost_of_privacy", "04_crossover_epsilon", "05_what_drives_the_cost"
 FEATURES, STAGES, PRIORS = "06_feature_selection", "09_label_dp_training", "10_label_dp_priors"
 SEARCH = "07_architecture_search"
+MORE_STAGES = "09b_label_dp_ratings_and_cifar"
 
 
 @functools.cache
