@@ -195,7 +195,7 @@ def table_10(
         {**shared, "seed": s, "epsilon": e, "part": part, **search}
         for part, s, e in product(parts, range(seeds), epsilons)
     ]
-    searches = np.array(get(pafs, jobs), dtype=object).reshape(len(parts), seeds, len(epsilons))
+    searches = np.array(get(pafs, jobs) if jobs else [], dtype=object).reshape(len(parts), seeds, len(epsilons))
     for part, some in zip(parts, searches, strict=True):
         percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in some])
     constant = np.array([one["constant"] for one in found])
