@@ -46,8 +46,9 @@ class Claim:
     """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
 
     ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
-    the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs; ``expects`` is
-    the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are still to be converted have none of these.
+    the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
+    the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are
+    still to be converted have none of these.
     """
 
     id: str

@@ -107,21 +107,25 @@ def crossing(
     epsilons: Sequence[float],
     chosen_at: float,
     search: Mapping[str, int],
+    library: bool = True,
     **settings: Any,
 ) -> dict[str, tuple[Curves, Curves]]:
-    """The pair of Section VI-C: {choice of the few features: (curves of few, curves of all)}, "sound" variant, and
-    "as the library runs it"."""
+    """The pair of Section VI-C: {choice of the few features: (curves of few, curves of all)}.
+
+    Args:
+        chosen_at: the budget at which the few are searched by private accuracy, with ``search`` of
+            :func:`dplib.architecture.feature_runs.curves`. library: also as the library runs it.
+    """
     shared = {"dataset": dataset, "epsilons": epsilons, **settings}
     every = by_size(get, **shared, sizes=[SIZES[dataset]])
-    library = {**shared, "variant": "diffprivlib"}
-    return {
+    found = {
         "by private accuracy": (by_size(get, **shared, sizes=[few], chosen_at=chosen_at, **search), every),
         "by CFS-Greedy": (by_size(get, **shared, sizes=[few]), every),
-        "by CFS-Greedy, as the library runs it": (
-            by_size(get, **library, sizes=[few]),
-            by_size(get, **library, sizes=[SIZES[dataset]]),
-        ),
     }
+    if library:
+        one, two = (by_size(get, **shared, sizes=[k], variant="diffprivlib") for k in (few, SIZES[dataset]))
+        found["by CFS-Greedy, as the library runs it"] = one, two
+    return found
 
 
 def quoted(get: Get, *, dataset: str, sizes: Sequence[int], epsilon: float, **settings: Any) -> dict[str, Curves]:
