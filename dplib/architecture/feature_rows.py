@@ -340,7 +340,6 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     is what it says."""
     budgets, ours, theirs = sound["epsilons"], sound["percent"], printed["percent"]
     lead = {name: ours[name] - ours["All"] for name in (*RIVALS[1:], "One feature")}
-    lead["PAFS (validation)"] = theirs["PAFS (validation)"] - theirs["All"]  # the library's variant
     chosen = [name for name in RIVALS[1:] if name != "Random"] + ["One feature"]
     cells = [(name, j) for name in chosen for j in range(len(budgets))]
     points = np.array([lead[name][:, j] for name, j in cells])
@@ -348,7 +347,7 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     over = np.array([ours[name][:, j] - sound["constant"] for name, j in cells])
     at = (points.sum(axis=1, keepdims=True) - points).argmax(axis=0), np.arange(points.shape[1])
     small = [j for j, e in enumerate(budgets) if e <= SMALL]
-    named = [name for name in lead if name != "One feature"]
+    pafs = theirs["PAFS (validation)"] - theirs["All"]
     from_half = [j for j in small if budgets[j] >= 0.5]
     apart = [j for j, e in enumerate(budgets) if 0.5 <= e <= 20]
     mean = {name: values.mean(axis=1) for name, values in theirs.items()}
@@ -369,8 +368,12 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
             "largest_gain": max((mean_interval(x) for x in lead["Random"].T), key=lambda m: m.value),
         },
         "B.fs-small-eps": {
-            **tally([lead[name][:, j] for name in named for j in small]),
-            **{f"{k}_from_0_5": v for k, v in tally([lead[n][:, j] for n in named for j in from_half]).items()},
+            **tally([lead[name][:, j] for name in RIVALS[1:] for j in small]),
+            **{
+                f"{key}_from_0_5": count
+                for key, count in tally([lead[name][:, j] for name in RIVALS[1:] for j in from_half]).items()
+            },
+            "pafs_minus_all": mean_interval(pafs[:, small].mean(axis=1)),
         },
         "B.pafs": {
             "test_minus_validation": gap(mean["PAFS (test)"], mean["PAFS (validation)"]),
@@ -380,9 +383,9 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
         },
         "B.others-ignore-eps": _adapts(printed),
         "B.cfs-implicit": {
-            **{f"accuracy_{name}_minus_random": gap(mean[name], mean["Random"]) for name in RIVALS[1:3]},
+            **{f"accuracy_{n}_minus_random": gap(ours[n].mean(axis=1), ours["Random"].mean(axis=1)) for n in RIVALS[1:3]},
             **{
-                f"{what}_{name}_minus_random": _lead(printed, what, name)
+                f"{what}_{name}_minus_random": _lead(sound, what, name)
                 for what in ("redundancy", "relevance")
                 for name in RIVALS[1:3]
             },
