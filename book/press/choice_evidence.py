@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dplib import claims, plans, sources
+from dplib.architecture import feature_rows
 from dplib.claims import RESULTS
 from dplib.labels import prior_rows
-from dplib.stats import Measured
+from dplib.stats import Measured, mean_interval
 
 RECORDS, LABELS = "records", "labels"
 IMAGE, TABLE, TEXT = "image", "table", "text"
@@ -107,10 +108,12 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-    Of chapter 10 the records are those that its kept runs lead to.
+    Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form.
     """
     if chapter == PRIORS:
         return {"records": _priors()}
+    if chapter == FEATURES:
+        return {"records": _features(), "provenance": {"parameters": _TABLES}}
     found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
@@ -130,6 +133,42 @@ def _priors() -> dict[str, Any]:
             "verdict": claims.get(row).expects,
         }
         for row, own in values.items()
+    }
+
+
+_TABLES = {"sgd_batch": 250, "sgd_epochs": 40, "sgd_delta": 1e-5}  # of every run of Tables II and XVIII
+
+
+def _features() -> dict[str, dict[str, Any]]:
+    """Records of chapter 6 by claim: verdict, values, and the curves of Figures 3 and 4."""
+    read = plans.load("06").read
+    curves = {"B.fig3": read("adult"), "B.fig4": read("recurrence")}
+    trained = {"table2": read("table_2"), "table18": read("table_18")}
+    own = read("recurrence_tuned")[0]
+    found = {
+        **feature_rows.tables(read("tables")),
+        **feature_rows.sizes(*curves.values(), read("adult_tuned")[0], own),
+        **feature_rows.crossings(read("adult_crossing"), read("recurrence_crossing"), curves["B.fig4"], own),
+        **feature_rows.mechanism(*trained.values(), read("adult_like_sgd")[0]),
+    }
+    for name, one in trained.items():
+        for row, cell in feature_rows.printed_cells(name, one).items():
+            size, epsilon = claims.get(row).published["n_features"], claims.get(row).published["epsilon"]
+            at = one.sizes[-1] if size == "all" else size
+            means = {"acc_sgd": one.values[at, None], "acc_dpsgd": one.values[at, epsilon]}
+            means = {key: mean_interval(values) for key, values in means.items()}
+            known = {"epsilon": epsilon, "n_features": size, "constant": float(one.constant.mean())}
+            found[row] = {**cell, **means, **known}
+    data = {
+        row: {"sizes": one.sizes, "epsilons": one.epsilons, "accuracy": one.values.mean(axis=0).round(3).tolist()}
+        for row, one in curves.items()
+    }
+    plain = {
+        row: {k: asdict(v) if isinstance(v, Measured) else v for k, v in some.items()} for row, some in found.items()
+    }
+    return {
+        row: {"values": some, "verdict": claims.get(row).expects, "data": data.get(row, {})}
+        for row, some in plain.items()
     }
 
 
@@ -155,7 +194,8 @@ def has(number: str, row: str, key: str) -> bool:
 
 def crossing(chapter: str, row: str, key: str) -> float:
     """The estimate of a frozen crossover epsilon, such as "0.437 [0.28, 2]"."""
-    return float(re.match(r"[\d.e+-]+", value(chapter, row, key))[0])
+    found = value(chapter, row, key)
+    return found["value"] if isinstance(found, dict) else float(re.match(r"[\d.e+-]+", found)[0])
 
 
 @functools.cache

@@ -203,7 +203,7 @@ def _images() -> Question:
 
 def _tables() -> Question:
     few = evidence.datasets()["adult"].n * evidence.crossing(
-        FEATURES, "B.crossover-features", "crossover, adult, by private accuracy, sound"
+        FEATURES, "B.crossover-features", "adult_by_private_accuracy"
     )
     columns = _below("table-columns", few, leaf("objective-few"), leaf("objective-all"))
     pure = _below("table-pure-little", least_worth("objective", TABLE), leaf("constant-pure"), columns)

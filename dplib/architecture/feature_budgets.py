@@ -29,8 +29,9 @@ Not covered, as everywhere: levels and ranges, C = 1, the choice of a method aft
 
 import numpy as np
 
+from dplib import runs
 from dplib.architecture import feature_cfs, feature_data
-from dplib.architecture.feature_jobs import fitted
+from dplib.architecture.feature_runs import fitted
 from dplib.architecture.feature_search import Genetic, genetic, random_subset
 from dplib.checks import fraction, integer, one_of, positive
 
@@ -42,51 +43,54 @@ UNPAID = ("cfs columns, unpaid", "cfs attributes, unpaid")  # for comparison: th
 PUBLISHED = 3.0  # epsilon of the best of a geometric number of runs over that of one run
 
 
+@runs.experiment(
+    "feature_budget", version=1, data=("dataset",),
+    probe={"dataset": "synthetic-recurrence", "seed": 0, "method": "search", "epsilon": 5.0, "repeats": 3},
+)  # fmt: skip
 def released(
+    *,
     dataset: str,
-    split: int,
-    held: int,
+    seed: int,
     method: str,
     epsilon: float,
     repeats: int,
-    seed: int,
+    held: int = 60,
     share: float = 0.5,
     candidates: float = 10.0,
     population: int = 4,
     generations: int = 2,
-) -> dict[str, float]:
+) -> runs.Result:
     """Mean test accuracy of the model that a method releases, over ``repeats`` runs of all of it.
 
     Args:
-        dataset, split, held: of :func:`dplib.architecture.feature_data.load`; ``held`` for "pafs" and "search" only.
+        dataset, seed, held: of :func:`dplib.architecture.feature_data.load`; ``held`` for "pafs" and "search" only.
         method: of :data:`METHODS` or :data:`UNPAID`. epsilon: the total.
         share: of epsilon that CFS spends on the selection.
         candidates: mean of the geometric number of "search".
         population, generations: k and l of "pafs".
 
     Returns:
-        accuracy, sd (over the runs), size (mean number of columns), trained (mean number of models).
+        percent, its accuracy; size, mean number of columns; trained, mean number of models.
     """
     one_of(*METHODS, *UNPAID).check("method", method)
     positive().check("epsilon", epsilon)
     integer(1).check("repeats", repeats)
     fraction().check("share", share)
-    rng = np.random.default_rng([seed, split, (*METHODS, *UNPAID).index(method)])
+    rng = np.random.default_rng([0, seed, (*METHODS, *UNPAID).index(method)])
     if method in ("pafs", "search"):
-        table = feature_data.load(dataset, split, held)
+        table = feature_data.load(dataset, seed, held)
         if method == "pafs":
             rows = [_pafs(table, epsilon, Genetic(population, generations), rng) for _ in range(repeats)]
         else:
             rows = _search(table, epsilon, candidates, repeats, rng)
         accuracy, size, trained = np.array(rows, dtype=float).T
     else:
-        table = feature_data.load(dataset, split)
+        table = feature_data.load(dataset, seed)
         masks, left = _single(table, method, epsilon, share, repeats, rng)
         accuracy = fitted(table, masks, left, "sound", rng).accuracy(table.x_test, table.y_test)
         size, trained = masks.sum(axis=1), np.ones(repeats)
     return {
-        "accuracy": float(accuracy.mean()),
-        "sd": float(accuracy.std()),
+        "percent": round(100 * float(accuracy.mean()), 6),
         "size": float(size.mean()),
         "trained": float(trained.mean()),
     }

@@ -4,23 +4,23 @@ Hall's CFS scores attributes; paper B encodes first, and scores columns of 0 and
 """
 
 import functools
-import time
 
 import numpy as np
 
+from dplib import runs
 from dplib.architecture import feature_data, feature_scores, feature_search
-from dplib.architecture.feature_jobs import packed
 from dplib.checks import one_of
 
 UNITS = ("columns", "attributes")
 BINS = 10  # equal bins of [0, 1] for a number: edges that no record decides
+FINE = 100  # the same where nothing is made private
 
 
-def coded(table: feature_data.Features, unit: str) -> tuple[np.ndarray, np.ndarray]:
+def coded(table: feature_data.Features, unit: str, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
     """The training records and their label as codes (n, v) with levels (v,): see :mod:`architecture.feature_scores`.
 
     Args:
-        unit: "columns", every column a variable of two levels (a number: :data:`BINS` levels); or "attributes", every
+        unit: "columns", every column a variable of two levels (a number: ``bins`` levels); or "attributes", every
             categorical attribute a variable with its published levels.
     """
     one_of(*UNITS).check("unit", unit)
@@ -34,8 +34,8 @@ def coded(table: feature_data.Features, unit: str) -> tuple[np.ndarray, np.ndarr
             columns.append(part.argmax(axis=1))
             levels.append(part.shape[1])
         elif alone[group].all():
-            columns.append(np.minimum(part[:, 0] * BINS, BINS - 1).astype(int))
-            levels.append(BINS)
+            columns.append(np.minimum(part[:, 0] * bins, bins - 1).astype(int))
+            levels.append(bins)
         else:
             columns.append(part[:, 0].astype(int))
             levels.append(2)
@@ -55,45 +55,13 @@ def as_columns(table: feature_data.Features, unit: str, chosen) -> np.ndarray:
     return np.isin(table.attribute_of, np.asarray(chosen, dtype=int))
 
 
-def cfs(
-    dataset: str, split: int, unit: str, population: int, generations: int, parents: float, seed: int
-) -> dict[str, object]:
-    """CFS-Greedy and CFS-GA on the training part of a split, a run for :mod:`dplib.study`; not private.
+def order(table: feature_data.Features, k: int) -> list[int]:
+    """The first k columns in the order of CFS-Greedy (Algorithm 3) on the training part; not private.
 
-    Returns:
-        ga: what Algorithm 4 chose, as columns (packed); ga_ever: the best subset that it evaluated.
-        order: every variable in the order of Algorithm 3; stop: after how many the merit no longer rises.
-        merit_ga, merit_ever, merit_greedy: merits of the choice, of the best seen, of Algorithm 3 at the GA's size.
-        distinct, evaluations: of the GA. seconds_greedy (for the GA's size), seconds_ga: processor seconds, scores
-        included.
+    Numbers fall into :data:`FINE` equal parts of [0, 1]: a year of age, 1,000 dollars of gain.
     """
-    table = feature_data.load(dataset, split)
-    codes, levels = coded(table, unit)
-    start = time.process_time()
-    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_scores.count(codes, levels))
-    scored = time.process_time() - start
-    settings = feature_search.Genetic(population, generations, parents)
-    found = feature_search.cfs_ga(relevance, redundancy, settings, np.random.default_rng([seed, split, 4]))
-    ended = time.process_time() - start
-    size = int(found.best.sum())
-    again = time.process_time()
-    at_size = feature_search.cfs_greedy(relevance, redundancy, size)
-    greedy_seconds = scored + time.process_time() - again
-    m = len(relevance)
-    greedy = feature_search.subset(at_size, m)
-    return {
-        "ga": packed(as_columns(table, unit, np.flatnonzero(found.best))),
-        "ga_ever": packed(as_columns(table, unit, np.flatnonzero(found.best_ever))),
-        "order": feature_search.cfs_greedy(relevance, redundancy, m),
-        "stop": len(feature_search.cfs_greedy(relevance, redundancy)),
-        "merit_ga": found.fitness,
-        "merit_ever": float(found.scores.max()),
-        "merit_greedy": float(feature_scores.merit(greedy, relevance, redundancy)[0]),
-        "distinct": len(found.scores),
-        "evaluations": found.evaluations,
-        "seconds_greedy": greedy_seconds,
-        "seconds_ga": ended,
-    }
+    found = feature_scores.relevance_and_redundancy(feature_scores.count(*coded(table, "columns", FINE)))
+    return feature_search.cfs_greedy(*found, k)
 
 
 def private_choice(table, unit: str, how: str, epsilon: float, rng) -> np.ndarray:
@@ -114,21 +82,25 @@ def _release(how: str):
     return feature_scores.private_entropies if how == "entropies" else feature_scores.private_tables
 
 
-def agreement(dataset: str, split: int, unit: str, how: str, epsilon: float, repeats: int, seed: int) -> dict:
-    """How a private selection compares with CFS-Greedy without noise, a run for :mod:`dplib.study`.
+@runs.experiment(
+    "feature_private_cfs", version=1, data=("dataset",),
+    probe={"dataset": "synthetic-recurrence", "seed": 0, "unit": "attributes", "how": "tables", "epsilon": 10.0},
+)  # fmt: skip
+def agreement(*, dataset: str, seed: int, unit: str, how: str, epsilon: float, repeats: int = 10) -> runs.Result:
+    """How a private selection compares with CFS-Greedy without noise, on the split of the seed.
 
     Returns:
         first: share of the draws whose first feature is the true first. jaccard: mean overlap of the chosen columns.
         merit: mean of the true merit of the choice over that of CFS-Greedy's. error: mean absolute error of the
         uncertainty with the label.
     """
-    table = feature_data.load(dataset, split)
+    table = feature_data.load(dataset, seed)
     counts = counted(table, unit)
     relevance, redundancy = feature_scores.relevance_and_redundancy(counts)
     m = len(relevance)
     true = feature_search.cfs_greedy(relevance, redundancy)
     best = float(feature_scores.merit(feature_search.subset(true, m), relevance, redundancy)[0])
-    rng = np.random.default_rng([seed, split, 5])
+    rng = np.random.default_rng([0, seed, 5])
     rows = []
     for _ in range(repeats):
         noisy = feature_scores.split_label(feature_scores.uncertainty(_release(how)(counts, epsilon, rng)))
@@ -137,4 +109,5 @@ def agreement(dataset: str, split: int, unit: str, how: str, epsilon: float, rep
         worth = feature_scores.merit(feature_search.subset(chosen, m), relevance, redundancy)[0] / best
         rows.append([chosen[0] == true[0], both, worth, np.abs(noisy[0] - relevance).mean(), len(chosen)])
     names = ("first", "jaccard", "merit", "error", "size")
-    return dict(zip(names, np.mean(np.array(rows, dtype=float), axis=0).tolist(), strict=True))
+    means = np.mean(np.array(rows, dtype=float), axis=0)
+    return {name: float(f"{mean:.10g}") for name, mean in zip(names, means, strict=True)}

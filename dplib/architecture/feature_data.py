@@ -138,11 +138,6 @@ def load(name: str, seed: int = 0, validation: int = 0) -> Features:
 _PARTS = ("x_train", "y_train", "x_valid", "y_valid", "x_test", "y_test")
 
 
-def checksums(*names: str) -> dict[str, str]:
-    """Name to checksum, for ``study.run``; a stand-in is decided by the code alone."""
-    return {name: data.load(name).checksum for name in sorted(set(names)) if name in REAL}
-
-
 def recurrence(seed: int = 0) -> Dataset:
     """286 records with the columns and levels of Breast Cancer; about 30% recur, by malignancy, nodes and a little age.
 

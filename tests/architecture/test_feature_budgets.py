@@ -5,11 +5,12 @@ import pytest
 from scipy import stats
 
 from dplib.architecture import feature_budgets as fb
-from dplib.architecture import feature_data, feature_jobs, feature_scores
+from dplib.architecture import feature_data, feature_runs, feature_scores
 from dplib.architecture.feature_search import Genetic
 from dplib.checks import ParameterError
 
 NAME, HELD, TOTAL = "synthetic-recurrence", 60, 6.0
+JOB = {"dataset": NAME, "seed": 0, "epsilon": TOTAL}
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def spent(monkeypatch):
     def logged(table, masks, epsilon, variant, rng):
         assert variant == "sound"
         log.append((epsilon, len(masks), len(table.y_train)))
-        return feature_jobs.fitted(table, masks, epsilon, variant, rng)
+        return feature_runs.fitted(table, masks, epsilon, variant, rng)
 
     monkeypatch.setattr(fb, "fitted", logged)
     return log
@@ -42,10 +43,10 @@ class Recorder:
 
 @pytest.mark.parametrize("method", [*fb.METHODS, *fb.UNPAID])
 def test_every_method_releases_a_model(method):
-    found = fb.released(NAME, 0, HELD, method, TOTAL, 5, 0)
-    assert 0 < found["accuracy"] < 1
+    found = fb.released(**JOB, method=method, repeats=5)
+    assert 0 < found["percent"] < 100
     assert 1 <= found["size"] <= 43
-    assert found == fb.released(NAME, 0, HELD, method, TOTAL, 5, 0)
+    assert found == fb.released(**JOB, method=method, repeats=5)
 
 
 def test_one_training_methods_spend_the_total(spent):
@@ -55,7 +56,7 @@ def test_one_training_methods_spend_the_total(spent):
         ("cfs columns", 0.75 * TOTAL),
         ("tables attributes", 4.5),
     ):
-        fb.released(NAME, 0, HELD, method, TOTAL, 3, 0, share=0.25)
+        fb.released(**JOB, method=method, repeats=3, share=0.25)
         assert spent.pop() == (left, 3, 191)
 
 
@@ -65,8 +66,8 @@ def test_selection_gets_its_share(monkeypatch):
     monkeypatch.setattr(
         fb.feature_cfs, "private_choice", lambda t, u, h, e, r: given.append((u, h, e)) or choice(t, u, h, e, r)
     )
-    fb.released(NAME, 0, HELD, "tables attributes", TOTAL, 2, 0, share=0.25)
-    fb.released(NAME, 0, HELD, "cfs columns, unpaid", TOTAL, 2, 0)
+    fb.released(**JOB, method="tables attributes", repeats=2, share=0.25)
+    fb.released(**JOB, method="cfs columns, unpaid", repeats=2)
     assert given == [("attributes", "tables", 1.5)] * 2 + [("columns", "entropies", np.inf)]
 
 
@@ -116,6 +117,6 @@ def test_sizes_are_log_uniform():
 
 def test_senseless_values_are_refused():
     with pytest.raises(ParameterError, match="method"):
-        fb.released(NAME, 0, HELD, "best", 1.0, 2, 0)
+        fb.released(**JOB, method="best", repeats=2)
     with pytest.raises(ParameterError, match="epsilon"):
-        fb.released(NAME, 0, HELD, "all", 0.0, 2, 0)
+        fb.released(**{**JOB, "epsilon": 0.0}, method="all", repeats=2)

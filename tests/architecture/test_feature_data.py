@@ -85,7 +85,3 @@ def test_columns_by_name_and_a_constant():
 def test_refused(arguments):
     with pytest.raises(ParameterError):
         feature_data.load(*arguments)
-
-
-def test_stand_ins_need_no_checksum():
-    assert feature_data.checksums(*STAND_INS) == {}

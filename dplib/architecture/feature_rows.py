@@ -1,0 +1,523 @@
+"""From the runs of feature selection to the values of its rows in the ledger, by claim, and to its tables.
+
+Accuracies are in percent and one a split; differences are paired by split. Where the best of several candidates is
+compared, each split takes the one that is best on the *other* splits, so that the choice does not flatter it.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats as scipy_stats
+
+from dplib import claims, pure_composition, runs, stats
+from dplib.architecture import crossover, feature_scores, feature_search
+from dplib.architecture.crossover import Crossover
+from dplib.architecture.feature_study import PLAIN, Curves, Trained
+from dplib.stats import Measured, mean_interval
+
+Values = dict[str, dict[str, Any]]
+COLUMNS = {"all": "All", "pafs": "PAFS (test)", "cfs_greedy": "CFS-Greedy", "cfs_ga": "CFS-GA", "random": "Random"}
+RIVALS = ("All", "CFS-Greedy", "CFS-GA", "Random")
+SMALL = 2.0  # "small" budgets: the rows of Table X in which no method is printed above 57%
+MATTERS = 0.5  # points: a smaller lead matters to nobody
+
+
+def gap(a, b) -> Measured:
+    """a - b by split, with its interval."""
+    return stats.paired(np.asarray(a), np.asarray(b)).difference
+
+
+def elsewhere(values) -> np.ndarray:
+    """Of candidates (k, splits): on each split the one that is best on average over the other splits, (splits,).
+
+    (Random splits share records, hence not quite: a test record of one is a training record of others.)
+    """
+    values = np.asarray(values, dtype=float)
+    at = (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
+    return values[at, np.arange(values.shape[1])]
+
+
+def one_split(values) -> Measured:
+    """The mean over n splits with the 95% prediction interval for one more split: what a printed value can be."""
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    half = float(scipy_stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n))
+    return Measured(float(values.mean()), float(values.mean() - half), float(values.mean() + half), n)
+
+
+def tally(gains: Sequence) -> dict[str, int]:
+    """Of differences (splits,), how many are ahead beyond chance (Holm), and how many are no lead that matters."""
+    found = [stats.paired(one, np.zeros_like(one)) for one in gains]
+    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
+    ahead = [bool(c and one.difference.value > 0) for c, one in zip(clear, found, strict=True)]
+    none = [one.difference.high < MATTERS and not a for a, one in zip(ahead, found, strict=True)]
+    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(found)}
+
+
+def best_size(curves: Curves, epsilon: float, resamples: int = 1000) -> Measured:
+    """The size of the best mean accuracy, with its bootstrap interval over splits."""
+    values = curves.of(epsilon).T
+    rng = np.random.default_rng(6)
+    drawn = [values[rng.integers(len(values), size=len(values))].mean(axis=0).argmax() for _ in range(resamples)]
+    low, high = np.quantile(np.array(curves.sizes)[drawn], [0.025, 0.975], method="inverted_cdf")
+    return Measured(float(curves.sizes[int(values.mean(axis=0).argmax())]), float(low), float(high), len(values))
+
+
+def gain(curves: Curves, epsilon: float, size: int, sizes: Sequence[int] | None = None) -> Measured:
+    """The best of some sizes (of all, if none are given) less one size."""
+    return gap(elsewhere([curves.at(k, epsilon) for k in sizes or curves.sizes]), curves.at(size, epsilon))
+
+
+def slope(curves: Curves, epsilon: float) -> Measured:
+    """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
+    x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
+    return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
+
+
+def tables(found: Mapping[str, Sequence[runs.Result]]) -> Values:
+    """The data, and definitions on them; ``found`` of :func:`feature_study.tables`."""
+    every = [one for some in found.values() for one in some]
+    return {
+        "B.data-adult": found["adult"][0]["sizes"],
+        "B.data-breast-cancer": found["breast-cancer"][0]["sizes"],
+        "B.protocol-features": {
+            "largest_gap_to_a_reference_optimum": max(one["optimum_gap"] for one in every),
+            "max_iter": max(one["lbfgs_steps"] for one in every),
+        },
+        "B.suc": {"largest_gap_to_Hall_and_scikit_learn": max(one["uncertainty_gap"] for one in every)},
+        "B.pca-method": {"largest_gap_to_scikit_learn": max(one["pca_gap"] for one in every)},
+    }
+
+
+def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tuned: Curves) -> Values:
+    """Accuracy against the number of features: of all sizes at C = 1, and of some with their own regularisation."""
+    own = {"adult": adult_tuned, "bc": recurrence_tuned}
+    one = {"adult": adult, "bc": recurrence}
+    moderate, small = {"adult": 1.0, "bc": 5.0}, {"adult": [0.1, 0.5], "bc": [0.5, 1.0]}
+    found: Values = {}
+    for row, curves, size, epsilon in (("B.fig3", adult, 5, 0.1), ("B.fig4", recurrence, 11, 5.0)):
+        found[row] = {
+            "best_size": best_size(curves, epsilon),
+            "best_size_without_privacy": best_size(curves, PLAIN),
+            "best_minus_printed_size": gain(curves, epsilon, size),
+            "best_minus_all_without_privacy": gain(curves, PLAIN, curves.sizes[-1]),
+        }
+    found["B.protocol-features-grid"] = {
+        f"{name}_{what}": value
+        for name, curves in one.items()
+        for what, value in {
+            "max_features": curves.sizes[-1],
+            "eps_min": curves.epsilons[0],
+            "eps_max": curves.epsilons[-2],
+        }.items()
+    }
+    found["B.features-small-eps"] = {
+        f"{what}_{name}_{i}": value
+        for name, curves in one.items()
+        for i, e in enumerate(small[name])
+        for what, value in {"points_per_feature": slope(curves, e), "best_minus_one": gain(curves, e, 1)}.items()
+    }
+    found["B.bc-single-feature"] = {
+        "best_size": best_size(recurrence, 1.0),
+        **{f"best_minus_one_at_{e:g}": gain(recurrence, e, 1) for e in small["bc"]},
+        **{f"one_minus_constant_at_{e:g}": gap(recurrence.at(1, e), recurrence.constant) for e in small["bc"]},
+        **{f"best_minus_one_own_regularisation_at_{e:g}": gain(recurrence_tuned, e, 1) for e in small["bc"]},
+    }
+    found["B.features-moderate-eps"] = {
+        f"{what}_{name}": value
+        for name, curves in one.items()
+        for what, value in {
+            "best_size": best_size(curves, moderate[name]),
+            "best_minus_one": gain(curves, moderate[name], 1),
+            "best_minus_all": gain(curves, moderate[name], curves.sizes[-1]),
+            "best_minus_all_own_regularisation": gain(own[name], moderate[name], curves.sizes[-1]),
+        }.items()
+    }
+    return found
+
+
+def quoted(found: Mapping[str, Curves]) -> Values:
+    """Adult at epsilon 0.1, as the library runs it."""
+    ours, sound = found["diffprivlib"], found["sound"]
+    few, d, e = ours.sizes[0], ours.sizes[-1], ours.epsilons[0]
+    return {
+        "B.adult-eps0.1": {
+            "acc_all": one_split(ours.at(d, e)),
+            "acc_best_five": one_split(ours.at(few, e)),
+            "five_minus_all": gap(ours.at(few, e), ours.at(d, e)),
+            "five_minus_all_sound": gap(sound.at(few, e), sound.at(d, e)),
+            "five_minus_constant": gap(ours.at(few, e), ours.constant),
+            "all_minus_constant": gap(ours.at(d, e), ours.constant),
+        }
+    }
+
+
+def crossover_of(pair: tuple[Curves, Curves]) -> Crossover:
+    """The crossover of few features and all, on its own bootstrap stream."""
+    few, every = (one.values[:, 0] for one in pair)
+    return crossover.estimate(pair[0].epsilons, few, every, rng=np.random.default_rng(6))
+
+
+def measured(found: Crossover) -> Measured:
+    """A crossover for a rule; where it leaves the range of budgets that were run, the end of the range."""
+    ends = (float(np.clip(one, found.lowest, found.highest)) for one in (found.value, found.low, found.high))
+    return Measured(*ends, found.n)
+
+
+def crossings(
+    adult: Mapping[str, tuple[Curves, Curves]],
+    recurrence: Mapping[str, tuple[Curves, Curves]],
+    curves: Curves,
+    tuned: Curves,
+) -> Values:
+    """Section VI-C: the pairs of both data sets; ``curves``, ``tuned`` of Breast Cancer for its epsilon of 50."""
+    both = {
+        f"{name}_{how.replace(' ', '_').replace(',', '')}": measured(crossover_of(pair))
+        for name, pairs in (("adult", adult), ("bc", recurrence))
+        for how, pair in pairs.items()
+    }
+    d = curves.sizes[-1]
+    return {
+        "B.crossover-features": both,
+        "B.bc-eps50": {
+            "best_subset_minus_all": gain(curves, 50.0, d),
+            "the_same_without_noise": gain(curves, PLAIN, d),
+            "the_same_own_regularisation": gain(tuned, 50.0, d),
+            "best_size": best_size(curves, 50.0),
+            **{name: value for name, value in both.items() if name.startswith("bc_")},
+        },
+    }
+
+
+def table_rows(table: str) -> dict[str, dict]:
+    """Printed rows of Table II or XVIII, "table2" or "table18", by id."""
+    return {i: dict(one.published) for i, one in claims.load("B").items() if i.startswith(f"B.{table}.")}
+
+
+def printed_cells(table: str, found: Trained) -> Values:
+    """Each printed row of a table: ours on one more split, and the gain over all features."""
+    rows, d = table_rows(table), found.sizes[-1]
+    values: Values = {}
+    for id_, row in rows.items():
+        size, e = d if row["n_features"] == "all" else row["n_features"], row["epsilon"]
+        values[id_] = {
+            "acc_sgd": one_split(found.values[size, None]),
+            "acc_dpsgd": one_split(found.values[size, e]),
+            "dpsgd_minus_constant": gap(found.values[size, e], found.constant),
+            "learning_rate": found.rates[size, e],
+        }
+        if size != d:
+            values[id_]["gain_over_all"] = gap(found.values[size, e], found.values[d, e])
+    return values
+
+
+def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
+    """DP-SGD in place of objective perturbation; ``objective``: tuned, for records added or removed."""
+    found = {"table2": table_2, "table18": table_18}
+    best = {
+        f"best_subset_minus_all_{t}_{e:g}".replace(".", "_"): gap(
+            elsewhere([one.values[k, e] for k in one.sizes[:-1]]), one.values[one.sizes[-1], e]
+        )
+        for t, one in found.items()
+        for e in one.noise
+        if e is not None
+    }
+    names = {"table2": "bc", "table18": "adult"}
+    alone = {
+        f"all_minus_{k}_{names[t]}": gap(one.values[one.sizes[-1], None], one.values[k, None])
+        for t, one in found.items()
+        for k in one.sizes[:-1]
+    }
+    n = len(objective.values)
+    tighter: dict[str, Any] = {}
+    for size in (28, 108):
+        ours = table_18.values[size, 0.0196][:n]
+        tighter[f"lead_at_5_times_the_epsilon_{size}"] = gap(ours, objective.at(size, 0.1))
+        tighter[f"epsilon_ratio_at_equal_accuracy_{size}"] = epsilon_at(objective, size, ours.mean()) / 0.0196
+    return {
+        "B.mechanism-does-not-matter": {
+            **best,
+            "two_minus_all_table18": gap(table_18.values[2, 0.0196], table_18.values[108, 0.0196]),
+        },
+        "B.sgd-all-features": alone,
+        "B.dpsgd-tighter": {**tighter, "pure_epsilon_1_as_approximate": approximate_of_pure(1.0, 1e-5)},
+        "B.captions-swapped": {
+            "largest_subset_in_table18": max(r["n_features"] for r in table_rows("table18").values()
+                                             if r["n_features"] != "all"),
+            "SGD_cells_of_table2_that_are_k_of_95": multiples({r["acc_sgd"] for r in table_rows("table2").values()}),
+        },
+    }  # fmt: skip
+
+
+def multiples(values, n_test: int = 95) -> int:
+    """How many printed percentages are k / n_test for a whole k."""
+    return sum(abs(100 * round(value / 100 * n_test) / n_test - value) <= 0.005 + 1e-9 for value in values)
+
+
+def epsilon_at(curves: Curves, size: int, accuracy: float) -> float:
+    """The budget at which a mean curve, made non-decreasing, reaches an accuracy, by lines in log epsilon.
+
+    The first budget where the curve is there from the start, so that the answer is an upper bound; the last one where
+    it does not get there, a lower bound.
+    """
+    mean = np.maximum.accumulate(curves.values[:, curves.sizes.index(size)].mean(axis=0))
+    return float(np.exp(np.interp(accuracy, mean, np.log(curves.epsilons))))
+
+
+def approximate_of_pure(epsilon: float, delta: float) -> float:
+    """The least epsilon' such that every epsilon-DP mechanism is (epsilon', delta)-DP.
+
+    Tight for randomised response, which has the largest delta of all epsilon-DP mechanisms at every epsilon':
+    (e^epsilon - e^epsilon') / (1 + e^epsilon).
+    """
+    inside = -delta * (1 + np.exp(-epsilon))
+    return float(max(0.0, epsilon + np.log1p(inside))) if inside > -1 else 0.0
+
+
+def definitions(small: Sequence[runs.Result], compared: Sequence[runs.Result]) -> Values:
+    """Merit, the searches on small problems, the number of subsets; ``compared`` of Table X."""
+    rng = np.random.default_rng(7)
+    relevance, among = rng.random(9), rng.random((9, 9))
+    among = (among + among.T) / 2
+    sets = [np.array(c) for k in range(1, 10) for c in combinations(range(9), k)]
+    by_hand = [relevance[c].sum() / np.sqrt(len(c) + sum(among[i, j] for i in c for j in c if i != j)) for c in sets]
+    ours = feature_scores.merit([feature_search.subset(c, 9) for c in sets], relevance, among)
+    copy = feature_scores.merit([[True, True]], np.array([0.3, 0.3]), np.ones((2, 2)))[0] / 0.3
+    moves = np.array([sum(one["moves"][name] for one in small) for name in ("crossover", "mutation", "copy")])
+    n = len(small)
+    return {
+        "B.eq7": {
+            "subsets": len(sets),
+            "largest_gap_to_the_formula": max(1e-12, float(np.abs(ours - by_hand).max())),
+            "merit_of_a_copy_over_one": round(float(copy), 12),
+        },
+        "B.alg3": {
+            "steps": sum(one["steps"] for one in small),
+            "wrong_steps": sum(one["wrong_steps"] for one in small),
+            "optimum_found": stats.proportion_interval(sum(one["greedy"] > 1 - 1e-7 for one in small), n),
+            "worst_share_of_optimum": min(one["greedy"] for one in small),
+        },
+        "B.alg4": {
+            "optimum_found": stats.proportion_interval(sum(one["ga"] > 1 - 1e-7 for one in small), n),
+            "best_seen_and_lost": sum(one["ga_seen"] > one["ga"] + 1e-9 for one in small),
+            "p_branch_frequencies": float(
+                scipy_stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue
+            ),
+            "least_share_of_optimum": min(one["ga"] for one in small),
+            "merit_over_greedy_on_43_columns": mean_interval(np.array([one["merit_over_greedy"] for one in compared])),
+        },
+        "B.subsets-count": {
+            "all_subsets_of_12": len(sets_of(12)),
+            "by_formula": 2**12 - 1,
+            "subsets_of_4_of_12": sum(len(one) == 4 for one in sets_of(12)),
+            "by_formula_4": comb(12, 4),
+            "years_for_100_at_a_million_a_second": 2.0**100 / 1e6 / (365.25 * 86_400),
+        },
+    }  # fmt: skip
+
+
+def sets_of(m: int) -> list[tuple[int, ...]]:
+    """All non-empty subsets of m features."""
+    return [one for k in range(1, m + 1) for one in combinations(range(m), k)]
+
+
+def printed_table(found: Mapping[str, Any]) -> Values:
+    """Table X as the library runs it: each printed row beside what one split gives."""
+    rows = {i: one.published for i, one in claims.load("B").items() if i.startswith("B.table10.")}
+    at = {float(i.removeprefix("B.table10.eps")): i for i in rows}
+    return {
+        at[e]: {key: one_split(found["percent"][name][:, j]) for key, name in COLUMNS.items()}
+        for j, e in enumerate(found["epsilons"])
+    }
+
+
+def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
+    """What Section IX and the introduction say of Table X; comparisons of budgets by the sound variant, whose epsilon
+    is what it says."""
+    budgets, ours, theirs = sound["epsilons"], sound["percent"], printed["percent"]
+    lead = {name: ours[name] - ours["All"] for name in (*RIVALS[1:], "One feature")}
+    chosen = [name for name in RIVALS[1:] if name != "Random"] + ["One feature"]
+    cells = [(name, j) for name in chosen for j in range(len(budgets))]
+    points = np.array([lead[name][:, j] for name, j in cells])
+    relative = np.array([100 * (ours[name][:, j] / ours["All"][:, j] - 1) for name, j in cells])
+    over = np.array([ours[name][:, j] - sound["constant"] for name, j in cells])
+    at = (points.sum(axis=1, keepdims=True) - points).argmax(axis=0), np.arange(points.shape[1])
+    small = [j for j, e in enumerate(budgets) if e <= SMALL]
+    pafs = theirs["PAFS (validation)"] - theirs["All"]
+    from_half = [j for j in small if budgets[j] >= 0.5]
+    apart = [j for j, e in enumerate(budgets) if 0.5 <= e <= 20]
+    mean = {name: values.mean(axis=1) for name, values in theirs.items()}
+    fit = {part: np.array([[[one[k] for k in ("fitness", "fresh", "test")] for one in row] for row in some])
+           for part, some in printed["searches"].items()}  # fmt: skip
+    return {
+        "B.intro-bc-gain": {
+            "absolute_gain_points": mean_interval(points[at]),
+            "relative_gain_percent": mean_interval(relative[at]),
+            "subset_minus_constant": mean_interval(over[at]),
+        },
+        "B.intro-one-feature": {
+            **tally([lead["One feature"][:, j] for j in small]),
+            "largest_gain": max((mean_interval(x) for x in lead["One feature"].T), key=lambda m: m.value),
+        },
+        "B.intro-random-subset": {
+            **tally(list(lead["Random"].T)),
+            "largest_gain": max((mean_interval(x) for x in lead["Random"].T), key=lambda m: m.value),
+        },
+        "B.fs-small-eps": {
+            **tally([lead[name][:, j] for name in RIVALS[1:] for j in small]),
+            **{
+                f"{key}_from_0_5": count
+                for key, count in tally([lead[name][:, j] for name in RIVALS[1:] for j in from_half]).items()
+            },
+            "pafs_minus_all": mean_interval(pafs[:, small].mean(axis=1)),
+        },
+        "B.pafs": {
+            "test_minus_validation": gap(mean["PAFS (test)"], mean["PAFS (validation)"]),
+            "validation_minus_all": gap(mean["PAFS (validation)"], mean["All"]),
+            "fitness_lost_to_noise": gap(fit["test"][:, :, 0].mean(axis=1), fit["test"][:, :, 1].mean(axis=1)),
+            "fitness_lost_to_other_records": gap(*(fit["validation"][:, :, k].mean(axis=1) for k in (1, 2))),
+        },
+        "B.others-ignore-eps": _adapts(printed),
+        "B.cfs-implicit": {
+            **{
+                f"accuracy_{n}_minus_random": gap(ours[n].mean(axis=1), ours["Random"].mean(axis=1))
+                for n in RIVALS[1:3]
+            },
+            **{
+                f"{what}_{name}_minus_random": _lead(sound, what, name)
+                for what in ("redundancy", "relevance")
+                for name in RIVALS[1:3]
+            },
+        },
+        "B.fs-protocol": {
+            "methods": len(COLUMNS), "splits": len(mean["All"]),
+            "size_of_CFS_GA": mean_interval(np.array([float(one["size"]) for one in printed["runs"]])),
+        },
+        "norm": {
+            "gain": mean_interval((ours["CFS-Greedy"] - ours["All"])[:, apart].mean(axis=1)),
+            "by_its_norm": mean_interval((ours["CFS-Greedy"] - ours["norm of all"])[:, apart].mean(axis=1)),
+        },
+    }  # fmt: skip
+
+
+def _lead(found: Mapping[str, Any], what: str, name: str) -> Measured:
+    return gap(*([one[what][n] for one in found["runs"]] for n in (name, "Random")))
+
+
+def pafs_best(printed: Mapping[str, Any], strong: Mapping[float, Sequence[runs.Result]]) -> Values:
+    """PAFS against the others: means over the budgets, and with many trainings behind each fitness value."""
+    mean = {name: values.mean(axis=1) for name, values in printed["percent"].items()}
+    values = {
+        f"{part}_minus_{name}": gap(mean[f"PAFS ({part})"], mean[name])
+        for part in ("validation", "test")
+        for name in RIVALS
+    }
+    for e, some in strong.items():
+        ours, j = np.array([one["test"] for one in some]), printed["epsilons"].index(e)
+        values |= {
+            f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, printed["percent"][name][: len(ours), j])
+            for name in (*RIVALS, "One feature")
+        }
+    return {"B.pafs-best": values}
+
+
+def _adapts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """How the size of what PAFS chooses goes with epsilon: Spearman's correlation by split."""
+    budgets = np.array(found["epsilons"])
+    values: dict[str, Any] = {}
+    for part, some in found["searches"].items():
+        size = np.array([[one["size"] for one in row] for row in some], dtype=float)
+        for name, inside in (("", budgets > 0), ("_above_2", budgets >= SMALL), ("_up_to_2", budgets <= SMALL)):
+            found_by = [scipy_stats.spearmanr(budgets[inside], row[inside]).statistic for row in size]
+            values[f"rank_correlation_{part}{name}"] = mean_interval(np.nan_to_num(np.array(found_by)))
+    return values
+
+
+def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
+    """What searches spend; ``full``: of the paper's size; ``seconds``: processor seconds of one run, by experiment."""
+    grid = [(e, c, 1e-6) for e in (0.01, 0.1, 0.5, 1.0, 2.0) for c in (1, 10, 60, 600, 2314, 6000)]
+    broken = pure_composition.violations(*(sorted({g[i] for g in grid}) for i in range(3)))
+    exact, corrected = (
+        np.array([pure_composition.composed_epsilon(*g, rule) for g in grid]) for rule in ("optimal", "corrected")
+    )
+    distinct = mean_interval(np.array([one["distinct"] / 6000 for one in full]))
+
+    def spent(count, rule, delta=1e-6):
+        return float(pure_composition.composed_epsilon(0.1, count, delta, rule))
+
+    return {
+        "B.eq8": {
+            "settings_tried": len(grid),
+            "printed_below_exact": len(broken),
+            "corrected_below_exact": int((corrected < exact - 1e-9).sum()),
+            "worst_exact_over_printed": float((broken["exact"] / broken["printed"]).max()),
+        },
+        "B.pafs-budget": {
+            "optimal_6000": spent(6000, "optimal"),
+            "corrected_6000": spent(6000, "corrected"),
+            "printed_6000": spent(6000, "printed"),
+            "corrected_2300": spent(2300, "corrected"),
+            "corrected_2314": spent(2314, "corrected"),
+            "optimal_2314": spent(2314, "optimal"),
+        },
+        "B.cfs-budget": {
+            "entropies_of_43_columns_and_the_label": feature_scores.entropies_needed(44),
+            "noise_in_bits_of_each_at_2.31": feature_scores.entropies_needed(44)
+            * feature_scores.entropy_sensitivity(191)
+            / 2.31,
+        },
+        "B.composition-distinct": {"distinct_of_kl": distinct},
+        "B.pafs-time": {
+            "pafs_subsets": mean_interval(np.array([float(one["distinct"]) for one in full])),
+            "pafs_hours_at_1000_trainings": 100 * seconds["feature_pafs"] / 3600,
+            "pafs_seconds_at_10_trainings": seconds["feature_pafs"],
+            "ga_seconds_at_most": seconds["feature_table"],
+        },
+    }
+
+
+def private_cfs(found: Mapping[tuple, Sequence[runs.Result]]) -> pd.DataFrame:
+    """Merit of what private CFS selects over that of CFS, a row for each data set, unit and kind of noise."""
+    rows: dict[tuple, dict[float, float]] = {}
+    for (dataset, unit, how, e), some in found.items():
+        rows.setdefault((dataset, unit, how), {})[e] = float(np.mean([one["merit"] for one in some]))
+    return pd.DataFrame(rows).T
+
+
+def least_useful(table: pd.DataFrame, share: float = 0.9) -> pd.Series:
+    """The least budget at which a private selection has a share of the merit; inf where none has."""
+    return table.apply(lambda row: min((e for e, merit in row.items() if merit >= share), default=np.inf), axis=1)
+
+
+def dp_cfs(found: Mapping[tuple, Sequence[runs.Result]]) -> Values:
+    """B.dp-cfs: what private CFS costs until it is as good as nine tenths of CFS."""
+    least = least_useful(private_cfs(found))
+    return {
+        "B.dp-cfs": {
+            **{f"epsilon_for_90_percent_of_the_merit_{d}": float(least[d, "columns", "entropies"]) for d in DATA},
+            **{f"the_same_best_variant_{d}": float(least[d].min()) for d in DATA},
+        }
+    }
+
+
+DATA = ("breast-cancer", "adult")
+
+
+def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
+    """One total for selection and model, Breast Cancer; means over the totals."""
+    budgets = sorted({e for _, e in found})
+    mean = {m: np.mean([found[m, e] for e in budgets], axis=0) for m, _ in found}
+    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
+    for e in budgets:
+        awareness |= {
+            f"search_minus_{m.replace(' ', '_')}_at_{e:g}": gap(found["search", e], found[m, e]) for m in BLIND
+        }
+    cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
+    return {"B.awareness-versus-dp": awareness, "B.cfs-private-choice": cfs}
+
+
+BLIND = ("all", "random", "one random")

@@ -1,0 +1,156 @@
+"""The runs of feature selection: against scikit-learn, planted features, known budgets and known limits."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+
+from dplib import accounting, mechanisms, objpert
+from dplib.architecture import feature_cfs, feature_data, feature_scores, feature_search
+from dplib.architecture import feature_runs as fr
+from dplib.checks import ParameterError
+
+NAME = "synthetic-recurrence"
+CURVE = {"dataset": NAME, "seed": 0, "sizes": [4], "draws": 3}
+
+
+def test_without_noise_it_is_logistic_regression_on_the_first_columns():
+    table = feature_data.load(NAME, 2)
+    job = {**CURVE, "seed": 2, "variant": "diffprivlib"}
+    found = fr.curves(**job, epsilons=[fr.PLAIN])
+    columns = found["columns"]
+    assert columns == feature_cfs.order(table, 4)
+    plain = LogisticRegression(C=1, tol=1e-10).fit(table.x_train[:, columns], table.y_train)
+    assert found["percent"][0][0] == pytest.approx(100 * plain.score(table.x_test[:, columns], table.y_test))
+    assert found["constant"] == pytest.approx(100 * table.constant())
+
+
+def test_half_a_budget_for_all_columns_is_next_to_guessing():
+    found = fr.curves(**{**CURVE, "sizes": [1, 43], "draws": 40}, epsilons=[0.5, 5.0, fr.PLAIN])
+    assert np.shape(found["percent"]) == (2, 3)
+    assert found["percent"][1][0] < found["percent"][1][2] - 5
+    assert found["percent"][0][0] > found["percent"][1][0]
+
+
+@pytest.mark.parametrize("function", ["curves", "sgd"])
+def test_validation_leaves_the_test_part_alone(function):
+    more = {"sizes": [1], "epsilons": [fr.PLAIN]} if function == "curves" else {"size": 1, "models": [[None, 1.0]]}
+    job = {"dataset": NAME, "seed": 0, "draws": 1, **more}
+    for report, n in (("validation", 38), ("test", 95)):
+        percent = np.ravel(getattr(fr, function)(**job, report=report)["percent"])[0]
+        assert percent * n / 100 == pytest.approx(round(percent * n / 100), abs=1e-5)
+    with pytest.raises(ParameterError, match="report"):
+        getattr(fr, function)(**job, report="train")
+
+
+def test_a_search_by_private_accuracy_finds_what_informs():
+    table = feature_data.load(NAME, 0)
+    found = fr.curves(**{**CURVE, "sizes": [3]}, epsilons=[1.0], chosen_at=20.0, search_draws=8, hold_outs=2)
+    assert len(set(found["columns"])) == 3
+    assert table.feature_names[found["columns"][0]].partition("=")[0] in ("deg-malig", "inv-nodes", "node-caps", "age")
+
+
+@pytest.mark.parametrize(
+    ("n", "batch", "epochs", "rate", "steps"),
+    [(191, 250, 40, 1.0, 40), (22_750, 250, 40, 250 / 22_750, 3640), (4000, 250, 5, 1 / 16, 80), (250, 250, 3, 1.0, 3)],
+)
+def test_schedule(n, batch, epochs, rate, steps):
+    assert fr.schedule(n, batch, epochs) == (pytest.approx(rate), steps)
+
+
+def test_noise_keeps_the_budget():
+    full = fr.noise_for(0.236, 191, 250, 40, 1e-5)
+    assert mechanisms.gaussian_epsilon(full, np.sqrt(40), 1e-5) == pytest.approx(0.236, rel=1e-3)
+    sampled = fr.noise_for(0.5, 2000, 250, 2, 1e-5)
+    assert 0.49 < accounting.epsilon(sampled, 1 / 8, 16, 1e-5, "rdp") < 0.75  # Rényi DP is looser
+
+
+def test_plain_sgd_converges_and_noise_hurts():
+    table = feature_data.load(NAME, 0)
+    columns = feature_cfs.order(table, 3)
+    models = [[None, 2.0], [1e5, 2.0], [0.01, 2.0]]
+    found = fr.sgd(dataset=NAME, seed=0, size=3, models=models, draws=30, epochs=600)
+    plain, hardly, buried = found["percent"]
+    optimum = LogisticRegression(C=1e6).fit(table.x_train[:, columns], table.y_train)
+    assert plain == pytest.approx(100 * optimum.score(table.x_test[:, columns], table.y_test))
+    assert abs(hardly - plain) < 3
+    assert buried < 65
+    assert found["noise"][0] == 0
+    assert found["noise"][2] > found["noise"][1] > 0
+
+
+def test_accuracies_are_means_on_their_part_and_a_small_subset_gets_less_noise():
+    table = feature_data.load(NAME, 1, 60)
+    S = np.arange(table.d) % 3 == 0
+    exact = fr.accuracies(table, [S], np.inf, "sound", "validation", 2, 0)
+    rng = np.random.default_rng(0)
+    model = objpert.fit(table.x_train[:, S], table.y_train, epsilon=np.inf, norm_bound=3.0, rng=rng, device="cpu")
+    assert exact[0] == pytest.approx(model.accuracy(table.x_valid[:, S], table.y_valid)[0])
+    noisy = [fr.accuracies(table, [S], 2.0, "sound", "validation", 30, seed)[0] for seed in (0, 0, 1)]
+    assert noisy[0] == noisy[1] != noisy[2]
+    one = np.arange(table.d) == 0
+    models = fr.fitted(table, np.array([one, np.ones(table.d, dtype=bool)]), 1.0, "sound", rng)
+    assert models.noise_rate[0] > models.noise_rate[1]
+
+
+def test_the_two_readings_of_fitness_use_different_records(monkeypatch):
+    seen = []
+
+    def recorded(table, subsets, epsilon, variant, part, repeats, seed):
+        seen.append((part, len(table.y_train), seed))
+        return np.zeros(len(subsets))
+
+    monkeypatch.setattr(fr, "accuracies", recorded)
+    job = {"dataset": NAME, "seed": 0, "epsilon": 1.0, "population": 4, "generations": 1}
+    for part in fr.PARTS:
+        fr.pafs(**job, part=part)
+    fitness = {(part, n) for part, n, seed in seen if seed == 1}
+    assert fitness == {("validation", 131), ("test", 191)}
+    assert {n for part, n, seed in seen if seed == 2 and part == "test"} == {191}  # the winner trains on all
+    with pytest.raises(ParameterError, match="part"):
+        fr.pafs(**job, part="train")
+
+
+def test_table_has_every_method_at_the_size_of_cfs_ga():
+    job = {"dataset": NAME, "seed": 0, "variant": "sound", "draws": 50, "population": 30, "generations": 3}
+    found = fr.compare(**job, epsilons=[1.0, 20.0])
+    assert set(found["percent"]) == {"All", "CFS-Greedy", "CFS-GA", "One feature", "Random", "norm of all"}
+    assert all(len(v) == 2 and min(v) > 0 and max(v) < 100 for v in found["percent"].values())
+    assert 1 <= found["size"] <= 43
+    assert found["relevance"]["CFS-Greedy"] > found["relevance"]["Random"]
+
+
+def test_codes_of_columns_and_attributes_hold_the_same_records():
+    table = feature_data.load("synthetic-census", 0)
+    codes, _ = feature_cfs.coded(table, "columns")
+    assert codes.shape == (len(table.y_train), table.d + 1)
+    by_attribute, sizes = feature_cfs.coded(table, "attributes")
+    assert len(sizes) == len(table.attributes) + 1
+    for a, name in enumerate(table.attributes):
+        own = np.flatnonzero(table.attribute_of == a)
+        if len(own) > 1:
+            np.testing.assert_array_equal(codes[:, own].argmax(axis=1), by_attribute[:, a])
+            assert sizes[a] == len(own), name
+        else:
+            np.testing.assert_array_equal(by_attribute[:, a], np.minimum(table.x_train[:, own[0]] * 10, 9).astype(int))
+    mask = feature_cfs.as_columns(table, "attributes", [0, 1])
+    assert mask.sum() == (table.attribute_of < 2).sum()
+    np.testing.assert_array_equal(by_attribute[:, -1], table.y_train)
+
+
+def test_private_choice_with_no_noise_is_cfs_greedy():
+    table = feature_data.load(NAME, 0)
+    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_cfs.counted(table, "columns"))
+    expected = feature_search.subset(feature_search.cfs_greedy(relevance, redundancy), table.d)
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(feature_cfs.private_choice(table, "columns", "entropies", np.inf, rng), expected)
+    job = {"dataset": NAME, "seed": 0, "unit": "columns", "how": "entropies"}
+    alike = feature_cfs.agreement(**job, epsilon=np.inf, repeats=2)
+    assert (alike["first"], alike["jaccard"], alike["merit"], alike["error"]) == (1.0, 1.0, pytest.approx(1.0), 0.0)
+
+
+def test_small_problems_are_solved_and_branches_drawn_as_often_as_they_should_be():
+    found = [fr.heuristics(dataset=NAME, seed=s, columns=8, population=60) for s in range(4)]
+    assert all(one["wrong_steps"] == 0 and one["greedy"] <= 1 + 1e-9 for one in found)
+    moves = np.array([sum(one["moves"][name] for one in found) for name in ("crossover", "mutation", "copy")])
+    assert stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue > 1e-3
