@@ -229,3 +229,11 @@ def test_rows_of_the_ledger_state_their_rules_well():
 )  # fmt: skip
 def test_rules_have_words(rule, text):
     assert rules.words(rule) == text
+
+
+def test_what_is_refuted_with_something_unstated_is_not_reproducible():
+    row = {"rule": {"within": {"value": "n", "of": "accuracy", "by": 1}}, "unstated": "the learning rate"}
+    assert rules.verdict(row, {"n": 90.0}, PRINTED) == "not reproducible as stated"
+    assert rules.verdict(row, {"n": 98.0}, PRINTED) == "holds"
+    assert rules.verdict({**row, "corrected": {"ahead": {"value": "n"}}}, {"n": 90.0}, PRINTED) == "holds with change"
+    assert rules.verdict(row, {"n": Measured(97.0, 90.0, 104.0, 5)}, PRINTED) == "undecided"

@@ -334,3 +334,8 @@ def messages(
         for budget in (SGD, *epsilons)
     }
     return measured(get, cells, MESSAGE_RATES, seeds=seeds)
+
+
+def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[tuple[str, float | None], list[runs.Result]]:
+    """Both encodings at a reader's own ε: (encoding, epsilon) to results by split."""
+    return encodings(get, dataset=dataset, epsilons=[epsilon], splits=seeds, draws=50, without_noise=False)
