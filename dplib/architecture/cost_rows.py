@@ -86,7 +86,7 @@ def one_hot(found: Encoded) -> dict[str, Any]:
     """Who is ahead at which ε, where the two encodings cross, and what a constant prediction has."""
     means = by_split(found)
     epsilons = sorted({e for _, e in found if e is not None})
-    lead = {e: stats.paired(means["without", e], means["one-hot", e]).difference for e in epsilons}
+    lead = {e: stats.paired(a, b).difference for e, a, b in leads(found)}
     columns = [np.stack([means[one, e] for e in epsilons], axis=1) for one in cost_tasks.ENCODINGS]
     cross = crossover.estimate(epsilons, *columns, rng=np.random.default_rng(5), resamples=500)
     frequent = constant(found)
@@ -99,6 +99,13 @@ def one_hot(found: Encoded) -> dict[str, Any]:
         "smallest_epsilon_without_codes_above_constant": min(above, default=None),
         **{f"without_minus_one_hot_at_{e:g}": one for e, one in lead.items()},
     }
+
+
+def leads(found: Encoded) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
+    """Each ε with the accuracies without and with codes, in percent, (splits,) each."""
+    means = by_split(found)
+    for epsilon in sorted({e for _, e in found if e is not None}):
+        yield epsilon, means["without", epsilon], means["one-hot", epsilon]
 
 
 def _constants(found: Encoded) -> np.ndarray:
