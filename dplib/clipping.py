@@ -193,7 +193,8 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
 def _possible(net: nn.Module, x: Tensor) -> bool:
     """Whether a network takes these examples at all: made-up ones need not be possible, such as words of length 0."""
     try:
-        copy.deepcopy(net)(x.clone())
+        with _same_randomness(x.device):
+            copy.deepcopy(net)(x.clone())
     except (RuntimeError, IndexError, ValueError):
         return False
     return True

@@ -491,7 +491,9 @@ def test_dropout_passes_the_trial_and_an_unused_layer_counts_nothing():
 
     torch.manual_seed(0)
     net, x, y = Idle(), torch.randn(3, 6), torch.tensor([0, 1, 2])
+    state = torch.get_rng_state()
     clipping.check(net, x, y, cross_entropy)
+    assert torch.equal(state, torch.get_rng_state())
     sums, _ = by_dplib(net.eval(), x, y, torch.ones_like)
     assert not sums["idle.weight"].any()
 
