@@ -15,7 +15,8 @@ def test_less_budget_is_more_noise_and_a_tight_accountant_less():
         study.split_features(**SMALL, epsilon=epsilon, accountant=accountant)["noise_multiplier"]
         for epsilon, accountant in ((0.3, "paper"), (3.0, "paper"), (0.3, "pld"))
     )
-    assert strict > loose and strict > tight
+    assert strict > loose
+    assert strict > tight
 
 
 def test_it_is_a_repeat_of_the_task_at_that_noise():
@@ -41,7 +42,8 @@ def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():
     found = study.stopping(
         get, dataset="digits", hidden=[8], sizes=[500, 1000], tune_size=500, rates=[0.5, 1.0, 2.0], seeds=2
     )
-    assert found["tuned"].value == 1.0 and list(found["results"]) == [500, 1000]
+    assert found["tuned"].value == 1.0
+    assert list(found["results"]) == [500, 1000]
     tuning = [job for job in asked if job.get("part") == "tune"]
     assert all(job["seed"] >= 1000 for job in tuning)
     assert [job["seed"] for job in asked if job not in tuning] == [0, 1, 0, 1]
