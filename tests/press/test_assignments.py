@@ -36,7 +36,8 @@ def answers(assignment, change=lambda code: code):
 
 
 def test_every_chapter_has_an_assignment():
-    assert set(sources.chapters()) <= set(NAMES)
+    whole = {name for name in sources.chapters() if sources.number(name).isdigit()}
+    assert whole <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
