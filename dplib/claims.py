@@ -34,7 +34,7 @@ PAPERS = ("A", "B", "C", "D")
 # What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
 SORTS = ("claim", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
-_OF_RULES = ("sort", "rule", "corrected", "correction", "because", "expects")
+_OF_RULES = ("sort", "rule", "corrected", "correction", "unstated", "because", "expects")
 _KINDS = {
     "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
     "statement", "table", "assumption",
@@ -46,8 +46,9 @@ class Claim:
     """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
 
     ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
-    the claim with ``correction``; ``expects`` is the verdict to which the published runs lead, and ``because`` says why
-    in a sentence. Rows of chapters that are still to be converted have none of these.
+    the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
+    the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are
+    still to be converted have none of these.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Claim:
     rule: Mapping[str, Any] = field(default_factory=dict)
     corrected: Mapping[str, Any] = field(default_factory=dict)
     correction: str = ""
+    unstated: str = ""
     because: str = ""
     expects: str = ""
 
@@ -210,6 +212,7 @@ def folded_card(claim: Claim, row: Mapping[str, Any]) -> str:
     )
     unit = f" ({html.escape(claim.unit)})" if claim.unit else ""
     change = f"<p>With this correction: {html.escape(claim.correction)}</p>" if claim.correction else ""
+    change += f"<p>Not stated: {html.escape(claim.unstated)}.</p>" if claim.unstated else ""
     verdict = badge(row["verdict"]) if row["verdict"] else f"<em>plan {html.escape(row['plan'])}: no verdict</em>"
     short = html.escape(textwrap.shorten(claim.statement, 90, placeholder=" …"))
     head = f"{verdict} <strong>{html.escape(claim.where)}</strong>: {short} <code>{claim.id}</code>"

@@ -40,18 +40,20 @@ Values = Mapping[str, Any]
 Outcome = bool | None
 
 HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with change", "fails", "undecided"
+UNSTATED = "not reproducible as stated"
 
 
 def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
     """A row's verdict.
 
     Args:
-        row: has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that.
+        row: has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that;
+            "unstated" names what a reader would have to know and the paper does not say, such as a learning rate.
         values: name to :class:`Measured`, number or text. printed: the published values by name.
 
     Returns:
-        "holds", "holds with change" where the printed claim is refuted and the corrected one holds, "fails", or
-        "undecided".
+        "holds", "holds with change" where the printed claim is refuted and the corrected one holds, "fails" (where
+        something is unstated: "not reproducible as stated"), or "undecided".
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
@@ -61,7 +63,9 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
         return HOLDS
     if as_printed is None:
         return UNDECIDED
-    return CORRECTED if row.get("corrected") and decide(row["corrected"], values, printed) else FAILS
+    if row.get("corrected") and decide(row["corrected"], values, printed):
+        return CORRECTED
+    return UNSTATED if row.get("unstated") else FAILS
 
 
 def decide(
