@@ -14,6 +14,7 @@ from dplib.models import parameter_count
 from dplib.stats import Measured
 
 Values = dict[str, dict[str, Any]]
+# Shapes of the distributions of random numbers of candidates.
 SHAPES = {
     "geometric": 1.0,
     "logarithmic": 0.0,

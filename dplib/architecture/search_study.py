@@ -277,7 +277,7 @@ def workflows(
     seed: int = 7,
     **sizes: Any,
 ) -> dict[str, dict[str, list[Result]]]:
-    """PAAS with either optimiser inside: {"sgd" (standard) or "dp" (privacy-aware): {trained with: outcomes by split}}."""
+    """PAAS with SGD ("sgd", standard) and DP-SGD ("dp", privacy-aware) inside: {inside: {trained with: outcomes}}."""
     tuned = {name: tune(get, common, how, units, rates[name], tuning_seeds) for name, how in optimisers.items()}
     trainers = {
         name: [Trainer(get, common, how, tuned[name], split) for split in range(splits)]
