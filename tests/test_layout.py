@@ -130,3 +130,12 @@ def test_narrow_resnets_train_where_channels_last_breaks_them():
         [sys.executable, "-c", TRAIN], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "trained\n", f"status {done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_instance_normalisation_stays_plain():
+    """Channels-last, PyTorch's own are others where the batch has one image."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.InstanceNorm2d(6, affine=True), nn.Flatten(), nn.Linear(216, 4))
+    x = torch.randn(1, 3, 8, 8)
+    assert layout.of(net, x) == torch.contiguous_format
+    assert layout.of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last

@@ -29,7 +29,9 @@ EXCEPTIONS = {
     ("dplib.claims", "dplib.data.registry"),
     ("dplib.runs", "dplib.data.registry"),
     ("dplib.trainings", "dplib.data"),
-    ("dplib.trainings", "dplib.data.preprocess"),
+    ("dplib.tasks", "dplib.data"),
+    ("dplib.tasks", "dplib.data.preprocess"),
+    ("dplib.tasks", "dplib.data.text"),
 }
 
 
