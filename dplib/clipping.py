@@ -6,8 +6,9 @@ parameters together, and then into one weighted sum. Removing or adding one reco
 ``max_grad_norm`` in the Euclidean norm.
 
 That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
-used once. So layers are accepted from a list (:mod:`dplib.supported`), and :func:`check` tries the rest on a few
-examples.
+used once. So layers are accepted from a list (:mod:`dplib.supported`), and :func:`check` tries the rest on some
+examples. What no trial can show: code that behaves otherwise on inputs that were not tried, such as a branch that few
+records take, and state that a network keeps outside of its buffers. Such a network must be read, not run.
 """
 
 import contextlib
@@ -18,11 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
+from torch.nn.utils.rnn import PackedSequence
 
 from dplib import layer_rules
 from dplib.checks import ParameterError
 from dplib.examples import Loss
-from dplib.supported import is_recurrent, trained_layers
+from dplib.supported import Layer, is_recurrent, is_recurrent_network, trained_layers
 
 Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
@@ -67,6 +69,7 @@ class ClippedSums:
             layer.module.register_forward_hook(self._watcher(calls))
             for layer, calls in zip(self.layers, self._calls, strict=True)
         ]
+        self._hooks += [m.register_forward_pre_hook(_refuse_packed) for m in net.modules() if is_recurrent_network(m)]
 
     def add(
         self, x: Tensor, y: Tensor, loss: Loss, factors: Callable[[Tensor], Tensor], x_norms: Norms | None = None
@@ -144,61 +147,89 @@ class ClippedSums:
 
 
 def _one(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
-    """Input and output gradient of a layer; of several calls, the steps of a recurrent layer, as one sequence.
-
-    (b, steps, ...): packed sequences end early, and zeros fill them.
-    """
+    """Input and output gradient of a layer; of several calls, the steps of a recurrent layer, as (b, steps, ...)."""
     if len(calls) == 1:
         return calls[0][0], gradients[0]
     pairs = [(a, d) for (a, _, _), d in zip(calls, gradients, strict=True) if d is not None]
     if not pairs:
         return None, None
-    b = max(len(a) for a, _ in pairs)
+    return torch.stack([a for a, _ in pairs], 1), torch.stack([d for _, d in pairs], 1)
 
-    def stack(steps: list[Tensor]) -> Tensor:
-        out = steps[0].new_zeros(b, len(steps), *steps[0].shape[1:])
-        for t, step in enumerate(steps):
-            out[: len(step), t] = step
-        return out
 
-    return stack([a for a, _ in pairs]), stack([d for _, d in pairs])
+def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    """Packing sorts the sequences by length: the layer's examples would not be those of the other layers."""
+    if isinstance(inputs[0], PackedSequence):
+        raise ParameterError(
+            f"a packed sequence goes into a {type(module).__name__}, which changes the order of the examples: pad the "
+            "sequences to one length instead."
+        )
 
 
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """Try on a few examples what a list of layers cannot show: code of one's own between layers.
+    """Try on some examples what a list of layers cannot show: code of one's own between layers.
 
-    Compares norms and weighted sums with gradients of each example's loss by itself, and looks whether an example's
-    loss changes with its neighbours. Random layers draw the same numbers each time; the network is left as it was.
+    Looks whether an example's loss changes with its neighbours, wherever it stands, whether a forward pass changes a
+    buffer, and whether a weight is used outside of its layer; compares norms and weighted sums with gradients of each
+    example's loss by itself. On the examples, on the first two of them alone, and on examples whose every number is
+    that of another one, drawn at random. Random layers draw the same numbers each time; the network is left as it was.
 
     Args:
-        x, y: 1 or more examples and targets; 2 or 3 are enough, and of a single one only the gradients are compared.
+        x, y: 1 or more examples and targets; about five are enough, and of a single one only the gradients are
+            compared.
 
     Raises:
-        ParameterError: naming the layer where gradients differ, or saying that examples are not kept apart.
+        ParameterError: naming the layer or buffer, or saying that examples are not kept apart.
     """
     net = copy.deepcopy(net)
-    names, parameters = zip(*((k, p) for k, p in net.named_parameters() if p.requires_grad), strict=True)
+    _try(net, x, y, loss)
+    if len(x) > 2:
+        _try(net, x[:2], y[:2], loss)
+    if len(x) > 1:
+        mixed = _mixed(x)
+        if _possible(net, mixed):
+            _try(net, mixed, y, loss)
 
+
+def _possible(net: nn.Module, x: Tensor) -> bool:
+    """Whether a network takes these examples at all: made-up ones need not be possible, such as words of length 0."""
+    try:
+        with _same_randomness(x.device):
+            copy.deepcopy(net)(x.clone())
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """Examples (b, ...) of which every number is that of a random one of the given examples at its place."""
+    rows = torch.randint(len(x), x.shape, generator=torch.Generator().manual_seed(0)).to(x.device)
+    return x.gather(0, rows)
+
+
+def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     def losses_of(x: Tensor, y: Tensor) -> Tensor:
         with _same_randomness(x.device):
             losses = loss(net(x.clone()), y)  # it may be changed in place
         check_losses(losses, len(x))
         return losses
 
+    buffers = {name: b.clone() for name, b in net.named_buffers()}
     losses = losses_of(x, y)
-    others = losses_of(torch.cat([x[:1], x[:1].expand_as(x[1:])]), torch.cat([y[:1], y[:1].expand_as(y[1:])]))
-    if not torch.allclose(losses[0], others[0], rtol=1e-3, atol=1e-5, equal_nan=True):
-        raise ParameterError(
-            "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
-        )
-
+    for name, buffer in net.named_buffers():
+        if not torch.equal(buffer, buffers[name]):
+            raise ParameterError(f"buffer {name} changes with the examples, and no noise protects what it keeps.")
+    _check_alone(losses, losses_of, x, y)
+    names, parameters = zip(*((k, p) for k, p in net.named_parameters() if p.requires_grad), strict=True)
     weights = torch.linspace(0.5, 1, len(x), dtype=losses.dtype, device=losses.device)
     singles = [torch.autograd.grad(one, parameters, retain_graph=True, materialize_grads=True) for one in losses]
     sums = {p: torch.zeros_like(p) for p in parameters}
     watched = ClippedSums(net, sums)
     norms = torch.zeros_like(losses)
-    with _same_randomness(x.device):
-        watched.add(x.clone(), y, loss, lambda found: (norms.copy_(found), weights)[1])
+    try:
+        with _same_randomness(x.device):
+            watched.add(x.clone(), y, loss, lambda found: (norms.copy_(found), weights)[1])
+    finally:
+        watched.close()
     expected = [torch.tensordot(weights, torch.stack(of_one), 1) for of_one in zip(*singles, strict=True)]
     total = torch.stack([g.norm() for g in expected]).norm()
     for name, found, due in zip(names, sums.values(), expected, strict=True):
@@ -213,6 +244,41 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
             "the examples' gradient norms are not those of the examples by themselves: each layer needs the batch as "
             "the first dimension of its input, and none may mix examples."
         )
+    _check_uses(losses.sum(), dict(zip(names, parameters, strict=True)), watched.layers)
+
+
+def _check_alone(losses: Tensor, losses_of: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> None:
+    """Each example's loss stays the same when another one takes all other places of the batch."""
+    b = len(x)
+    for i in range(b if b > 1 else 0):
+        rows = torch.full((b,), (i + 1) % b, device=x.device)
+        rows[i] = i
+        if not torch.allclose(losses[i], losses_of(x[rows], y[rows])[i], rtol=1e-3, atol=1e-5, equal_nan=True):
+            raise ParameterError(
+                "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
+            )
+
+
+def _check_uses(loss: Tensor, parameters: Mapping[str, nn.Parameter], layers: Sequence[Layer]) -> None:
+    """In the graph of a loss no parameter is used more than once, but by a recurrent layer; dead branches count."""
+    recurrent = {p for layer in layers if is_recurrent(layer.module) for p in layer.module.parameters()}
+    uses: dict[int, int] = {}
+    seen, todo = set(), [loss.grad_fn]
+    while todo:
+        for node, _ in todo.pop().next_functions:
+            if node is None:
+                continue
+            if hasattr(node, "variable"):  # where the gradients of a parameter end up
+                uses[id(node.variable)] = uses.get(id(node.variable), 0) + 1
+            elif node not in seen:
+                seen.add(node)
+                todo.append(node)
+    for name, p in parameters.items():
+        if uses.get(id(p), 0) > 1 and p not in recurrent:
+            raise ParameterError(
+                f"{name} is used {uses[id(p)]} times in one forward pass: its examples' gradients are not those that "
+                "its layer explains."
+            )
 
 
 def check_losses(losses: Tensor, b: int) -> None:

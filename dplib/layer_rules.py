@@ -17,6 +17,8 @@ from torch import Tensor, nn
 Rule = tuple[Tensor, Callable[[Tensor], None]]
 # Numbers held at once where a product is made example by example: a core's cache, or a little of a GPU's memory.
 CHUNK, GPU_CHUNK = 2**19, 2**26
+# Below this share of what it would be without cancellation, a squared norm in float32 is computed again in float64.
+CANCELLED = 1e-3
 
 
 def linear(
@@ -102,8 +104,10 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
         squared = _squared(d[:, 0])
     else:
         # The one-hot vectors of two positions have product 1 where their indices agree, else 0.
-        chunks = zip(a.split(size := _chunk(d, a.shape[1] ** 2)), d.split(size), strict=True)
-        squared = torch.cat([((i[:, :, None] == i[:, None]) * (e @ e.mT)).sum((1, 2)) for i, e in chunks]).clamp_min_(0)
+        # Cheap, and terms of one word may cancel: in double precision.
+        chunks = zip(a.split(size := _chunk(d, a.shape[1] ** 2)), d.double().split(size), strict=True)
+        squared = torch.cat([((i[:, :, None] == i[:, None]) * (e @ e.mT)).sum((1, 2)) for i, e in chunks])
+        squared = squared.clamp_min_(0).to(d.dtype)
 
     def add(c: Tensor) -> None:
         sums["weight"].index_add_(0, a.flatten(), (d * c.view(-1, 1, 1)).flatten(0, 1))
@@ -130,7 +134,8 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
     """|sum over t of d_t a_t^T|^2, summed over groups: a (b, groups, t, p) and d (b, groups, t, q) to (b,).
 
     Either as it stands, p * q numbers an example, or as the sum over t, t' of (a_t . a_t') (d_t . d_t'), t * t numbers
-    (Bu, Mao and Xu 2022). The second loses digits where terms cancel, so it has to be cheaper by half.
+    (Bu, Mao and Xu 2022). The second loses digits where terms cancel, so it has to be cheaper by half, and examples
+    that lose many go the same way once more in double precision: a norm that is too small would not be clipped.
     """
     b, groups, t, p = a.shape
     q = d.shape[3]
@@ -140,10 +145,19 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
         return torch.cat([outer_squared_norms(*few) for few in zip(a.split(size), d.split(size), strict=True)])
     a, d = a.reshape(b * groups, t, p), d.reshape(b * groups, t, q)
     if paired:
-        squared = torch.bmm(a, a.mT).mul_(torch.bmm(d, d.mT)).sum((1, 2)).clamp_min_(0)
+        squared = _paired(a, d)
+        most = (torch.linalg.vector_norm(a, dim=2) * torch.linalg.vector_norm(d, dim=2)).sum(1).square_()
+        lost = squared < CANCELLED * most
+        if bool(lost.any()):
+            squared[lost] = _paired(a[lost].double(), d[lost].double()).to(squared.dtype)
     else:
         squared = _squared(torch.bmm(d.mT, a).flatten(1))
     return squared.view(b, groups).sum(1)
+
+
+def _paired(a: Tensor, d: Tensor) -> Tensor:
+    """Sums over t, t' of (a_t . a_t') (d_t . d_t'): a (b, t, p) and d (b, t, q) to (b,)."""
+    return torch.bmm(a, a.mT).mul_(torch.bmm(d, d.mT)).sum((1, 2)).clamp_min_(0)
 
 
 def patches(module: nn.Conv2d, a: Tensor, out: torch.Size) -> Tensor:

@@ -3,7 +3,8 @@
 PyTorch's convolutions and pooling are fastest on a CPU channels-last. But in PyTorch 2.13.0, on processors with AVX2
 and no AVX-512, the backward pass of a float32 convolution then writes past its memory if its kernel is 1x1, its
 stride above 1 and its input of fewer than 8 channels, one vector: the shortcut of a narrow ResNet. Weights or images
-channels-last, either is enough to bring that about; in the plain order both are safe.
+channels-last, either is enough to bring that about; in the plain order both are safe. And of instance normalisation
+PyTorch computes other gradients channels-last where a batch has one image.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ VECTOR = 8  # float32 numbers in a register of AVX2
 def of(net: nn.Module, x: Array) -> torch.memory_format:
     """What a network on examples x (n, ...) is to be kept in: ``net.to(memory_format=...)`` takes it.
 
-    Channels-last for images (n, channels, height, width), or the plain order where a convolution calls for it; other
+    Channels-last for images (n, channels, height, width), or the plain order where a layer calls for it; other
     examples leave the network as it is.
     """
     if np.ndim(x) != 4:
@@ -32,7 +33,9 @@ def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
 
 
 def _breaks(module: nn.Module) -> bool:
-    """Whether this is such a convolution; padded ones and groups are spared by the fault, but not worth the risk."""
+    """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk."""
+    if isinstance(module, nn.InstanceNorm2d):
+        return True
     if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
         return False
     # A transposed convolution is the backward pass of one that has input and output exchanged.

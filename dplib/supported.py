@@ -46,7 +46,7 @@ def trained_layers(net: nn.Module, sums: Mapping[nn.Parameter, Tensor] | None = 
     layers = []
     for path, module in net.named_modules():
         name = path or type(net).__name__
-        if _is_alias(module):
+        if is_recurrent_network(module):
             continue
         _refuse_unknown(name, module)
         trained = {key: p for key, p in module.named_parameters(recurse=False) if p.requires_grad}
@@ -59,7 +59,7 @@ def trained_layers(net: nn.Module, sums: Mapping[nn.Parameter, Tensor] | None = 
 def _refuse_shared(net: nn.Module) -> None:
     owners = {}
     for path, module in net.named_modules(remove_duplicate=False):
-        for key, p in module.named_parameters(recurse=False) if not _is_alias(module) else ():
+        for key, p in module.named_parameters(recurse=False) if not is_recurrent_network(module) else ():
             name = f"{path}.{key}" if path else key
             where = (p.device, p.data_ptr()) if p.numel() and p.device.type != "meta" else id(p)
             if where in owners:
@@ -125,6 +125,6 @@ def is_recurrent(module: nn.Module) -> bool:
     return f"{type(module).__module__}.{type(module).__qualname__}" == _RECURRENT
 
 
-def _is_alias(module: nn.Module) -> bool:
+def is_recurrent_network(module: nn.Module) -> bool:
     """Whether this is a recurrent network of Opacus, whose parameters are those of its cells under other names."""
     return any(kind.__name__ == "DPRNNBase" for kind in type(module).__mro__)

@@ -351,6 +351,105 @@ def test_what_no_list_shows_is_tried(build, words):
     assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
 
 
+class Cumulated(nn.Module):
+    """Example i sees those before it; the first one sees nobody."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.second(self.first(x).cumsum(0))
+
+
+class SeldomReused(nn.Module):
+    """The first layer's weights a second time, in a branch that is multiplied by 0 for nearly every example."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.second(h + (x[:, :1] > 4) * F.linear(h, self.first.weight))
+
+
+class RunningMean(nn.Module):
+    """Keeps a mean of what it was trained on, which would be released with the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(6, 4)
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return self.first(x)
+
+
+class Packed(nn.Module):
+    """Sequences of different lengths, sorted and back again by PyTorch."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.last = DPLSTM(1, 5, batch_first=True), nn.Linear(5, 4)
+
+    def forward(self, x):
+        lengths = 1 + (x > 0).sum(1)
+        packed = nn.utils.rnn.pack_padded_sequence(x[:, :, None], lengths.clamp_max(6), True, enforce_sorted=False)
+        return self.last(self.lstm(packed)[1][0][-1])
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (Cumulated, "other examples"),
+        (SeldomReused, "first.weight is used 2 times"),
+        (RunningMean, "buffer mean changes with the examples"),
+        (Packed, "packed sequence goes into a DPLSTM"),
+    ],
+)
+def test_networks_that_are_right_for_the_first_few_examples_are_refused(build, words):
+    torch.manual_seed(0)
+    net, x = build(), torch.randn(5, 6)
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    with pytest.raises(ParameterError, match=words):
+        clipping.check(net, x, torch.tensor([0, 1, 2, 3, 0]), cross_entropy)
+    assert all(torch.equal(state[k], v) for k, v in net.state_dict().items())
+
+
+def test_examples_that_are_mixed_from_others_show_more_than_the_examples():
+    """Where both of two words stand, the batch is mixed: no given example has both."""
+
+    class Mixing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.last = nn.Embedding(3, 6), nn.Linear(6, 4)
+
+        def forward(self, x):
+            h = self.words(x).mean(1)
+            both = ((x == 1).any(1) & (x == 2).any(1)).float()[:, None]
+            return self.last(h + both * h.sum(0))
+
+    x = torch.tensor([[1, 1, 0], [2, 2, 0], [1, 1, 0], [2, 2, 0], [0, 0, 0]])
+    with pytest.raises(ParameterError, match="other examples"):
+        clipping.check(Mixing(), x, torch.tensor([0, 1, 2, 3, 0]), cross_entropy)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
+@pytest.mark.parametrize("sizes", [(8, 64, 64), (40, 12, 12)], ids=["paired", "as it stands"])
+def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
+    """Output gradients that sum to 0 over the positions, as a mean removed leaves them, and large inputs."""
+    t, p, q = sizes
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(5, 1, t, p, generator=generator) + offset
+    d = torch.randn(5, 1, t, q, generator=generator)
+    d -= d.mean(2, keepdim=True)
+    exact = torch.linalg.vector_norm((d.double().mT @ a.double()).flatten(1), dim=1)
+    found = layer_rules.outer_squared_norms(a, d).sqrt()
+    assert torch.allclose(found.double(), exact, rtol=2e-3)
+
+
 def test_batch_in_the_second_dimension_is_refused():
     class Lstm(nn.Module):
         def __init__(self):
@@ -392,7 +491,9 @@ def test_dropout_passes_the_trial_and_an_unused_layer_counts_nothing():
 
     torch.manual_seed(0)
     net, x, y = Idle(), torch.randn(3, 6), torch.tensor([0, 1, 2])
+    state = torch.get_rng_state()
     clipping.check(net, x, y, cross_entropy)
+    assert torch.equal(state, torch.get_rng_state())
     sums, _ = by_dplib(net.eval(), x, y, torch.ones_like)
     assert not sums["idle.weight"].any()
 

@@ -22,8 +22,7 @@ import numpy as np, torch
 from torch import nn
 from dplib.screening import annealing
 from dplib import dpsgd, models, sgd
-from dplib.labels import cifar as label_cifar
-from dplib.labels.learner import NetworkLearner
+from dplib.labels.staged import Learner
 
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
@@ -37,8 +36,9 @@ for width in (2, 3, 4):
             sgd.outputs(net, x, torch.device("cpu"))
         for way in ({}, {"shift": 2, "flip": True, "cutout": 3, "mixup": 1.0}):
             settings = {"epochs": 1, "batch_size": 12, "learning_rate": 0.1} | way
-            learner = NetworkLearner(
-                label_cifar.resnet(3, width), torch.from_numpy(x), torch.from_numpy(x), y, settings, seed=0
+            learner = Learner(
+                lambda: models.preact_resnet18(3, width=width), torch.from_numpy(x), torch.from_numpy(x), y,
+                [settings], seed=0,
             )
             learner.evaluate(learner.train(np.arange(48), y, 1, None))
 for norm in (None, 1.0):
@@ -130,3 +130,12 @@ def test_narrow_resnets_train_where_channels_last_breaks_them():
         [sys.executable, "-c", TRAIN], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "trained\n", f"status {done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_instance_normalisation_stays_plain():
+    """Channels-last, PyTorch's own are others where the batch has one image."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.InstanceNorm2d(6, affine=True), nn.Flatten(), nn.Linear(216, 4))
+    x = torch.randn(1, 3, 8, 8)
+    assert layout.of(net, x) == torch.contiguous_format
+    assert layout.of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last

@@ -221,7 +221,8 @@ def _numbers(value: object) -> Iterable[float]:
         for one in value:
             yield from _numbers(one)
     elif isinstance(value, str):
-        yield from (float(number.replace(",", "")) for number in _NUMBER.findall(value))
+        found = (number.replace(",", "") for number in _NUMBER.findall(value))
+        yield from (float(number) for number in found if number.count(".") < 2)  # not those of versions
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
 

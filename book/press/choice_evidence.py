@@ -18,6 +18,7 @@ from typing import Any
 from dplib import claims, plans, sources
 from dplib.architecture import feature_rows
 from dplib.claims import RESULTS
+from dplib.labels import prior_rows
 from dplib.stats import Measured, mean_interval
 
 RECORDS, LABELS = "records", "labels"
@@ -107,11 +108,32 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-    Chapter 6 is drawn from kept runs; its records are computed from them, in the same form.
+    Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form.
     """
+    if chapter == PRIORS:
+        return {"records": _priors()}
     if chapter == FEATURES:
         return {"records": _features(), "provenance": {"parameters": _TABLES}}
-    return json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    if chapter == STAGES:  # one frozen run, on two pages
+        found["records"] |= run(MORE_STAGES)["records"]
+    return found
+
+
+def _priors() -> dict[str, Any]:
+    show = plans.load("10")
+    main, sgd = show.read("methods")["cifar10-jpeg"], show.read("records")["cifar10-jpeg"]
+    values = prior_rows.helped(main) | {
+        "C.fig-summary": prior_rows.beside_records(main, sgd),
+        "C.s-inputs-not-protected": prior_rows.attacked(show.read("attacks")),
+    }
+    return {
+        row: {
+            "values": {name: asdict(one) if isinstance(one, Measured) else one for name, one in own.items()},
+            "verdict": claims.get(row).expects,
+        }
+        for row, own in values.items()
+    }
 
 
 _TABLES = {"sgd_batch": 250, "sgd_epochs": 40, "sgd_delta": 1e-5}  # of every run of Tables II and XVIII
@@ -183,8 +205,9 @@ def table() -> tuple[Result, ...]:
 
 
 COST, CROSSING, DRIVERS = "03_cost_of_privacy", "04_crossover_epsilon", "05_what_drives_the_cost"
-FEATURES, STAGES, PRIORS = "06_feature_selection", "09_label_dp_training", "10_label_dp_priors_and_theory"
+FEATURES, STAGES, PRIORS = "06_feature_selection", "09_label_dp_training", "10_label_dp_priors"
 SEARCH = "07_architecture_search"
+MORE_STAGES = "09b_label_dp_ratings_and_cifar"
 
 
 @functools.cache

@@ -1,11 +1,9 @@
-"""Published beside measured for the chapter on what drives the cost, and the rules by which its verdicts follow."""
+"""Signs of comparisons, and the verdicts on printed cells, for the tables of feature selection."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from scipy import stats as scipy_stats
 
-from dplib import claims
 from dplib.stats import Comparison, Measured
 
 TOLERANCE = 2.0  # percentage points within which our accuracy counts as the paper's: its own tables differ by so much
@@ -44,11 +42,6 @@ def cell_verdict(measured: Measured, published: float, order: str, tolerance: fl
     return "holds with change" if order == "holds" else order
 
 
-def explained(costs: Sequence[float], counts: Sequence[int]) -> float:
-    """Share of the variance of costs that a straight line in the logarithm of the counts explains."""
-    return float(scipy_stats.linregress(np.log(counts), costs).rvalue ** 2)
-
-
 def bootstrap_best(
     sizes: Sequence[float], accuracies: np.ndarray, rng: np.random.Generator, resamples: int = 2000
 ) -> Measured:
@@ -58,24 +51,3 @@ def bootstrap_best(
     best = sizes[accuracies[rows].mean(axis=1).argmax(axis=1)]
     low, high = np.quantile(best, [0.025, 0.975], method="inverted_cdf")
     return Measured(float(sizes[accuracies.mean(axis=0).argmax()]), float(low), float(high), len(accuracies))
-
-
-def slopes(counts: Sequence[int], accuracies: np.ndarray) -> np.ndarray:
-    """Change of accuracy for ten times the parameters, one for each seed: (seeds, sizes) to (seeds,)."""
-    x = np.log10(np.asarray(counts, dtype=float))
-    return (accuracies - accuracies.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2)
-
-
-def ratio_rows() -> dict[str, float]:
-    """Row of Table XVII to its printed slowdown."""
-    rows = {id_: one for id_, one in claims.load("B").items() if id_.startswith("B.table17.")}
-    return {
-        id_.rpartition(".")[2]: one.published["seconds_dpsgd"] / one.published["seconds_sgd"]
-        for id_, one in rows.items()
-    }
-
-
-def by_row(table: str, make: Callable[[str, Mapping], dict]) -> list[dict]:
-    """For each printed row of a table its label and what ``make(row id, published)`` adds to it."""
-    rows = [(id_, one) for id_, one in claims.load("B").items() if id_.startswith(f"B.{table}.")]
-    return [{"row": one.where.partition(": ")[2], **make(id_.rpartition(".")[2], one.published)} for id_, one in rows]

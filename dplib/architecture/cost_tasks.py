@@ -1,23 +1,19 @@
-"""The data of paper B's experiments on what drives the cost: images, messages, patients, a census.
+"""A census with and without its categories, for paper B's Table XVI and for feature selection.
 
-Every set has a synthetic stand-in, so that the chapter runs without any file. What a stand-in shows is how the code
-works, and nothing about the set whose place it takes.
+It has a synthetic stand-in, which shows how the code works, and nothing about the set whose place it takes.
 """
 
 import functools
 
 import numpy as np
 
-from dplib import data, trainings
+from dplib import data
 from dplib.checks import ParameterError
-from dplib.data import Dataset, preprocess, text
+from dplib.data import Dataset, preprocess
 from dplib.data.levels import ADULT_LEVELS, ADULT_NUMERIC
 
-TEXTS = ("synthetic-messages", "sms-spam")
-PATIENTS = ("synthetic-patients", "medical-cost")
 CENSUSES = ("synthetic-census", "adult")
-SYNTHETIC = (TEXTS[0], PATIENTS[0], CENSUSES[0])
-HELD_OUT = 0.2  # share of the training part on which rates are chosen, where no part is published for that
+SYNTHETIC = (CENSUSES[0],)
 
 # Known without a look at the records: age in years, weight below 1.5 million, 16 grades, dollars, hours of a week.
 PUBLIC_MOST = {
@@ -30,30 +26,6 @@ PUBLIC_MOST = {
 }
 ENCODINGS = {"without": preprocess.adult_numeric, "one-hot": preprocess.adult_one_hot}
 SCALINGS = ("public", "range", "standard", "raw")
-
-
-@functools.lru_cache(maxsize=2)
-def task(dataset: str, features: str = "flat", n_train: int | None = None, part: str = "report", length: int = 40):
-    """A data set as a network takes it, always with the same split: seeds decide weights, batches and noise only.
-
-    Args:
-        dataset: of images (:func:`dplib.trainings.task`), or one of TEXTS or PATIENTS, in paper B's sizes.
-        features, n_train: of :func:`dplib.trainings.task`; images only.
-        part: "report"; "tuning": messages and patients give a fifth of their training part to validation, so that no
-            choice looks at the test part. (Images have a validation part of their own.)
-        length: words kept of a message.
-
-    Raises:
-        ParameterError, DataError: for what cannot be had.
-    """
-    if dataset not in TEXTS + PATIENTS:
-        return trainings.task(dataset, features, n_train, 0)
-    loaded = synthetic(dataset) if dataset in SYNTHETIC else preprocess.paper_b_split(data.load(dataset), 0)
-    if part == "tuning":
-        loaded = preprocess.hold_out(loaded, round(HELD_OUT * len(loaded.y_train)), 0)
-    if dataset in TEXTS:
-        return text.tokens(loaded, 1000 if dataset == "sms-spam" else 100, length)
-    return preprocess.min_max_target(preprocess.min_max(preprocess.medical_cost_numeric(loaded)))
 
 
 @functools.lru_cache(maxsize=2)
@@ -95,46 +67,14 @@ def scaled(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray, floa
     return train, preprocess.clip_rows(test, bound), bound
 
 
-def checksums(*datasets: str) -> dict[str, str]:
-    """Name to checksum, for ``study.run``; a synthetic set is decided by the code alone."""
-    return {name: data.load(name).checksum for name in sorted(set(datasets)) if name not in SYNTHETIC}
-
-
 def synthetic(dataset: str, seed: int = 0) -> Dataset:
     """A stand-in with the columns and about the imbalance of the real set, drawn by the seed."""
     rng = np.random.default_rng([seed, 5])
-    return {TEXTS[0]: _messages, PATIENTS[0]: _patients, CENSUSES[0]: _census}[dataset](rng)
+    return _census(rng)
 
 
 def _parts(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields) -> Dataset:
     return Dataset(name, x[n_test:], y[n_test:], x[:n_test], y[:n_test], notes=("drawn at random",), **fields)
-
-
-def _messages(rng: np.random.Generator) -> Dataset:
-    """13.4% spam, which says one to three of ten words that others say seldom."""
-    n = 1500
-    spam = rng.random(n) < 0.134
-    words = [f"w{i}" for i in range(90)]
-    telling = [f"win{i}" for i in range(10)]
-    rows = []
-    for is_spam in spam:
-        some = list(rng.choice(words, rng.integers(4, 12)))
-        some += list(rng.choice(telling, rng.integers(1, 4))) if is_spam or rng.random() < 0.03 else []
-        rows.append(" ".join(rng.permutation(some)))
-    return _parts(TEXTS[0], np.array(rows, dtype=object), spam.astype(np.int64), 400, classes=("ham", "spam"))
-
-
-def _patients(rng: np.random.Generator) -> Dataset:
-    """Costs that rise with age, and for smokers with the body mass index too."""
-    n = 1300
-    age, bmi, children = rng.integers(18, 65, n), rng.normal(30.7, 6.1, n).clip(16, 53), rng.poisson(1.1, n).clip(0, 5)
-    male, smokes = rng.random(n) < 0.5, rng.random(n) < 0.2
-    region = rng.choice(["northeast", "northwest", "southeast", "southwest"], n)
-    cost = 3.3 * age**2 + 500 * children + smokes * (14_000 + 15_000 * (bmi > 30)) + rng.gamma(1.0, 2500, n)
-    columns = [age, np.where(male, "male", "female"), bmi.round(2), children, np.where(smokes, "yes", "no"), region]
-    names = ("age", "sex", "bmi", "children", "smoker", "region")
-    x = np.column_stack([np.asarray(c).astype(str) for c in columns])
-    return _parts(PATIENTS[0], x, cost.astype(np.float32), 300, feature_names=names)
 
 
 def _census(rng: np.random.Generator) -> Dataset:

@@ -20,6 +20,7 @@ def steps_to(
     n: int,
     learning_rate: float,
     seed: int,
+    part: str = "report",
     features: str = "flat",
     batch: int = 250,
     noise_multiplier: float = 2.0,
@@ -31,7 +32,7 @@ def steps_to(
     """Train by DP-SGD until the validation accuracy first reaches ``target``.
 
     Args:
-        dataset, features: of :func:`dplib.trainings.task`; its validation part decides when to stop.
+        dataset, features, part: of :func:`dplib.tasks.task`; its validation part decides when to stop.
         hidden: units of each hidden layer.
         n: training records, drawn with replacement.
         learning_rate: of plain SGD on the noisy gradients.
@@ -49,7 +50,7 @@ def steps_to(
     """
     checks.fraction().check("target", target)
     checks.integer(1, n).check("batch", batch)
-    found = trainings.task(dataset, features, None, seed)
+    found = trainings.task(dataset, features, None, seed, part)
     weights, draws, batches, noise = np.random.SeedSequence([seed, 2]).spawn(4)
     net = trainings.network(
         hidden, found.x_train.shape[1:], len(found.classes), "relu", 0.0, int(weights.generate_state(1)[0])

@@ -47,7 +47,7 @@ class Search:
 
     Attributes:
         trainings: whole, >= 0: a cap fixed in advance, see the module.
-        selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape >= 0 is that of the
+        selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape > -1 is that of the
             truncated negative binomial distribution of their number (1 geometric, 0 logarithmic), inf is Poisson.
 
     Raises:
@@ -61,8 +61,8 @@ class Search:
         integer(0).check("trainings", self.trainings)
         for mean_runs, shape in self.selections:
             number(1, np.inf).check("mean_runs", mean_runs)
-            if not shape >= 0:
-                raise ParameterError(f"shape = {shape!r} is not allowed: it must be at least 0, or inf for Poisson.")
+            if not shape > -1:
+                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1, or inf for Poisson.")
         if self.trainings == 0 and not self.selections:
             raise ParameterError("a search needs a training or a selection.")
 
@@ -190,7 +190,7 @@ def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
     rdp'(a) = rdp(a) + mean delta' + ln(mean)/(a - 1), delta' being one run's delta at epsilon = ln(1 + 1/(a - 1)).
 
     Args:
-        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: >= 0, or inf for Poisson.
+        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: > -1, or inf for Poisson.
     """
     orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
     result = divergence + np.log(mean_runs) / (orders - 1)
@@ -237,7 +237,7 @@ def run_probabilities(mean_runs, shape, most: int):
         log_p = k * np.log1p(-gamma) - np.log(k) - np.log(-np.log(gamma))
     else:
         rising = special.gammaln(k + shape) - special.gammaln(shape) - special.gammaln(k + 1)
-        log_p = k * np.log1p(-gamma) + rising - np.log(np.expm1(-shape * np.log(gamma)))
+        log_p = k * np.log1p(-gamma) + rising - np.log(abs(np.expm1(-shape * np.log(gamma))))
     return np.concatenate([[0.0], np.exp(log_p)])
 
 
@@ -246,6 +246,8 @@ def draw_runs(mean_runs, shape, rng: np.random.Generator) -> int:
     if np.isinf(shape):
         return int(rng.poisson(mean_runs))
     gamma = stopping(mean_runs, shape)
+    if shape < 0 and mean_runs > 1:  # no program draws it: by its distribution function
+        return int(np.searchsorted(run_probabilities(mean_runs, shape, 1_000_000).cumsum(), rng.random()))
     if shape == 0 or mean_runs == 1:
         return int(rng.logseries(1 - gamma)) if mean_runs > 1 else 1
     runs = 0

@@ -17,8 +17,8 @@ from dplib import accounting
 from dplib.architecture import search_budgets
 from dplib.architecture.search import Network, multi_generation, paas, randomised
 from dplib.architecture.search_budgets import Search
-from dplib.architecture.search_experiments import Trainer, scores, search_rng
 from dplib.architecture.search_replays import best_of_k
+from dplib.architecture.search_study import Trainer, scores, search_rng
 from dplib.architecture.space import Space
 from dplib.stats import holm, paired
 

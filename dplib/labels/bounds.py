@@ -47,6 +47,12 @@ def rr_worst_second_moment(classes, epsilon):
     return (total**2 - (2 * e - 1) + 2 * e * length - length**2) / (e - 1) ** 2
 
 
+def rr_noise(classes, epsilon) -> float:
+    """:func:`rr_worst_second_moment` less 1, what the answers add; accurate for large epsilon, too."""
+    e, k = np.exp(epsilon), classes - 1
+    return float(((e + k) / np.expm1(epsilon)) ** 2 if e <= k else 4 * e * k / np.expm1(epsilon) ** 2)
+
+
 def rr_largest_norm(classes, epsilon):
     """The largest norm of the debiased gradient over all gradients of norm at most 1 (and over Lemma 19's losses)."""
     e = np.exp(epsilon)
@@ -116,6 +122,11 @@ def proposition11_bound(rank, epsilon, delta, n):
     return last_iterate_bound(1 + np.asarray(rank) * sigma**2, n)
 
 
+def normal_second_moment(classes, epsilon, delta) -> float:
+    """The largest E |g|^2 of LP-Normal-SGD's gradient at L = 1, with the least noise and a span of full rank."""
+    return float(1 + classes * mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2)
+
+
 def labels_from_which_normal_wins(epsilon, delta):
     """The real number K from which K sigma^2 + 1 is at most the worst second moment of LP-RR-SGD at the same eps."""
     sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
@@ -124,7 +135,7 @@ def labels_from_which_normal_wins(epsilon, delta):
         classes = np.exp(log_classes)
         return np.log(rr_worst_second_moment(classes, epsilon)) - np.log1p(classes * sigma**2)
 
-    return 2.0 if gap(np.log(2.0)) >= 0 else float(np.exp(optimize.brentq(gap, np.log(2.0), 60.0)))
+    return 2.0 if gap(np.log(2.0)) >= 0 else float(np.exp(optimize.brentq(gap, np.log(2.0), 60.0 + 2 * epsilon)))
 
 
 # ---------------------------------------------------------------- lower bounds, on the data of Proposition 13
@@ -202,6 +213,39 @@ def most_careful_counter(copies, epsilon):
     count = np.arange(copies + 1) - copies / 2
     tail = np.exp(-epsilon * abs(count)) / 2
     return np.where(count >= 0, 1 - tail, tail)
+
+
+def best_copies(epsilon) -> int:
+    """Copies of each vector that make the lower bound largest, for small epsilon."""
+    return max(1, round(0.738 / epsilon))
+
+
+def risk_of_careful_counts(n, epsilon) -> float:
+    """Exact excess risk of :func:`most_careful_counter` on :func:`best_copies`, in units of D L."""
+    copies = best_copies(epsilon)
+    return float(np.exp(-epsilon * copies / 2) / (2 * np.sqrt(n / copies)))
+
+
+def rate_gaps() -> dict[str, float]:
+    """How Theorem 9's rate, without its logarithm, over two lower bounds moves: exact logarithmic slopes.
+
+    The lower bounds: the non-private D L / sqrt(n), and that of Lemma 15 behind Proposition 12 (delta = 0, so without
+    its logarithm). Budgets 1/2, 1/4, ... make the number of copies in Lemma 15 a whole one.
+    """
+    n, epsilons, classes = 2.0**30, 2.0 ** -np.arange(1, 9), 2.0 ** np.arange(1, 6)
+
+    def slopes(lower):
+        upper = np.array([[theorem9_bound(k, e, n) / (2 + np.log(n)) / lower(e) for e in epsilons] for k in classes])
+        over_k = np.polyfit(np.log(classes), np.log(upper[:, 0]), 1)[0]
+        return float(over_k), float(np.polyfit(-np.log(epsilons), np.log(upper[0]), 1)[0])
+
+    plain, private = slopes(lambda e: 1 / np.sqrt(n)), slopes(lambda e: lemma15_bound(n, e))
+    return {
+        "slope_in_K_of_the_gap_to_the_non-private_bound": plain[0],
+        "slope_in_1/epsilon_of_the_gap_to_the_non-private_bound": plain[1],
+        "slope_in_K_of_the_gap_to_Proposition_12": private[0],
+        "slope_in_1/epsilon_of_the_gap_to_Proposition_12": private[1],
+    }
 
 
 def risk_of_lp_rr_sgd(n, epsilon, rate):

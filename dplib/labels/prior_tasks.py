@@ -1,6 +1,6 @@
-"""The tasks of chapter 10: public features of images, private labels, and a validation part.
+"""The tasks of chapter 10: public features of images, private labels, and a validation part drawn by the seed.
 
-Three sets of features of the same images. "learned": principal components of :mod:`dplib.labels.patch_features` with a
+Two sets of features of the same images. "learned": principal components of :mod:`dplib.labels.patch_features` with a
 dictionary from the training images, for label privacy, where inputs are public. "fixed": such features from synthetic
 pictures, each record's scaled to length 10, for DP-SGD: a record's features depend on that record alone. For the
 digits, which need no file, both are pixels.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import checks, data, trainings
+from dplib import checks, data, tasks
 from dplib.labels import patch_features
 
 KINDS = ("learned", "fixed")
@@ -40,41 +40,41 @@ class Task:
         return self.x_train[:, :dimensions] / scale, self.x_test[:, :dimensions] / scale
 
 
-@functools.lru_cache(maxsize=2)
-def task(dataset: str, kind: str, maps: int, dimensions: int) -> Task:
+def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Task:
     """A task.
 
     Args:
         dataset: "digits" (pixels, whatever ``maps`` and ``dimensions`` are), or a set of images of ``data.names()``.
         kind: "learned" or "fixed". maps: of the patch features. dimensions: principal components of learned ones.
+        seed: draws the validation part.
 
     Raises:
         ParameterError, DataError: as :func:`dplib.labels.patch_features.features`.
     """
     checks.one_of(*KINDS).check("kind", kind)
     if dataset == "digits":
-        found = trainings.task("digits", "flat")
+        found = tasks.task("digits", "flat", split_seed=seed)
         parts = [found.x_train, found.x_valid, found.x_test]
         labels = [found.y_train, found.y_valid, found.y_test]
         parts = [3 * (x.astype(np.float32) - np.float32(0.3)) for x in parts]  # roughly centred and of variance 1
         parts = [_fixed_length(x) for x in parts] if kind == "fixed" else parts
         return Task(*(one for pair in zip(parts, labels, strict=True) for one in pair), classes=len(found.classes))
-    loaded = data.load(dataset)
-    if kind == "learned":
-        train, test = patch_features.components(dataset, dimensions, maps)
-    else:
-        train, test = (_fixed_length(x) for x in patch_features.features(dataset, maps, dictionary="synthetic"))
-    order = np.random.default_rng(10).permutation(len(train))
+    loaded, (train, test) = data.load(dataset), _features(dataset, kind, maps, dimensions)
+    order = np.random.default_rng([10, seed]).permutation(len(train))
     held, rest = np.sort(order[:VALIDATION]), np.sort(order[VALIDATION:])
+    labels = loaded.y_train
     return Task(
-        train[rest],
-        loaded.y_train[rest],
-        train[held],
-        loaded.y_train[held],
-        test,
-        loaded.y_test,
-        len(loaded.classes),
-    )
+        train[rest], labels[rest], train[held], labels[held], test, loaded.y_test, classes=len(loaded.classes)
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def _features(dataset: str, kind: str, maps: int, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features of training and test images; kept, since many runs in a row want the same."""
+    if kind == "learned":
+        return patch_features.components(dataset, dimensions, maps)
+    train, test = (_fixed_length(x) for x in patch_features.features(dataset, maps, dictionary="synthetic"))
+    return train, test
 
 
 def _fixed_length(x: np.ndarray) -> np.ndarray:

@@ -69,6 +69,7 @@ class Stage:
 
     Attributes:
         asked, mean_k: questions of this stage, and their mean k*; the latter costs nothing, it follows from the prior.
+        constant: share of this stage's questions with k* = 1, whose answer is a constant.
         right, covered: share of this stage's answers that are the true label; of true labels that are in Y_k*.
         reused, kept: answers of earlier stages, and how many of them passed the filter, whose k is ``filter_k``.
         wrong_before, wrong_after: share of wrong ones among the reused answers, before and after the filter.
@@ -78,6 +79,7 @@ class Stage:
 
     asked: int
     mean_k: float
+    constant: float
     right: float
     covered: float
     reused: int = 0
@@ -159,6 +161,7 @@ def run(
         stage = {
             "asked": len(part),
             "mean_k": float(answers.k.mean()),
+            "constant": float((answers.k == 1).mean()),
             "right": float((answers.labels == truth[part]).mean()),
             "covered": float(covered(prior, truth[part], epsilon).mean()),
         }

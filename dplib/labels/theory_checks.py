@@ -7,6 +7,7 @@ exceed 1. Neighbours differ in the label of one example.
 import itertools
 
 import numpy as np
+from scipy import stats as sps
 
 from dplib import exact_loss, mechanisms
 from dplib.labels import bounds, debiased, sgd
@@ -31,8 +32,30 @@ def bias_of_debiasing(classes: int, epsilon: float, draws: int, rng) -> tuple[fl
     return float(bias), float(moments.max() / bounds.printed_second_moment(classes, epsilon))
 
 
-def loss_of_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> float:
-    """The exact epsilon of LP-RR-SGD's last iterate: all answers to all label vectors of a few examples, softmax loss.
+def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
+    """:func:`bias_of_debiasing` at its largest over K and epsilon: "bias", "moment"."""
+    found = [bias_of_debiasing(k, e, draws, rng) for k in classes for e in epsilons]
+    bias, moment = np.max(found, axis=0)
+    return {"bias": bias, "moment": moment}
+
+
+def one_pass(epsilon: float, rng) -> dict[str, float]:
+    """The loss of LP-RR-SGD's last iterate, computed twice.
+
+    Returns:
+        "pass_epsilon": the largest log-ratio. "pass_delta": the exact delta at epsilon, the largest over sets of
+        outputs. "pass_delta_at_99": the same at 0.99 epsilon, which must not vanish.
+    """
+    table, neighbours = released_by_a_pass(epsilon, rng)
+    return {
+        "pass_epsilon": exact_loss.discrete_epsilon(table, neighbours=neighbours),
+        "pass_delta": exact_loss.discrete_delta(table, epsilon, neighbours),
+        "pass_delta_at_99": exact_loss.discrete_delta(table, 0.99 * epsilon, neighbours),
+    }
+
+
+def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
+    """The table of LP-RR-SGD's last iterate, and its neighbours: all answers to all label vectors, softmax loss.
 
     Answers that lead to the same weights count as one output.
     """
@@ -50,16 +73,16 @@ def loss_of_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> fl
     merged = np.zeros((len(vectors), outputs.max() + 1))
     np.add.at(merged.T, outputs.ravel(), table.T)
     changed = (vectors[:, None] != vectors[None]).sum(axis=-1)
-    return exact_loss.discrete_epsilon(merged, neighbours=np.argwhere(changed == 1).tolist())
+    return merged, np.argwhere(changed == 1).tolist()
 
 
 def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:
     """Algorithm 6's step on random gradients of 2 to 6 labels in R^8: the exact delta, the span and the noise.
 
     Returns:
-        delta: the largest exact delta at epsilon over pairs of labels, closed form. quadrature: the same for the worst
-        pair, from the two densities along their difference. off_span: the largest part of a gradient outside the span.
-        noise: mean squared noise over rank sigma^2.
+        step_delta: the largest exact delta at epsilon over pairs of labels, closed form. step_quadrature: the same for
+        the worst pair, from the two densities along their difference. off_span: the largest part of a gradient outside
+        the span. step_noise: mean squared noise over rank sigma^2.
     """
     sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
     worst, off, noise, ranks = 0.0, 0.0, 0.0, 0.0
@@ -83,10 +106,10 @@ def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict
         log_density(0.0), log_density(worst), epsilon, (-reach, worst + reach)
     )  # fmt: skip
     return {
-        "delta": float(mechanisms.gaussian_delta(sigma, worst, epsilon)),
-        "quadrature": float(numeric),
+        "step_delta": float(mechanisms.gaussian_delta(sigma, worst, epsilon)),
+        "step_quadrature": float(numeric),
         "off_span": float(off),
-        "noise": float(noise / ranks),
+        "step_noise": float(noise / ranks),
     }
 
 
@@ -171,3 +194,104 @@ def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng)
         rows.append((off, regret, clean, values[0].mean()))
     off, regret, clean, single = np.array(rows).T
     return {"deviation": off, "regret": regret, "clean": clean, "single": single - line.population_risk(1.0)}
+
+
+def assumptions(draws: int, rng) -> dict[str, float]:
+    """Assumptions 7 and 8, softmax and logistic loss: how far the middle lies above the chord, and |g| / L."""
+    curved = steepest = -np.inf
+    for loss in (sgd.softmax_loss(4), sgd.logistic_loss()):
+        scores = rng.normal(0, 3, (2, 20 * draws, loss.outputs))
+        sizes = np.sqrt((loss.gradients(scores) ** 2).sum(axis=-1))
+        curved = max(curved, (loss.values(scores.mean(axis=0)) - loss.values(scores).mean(axis=0)).max())
+        steepest = max(steepest, (sizes / loss.lipschitz).max())
+    return {"curved": curved, "steepest": steepest}
+
+
+def noise_slopes(rng) -> dict[str, float]:
+    """Logarithmic slopes of the root mean squared noise of one step: over p and K in the span, over p everywhere."""
+    dimensions, labels = [8, 32, 128, 512], [4, 16, 64]
+
+    def squared(where, k, p):
+        return np.log(np.mean(noise_norms(where, k, p, 1.0, 400, rng) ** 2))
+
+    def of(x, y):
+        return float(np.polyfit(np.log(x), y, 1)[0] / 2)  # of the norm: half the slope of its square
+
+    return {
+        "slope_p": of(dimensions, [squared("span", 4, p) for p in dimensions]),
+        "slope_K": of(labels, [squared("span", k, 512) for k in labels]),
+        "slope_p_everywhere": of(dimensions, [squared("all", 4, p) for p in dimensions]),
+    }
+
+
+def moved(draws: int, rng) -> dict[str, float]:
+    """:func:`moving_labels` and :func:`moving_labels_at_worst`, each over its bound: "nine", "ten", "moved_worst"."""
+    nine, ten = moving_labels(draws, rng)
+    return {"nine": nine, "ten": ten, "moved_worst": moving_labels_at_worst(0.25) / 0.25 / 2}
+
+
+def signs(epsilon: float, draws: int, rng, n: int = 256) -> dict[str, float]:
+    """Eqs (13), (14), (15), Fact 14 and Lemma 16: left side over right side, at their largest."""
+    right = 1 / (1 + np.exp(-epsilon))
+    w = rng.standard_normal((draws, n))
+    w *= rng.random((draws, 1)) / np.linalg.norm(w, axis=1, keepdims=True)
+    labels = rng.choice([-1.0, 1.0], (draws, n))
+    counted = (labels * w > 0).sum(axis=1)
+    table = bounds.resampled_rr(4, epsilon)
+    neighbours = [(i, i ^ (1 << b)) for i in range(16) for b in range(4)]
+    return {
+        "thirteen": right / (np.exp(epsilon) * (1 - right)),
+        "fourteen": n * right / bounds.right_signs_limit(n, epsilon),
+        "fifteen": (-bounds.empirical_risk(w, labels) / (np.sqrt(counted) / n)).max(),
+        "group": _group(),
+        "lemma16": max(
+            bounds.lemma16_slack(m, e, d) / d for m in (5, 100, 10**5) for e in (0.1, 1.0) for d in (1e-8, 1e-3, 0.3)
+        ),
+        "resampled": max(  # exact delta at k epsilon over the chance of more than k copies among four draws
+            exact_loss.discrete_delta(table, k * epsilon, neighbours) / sps.binom.sf(k, 4, 1 / 4) for k in (1, 2, 3)
+        ),
+    }
+
+
+def _group(leak: float = 0.02, epsilon: float = 0.4, most: int = 4) -> float:
+    """Fact 14, by enumeration, on a mechanism that shows the label with probability ``leak`` and else answers by RR."""
+    keep = 1 / (1 + np.exp(-epsilon))
+    stays, flips = (1 - leak) * keep, (1 - leak) * (1 - keep)
+    one = together = np.array([[stays, flips, leak, 0], [flips, stays, 0, leak]])
+    largest = 0.0
+    for k in range(2, most + 1):
+        together = np.stack([np.kron(together[0], one[0]), np.kron(together[1], one[1])])
+        exact = exact_loss.discrete_delta(together, epsilon * k)
+        largest = max(largest, exact / bounds.group_delta(epsilon, leak, k))
+    return float(largest)
+
+
+def debiased_losses(epsilon: float, draws: int, rng) -> dict[str, float]:
+    """Lemmas 18 and 19: "bias18", over k = 1 to 6; "slope19", the steepest debiased loss of four labels."""
+    bias = 0.0
+    for k in range(1, 7):
+        for e in (0.05, 0.5, 2.0):
+            losses, total = rng.random((draws, k)), np.exp(e) + k - 1
+            table = np.full((k, k), 1 / total) + np.expm1(e) / total * np.eye(k)
+            bias = max(bias, abs(debiased.debiased_loss(losses, e) @ table - losses).max())
+    slopes = rng.uniform(-1, 1, (50 * draws, 4))
+    slopes[0] = [1, -1, -1, -1]
+    return {"bias18": bias, "slope19": abs(debiased.debiased_loss(slopes, epsilon)).max()}
+
+
+def rademacher(rng) -> dict[str, float]:
+    """Definitions G.1 and G.2 and Lemma 22, all signs enumerated on nine points."""
+    enumerated = debiased.empirical_rademacher(np.tril(np.ones((10, 9)), -1))
+    points, contraction = rng.random((40, 9)), 0.0
+    some = [debiased.empirical_rademacher(x[None] >= np.linspace(0, 1, 30)[:, None]) for x in points]
+    every = [debiased.empirical_rademacher(x[None] >= np.append(x, 2.0)[:, None]) for x in points]
+    for _ in range(30):
+        values, bend = rng.uniform(-1, 1, (6, 9)), rng.uniform(-1, 1, 9)
+        after, before = (debiased.empirical_rademacher(v) for v in (1.5 * abs(values - bend), values))
+        contraction = max(contraction, after / (1.5 * before))
+    return {
+        "enumerated": enumerated,
+        "thirty_thresholds": np.mean(some),
+        "spread": max(abs(one - enumerated) for one in every),
+        "contraction": contraction,
+    }

@@ -134,9 +134,14 @@ def top_k_accuracy(scores: np.ndarray, labels: np.ndarray, k: int = 1) -> float:
 
     Of equal scores the label with the lower index counts as the larger one.
     """
+    return float((places(scores, labels) < k).mean())
+
+
+def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """For each example how many labels come before its own: scores (n, K), labels (n,) to whole numbers (n,)."""
     own = np.take_along_axis(scores, labels[:, None], 1)
     before = (scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels[:, None]))
-    return float((before.sum(1) < k).mean())
+    return before.sum(1)
 
 
 def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:

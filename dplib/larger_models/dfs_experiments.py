@@ -10,15 +10,16 @@ Nothing here is private: see ``dplib.larger_models.private_dfs`` for that, and :
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from dplib import mechanisms
 from dplib.larger_models import private_dfs, selection
-from dplib.larger_models.dfs_problems import Problem, synthetic
+from dplib.larger_models.dfs_problems import Problem
 
-CRITERIA = ("DFS", "t-statistic", "signed t", "noise-aware t", "no selection")
-NOISES = ("definition 3", "definition 3, variance", "algorithm 1", "algorithm 1, variance", "sensitivity one")
+RIVALS = ("t-statistic", "signed t")
+CRITERIA = ("DFS", *RIVALS, "noise-aware t", "no selection")
+NO_NOISE = "none"
+NOISES = ("definition 3", "algorithm 1", "algorithm 1, variance", "sensitivity one")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Reading:
     def __str__(self) -> str:
         return f"{self.noise}; selection {self.select_on}; test {self.test}"
 
+    def at(self, epsilon: float) -> str:
+        """The name of its curves at one budget."""
+        return f"{self}; ε = {epsilon:g}"
+
 
 # Algorithm 1 scales its noise to the features it has kept, so it has to select on clean data.
 READINGS = tuple(
@@ -40,6 +45,7 @@ READINGS = tuple(
     for select_on in (("clean",) if noise.startswith("algorithm") else ("clean", "noisy"))
     for test in ("clean", "noisy")
 )
+ONE = tuple(reading for reading in READINGS if reading.noise == "sensitivity one")
 
 
 def scores(problem: Problem, criterion: str, sd_seen: float, sd_later: float = 0.0) -> np.ndarray:
@@ -52,7 +58,8 @@ def scores(problem: Problem, criterion: str, sd_seen: float, sd_later: float = 0
     extra = sd_later**2 if criterion == "noise-aware t" else 0.0
     t = selection.moment_t_statistic(means, variances, np.full(2, problem.train.shape[1]), extra_variance=extra)
     # The paper sorts T, not |T|, "in descending order": features with a negative difference then come last.
-    return t * np.sign(means[0] - means[1]) if criterion == "signed t" else t
+    sign = {"signed t": 1.0, "signed t, other order": -1.0}.get(criterion)
+    return t if sign is None else sign * t * np.sign(means[0] - means[1])
 
 
 def fisher(means: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -143,62 +150,43 @@ def _largest_norms(problem: Problem, order: np.ndarray, sizes) -> np.ndarray:
     return blocks.cumsum(2).max((0, 1))
 
 
-def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: float, **labels) -> pd.DataFrame:
-    """All curves of one problem, one line a size: noise, select_on, test, epsilon, criterion, size, error.
+def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: float) -> dict[str, dict[str, np.ndarray]]:
+    """All curves of one problem: {reading at a budget (:meth:`Reading.at`), or NO_NOISE: {criterion: errors (s,)}}.
 
-    Args:
-        epsilons: claimed budgets; the noiseless curve (epsilon = inf) comes once, with noise "none". The noise-aware t
-            is left out where the selection sees the noise (there it is the t-statistic), and with Algorithm 1's
-            noise, whose scale is not known before the selection.
-        labels: columns that say which problem it was.
+    The noise-aware t is there for clean selection with noise of a fixed size only: elsewhere it is the t-statistic, or
+    the scale of the noise is not known before the selection.
     """
     tests: dict[tuple[str, str], list[str]] = {}
     for reading in readings:
         tests.setdefault((reading.noise, reading.select_on), []).append(reading.test)
-    keys, found = [], []
-    for criterion in criteria:
-        keys.append(("none", "clean", "clean", np.inf, criterion))
-        found.append(_curves(problem, Reading("none"), criterion, sizes, np.inf, delta, ("clean",)))
-        for (noise, select_on), kinds in tests.items():
-            if criterion == "noise-aware t" and (select_on == "noisy" or noise.startswith("algorithm")):
+    none = {c: curve(problem, Reading("none"), c, sizes, np.inf, delta) for c in criteria if c != "noise-aware t"}
+    found: dict[str, dict[str, np.ndarray]] = {NO_NOISE: none}
+    for (noise, select_on), kinds in tests.items():
+        for criterion in criteria:
+            if criterion == "noise-aware t" and (noise, select_on) != ("sensitivity one", "clean"):
                 continue
             for epsilon in epsilons:
-                keys += [(noise, select_on, test, epsilon, criterion) for test in kinds]
-                found.append(_curves(problem, Reading(noise, select_on), criterion, sizes, epsilon, delta, kinds))
-    columns = zip(("noise", "select_on", "test", "epsilon", "criterion"), zip(*keys, strict=True), strict=True)
-    frame = pd.DataFrame({name: np.repeat(np.array(values), len(sizes)) for name, values in columns})
-    return frame.assign(size=np.tile(sizes, len(keys)), error=np.concatenate(found).ravel(), **labels)
+                errors_ = _curves(problem, Reading(noise, select_on), criterion, sizes, epsilon, delta, kinds)
+                for test, one in zip(kinds, errors_, strict=True):
+                    found.setdefault(Reading(noise, select_on, test).at(epsilon), {})[criterion] = one
+    return found
 
 
-def draw_again(reading, p: int, n: int, criteria, sizes, epsilons, delta: float, generators) -> pd.DataFrame:
-    """:func:`all_curves` of one reading of Section 4.1, one problem for each generator (its number is the seed).
-
-    Args:
-        reading: a mapping with variance and means (of ``dfs_problems.synthetic``), noise, select_on and test.
-    """
-    chosen = Reading(reading["noise"], reading["select_on"], reading["test"])
-    law = {name: reading[name] for name in ("variance", "means")}
-    frames = []
-    for number, rng in enumerate(generators):
-        problem = synthetic(p, n, *law.values(), rng)
-        frames.append(all_curves(problem, [chosen], criteria, sizes, epsilons, delta, seed=number, **law))
-    return pd.concat(frames, ignore_index=True)
+def same_features(problem: Problem, m: int, sd: float) -> dict[str, int]:
+    """How many of the m best features of the clean data distance and |T| pick again under noise."""
+    return {
+        criterion: len(
+            np.intersect1d(_clean_order(problem, criterion)[:m], selection.top(scores(problem, criterion, sd), m))
+        )
+        for criterion in ("DFS", "t-statistic")
+    }
 
 
-def same_features(problem: Problem, m: int, noises: dict, **labels) -> list[dict]:
-    """How many of the m best features of the clean data a criterion picks again under noise, distance and |T|.
-
-    Args:
-        noises: (noise, epsilon), two of the columns, to its standard deviation. labels: columns that say which problem.
-    """
-    lines = []
-    for criterion in ("DFS", "t-statistic"):
-        clean = _clean_order(problem, criterion)[:m]
-        for (noise, epsilon), sd in noises.items():
-            noisy = selection.top(scores(problem, criterion, sd), m)
-            same = len(np.intersect1d(clean, noisy))
-            lines.append({**labels, "noise": noise, "epsilon": epsilon, "criterion": criterion, "same": same})
-    return lines
+def roughness(curve: np.ndarray) -> tuple[float, float]:
+    """How rough a curve (s,) over all sizes 1, 2, ..., s is: the share of sizes at which it turns round, and its mean
+    absolute second difference. The first is free of scale; the second counts how large the turns are, and bends too."""
+    steps = np.diff(curve)
+    return float(np.mean(steps[1:] * steps[:-1] < 0)), float(np.abs(np.diff(steps)).mean())
 
 
 def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> list[dict]:

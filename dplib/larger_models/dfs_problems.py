@@ -8,8 +8,6 @@ import numpy as np
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 
-MEANS = ("weight c", "weight c/2", "weight 1 - c", "weight 0.02", "position")
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -53,23 +51,16 @@ class Problem:
         return np.concatenate(self.train), np.repeat([0, 1], self.train.shape[1])
 
 
-def synthetic(
-    p: int, n: int, variance_mean: float, means: str, rng: np.random.Generator, *, c: float = 0.88
-) -> Problem:
+def synthetic(p: int, n: int, variance_mean: float, weight: float, rng: np.random.Generator) -> Problem:
     """One draw of Section 4.1, with the exact law of new points.
 
     Args:
         p: features. n: training points a class.
         variance_mean: of the exponential law of the variances: 10 for rate 0.1, 0.1 for scale 0.1.
-        means: of MEANS; a weight is the share of features whose mean in class 2 is Laplace of rate 2 rather
-            than 0, and "position" reads x as where the feature stands, -5 to 5, in random order.
+        weight: share of features whose mean in class 2 is Laplace of rate 2 rather than 0.
     """
     variances = rng.exponential(variance_mean, (2, p))
-    if means == "position":
-        mu = rng.permutation(c / 2 * np.exp(-2 * np.abs(np.linspace(-5, 5, p))))
-    else:
-        weight = {"weight c": c, "weight c/2": c / 2, "weight 1 - c": 1 - c, "weight 0.02": 0.02}[means]
-        mu = np.where(rng.random(p) < weight, rng.laplace(0, 0.5, p), 0.0)
+    mu = np.where(rng.random(p) < weight, rng.laplace(0, 0.5, p), 0.0)
     centres = np.stack([np.zeros(p), mu])[:, None]
     train = centres + np.sqrt(variances)[:, None] * rng.standard_normal((2, n, p))
     return Problem(train, rng.standard_normal(train.shape), centres, variances)

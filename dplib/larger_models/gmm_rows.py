@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dplib import mechanisms, stats
@@ -59,11 +60,18 @@ def where_definition2_is_private(delta: float) -> tuple[float, float]:
 
     The map: epsilon from 0.01 to 1000, delta from 1e-10 to 0.5, both logarithmic.
     """
-    fine = np.logspace(-2, 5, 50_000)
-    private = mechanisms.gaussian_delta(mechanisms.paper_sigma(fine, delta), 1.0, fine) <= delta
+
+    def over(epsilon: float) -> float:
+        return float(
+            mechanisms.gaussian_log_delta(mechanisms.paper_sigma(epsilon, delta), 1.0, epsilon) - np.log(delta)
+        )
+
+    fine = np.logspace(-2, 5, 500)
+    first = int(np.argmax([over(one) > 0 for one in fine]))
+    largest = brentq(over, fine[first - 1], fine[first], xtol=1e-9)
     e, d = np.meshgrid(np.logspace(-2, 3, 160), np.logspace(-10, np.log10(0.5), 120), indexing="ij")
-    over = mechanisms.gaussian_delta(mechanisms.paper_sigma(e, d), 1.0, e) > d
-    return float(fine[np.argmin(private) - 1]), float(over.mean())
+    beyond = mechanisms.gaussian_delta(mechanisms.paper_sigma(e, d), 1.0, e) > d
+    return largest, float(beyond.mean())
 
 
 def error(checked: Results, main: Results) -> Values:

@@ -9,8 +9,6 @@ bounds nothing.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
-from scipy.optimize import brentq
 
 from dplib import mechanisms
 from dplib.checks import ParameterError
@@ -146,45 +144,3 @@ def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
         raise ParameterError("x holds values that are not finite: every value must be, or clipping bounds nothing.")
     with np.errstate(over="ignore"):  # a row of zeros
         return clip_rows(x, bound)
-
-
-# --- how many records it takes ---------------------------------------------------------------------------------------
-
-
-def nearest_mean_error(alpha: np.ndarray, sd: np.ndarray, mean_sd: float, rng: np.random.Generator, draws: int = 400):
-    """Expected error of the nearest-mean rule on clean normal points when each class mean carries noise.
-
-    Args:
-        alpha: (m,) true mean difference. sd: (m,) of a class. mean_sd: of the noise on each class mean's entries.
-        draws: class means drawn; the error given the means is exact.
-    """
-    first, second = (sign * alpha / 2 + mean_sd * rng.standard_normal((draws, len(alpha))) for sign in (1, -1))
-    weights, midpoint = first - second, (first + second) / 2
-    spread = np.sqrt((weights**2 * sd**2).sum(1))
-    centre = [((sign * alpha / 2 - midpoint) * weights).sum(1) for sign in (1, -1)]
-    return float(0.5 * (special.ndtr(-centre[0] / spread) + special.ndtr(centre[1] / spread)).mean())
-
-
-def records_needed(
-    alpha: np.ndarray, sd: np.ndarray, bound: float, mu: float, released: str, target: float, seed: int = 0
-) -> float:
-    """Records a class (at least 2) with which :func:`nearest_mean_error` comes down to ``target``; inf if never.
-
-    Rows released with noise 2 bound / mu leave 2 bound / (mu sqrt n) on a class mean; class means released as such
-    carry 2 bound / (mu n). So where the noise decides, rows need the square of the records that means need.
-
-    Args:
-        bound: L2 norm that every record is clipped to. mu: of the release. released: "rows" or "means".
-    """
-    power = {"rows": 0.5, "means": 1.0}[released]
-
-    def error(log_n):
-        n = np.exp(log_n)
-        mean_sd = 2 * bound / (mu * n**power)
-        sampling = float(np.sqrt(np.mean(sd**2) / n))
-        return nearest_mean_error(alpha, sd, np.hypot(mean_sd, sampling), np.random.default_rng(seed)) - target
-
-    low, high = np.log(2.0), np.log(1e15)
-    if error(high) > 0:
-        return float("inf")
-    return float(np.exp(brentq(error, low, high, xtol=1e-3))) if error(low) > 0 else 2.0

@@ -12,14 +12,13 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from dplib import claims, stats
+from dplib import stats
 from dplib.runs import Result
 from dplib.screening import annealing_accounts
 from dplib.stats import Measured
 
 DELTA = 1e-5
-CHARGED = ("kept steps charged", "every noisy gradient charged", "frozen run")
-PLAIN = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
+CHARGED = ("kept steps charged", "every noisy gradient charged")
 GUESSING = 0.1  # accuracy of a run whose weights are no longer numbers
 
 
@@ -48,28 +47,16 @@ def accuracies(results: Sequence[Result]) -> np.ndarray:
     return 100 * np.array([GUESSING if r["accuracy"] is None else r["accuracy"] for r in results])
 
 
-def earlier(claim_id: str) -> dict[str, Measured]:
-    """Measured values of a row from its frozen run, for data sets whose single runs are still to be made."""
-    row = (claims.frozen(claim_id) if claim_id in claims.load("D") else None) or {"values": {}}
-    return {name: Measured(**value) for name, value in row["values"].items() if isinstance(value, dict)}
-
-
-def table_1(name: str, arms: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, Measured]]:
+def table_1(arms: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, Measured]]:
     """A data set's row of Table 1: {scheme: {how it is charged: test accuracy in percent}}, for a figure.
 
-    Schemes without kept runs are those of the frozen run. "every noisy gradient charged" is DPSGD (tanh) plus the
-    paired difference of the annealed method at equal noisy gradients, with the interval of that difference.
+    "every noisy gradient charged" is DPSGD (tanh) plus the paired difference of the annealed method at equal noisy
+    gradients, with the interval of that difference.
     """
-    before = earlier(f"D.table1.{name}")
-    rows = {arm: {"frozen run": before[arm]} for arm in (*PLAIN, "ours") if arm in before}
-    rows |= {arm: {"kept steps charged": mean(accuracies(results))} for arm, results in arms.items()}
-    key = f"gain_equal_queries_{name.replace('-', '_')}"
-    if {"ours", "dpsgd_tanh"} <= set(arms):
-        base, less = mean(accuracies(arms["dpsgd_tanh"])), gain(arms["ours"], arms["dpsgd_tanh"], "queries")
-    else:
-        base, less = before["dpsgd_tanh"], earlier("D.s-gain-same-hyperparameters")[key]
+    rows = {arm: {CHARGED[0]: mean(accuracies(results))} for arm, results in arms.items()}
+    base, less = mean(accuracies(arms["dpsgd_tanh"])), gain(arms["ours"], arms["dpsgd_tanh"], "queries")
     ends = (base.value + end if end is not None else None for end in (less.value, less.low, less.high))
-    rows["ours"]["every noisy gradient charged"] = Measured(*ends, n=less.n)
+    rows["ours"][CHARGED[1]] = Measured(*ends, n=less.n)
     return rows
 
 

@@ -244,20 +244,20 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from dplib.architecture import search_experiments as se, search_jobs
-from dplib import study
+from dplib.architecture import search_study as se
+from dplib import runs
 from dplib.architecture.space import FCN
-study.FOLDER = Path({folder!r}) / "studies"
-lab = se.Lab({{"dataset": "digits", "features": "flat", "batch": 64, "dropout": 0.2}}, {{}})
-original = search_jobs.train
-def train(**job):
+runs.KEPT, runs.STORE = Path({folder!r}) / "kept", Path({folder!r}) / "studies"
+common = {{"dataset": "digits", "features": "flat", "batch": 64, "dropout": 0.2}}
+original = runs.made
+def made(function, job, device="cpu"):
     with open({log!r}, "a") as file:
         file.write(f"{{job['seed']}}\\n")
-    return original(**job)
-train.__module__, train.__qualname__ = original.__module__, original.__qualname__
-search_jobs.train = train
+    return original(function, job, device)
+runs.made = made
 cells = {{f"{{n}} layers, {{s}} sigmoid": 2.0 for n in (1, 2, 3) for s in range(n + 1)}}
-trainer = se.Trainer(lab, {{"noise_multiplier": 1.0, "steps": 4}}, cells, 0)
+how = {{"epsilon": None, "noise_multiplier": 1.0, "steps": 4}}
+trainer = se.Trainer(runs.make, common, how, cells, 0)
 found, again = (se.search_paas(FCN, trainer, se.Sizes(3, 4, 4, [2], 0.5, 0.01), 7) for _ in range(2))
 print(found.trainings, found == again)
 """

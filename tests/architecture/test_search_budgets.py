@@ -54,7 +54,7 @@ def test_generations_equal_dp_accountings_composition():
     assert dpsgd_epsilon(MGRS, *TRAINING, DELTA) < dpsgd_epsilon(with_final, *TRAINING, DELTA)
 
 
-@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 4.0])
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 0.5, 1.0, 4.0])
 def test_theorem_2_order_by_order(shape):
     """Two loops, gamma from the mean of the probabilities summed one by one."""
     mean, orders = 12.0, np.array([1.5, 2, 4, 8, 16, 64])

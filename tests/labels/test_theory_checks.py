@@ -20,15 +20,17 @@ def test_debiasing(classes, epsilon):
 
 
 def test_the_loss_of_a_pass_is_epsilon():
-    assert checks.loss_of_a_pass(0.7, rng(), labels=3) == pytest.approx(0.7)
+    found = checks.one_pass(0.7, rng())
+    assert found["pass_epsilon"] == pytest.approx(0.7)
+    assert found["pass_delta"] < 1e-12 < found["pass_delta_at_99"]
 
 
 def test_the_loss_of_a_normal_step():
     found = checks.loss_of_a_normal_step(1.0, 1e-3, 40, rng(1))
-    assert found["delta"] == pytest.approx(1e-3, rel=1e-6)
-    assert found["quadrature"] == pytest.approx(found["delta"], rel=1e-5)
+    assert found["step_delta"] == pytest.approx(1e-3, rel=1e-6)
+    assert found["step_quadrature"] == pytest.approx(found["step_delta"], rel=1e-5)
     assert found["off_span"] < 1e-12
-    assert abs(found["noise"] - 1) < 0.1
+    assert abs(found["step_noise"] - 1) < 0.1
 
 
 def test_noise_grows_with_labels_in_the_span_and_with_dimension_outside():

@@ -6,7 +6,6 @@ Statistical tests have fixed seeds; each states how often it would fail by chanc
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import sparse, stats
@@ -17,7 +16,7 @@ from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.larger_models import dfs_experiments as experiments
 from dplib.larger_models import dfs_problems as problems
-from dplib.larger_models import dfs_shape, private_dfs, selection
+from dplib.larger_models import private_dfs, selection
 from dplib.larger_models.dfs_experiments import Reading
 from dplib.larger_models.private_dfs import Budget
 from dplib.stats import holm
@@ -275,25 +274,12 @@ def test_private_dfs_finds_what_a_large_budget_allows_and_says_what_it_spent():
     assert spent == pytest.approx(0.1)
 
 
-def test_records_needed_for_rows_is_the_square_of_those_for_means():
-    alpha, sd = np.full(20, 0.4), np.full(20, 0.2)
-    rows, means = (private_dfs.records_needed(alpha, sd, 2.0, 0.05, kind, 0.1) for kind in ("rows", "means"))
-    assert rows == pytest.approx(means**2, rel=0.05)
-    assert private_dfs.records_needed(alpha, sd, 2.0, 1e6, "means", 0.1) == 2.0
-    assert private_dfs.records_needed(np.full(1, 0.01), np.ones(1), 2.0, 1.0, "rows", 0.1) == np.inf
-
-
-def test_nearest_mean_error_without_noise_is_the_bayes_error():
-    error = private_dfs.nearest_mean_error(np.array([1.0]), np.array([1.0]), 0.0, np.random.default_rng(0))
-    assert error == pytest.approx(stats.norm.sf(0.5))
-
-
 # --- curves of Section 4 --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def problem():
-    return problems.synthetic(40, 12, 1.0, "weight c", np.random.default_rng(11))
+    return problems.synthetic(40, 12, 1.0, 0.88, np.random.default_rng(11))
 
 
 def test_moments_at_any_noise_are_those_of_the_noisy_data(problem):
@@ -371,129 +357,6 @@ def test_without_noise_all_readings_are_one(problem):
     assert all(np.array_equal(curves[0], other) for other in curves)
 
 
-def test_all_curves_holds_every_curve_once(problem):
-    sizes = np.array([1, 10, 40])
-    frame = experiments.all_curves(
-        problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA, seed=3
-    )
-    keys = ["noise", "select_on", "test", "epsilon", "criterion", "size"]
-    assert not frame.duplicated(keys).any()
-    # The noise-aware t only where it is one: clean selection, noise of a scale known beforehand.
-    without_aware = sum(r.select_on == "noisy" or r.noise.startswith("algorithm") for r in experiments.READINGS)
-    assert len(frame) == 3 * (5 * (1 + 2 * 16) - 2 * without_aware)
-    for _, row in frame[frame["size"] == 10].sample(20, random_state=0).iterrows():
-        reading = Reading(row.noise, row.select_on, row.test)
-        assert row.error == experiments.curve(problem, reading, row.criterion, sizes, row.epsilon, DELTA)[1]
-
-
-def test_synthetic_means_follow_their_reading():
-    """Shares of 20,000 means within 0.02: error rate below 1e-7 each."""
-    shares = {"weight c": 0.88, "weight c/2": 0.44, "weight 1 - c": 0.12, "weight 0.02": 0.02}
-    for means, share in shares.items():
-        mu = problems.synthetic(20_000, 2, 1.0, means, np.random.default_rng(14)).test[1, 0]
-        assert np.mean(mu != 0) == pytest.approx(share, abs=0.02)
-    position = problems.synthetic(1001, 2, 1.0, "position", np.random.default_rng(14)).test[1, 0]
-    assert position.max() == pytest.approx(0.44)
-    assert np.mean(position < 0.01) > 0.5
-
-
-def published_frames():
-    """Mean curves as Figure 3 and the t-statistic of Figure 4 have them: without noise and with it."""
-    sizes = [1, 5, 10, 20, 30, 100, 500, 1000, 3000]
-    flat, falling = [0.0] * 9, [0.5, 0.5, 0.5, 0.5, 0.45, 0.4, 0.3, 0.2, 0.1]
-    t = [0.0, 0.05, 0.1, 0.1, 0.15, 0.2, 0.3, 0.3, 0.3]
-    clean = pd.DataFrame({"DFS": flat, "t-statistic": flat, "no selection": falling}, index=sizes)
-    return clean, clean.assign(**{"t-statistic": t})
-
-
-def shape_of(clean, noisy, below=True):
-    return dict(zip(dfs_shape.SHAPE, dfs_shape.published_shape(clean, noisy, below), strict=True))
-
-
-def test_published_shape_recognises_the_published_figures():
-    clean, noisy = published_frames()
-    figure_4a = noisy.assign(DFS=[0.0] * 5 + [0.04] + [0.05] * 3)
-    missing = [name for name, there in shape_of(clean, noisy).items() if not there]
-    assert missing == ["DFS climbs to 100"]
-    assert [name for name, there in shape_of(clean, figure_4a).items() if not there] == [dfs_shape.SHAPE[3]]
-    assert not shape_of(clean, noisy, below=False)["DFS below t"]
-    guessing = noisy * 0 + 0.5
-    assert not dfs_shape.published_shape(clean, guessing, True)[2:].any()
-
-
-def test_figure_4_has_one_slack_for_both_curves():
-    """DFS may fall below 30 features but not climb, by the measure by which the t-statistic has to climb."""
-    clean, noisy = published_frames()
-    dfs, t = "DFS does not climb below 30", "t climbs below 30 and to 100"
-    for curve, there in (([0.3, 0.2, 0.1] + [0.0] * 6, True), ([0.0, 0.02, 0.03] + [0.0] * 6, False)):
-        assert shape_of(clean, noisy.assign(DFS=curve))[dfs] == there
-        rival = noisy.assign(**{"t-statistic": [*curve[:5], 0.4, 0.4, 0.4, 0.4]})
-        assert shape_of(clean, rival)[t] != there
-    late = noisy.assign(**{"t-statistic": [0.1] * 5 + [0.2] * 4})
-    assert not shape_of(clean, late)[t]
-
-
-def test_figure_3_is_best_at_every_size_from_20_to_1000():
-    clean, noisy = published_frames()
-    bulge = noisy.assign(DFS=[0.0] * 5 + [0.1] + [0.0] * 3)
-    assert not shape_of(clean, bulge)["noise: DFS best from 20 to 1000"]
-
-
-def runs_of_one_reading(curves, epsilons, seeds=4):
-    """Frame of runs: criterion to error at (epsilon, size), with a little that differs between seeds."""
-    which = {"variance": 1.0, "means": "m", "noise": "n", "select_on": "clean", "test": "noisy"}
-    lines = []
-    for seed, epsilon, (criterion, error) in itertools.product(range(seeds), epsilons, curves.items()):
-        for size in (1, 5, 20, 100, 500, 1000):
-            where = which | {"epsilon": epsilon, "criterion": criterion, "size": size, "seed": seed}
-            clean = {"noise": "none", "test": "clean"} if np.isinf(epsilon) else {}
-            lines.append(where | clean | {"error": error(epsilon, size) * (1 + 0.01 * seed)})
-    return pd.DataFrame(lines)
-
-
-def test_a_reading_is_scored_at_every_budget():
-    curves = {
-        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1,
-        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 1000,
-        "no selection": lambda e, m: 0.3 if np.isinf(e) or e > 6 else 0.05,
-    }
-    grid = runs_of_one_reading(curves, [5.0, 10.0, np.inf])
-    tests = dfs_shape.duels(grid, ["t-statistic"])
-    assert tests.epsilon.tolist() == [5.0, 10.0]
-    assert (tests.high < 0).all()
-    table = dfs_shape.score(grid, tests)
-    assert len(table) == 1
-    there = table.iloc[0][list(dfs_shape.SHAPE)]
-    # Without selection 0.05 is reached at epsilon = 5, though not at 10: items 3 to 5 are not there.
-    assert there.tolist() == [True, True, False, False, False, True, True, False, False]
-    assert table["items"].item() == 4
-    each = dfs_shape.score(grid, tests, each_budget=True)
-    assert each.set_index("epsilon")["items"].to_dict() == {5.0: 4, 10.0: 7}
-
-
-def test_a_reading_picked_for_its_result_has_to_show_it_on_fresh_draws():
-    good = {
-        "DFS": lambda e, m: 0.0 if np.isinf(e) else 0.1 + (m >= 100) / 20,
-        "t-statistic": lambda e, m: 0.0 if np.isinf(e) else 0.15 + m / 500,
-        "no selection": lambda e, m: 0.3,
-    }
-    bad = good | {"DFS": lambda e, m: 0.0 if np.isinf(e) else 0.3}
-    frames = {name: runs_of_one_reading(curves, [5.0, np.inf]) for name, curves in (("good", good), ("bad", bad))}
-    items, rival = dfs_shape.FIGURE_4A, "t-statistic"
-    tables = {name: dfs_shape.score(frame, dfs_shape.duels(frame, [rival])) for name, frame in frames.items()}
-    holds = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["good"])
-    lost = dfs_shape.settle(tables["good"], items, rival, lambda reading: frames["bad"])
-    none = dfs_shape.settle(tables["bad"], items, rival, lambda reading: frames["good"])
-    assert [dfs_shape.verdict(s) for s in (holds, lost, none)] == [
-        "holds with change",
-        "undecided",
-        "not reproducible as stated",
-    ]
-    assert dfs_shape.verdict(none, holds) == "holds with change"
-    assert (holds.count, holds.readings, holds.tried, holds.draws, len(holds.held)) == (1, 1, 1, 4, 1)
-    assert "again in 1: variances of mean 1, means with m" in str(holds)
-
-
 def test_few_against_all_are_the_ends_of_two_curves(problem):
     """All features are Definition 3 on clean data, m of them Algorithm 1, both on clean test points."""
     lines = {(row["features"], row["scale"]): row for row in experiments.few_against_all(problem, 5, 5.0, DELTA)}
@@ -506,42 +369,41 @@ def test_few_against_all_are_the_ends_of_two_curves(problem):
     assert 0 < lines["few", "sd"]["bound"] < lines["all", "sd"]["bound"] < 0.5
 
 
-def test_draw_again_is_one_reading_on_each_generator():
-    reading = {"variance": 0.1, "means": "weight c", "noise": "algorithm 1", "select_on": "clean", "test": "noisy"}
-    rngs = [np.random.default_rng(i) for i in (3, 4)]
-    frame = experiments.draw_again(reading, 40, 12, ["DFS"], [1, 5], [5.0], DELTA, rngs)
-    problem = problems.synthetic(40, 12, 0.1, "weight c", np.random.default_rng(4))
-    expected = experiments.curve(problem, Reading("algorithm 1"), "DFS", [1, 5], 5.0, DELTA)
-    assert frame[(frame["seed"] == 1) & (frame.noise == "algorithm 1")].error.tolist() == expected.tolist()
-    assert set(frame["noise"]) == {"none", "algorithm 1"}
+def test_all_curves_holds_every_curve(problem):
+    sizes = np.array([1, 10, 40])
+    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
+    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
+    for reading in experiments.READINGS:
+        for criterion, errors in found[reading.at(10.0)].items():
+            expected = experiments.curve(problem, reading, criterion, sizes, 10.0, DELTA)
+            assert errors == pytest.approx(expected, rel=1e-12)
+        aware = reading.noise == "sensitivity one" and reading.select_on == "clean"
+        assert ("noise-aware t" in found[reading.at(5.0)]) == aware
 
 
-def test_figure_4_over_budgets_needs_a_falling_error_and_dfs_below():
-    def found(dfs, t):
-        frame = runs_of_one_reading(
-            {"DFS": lambda e, m: dfs / e, "t-statistic": lambda e, m: t / e}, [1.0, 2.0, 5.0, 1e4]
-        )
-        return dfs_shape.over_budgets(frame[frame["size"] == 20], "t-statistic").iloc[0]
+def test_the_other_order_of_the_classes_is_the_signed_t_reversed(problem):
+    other = problems.Problem(problem.train[::-1], problem.noise[::-1], problem.test[::-1], problem.test_variance[::-1])
+    reading, sizes = Reading("sensitivity one"), np.array([1, 5, 20])
+    there = experiments.curve(problem, reading, "signed t, other order", sizes, 5.0, DELTA)
+    assert there == pytest.approx(experiments.curve(other, reading, "signed t", sizes, 5.0, DELTA))
 
-    yes, no = found(0.4, 0.5), found(0.5, 0.4)
-    assert yes.as_published
-    assert (yes.budgets, yes.lower, yes.below, yes.above) == (3, 3, 3, 0)  # at 1e4 there is nothing to compare
-    assert not no.as_published
-    assert (no.lower, no.below, no.above) == (0, 0, 3)
+
+def test_synthetic_means_follow_their_weight():
+    """Shares of 20,000 means within 0.02: error rate below 1e-7 each."""
+    for weight in (0.88, 0.44, 0.12):
+        mu = problems.synthetic(20_000, 2, 1.0, weight, np.random.default_rng(14)).test[1, 0]
+        assert np.mean(mu != 0) == pytest.approx(weight, abs=0.02)
+
+
+def test_same_features_are_all_without_noise_and_few_under_much(problem):
+    assert experiments.same_features(problem, 5, 0.0) == {"DFS": 5, "t-statistic": 5}
+    assert max(experiments.same_features(problem, 5, 1e6).values()) < 5
 
 
 def test_roughness_tells_a_bend_from_a_zigzag():
     sizes = np.arange(50.0)
-    zigzag = np.where(sizes % 2 == 0, 0.1, 0.2)
-    assert dfs_shape.roughness(zigzag) == pytest.approx((1.0, 0.2))
-    turns, bends = dfs_shape.roughness((sizes - 20.5) ** 2)
-    assert (turns, bends) == (0.0, pytest.approx(2.0))
-    rng = np.random.default_rng(15)
-    curves = {"DFS": lambda e, m: 0.1, "no selection": lambda e, m: 0.2 + 0.01 * rng.random()}
-    frame = runs_of_one_reading(curves, [5.0], seeds=8)
-    assert (dfs_shape.rougher(frame).sign == 1).all()
-    swapped = frame.replace({"criterion": {"DFS": "no selection", "no selection": "DFS"}})
-    assert (dfs_shape.rougher(swapped).sign == -1).all()
+    assert experiments.roughness(np.where(sizes % 2 == 0, 0.1, 0.2)) == pytest.approx((1.0, 0.2))
+    assert experiments.roughness((sizes - 20.5) ** 2) == (0.0, pytest.approx(2.0))
 
 
 def test_holm_on_a_known_example():

@@ -36,7 +36,8 @@ def answers(assignment, change=lambda code: code):
 
 
 def test_every_chapter_has_an_assignment():
-    assert set(sources.chapters()) <= set(NAMES)
+    whole = {name for name in sources.chapters() if sources.number(name).isdigit()}
+    assert whole <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,7 +127,7 @@ def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
 
 def test_answers_agree_with_dplib():
     from dplib import exact_loss, mechanisms
-    from dplib.architecture import feature_scores, workflow_verdicts
+    from dplib.architecture import crossover_rows, feature_scores
     from dplib.labels import randomised_response
     from dplib.labels.bounds import rr_worst_second_moment
 
@@ -134,7 +135,7 @@ def test_answers_agree_with_dplib():
     ten, twelve = (solved(next(n for n in NAMES if n[:2] == k)) for k in ("10", "12"))
     assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
     assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
-    assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(workflow_verdicts.best_of([0.1, 0.5, 0.7, 0.2], 3))
+    assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(crossover_rows.best_of([0.1, 0.5, 0.7, 0.2], 3))
     assert six["entropy_sensitivity"](191) == pytest.approx(feature_scores.entropy_sensitivity(191))
     prior = np.array([0.5, 0.2, 0.2, 0.1])
     for k in (1, 2, 4):

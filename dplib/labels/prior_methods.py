@@ -1,0 +1,224 @@
+"""One run of every method on one data set: the same features, records, batches and kind of classifier for all.
+
+A method is a release and a loss; see :mod:`dplib.labels.releases`. The releases are made once for each budget and
+shared: plain, debiased and likelihood losses on randomised response learn from the very same answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dplib import checks, runs
+from dplib.labels import heads, randomised_response, releases, stages
+from dplib.labels import priors as label_priors
+from dplib.labels.heads import Training
+from dplib.labels.prior_tasks import Task, task
+from dplib.labels.releases import Evidence
+
+METHODS = {
+    "clean": "true labels, no privacy",
+    "rr": "randomised response (LP-1ST)",
+    "rr-debiased": "randomised response, debiased loss",
+    "rr-likelihood": "randomised response, likelihood",
+    "alibi": "Laplace noise and Bayes (ALIBI)",
+    "subset": "subset selection, likelihood",
+    "clusters": "cluster priors (Algorithm 4)",
+    "clusters-smoothed": "cluster priors, smoothed",
+    "clusters-soft": "cluster priors, smoothed, soft labels",
+    "stages": "two stages (LP-2ST)",
+    "stages-likelihood": "two stages, likelihood",
+    "stages-subset": "two stages, subsets first, likelihood",
+}
+_STAGED = {"stages": "rr", "stages-likelihood": "rr-likelihood", "stages-subset": "subset"}  # what stage 1 is
+
+
+@runs.experiment(
+    "label_methods",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "epsilons": [1.0], "methods": ["rr", "alibi", "subset", "clusters", "clusters-soft",
+           "stages", "stages-subset"], "rates": 0.02, "seed": 3, "group_count": 20, "epochs": 1},
+)  # fmt: skip
+def compare(
+    *,
+    dataset: str,
+    epsilons: Sequence[float],
+    methods: Sequence[str],
+    rates: float | Mapping[str, Sequence[float]],
+    seed: int,
+    maps: int = 400,
+    dimensions: int = 256,
+    group_count: int = 100,
+    group_dimensions: int = 128,
+    epsilon_p: float = 0.05,
+    share: float = 0.6,
+    temperature: float = 0.5,
+    epochs: int = 3,
+) -> runs.Result:
+    """Train one classifier for each method and budget, on one seed.
+
+    Args:
+        dataset, maps, dimensions: the task, see :func:`dplib.labels.prior_tasks.task`.
+        epsilons: budgets, > 0. methods: names of :data:`METHODS`.
+        rates: learning rate: one for all, or for each method one for each budget.
+        seed: of the validation part, the groups, all randomness of the releases, the stages and the order of records.
+        group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from.
+        epsilon_p: the histograms' share; all of the budget where that is smaller.
+        share: of the records in stage 1. temperature: of the prior of "stages"; that of the others is 1, since a
+            likelihood makes p(y | x) a model of the true labels.
+
+    Returns:
+        "test" and "validation": method to accuracies, one for each budget. "facts": name to one value for each budget:
+        constant (share of records whose cluster prior leaves one label, so that the answer says nothing of their own),
+        lost (share whose own label has left Y_k*), right (share of right answers) for "clusters" and "stages", right
+        for "rr".
+    """
+    for method in methods:
+        checks.one_of(*METHODS).check("method", method)
+    problem = task(dataset, "learned", maps, dimensions, seed)
+    training = Training(epochs=epochs)
+    made = _Releases(problem, seed, group_count, group_dimensions, epsilon_p)
+    cells = [(method, i) for method in methods for i in range(len(epsilons))]
+    rate = {(method, i): rates[method][i] if isinstance(rates, Mapping) else rates for method, i in cells}
+    first = {cell: made.evidence(cell[0], epsilons[cell[1]]) for cell in cells if cell[0] not in _STAGED}
+    n = len(problem.y_train)
+    stage_one = np.zeros(n, dtype=bool)
+    stage_one[np.random.default_rng([seed, 7]).permutation(n)[: round(share * n)]] = True
+    for cell in cells:
+        if cell[0] in _STAGED:
+            first[cell] = _only(made.evidence(_STAGED[cell[0]], epsilons[cell[1]]), stage_one)
+    fitted = _fit(problem.x_train, first, rate, training, seed)
+    results = _evaluated(problem, first, fitted)
+    second = {}
+    staged = [cell for cell in first if cell[0] in _STAGED]
+    if staged:
+        scores = dict(zip(first, fitted.log_probabilities(problem.x_train), strict=True))
+        for method, i in staged:
+            heat = temperature if method == "stages" else 1.0
+            second[method, i] = made.second_stage(method, epsilons[i], scores[method, i], stage_one, heat)
+        results |= _evaluated(problem, second, _fit(problem.x_train, second, rate, training, seed))
+    return {
+        part: {method: [results[method, i][part] for i in range(len(epsilons))] for method in methods}
+        for part in ("validation", "test")
+    } | {"facts": {name: [round(values[one], 6) for one in epsilons] for name, values in made.facts.items()}}
+
+
+class _Releases:
+    """The releases of one seed, each made once."""
+
+    def __init__(self, problem: Task, seed: int, group_count: int, group_dimensions: int, epsilon_p: float):
+        self.problem, self.seed, self.epsilon_p = problem, seed, epsilon_p
+        self.groups = label_priors.groups(problem.for_groups(group_dimensions)[0], group_count, seed)
+        self.group_count = group_count
+        self.facts: dict[str, dict[float, float]] = {}
+        self._made: dict[tuple, Any] = {}
+
+    def evidence(self, method: str, epsilon: float) -> Evidence:
+        """What a one-stage method learns from."""
+        labels, classes = self.problem.y_train, self.problem.classes
+        every = np.ones(classes, dtype=bool)
+        if method == "clean":
+            return releases.plain(labels, classes)
+        if method == "alibi":
+            released = releases.laplace(labels, classes, epsilon, self._rng(1, epsilon))
+            return releases.laplace_likelihood(released, epsilon)
+        if method == "subset":
+            released = releases.subset(labels, classes, epsilon, self._rng(2, epsilon))
+            return releases.subset_likelihood(released, epsilon)
+        if method.startswith("rr"):
+            answers = self._once("rr", epsilon, self._rr)
+            if method == "rr-debiased":
+                return releases.debiased(answers, every, epsilon)
+            if method == "rr-likelihood":
+                return releases.answer_likelihood(answers, every, epsilon)
+            return releases.plain(answers, classes)
+        smoothed = method != "clusters"
+        answers, members, prior, left = self._once("smoothed" if smoothed else "clusters", epsilon, self._clusters)
+        if method == "clusters-soft":
+            told = releases.answer_likelihood(answers, members, left)
+            return Evidence("target", releases.posterior(prior, told).astype(np.float32))
+        return releases.plain(answers, classes)
+
+    def second_stage(
+        self, method: str, epsilon: float, scores: np.ndarray, stage_one: np.ndarray, temperature: float
+    ) -> Evidence:
+        """What stage 2 learns from: new answers with the first model's prior, and those of stage 1.
+
+        scores: the model's ln p(y | x) of all records, (n, K). stage_one: bool (n,).
+        """
+        labels, classes, new = self.problem.y_train, self.problem.classes, ~stage_one
+        prior = stages.tempered(scores[new], temperature)
+        response = randomised_response.rr_with_prior(labels[new], prior, epsilon, self._rng(5, epsilon, method))
+        members = randomised_response.kept(prior, epsilon)
+        self._note(method, epsilon, response.labels, labels[new], members)
+        if method != "stages":
+            values = self.evidence(_STAGED[method], epsilon).values.copy()
+            values[new] = releases.answer_likelihood(response.labels, members, epsilon).values
+            return Evidence("likelihood", values)
+        earlier = self._once("rr", epsilon, self._rr)
+        answers = np.where(stage_one, earlier, 0)
+        answers[new] = response.labels
+        k = int(np.clip(np.rint(response.k.mean()), 1, classes))
+        stays = stages.likely(scores, earlier, k) | new  # Appendix B: earlier answers outside the top k go
+        return _only(releases.plain(answers, classes), stays)
+
+    def _rr(self, epsilon: float, name: str) -> np.ndarray:
+        answers = randomised_response.rr(
+            self.problem.y_train, self.problem.classes, epsilon, self._rng(3, epsilon)
+        ).labels
+        self.facts.setdefault("rr right", {})[epsilon] = float((answers == self.problem.y_train).mean())
+        return answers
+
+    def _clusters(self, epsilon: float, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        labels, share = self.problem.y_train, min(self.epsilon_p, epsilon)
+        smoothing = 2 / share if name == "smoothed" else 0.0  # the scale of the noise
+        response, priors = label_priors.respond(
+            labels,
+            self.groups,
+            self.group_count,
+            self.problem.classes,
+            epsilon,
+            share,
+            self._rng(4, epsilon),
+            smoothing,
+        )
+        members = randomised_response.kept(priors.of_record, epsilon - share)
+        self._note(name, epsilon, response.labels, labels, members)
+        return response.labels, members, priors.of_record, epsilon - share
+
+    def _note(self, name: str, epsilon: float, answers, labels, members) -> None:
+        """Facts about answers that only the experimenter sees."""
+        noted = {
+            "right": answers == labels,
+            "constant": members.sum(axis=1) == 1,
+            "lost": ~members[np.arange(len(labels)), labels],
+        }
+        for fact, values in noted.items():
+            self.facts.setdefault(f"{name} {fact}", {})[epsilon] = float(values.mean())
+
+    def _once(self, name: str, epsilon: float, make) -> Any:
+        if (name, epsilon) not in self._made:
+            self._made[name, epsilon] = make(epsilon, name)
+        return self._made[name, epsilon]
+
+    def _rng(self, stream: int, epsilon: float, method: str = "") -> np.random.Generator:
+        return np.random.default_rng([self.seed, stream, round(1e6 * epsilon), len(method)])
+
+
+def _only(evidence: Evidence, rows: np.ndarray) -> Evidence:
+    """Evidence of these records (bool (n,)), and none of the others."""
+    return Evidence(evidence.kind, np.where(rows[:, None], evidence.values, np.float32(0)))
+
+
+def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int) -> heads.Heads:
+    rng = np.random.default_rng([seed, 6])
+    return heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng)
+
+
+def _evaluated(problem: Task, cells: Mapping, fitted: heads.Heads) -> dict:
+    parts = {
+        "validation": fitted.accuracy(problem.x_valid, problem.y_valid),
+        "test": fitted.accuracy(problem.x_test, problem.y_test),
+    }
+    return {cell: {part: round(float(values[i]), 6) for part, values in parts.items()} for i, cell in enumerate(cells)}

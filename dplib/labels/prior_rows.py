@@ -1,0 +1,246 @@
+"""From the runs of chapter 10 to the values of its rows in the ledger, by claim, and to its figures and tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from scipy import stats as sps
+
+from dplib import accounting, plotting, runs
+from dplib.labels import prior_exact, priors
+from dplib.labels.prior_methods import METHODS
+from dplib.labels.prior_study import RELEASES, Compared, Votes
+from dplib.stats import mean_interval, paired
+
+Values = dict[str, dict[str, Any]]
+GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
+BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the histogram's share
+SMALL = (0.05, 0.1)  # budgets of the paper's claim on small ones
+SGD = "DP-SGD (whole records, δ > 0)"
+SHORT = {
+    "clean": "no privacy", "rr": "randomised response", "clusters": "cluster priors", "stages": "two stages",
+    "clusters-smoothed": "clusters, smoothed", "clusters-soft": "clusters, soft labels", "subset": "random subsets",
+    "stages-subset": "stages, subsets first",
+}  # fmt: skip
+PAPER = ("rr", "stages", "clusters")  # the paper's own methods
+
+
+def enumerated() -> pd.DataFrame:
+    """The exact loss of Algorithm 4 on groups of one to three records, and that of the counts alone.
+
+    A row for each size and budget; "delta" is the largest probability by which any set of outputs exceeds epsilon,
+    the second computation; "mixed": the counts with noise for epsilon_p instead of epsilon_p / 2.
+    """
+    rows = []
+    for (n, k), (whole, part) in ((size, budget) for size in GROUPS for budget in BUDGETS):
+        table, vectors = prior_exact.joint_table(n, k, whole, part)
+        counts, _ = prior_exact.joint_table(n, k, part, part)
+        mixed, _ = prior_exact.joint_table(n, k, part, part, parameter=part)
+        losses = [prior_exact.loss(one, vectors) for one in (table, counts, mixed)]
+        rows.append([n, k, whole, part, *losses, _delta(table, vectors, whole)])
+    return pd.DataFrame(rows, columns=["records", "labels", "ε", "ε_p", "loss", "loss of counts", "mixed", "delta"])
+
+
+def _delta(table: np.ndarray, vectors: np.ndarray, epsilon: float) -> float:
+    """The sum of P - e^epsilon P' where it is positive, the largest over neighbours."""
+    chances = np.exp(table)
+    changed = (vectors[:, None] != vectors[None]).sum(axis=-1) == 1
+    return max(float(np.maximum(chances[i] - np.exp(epsilon) * chances[j], 0).sum()) for i, j in np.argwhere(changed))
+
+
+def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Values:
+    """Algorithm 4 and its budget: {claim: values}. found: of :func:`enumerated`; noise: of the study's part."""
+    share = sps.dlaplace.cdf(noise["edges"], parameter)
+    expected = sum(noise["counts"]) * np.diff(np.concatenate([[0], share, [1]]))
+    nothing = np.maximum(np.array([[-2, 0, -1]]), 0)
+    return {
+        "C.alg4": {
+            "largest_excess_of_the_loss_of_counts_over_eps_p": float((found["loss of counts"] - found["ε_p"]).max()),
+            "exact_loss_of_our_program_over_eps_p": float(
+                2 * (128 * np.log(2) - np.log(float(priors.stay(parameter)))) / (2 * parameter)
+            ),
+            "least_loss_with_noise_for_eps_p_instead_of_half_of_it_over_eps_p": float(
+                (found["mixed"] / found["ε_p"]).min()
+            ),
+            "p_value_against_scipy_dlaplace": float(sps.chisquare(noise["counts"], expected).pvalue),
+            "empty_histograms_without_a_prior": int((nothing.sum(axis=1) == 0).sum()),
+        },
+        "C.s-histogram-budget": {
+            "largest_excess_of_the_joint_loss_over_eps": float((found["loss"] - found["ε"]).max()),
+            "largest_delta_at_eps": float(found["delta"].max()),
+            "cases": len(found),
+            "cases_that_reach_eps": int(np.isclose(found["loss"], found["ε"]).sum()),
+        },
+    }
+
+
+def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]]) -> Values:
+    """Figure 2 and the choice of C and epsilon_p: {claim: values}. chosen: of the part ``adaptive``."""
+    few, many = one.counts[0], one.counts[-1]
+    lost = one.exact - one.accuracy[:, :, 0]
+    at = one.counts.index(100)
+    short = {e: paired(one.exact[at], one.of(100, e)).difference for e in one.epsilons}
+    return {
+        "C.fig2": {
+            f"most_less_fewest_clusters_without_noise_({many}_and_{few})": paired(
+                one.exact[-1], one.exact[0]
+            ).difference,
+            f"what_noise_costs_the_most_less_the_fewest_at_eps_{one.epsilons[0]:g}": paired(
+                lost[-1], lost[0]
+            ).difference,
+            **{f"best_number_of_clusters_at_eps_{e:g}": one.best(e) for e in one.epsilons},
+        },
+        "C.s-cluster-counts": {
+            "best_at_eps_0.05": one.best(0.05),
+            **{
+                f"accuracy_with_100_less_{c}": paired(one.of(100, 0.05), one.of(c, 0.05)).difference
+                for c in one.counts
+                if c != 100
+            },
+        },
+        "C.s-histogram-share": {
+            **{f"points_lost_at_eps_p_{e:g}": value for e, value in short.items()},
+            "smallest_eps_p_within_two_points": min(e for e, value in short.items() if value.value <= 2),
+        },
+        "C.s-adaptive-share": {
+            **{f"clusters_at_eps_{e:g}": found["chosen"][0] for e, found in chosen.items()},
+            **{f"eps_p_at_eps_{e:g}": found["chosen"][1] for e, found in chosen.items()},
+            **{
+                f"accuracy_gained_at_eps_{e:g}": paired(found["test"]["chosen"], found["test"]["fixed"]).difference
+                for e, found in chosen.items()
+            },
+        },
+    }
+
+
+def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
+    """Cluster priors against the uniform prior: {claim: values}."""
+    gains = {e: one.gain("clusters", "rr", e) for e in one.epsilons}
+    ignoring = {e: 100.0 if e <= epsilon_p else one.fact("clusters constant", e) for e in SMALL}
+    large = [e for e in one.epsilons if e >= 1]
+    return {
+        "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
+        "C.s-ssl-small-eps": {
+            "epsilon_max": max((e for e, gain in gains.items() if gain.low > 0), default=0.0),
+            **{f"gain_at_eps_{e:g}": gains[e] for e in SMALL},
+            **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": ignoring[e] for e in SMALL},
+        },
+        "C.s-ssl-underperforms-eps8": {
+            "epsilon": min((e for e in large if gains[e].high < 0), default=0.0),
+            **{f"gain_at_eps_{e:g}": gains[e] for e in large},
+            **{f"gain_of_smoothed_priors_at_eps_{e:g}": one.gain("clusters-smoothed", "rr", e) for e in large},
+            **{f"percent_right_at_eps_{e:g}": one.fact("clusters right", e) for e in large},
+            **{f"percent_right_of_the_uniform_prior_at_eps_{e:g}": one.fact("rr right", e) for e in large},
+            "percent_of_labels_that_cannot_be_answered_at_eps_8": one.fact("clusters lost", 8.0),
+            "the_same_with_smoothed_counts": one.fact("smoothed lost", 8.0),
+        },
+    }
+
+
+def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
+    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of it, paired."""
+    values = {}
+    for name, method in (("stages", "stages"), ("clusters", "clusters"), ("subsets", "subset")):
+        for e in sgd.epsilons:
+            values[f"{name}_less_dp_sgd_at_eps_{e:g}"] = paired(one.of(method, e), sgd.of("dp-sgd", e)).difference
+            if e / 2 in sgd.epsilons:
+                half = paired(one.of(method, e), sgd.of("dp-sgd", e / 2)).difference
+                values[f"{name}_less_dp_sgd_at_half_of_eps_{e:g}"] = half
+    for e in sgd.epsilons:
+        values[f"subsets_less_stages_at_eps_{e:g}"] = one.gain("subset", "stages", e)
+        values[f"accuracy_of_dp_sgd_at_eps_{e:g}"] = sgd.mean("dp-sgd", e)
+    return values
+
+
+def other_accountant(sgd: Compared, steps: int = 300, delta: float = 1e-5) -> dict[float, float]:
+    """What DP-SGD's noise, found by the PRV accountant for each budget, spends by privacy-loss distributions."""
+    noise, rate = (sgd.facts[name][0] for name in ("noise multiplier", "sample rate"))
+    return {
+        e: float(accounting.epsilon(s, q, steps, delta, "pld"))
+        for e, s, q in zip(sgd.epsilons, noise, rate, strict=True)
+    }
+
+
+def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The values of C.s-inputs-not-protected: areas under the ROC curve, 0.5 for a blind guess."""
+    label, record = (dict(zip(found["epsilons"], found[name].T, strict=True)) for name in ("label", "record"))
+    return {
+        **{f"auc_of_membership_at_label_eps_{e:g}": mean_interval(v) for e, v in label.items()},
+        "auc_with_true_labels": mean_interval(found["clean"]),
+        "least_auc_of_a_nearest_neighbour_rule": float(found["stored"].min()),
+        **{f"auc_for_dp_sgd_at_record_eps_{e:g}": mean_interval(v) for e, v in record.items()},
+    }
+
+
+def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
+    """Test accuracies with intervals; bold: the best private method at a budget, and all not worse beyond chance."""
+    private = [m for m in methods if m != "clean"]
+    cells, bold = {}, {}
+    for e in epsilons:
+        top = max(private, key=lambda m, e=e: one.mean(m, e).value)
+        close = {m for m in private if m == top or (one.gain(top, m, e).low or 0) <= 0}
+        cells[f"ε = {e:g}"] = {METHODS[m]: str(one.mean(m, e)) for m in methods}
+        bold[f"ε = {e:g}"] = {METHODS[m]: "font-weight: bold" if m in close else "" for m in methods}
+    styles = pd.DataFrame(bold)
+    return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
+
+
+def gains(sets: Mapping[str, Compared], method: str = "clusters", over: str = "rr") -> pd.DataFrame:
+    """Paired gains in points, with intervals: a row for each data set, a column for each budget."""
+    rows = {name: {f"{e:g}": str(one.gain(method, over, e)) for e in one.epsilons} for name, one in sets.items()}
+    return pd.DataFrame(rows).T.rename_axis("ε")
+
+
+# ---- figures
+
+
+def curve(axes: plt.Axes, x: Sequence[float], values: np.ndarray, label: str, **style: Any) -> None:
+    """Mean over runs, values (runs, len(x)) in percent, with its 95% interval, cut at 0 and 100."""
+    axes.plot(x, values.mean(axis=0), label=label, **({"marker": "o", "ms": 4} | style))
+    band = [mean_interval(column) for column in values.T]
+    low, high = (np.clip([getattr(one, end) for one in band], 0, 100) for end in ("low", "high"))
+    plotting.band(axes, x, low, high)
+
+
+def budget_axis(axes: plt.Axes, epsilons: Sequence[float], label: str = "ε") -> None:
+    """A logarithmic axis of budgets with readable ticks."""
+    ticks = [t for t in (0.01, 0.03, 0.1, 0.3, 1, 3, 8) if 0.9 * min(epsilons) <= t <= 1.1 * max(epsilons)]
+    axes.set(xscale="log", xlabel=label)
+    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes.set_xticks([], minor=True)
+
+
+def curves(axes: plt.Axes, one: Compared, methods: Sequence[str], sgd: Compared | None = None) -> None:
+    """Test accuracy over the budget, a line for each method, and for DP-SGD in black."""
+    for method in methods:
+        curve(axes, one.epsilons, one.test[method], SHORT.get(method, METHODS[method]))
+    if sgd:
+        curve(axes, sgd.epsilons, sgd.test["dp-sgd"], SGD, color="black", marker="s")
+    if "clean" in one.test:
+        axes.axhline(one.test["clean"].mean(), color="grey", ls=":", label="no privacy")
+    axes.set(ylabel="test accuracy, %")
+    budget_axis(axes, one.epsilons)
+
+
+def vote_curves(axes: plt.Axes, one: Votes) -> None:
+    """Figure 2: accuracy of the vote over the budget of the histogram, a line for each number of clusters."""
+    for i, (count, colour) in enumerate(zip(one.counts, sns.color_palette("viridis", len(one.counts)), strict=True)):
+        curve(axes, one.epsilons, one.accuracy[i], f"{count}", color=colour)
+    axes.set(ylabel="test accuracy of the vote, %")
+    budget_axis(axes, one.epsilons, "ε of the histograms")
+    axes.legend(title="clusters", fontsize="small")
+
+
+def bits(axes: plt.Axes, found: Mapping[tuple[str, bool], Sequence[runs.Result]], epsilons, peaked: bool) -> None:
+    """What a release tells of a label in bits over the budget, 95% bands; where it tells nothing there is no line."""
+    for release, label in RELEASES.items():
+        mean, error = (np.array([one[key] for one in found[release, peaked]]) for key in ("mean", "error"))
+        shown = mean > 1e-9
+        axes.plot(np.array(epsilons)[shown], mean[shown], marker="o", ms=4, label=label)
+        low, high = mean - 1.96 * error, mean + 1.96 * error
+        plotting.band(axes, np.array(epsilons)[shown], low[shown], high[shown])
+    axes.set(ylabel="bits told of the label", yscale="log")
+    budget_axis(axes, epsilons)

@@ -1,0 +1,307 @@
+"""The parts of chapter 10: which runs of label privacy with priors from public inputs, and how they are grouped.
+
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
+(``notebooks/plans/10.yml``). Every choice is made on validation records and on seeds of its own; those records' labels
+are true ones, and no epsilon covers the choice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dplib import runs
+from dplib.labels import priors
+from dplib.labels.prior_experiments import membership, private_sgd
+from dplib.labels.prior_experiments import votes as cluster_votes
+from dplib.labels.prior_methods import METHODS, compare
+from dplib.labels.releases import posterior, released
+from dplib.stats import Measured, mean_interval, paired
+
+Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
+TUNING = 1000  # of the first seed for tuning
+STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
+RELEASES = {"rr": "randomised response", "prior": "RRWithPrior", "laplace": "Laplace noise", "subset": "random subset"}
+PEAKED = (0.6, 0.2, *[0.025] * 8)  # a prior of ten labels, beside the flat one
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Runs of several methods on one data set.
+
+    Attributes:
+        epsilons: budgets. test: method to accuracies in percent, shape (seeds, budgets).
+        rates: method to the chosen learning rates, one a budget. facts: name to shares, shape (seeds, budgets).
+        tried: the learning rates that were tried, rising.
+    """
+
+    epsilons: tuple[float, ...]
+    test: Mapping[str, np.ndarray]
+    rates: Mapping[str, list[float]]
+    facts: Mapping[str, np.ndarray]
+    tried: tuple[float, ...]
+
+    def of(self, method: str, epsilon: float) -> np.ndarray:
+        """Test accuracies by seed."""
+        return self.test[method][:, self.epsilons.index(epsilon)]
+
+    def mean(self, method: str, epsilon: float) -> Measured:
+        """Test accuracy with its 95% interval over the seeds."""
+        return mean_interval(self.of(method, epsilon))
+
+    def gain(self, method: str, over: str, epsilon: float) -> Measured:
+        """Paired difference of test accuracies, in points."""
+        return paired(self.of(method, epsilon), self.of(over, epsilon)).difference
+
+    def fact(self, name: str, epsilon: float) -> float:
+        """Mean share over the seeds, in percent."""
+        return 100 * float(self.facts[name][:, self.epsilons.index(epsilon)].mean())
+
+
+def methods(
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    epsilons: Sequence[float],
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int,
+    methods: Sequence[str] = tuple(METHODS),
+    **settings: Any,
+) -> dict[str, Compared]:
+    """All methods on the same records, features and batches: {data set: :class:`Compared`}.
+
+    Each method has the learning rate that is best on validation records at each budget. The grid grows at an end
+    where a best rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
+    """
+    return {
+        name: _tuned(get, {"dataset": name, **settings}, list(epsilons), list(methods), rates, seeds, tuning_seeds)
+        for name in datasets
+    }
+
+
+def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds) -> Compared:
+    fixed = {**fixed, "epsilons": epsilons, "methods": names}
+    grid, scores = sorted(float(rate) for rate in rates), {}
+    while True:
+        new = [rate for rate in grid if rate not in scores] if len(grid) > 1 else []
+        jobs = [{**fixed, "rates": rate, "seed": TUNING + i} for rate in new for i in range(tuning_seeds)]
+        found = iter(get(compare, jobs)) if jobs else iter(())
+        for rate in new:
+            own = [next(found)["validation"] for _ in range(tuning_seeds)]
+            scores[rate] = {name: np.mean([one[name] for one in own], axis=0) for name in names}
+        best = {name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i] if scores else 0)
+                       for i in range(len(epsilons))] for name in names}  # fmt: skip
+        grown = _grown(grid, {rate for name in names if name != "clean" for rate in best[name]}) if scores else grid
+        if grown == grid:
+            break
+        grid = grown
+    results = get(compare, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
+    return Compared(
+        tuple(epsilons),
+        {name: 100 * np.array([one["test"][name] for one in results]) for name in names},
+        best,
+        {name: np.array([one["facts"][name] for one in results]) for name in results[0]["facts"]},
+        tuple(grid),
+    )
+
+
+def _grown(grid: list[float], best: set[float]) -> list[float]:
+    """The grid with one more rate beyond each end at which a best one lies, while it may grow."""
+    low = [float(f"{grid[0] / STEP:.4g}")] if grid[0] in best and len(grid) < MOST else []
+    high = [float(f"{grid[-1] * STEP:.4g}")] if grid[-1] in best and len(grid) + len(low) < MOST else []
+    return [*low, *grid, *high]
+
+
+def records(
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    epsilons: Sequence[float],
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int,
+    **settings: Any,
+) -> dict[str, Compared]:
+    """DP-SGD, which protects whole records, tuned as the methods are: {data set: :class:`Compared`}, "dp-sgd"."""
+    return {name: _sgd(get, {"dataset": name, **settings}, epsilons, rates, seeds, tuning_seeds) for name in datasets}
+
+
+def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
+    grid, scores = sorted(float(rate) for rate in rates), {}
+    while new := [rate for rate in grid if rate not in scores]:
+        pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
+        found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": TUNING + i} for i in range(tuning_seeds)])
+        means = np.mean([one["validation"] for one in found], axis=0).reshape(len(new), -1)
+        scores |= dict(zip(new, means, strict=True))
+        best = [max(grid, key=lambda rate, i=i: scores[rate][i]) for i in range(len(epsilons))]
+        grid = _grown(grid, set(best))
+    pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best, strict=True)]
+    results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": seed} for seed in range(seeds)])
+    noise = {"noise multiplier": np.array([one["noise_multiplier"] for one in results])}
+    noise["sample rate"] = np.array([[one["sample_rate"]] * len(epsilons) for one in results])
+    test = {"dp-sgd": 100 * np.array([one["test"] for one in results])}
+    return Compared(tuple(epsilons), test, {"dp-sgd": best}, noise, tuple(grid))
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Figure 2 on one data set.
+
+    Attributes:
+        counts: numbers of clusters. epsilons: budgets of the histograms.
+        totals: whole budgets, of which the histograms get a share.
+        accuracy: percent, shape (counts, seeds, budgets). exact: without noise, shape (counts, seeds).
+        right: percent of answers that are true labels, shape (counts, seeds, totals, budgets); nan where the share
+            exceeds the whole. plain: the same of randomised response, shape (totals,).
+    """
+
+    counts: tuple[int, ...]
+    epsilons: tuple[float, ...]
+    totals: tuple[float, ...]
+    accuracy: np.ndarray
+    exact: np.ndarray
+    right: np.ndarray
+    plain: np.ndarray
+
+    def best(self, epsilon: float) -> int:
+        """The number of clusters with the highest mean accuracy at this budget."""
+        return self.counts[int(self.accuracy[:, :, self.epsilons.index(epsilon)].mean(axis=1).argmax())]
+
+    def of(self, count: int, epsilon: float) -> np.ndarray:
+        """Accuracies by seed."""
+        return self.accuracy[self.counts.index(count), :, self.epsilons.index(epsilon)]
+
+
+def votes(
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    counts: Sequence[int],
+    epsilons: Sequence[float],
+    totals: Sequence[float],
+    seeds: int,
+) -> dict[str, Votes]:
+    """How often a cluster's most frequent noisy label is right, and what is left for the answers: {data set: Votes}."""
+    return {name: _votes(get, name, counts, epsilons, totals, seeds) for name in datasets}
+
+
+def _votes(get, dataset, counts, epsilons, totals, seeds) -> Votes:
+    fixed = {"dataset": dataset, "epsilons": list(epsilons), "totals": list(totals)}
+    found = get(cluster_votes, [{**fixed, "group_count": c, "seed": s} for c in counts for s in range(seeds)])
+    shape = (len(counts), seeds)
+    return Votes(
+        tuple(counts),
+        tuple(epsilons),
+        tuple(totals),
+        100 * np.array([one["accuracy"] for one in found]).reshape(*shape, -1),
+        100 * np.array([one["exact"] for one in found]).reshape(shape),
+        100 * np.array([one["right"] for one in found], dtype=float).reshape(*shape, len(totals), -1),
+        100 * np.array(found[0]["plain"]),
+    )
+
+
+def adaptive(
+    get: Get,
+    *,
+    dataset: str,
+    epsilons: Sequence[float],
+    counts: Sequence[int],
+    shares: Sequence[float],
+    fixed: Mapping[str, Any],
+    rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int,
+) -> dict[float, dict[str, Any]]:
+    """Algorithm 4 with C and epsilon_p chosen for each whole budget on validation records, beside fixed ones.
+
+    Args:
+        fixed: "group_count" and "epsilon_p" of the others. rates: tried for every pair alike.
+
+    Returns:
+        By whole budget: "chosen" (C, epsilon_p, rate), "fixed_rate", and "test", accuracies in percent of "chosen"
+        and "fixed", shape (seeds,) each.
+    """
+    base = fixed["group_count"], fixed["epsilon_p"]
+    pairs = list(dict.fromkeys([base, *((c, p) for c in counts for p in shares)]))
+    job = {"dataset": dataset, "epsilons": list(epsilons), "methods": ["clusters"]}
+    cells = [(c, p, float(rate)) for c, p in pairs for rate in rates]
+    jobs = [
+        {**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": TUNING + i}
+        for c, p, rate in cells
+        for i in range(tuning_seeds)
+    ]
+    scores = np.array([one["validation"]["clusters"] for one in get(compare, jobs)])
+    scores = scores.reshape(len(cells), tuning_seeds, -1).mean(axis=1)
+    found: dict[float, dict[str, Any]] = {}
+    for i, epsilon in enumerate(epsilons):
+        allowed = [k for k, (_, share, _) in enumerate(cells) if share <= epsilon]
+        chosen = cells[max(allowed, key=lambda k, i=i: scores[k, i])]
+        own = cells[max((k for k in allowed if cells[k][:2] == base), key=lambda k, i=i: scores[k, i])]
+        test = {}
+        for name, (c, p, rate) in (("chosen", chosen), ("fixed", own)):  # at all budgets, so that pairs share runs
+            again = [{**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": s} for s in range(seeds)]
+            test[name] = 100 * np.array([one["test"]["clusters"][i] for one in get(compare, again)])
+        found[epsilon] = {"chosen": chosen, "fixed_rate": own[2], "test": test}
+    return found
+
+
+def attacks(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[str, np.ndarray]:
+    """The attack on inputs: name of :func:`membership`'s results to shape (seeds, budgets) or (seeds,)."""
+    jobs = [{"dataset": dataset, "epsilons": list(epsilons), "seed": seed, **settings} for seed in range(seeds)]
+    found = get(membership, jobs)
+    return {name: np.array([one[name] for one in found]) for name in found[0]} | {"epsilons": np.array(epsilons)}
+
+
+@runs.experiment("release_bits", version=1, probe={"release": "subset", "peaked": True, "epsilon": 1.0, "draws": 2000})
+def told(*, release: str, peaked: bool, epsilon: float, draws: int = 100_000, seed: int = 0) -> runs.Result:
+    """Mutual information of a label and its release, in bits: a mean over draws of the divergence of the posterior.
+
+    Args:
+        release: of :data:`RELEASES`. peaked: whether labels follow PEAKED, which the learner knows, or are all alike.
+    """
+    prior = np.array(PEAKED) if peaked else np.full(10, 0.1)
+    rng = np.random.default_rng([seed, *release.encode(), peaked, round(1e6 * epsilon)])
+    labels = rng.choice(10, draws, p=prior)
+    after = posterior(prior, released(release, labels, np.broadcast_to(prior, (draws, 10)), epsilon, rng))
+    bits = np.where(after > 0, after * np.log2(np.maximum(after, 1e-300) / prior), 0.0).sum(axis=1)
+    return {"mean": max(0.0, float(f"{bits.mean():.6g}")), "error": float(f"{bits.std() / np.sqrt(draws):.3g}")}
+
+
+def information(get: Get, *, epsilons: Sequence[float], draws: int) -> dict[tuple[str, bool], list[runs.Result]]:
+    """What releases tell of a label: {(release, peaked): a result for each budget}."""
+    cells = [(release, peaked) for release in RELEASES for peaked in (False, True)]
+    jobs = [{"release": r, "peaked": p, "epsilon": e, "draws": draws} for r, p in cells for e in epsilons]
+    found = iter(get(told, jobs))
+    return {cell: [next(found) for _ in epsilons] for cell in cells}
+
+
+@runs.experiment("laplace_draws", version=1, probe={"parameter": 0.5, "draws": 2000})
+def laplace_draws(*, parameter: float, draws: int = 200_000, seed: int = 0) -> runs.Result:
+    """Our discrete Laplace noise in bins, (14,) counts between "edges" and beyond."""
+    reach = int(np.ceil(4 / parameter))
+    edges = np.unique(np.linspace(-reach, reach, 16).astype(int))
+    drawn = priors.discrete_laplace(draws, parameter, np.random.default_rng(seed))
+    return {
+        "edges": edges.tolist(),
+        "counts": np.bincount(np.searchsorted(edges, drawn), minlength=len(edges) + 1).tolist(),
+    }
+
+
+def noise(get: Get, *, parameter: float) -> runs.Result:
+    """The draws of :func:`laplace_draws` at one parameter."""
+    return get(laplace_draws, [{"parameter": parameter}])[0]
+
+
+YOURS = ("rr", "clusters", "clusters-soft", "subset", "stages", "stages-subset", "clean")
+
+
+def yours(
+    get: Get, *, dataset: str, epsilon: float, seeds: int, clusters: int, histogram_share: float, rate: float = 0.02
+) -> Compared:
+    """Some methods at a reader's own budget, with one learning rate for all."""
+    return methods(
+        get, datasets=[dataset], epsilons=[epsilon], rates=[rate], seeds=seeds, tuning_seeds=0, methods=YOURS,
+        group_count=clusters, epsilon_p=histogram_share,
+    )[dataset]  # fmt: skip

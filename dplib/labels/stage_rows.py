@@ -1,0 +1,226 @@
+"""From runs of training in stages to the values of chapters 9 and 9b: Table 4, gains, leads, and the exact losses.
+
+Data sets whose single runs are still to be made have the values of an earlier, frozen run: :func:`earlier`.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import nn
+
+from dplib import claims, stats
+from dplib.architectures import Concat
+from dplib.checks import ParameterError
+from dplib.labels import privacy, randomised_response, stages
+from dplib.runs import Result
+from dplib.stats import Measured
+
+EPSILONS = (1, 2, 3, 4)
+TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
+ENUMERATED = {  # which labels each stage asks
+    "one_stage": [[0, 1, 2, 3]],
+    "two_stages": [[0, 1], [2, 3]],
+    "three_stages": [[0, 1], [2], [3]],
+    "a_label_asked_twice": [[0, 1], [1, 2, 3]],
+}
+
+
+def earlier(claim_id: str) -> dict[str, Any]:
+    """All values of a row from its frozen run, intervals as :class:`Measured`; none where there is no such run."""
+    values = (claims.frozen(claim_id) or {"values": {}})["values"]
+    return {name: Measured(**one) if isinstance(one, Mapping) else one for name, one in values.items()}
+
+
+def accuracies(results: Sequence[Result]) -> np.ndarray:
+    """Final test accuracies in percent, (runs,)."""
+    return 100 * np.array([one["accuracy"] for one in results])
+
+
+def table_4(name: str, found: Mapping[str, Any] | None, count: int) -> dict[str, Measured]:
+    """A data set's row of Table 4 with so many stages: {"eps1", ...: test accuracy in percent}.
+
+    Args:
+        found: what :func:`dplib.labels.stage_study.compared` returns, or None for the frozen run.
+    """
+    if found is None:
+        return earlier(f"C.table4.{name}-lp-{count}st")
+    return {
+        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(results))
+        for (e, kind), results in sorted(found["cells"].items(), key=str)
+        if kind == count
+    }
+
+
+def gains(name: str, found: Mapping[str, Any] | None) -> dict[str, Measured]:
+    """LP-2ST less LP-1ST in points, paired by seed: {"mnist_eps1", ...}."""
+    key = name.replace("-", "_")
+    if found is None:
+        before = earlier("C.s-2st-consistently-better")
+        return {f"{key}_eps{e}": before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
+    pairs = {e: [accuracies(found["cells"][float(e), count]) for count in (2, 1)] for e in EPSILONS}
+    return {f"{key}_eps{e}": stats.paired(*both).difference for e, both in pairs.items()}
+
+
+def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> list[float]:
+    """Points of true validation accuracy that each choice by randomised labels lost beside the best one."""
+    return [
+        max(means["accuracy"] for means in tried.values()) - tried[one[name]]["accuracy"]
+        for by_budget in choices
+        for one in by_budget.values()
+        for name, tried in one["tried"].items()
+    ]
+
+
+def cited(dataset: str) -> dict[str, list[tuple[float, float]]]:
+    """Table 4's values from other papers: method to pairs (epsilon, accuracy in percent).
+
+    Where the cell prints no budget it is that of its column. Cells without a known column are left out.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for claim_id, claim in claims.load("C").items():
+        if not claim_id.startswith(f"C.table4.{dataset}-") or claim_id.endswith("st"):
+            continue
+        for column, value in claim.published.items():
+            if cell := point(column, value):
+                found.setdefault(claim.where.split(", ", 3)[-1], []).append(cell)
+    return found
+
+
+def point(column: str, value: Any) -> tuple[float, float] | None:
+    """A cited cell as (epsilon, accuracy): its own budget, or that of its column; None where neither is known."""
+    own = re.fullmatch(r"([\d.]+) \(ε = ([\d.]+)\)", str(value))
+    if own:
+        return float(own[2]), float(own[1])
+    at = re.fullmatch(r"eps(\d+)", column)
+    return (float(at[1]), float(value)) if at and not isinstance(value, str) else None
+
+
+def least_lead(dataset: str, count: int) -> float:
+    """Printed accuracy of LP-MST less the best cited one of no larger epsilon, in points: the least over the columns.
+
+    Columns without such a method are left out.
+    """
+    every = [one for points in cited(dataset).values() for one in points]
+    printed = claims.get(f"C.table4.{dataset}-lp-{count}st").published
+    leads = [
+        printed[f"eps{e}"] - max(accuracy for own, accuracy in every if own <= e)
+        for e in EPSILONS
+        if any(own <= e for own, _ in every)
+    ]
+    return round(min(leads), 2)
+
+
+def leads() -> dict[str, float]:
+    """What Table 4 says of leads over earlier methods, in points."""
+    least = {(name, count): least_lead(name, count) for name in TITLES for count in (1, 2)}
+    return {
+        "lp1st_least_lead": min(least[name, 1] for name in TITLES),
+        "lp2st_least_lead": min(least[name, 2] for name in TITLES),
+        "fashion_lead_less_mnist_lead": round(least["fashion-mnist", 2] - least["mnist", 2], 2),
+    }
+
+
+def exact_losses(epsilon: float) -> dict[str, float]:
+    """Exact loss of each protocol on all data sets of four labels of three classes, one label exchanged."""
+    found = {}
+    for name, parts in ENUMERATED.items():
+        prior = privacy.counting_prior([0, 1, 0, 1], parts, 3, weight=3.0)
+        found[name] = privacy.loss(privacy.joint(4, 3, parts, prior, epsilon), 4, 3)
+    return found
+
+
+class Listener:
+    """A learner that learns nothing and remembers what it was given."""
+
+    def train(self, rows, labels, stage, start):
+        self.labels = labels[np.argsort(rows)]
+        return stage
+
+    def logits(self, model, rows):
+        return np.zeros((len(rows), 10))
+
+    def evaluate(self, model):
+        return {}
+
+
+def one_stage_is_rr(epsilon: float) -> int:
+    """How many of 5,000 answers of LP-1ST equal those of plain RR for the same random words."""
+    labels, listener = np.random.default_rng(0).integers(0, 10, 5000), Listener()
+    given = {"classes": 10, "rng": np.random.default_rng(1)}
+    released = stages.run(labels, [np.arange(5000)], listener, epsilon, **given).released
+    plain = randomised_response.rr(labels, 10, epsilon, np.random.default_rng(1)).labels
+    return int(((released == plain) & (listener.labels == plain)).sum())
+
+
+def refuses_a_second_question() -> str:
+    """Whether parts that overlap are refused: "yes" or "no"."""
+    labels, parts = np.zeros(50, dtype=int), [np.arange(30), np.arange(29, 50)]
+    try:
+        stages.run(labels, parts, Listener(), 1.0, classes=10, rng=np.random.default_rng(1))
+    except ParameterError:
+        return "yes"
+    return "no"
+
+
+def yours(found: Mapping[Any, Sequence[Result]]) -> tuple[dict[str, Any], pd.DataFrame]:
+    """A reader's own runs (:func:`dplib.labels.stage_study.yours`): the answer, and the accuracies as a table."""
+    shown = {1: "LP-1ST", 2: "LP-2ST", "half": "LP-2ST at ε/2"}
+    own = {arm: accuracies(results) for arm, results in found.items()}
+    table = pd.DataFrame(
+        [[shown.get(arm, f"two stages, {arm}"), stats.mean_interval(values)] for arm, values in own.items()],
+        columns=["method", "test accuracy, %"],
+    )
+    last = [one["stages"][-1] for one in found[2]]
+    answer = {
+        "accuracy_of_one_stage": stats.mean_interval(own[1]),
+        "two_stages_less_one": stats.paired(own[2], own[1]).difference,
+        "two_stages_less_no_prior": stats.paired(own[2], own["no prior"]).difference,
+        "labels_kept_on_average_in_stage_2": stats.mean_interval(np.array([one["mean_k"] for one in last])),
+        "percent_of_stage_2_answered_by_a_constant": stats.mean_interval(
+            100 * np.array([one["constant"] for one in last])
+        ),
+    }
+    return answer, table
+
+
+def inception_definition(net: nn.Sequential) -> dict[str, str]:
+    """The rows of the unnumbered table of Appendix B, read off the modules of a network."""
+    parts = list(net)
+    strided = [
+        i for i, part in enumerate(parts) if not isinstance(part, Concat) and _conv(part) and _conv(part).stride[0] > 1
+    ]
+    s1, s2 = parts[1 : strided[0] + 1], parts[strided[0] + 1 : strided[1] + 1]
+    end = next(i for i, part in enumerate(parts) if isinstance(part, nn.AdaptiveMaxPool2d))
+    s3 = parts[strided[1] + 1 : end]
+    tail = "GlobalMaxPool, Linear" if parts[end].output_size == 1 and isinstance(parts[-1], nn.Linear) else "?"
+    first = [_conv(branch) for branch in s1[0].branches]
+    kernels = ", ".join(f"Conv({c.kernel_size[0]}×{c.kernel_size[1]}, C{i})" for i, c in enumerate(first, 1))
+    words = {"Conv2d": "Convolution", "BatchNorm2d": "BatchNormalization", "ReLU": "ReLU"}
+    return {
+        "inception": f"{_words(parts[:1])}, S1, S2, S3, {tail}",
+        "s1": _words(s1),
+        "s2": _words(s2),
+        "s3": _words(s3),
+        "block": f"Concat({kernels})",
+        "conv": ", ".join(words.get(type(m).__name__, type(m).__name__) for m in parts[0]),
+    }
+
+
+def _conv(part: nn.Module) -> nn.Conv2d | None:
+    return next((m for m in part.modules() if isinstance(m, nn.Conv2d)), None)
+
+
+def _words(parts: Sequence[nn.Module]) -> str:
+    found = []
+    for part in parts:
+        if isinstance(part, Concat):
+            found.append(f"Block({', '.join(str(_conv(branch).out_channels) for branch in part.branches)})")
+        else:
+            conv = _conv(part)
+            stride = f", stride {conv.stride[0]}" if conv.stride[0] > 1 else ""
+            found.append(f"Conv({conv.kernel_size[0]}×{conv.kernel_size[1]}, {conv.out_channels}{stride})")
+    return ", ".join(found)

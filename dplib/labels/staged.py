@@ -1,0 +1,359 @@
+"""LP-MST (paper C, Algorithm 3) on images or on features of images: a kept experiment, its networks and its learner.
+
+Under label privacy inputs are public, those of the test part and of other sets too: their mean and spread, and features
+that no label has touched, cost nothing. Neighbours differ in the label of one example.
+"""
+
+import ast
+import copy
+import functools
+import hashlib
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dplib import checks, data, layout, runs
+from dplib.architectures import small_inception
+from dplib.checks import ParameterError
+from dplib.labels import patch_features, stages, training
+from dplib.labels.randomised_response import rr
+from dplib.models import mlp, preact_resnet18
+from dplib.sgd import find_device, seeded
+
+DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
+TOP = 10  # top-k accuracies that are kept, k = 1, 2, ...
+LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and the order of classes stays
+NETWORKS = ("small-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
+
+
+@runs.experiment(
+    "label_stages",
+    version=1,
+    probe={
+        "dataset": "digits",
+        "network": "mlp-16",
+        "epsilon": 2.0,
+        "shares": [0.6, 0.4],
+        "mixup": [1.0, 0.0],
+        "epochs": 2,
+        "batch": 100,
+        "learning_rate": 0.2,
+        "shift": 1,
+        "validation": 500,
+        "seed": 3,
+    },
+    data=("dataset", "start"),
+)
+def train(
+    *,
+    dataset: str,
+    seed: int,
+    epsilon: float | None,
+    learning_rate: float,
+    shares: Sequence[float] = (1.0,),
+    temperature: float = 0.5,
+    mixup: Sequence[float] = (0.0,),
+    epochs: int = 6,
+    batch: int = 256,
+    network: str = "small-cnn",
+    form: str = "image",
+    n_train: int | None = None,
+    validation: int = 0,
+    warm_start: bool = True,
+    reuse: bool = True,
+    filtered: bool = True,
+    unmix: bool = False,
+    drops: Sequence[float] = (),
+    shift: int = 0,
+    flip: bool = False,
+    cutout: int = 0,
+    precision: str = "float32",
+    start: str | None = None,
+    curve: bool = False,
+    device: str = "cpu",
+) -> runs.Result:
+    """Train by LP-MST once and report each stage.
+
+    Args:
+        dataset: images. form: "image", or "patches-D", D principal components of unsupervised features
+            (:mod:`dplib.labels.patch_features`). network: one of NETWORKS.
+        seed: of split, answers, weights and order, in streams of their own: runs of one seed share their first stage.
+        epsilon: of the whole, each label's; None for the true labels. shares: of the parts, one for each stage.
+        temperature, warm_start, reuse, filtered: of :func:`dplib.labels.stages.run`. unmix: the prior of stage 2 is
+            that of the labels instead of that of their answers (:func:`unmixed`).
+        mixup: one coefficient, or one for each stage. epochs, batch, learning_rate, drops, shift, flip, cutout,
+            precision: of :func:`dplib.labels.training.fit`, in every stage.
+        n_train: so many random training examples. validation: so many of them are kept out, and evaluated on instead
+            of the test part.
+        start: a public set of images, on whose true labels a ResNet is trained first, with the same settings.
+        curve: keep the accuracies after each epoch.
+
+    Returns:
+        "stages": the fields of :class:`dplib.labels.stages.Stage` with "top", the top-1 to top-10 accuracies, and the
+        "curve" of them; "accuracy": the last top-1; with validation "randomised", its estimate from answers.
+
+    Raises:
+        ParameterError: for settings that are not allowed.
+    """
+    x, y, x_test, y_test = inputs(dataset, form)
+    split, answers, checking = (np.random.default_rng([seed, stream]) for stream in range(3))
+    order = split.permutation(len(y))[:n_train]
+    held, rows = order[:validation], order[validation:]
+    if validation:
+        x_test, y_test = x[torch.as_tensor(held)], y[held]
+    if len(mixup) not in (1, len(shares)):
+        raise ParameterError(f"mixup = {mixup} is not allowed: one number, or one for each of {len(shares)} stages.")
+    settings = {
+        "epochs": epochs,
+        "batch_size": batch,
+        "learning_rate": learning_rate,
+        "drops": list(drops),
+        "shift": shift,
+        "flip": flip,
+        "cutout": cutout,
+        "precision": precision,
+    }
+    place, classes = find_device(device), int(y.max()) + 1
+    build = functools.partial(built, network, tuple(x.shape[1:]), classes)
+    if start is not None:
+        build = functools.partial(continued, start, network, classes, seed, settings, place)
+    learner = Learner(
+        build,
+        x.to(place),
+        x_test.to(place),
+        y_test,
+        [
+            {**settings, "mixup": coefficient}
+            for coefficient in (mixup if len(mixup) > 1 else list(mixup) * len(shares))
+        ],
+        seed=seed,
+        curve=curve,
+        unmix=epsilon if unmix else None,
+        named=f"{dataset} {form} {network} {start} {n_train} {validation} {device}",
+    )
+    outcome = stages.run(
+        y,
+        [rows[part] for part in stages.split(len(rows), shares, split)],
+        learner,
+        epsilon,
+        classes=classes,
+        temperature=temperature,
+        warm_start=warm_start,
+        reuse=reuse,
+        filtered=filtered,
+        rng=answers,
+    )
+    found = [reported(stage) for stage in outcome.stages]
+    result = {"stages": found, "accuracy": found[-1]["top"][0]}
+    if validation:
+        guessed = training.logits(outcome.model, learner.test_inputs).argmax(1)
+        result["randomised"] = estimated_accuracy(guessed, y_test, classes, epsilon, checking)
+    return result
+
+
+def reported(stage: stages.Stage) -> dict[str, Any]:
+    """A stage as plain values, with what the learner's evaluation says beside its fields; numbers of six digits."""
+    plain = asdict(stage)
+    plain |= plain.pop("evaluation")
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+
+
+class Learner:
+    """A network as :func:`dplib.labels.stages.run` wants it: settings for each stage, and curves on test data.
+
+    A stage that was just trained with equal arguments is not trained again: protocols of one seed share their first
+    stage, so runs that follow each other pay for it once.
+
+    Args:
+        build: makes a network with fresh weights from PyTorch's CPU generator.
+        inputs: of all training examples (n, ...). test_inputs, test_labels: for :meth:`evaluate` alone.
+        settings: arguments of :func:`dplib.labels.training.fit` without the seed, one mapping for each stage.
+        seed: of the weights, and of the order of the examples; each stage has streams of its own.
+        curve: whether to evaluate after every epoch, too. unmix: epsilon of the answers that
+            priors of labels are wanted from.
+        named: what inputs and network are, for the memory of trained stages; "" keeps none.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        inputs: Tensor,
+        test_inputs: Tensor,
+        test_labels: np.ndarray,
+        settings: Sequence[Mapping[str, Any]],
+        *,
+        seed: int,
+        curve: bool = False,
+        unmix: float | None = None,
+        named: str = "",
+    ):
+        self.build, self.inputs, self.settings, self.seed = build, inputs, settings, seed
+        self.test_inputs, self.test_labels = test_inputs, np.asarray(test_labels)
+        self.curve, self.unmix, self.named = curve, unmix, named
+        self._points: list[Any] = []
+
+    def train(self, rows: np.ndarray, labels: np.ndarray, stage: int, start: nn.Module | None) -> nn.Module:
+        """A network trained on examples ``rows`` with ``labels``, from a copy of ``start`` or from fresh weights."""
+        settings = self.settings[stage - 1]
+        key = (self.named, self.seed, stage, self.curve, repr(sorted(settings.items())), _digest(rows), _digest(labels))
+        if self.named and start is None and key in _TRAINED:
+            _TRAINED.move_to_end(key)
+            net, self._points = _TRAINED[key]
+            return net
+        seed = int(np.random.SeedSequence([self.seed, stage]).generate_state(1)[0])
+        net = seeded(self.build, seed) if start is None else copy.deepcopy(start)
+        kept, points, where = layout.of(net, self.inputs), [], torch.as_tensor(rows)
+        training.fit(
+            net.to(self.inputs.device, memory_format=kept),
+            layout.follow(self.inputs[where], kept),
+            labels,
+            seed=seed,
+            on_epoch=(lambda _: points.append(self.judge(net))) if self.curve else None,
+            **settings,
+        )
+        self._points = points
+        if self.named and start is None:
+            _TRAINED[key] = net, points
+            while len(_TRAINED) > 4:
+                _TRAINED.popitem(last=False)
+        return net
+
+    def logits(self, model: nn.Module, rows: np.ndarray) -> np.ndarray:
+        """Scores (m, K) of the training examples ``rows``; logarithms of unmixed probabilities where asked for."""
+        scores = training.logits(model, self.inputs[torch.as_tensor(rows)])
+        return scores if self.unmix is None else np.log(unmixed(stages.tempered(scores, 1.0), self.unmix))
+
+    def evaluate(self, model: nn.Module) -> dict[str, Any]:
+        """Top-k accuracies on the test data, k = 1, 2, ...; and after each epoch of the last training, if asked."""
+        result = {"top": self.judge(model)}
+        return result | {"curve": [point[:3] for point in self._points]} if self.curve else result
+
+    def judge(self, model: nn.Module) -> list[float]:
+        """Top-1 to top-10 accuracies on the test data."""
+        scores = training.logits(model, self.test_inputs)
+        places = training.places(scores, self.test_labels)
+        return [round(float((places < k).mean()), 6) for k in range(1, min(TOP, scores.shape[1]) + 1)]
+
+
+_TRAINED: "OrderedDict[tuple, tuple[nn.Module, list[Any]]]" = OrderedDict()
+
+
+def _digest(values: np.ndarray) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).digest()
+
+
+def unmixed(answers: np.ndarray, epsilon: float) -> np.ndarray:
+    """Probabilities of labels from those of their answers under RR, both (n, K).
+
+    A network trained on answers estimates q = a p + (1 - a) / K with a = (e^eps - 1) / (e^eps + K - 1). Solved for p;
+    what is negative becomes almost 0, without a change in the order of the classes.
+    """
+    checks.positive().check("epsilon", epsilon)
+    classes = answers.shape[1]
+    a = -np.expm1(-epsilon) / (1 + (classes - 1) * np.exp(-epsilon))
+    labels = np.maximum((answers - (1 - a) / classes) / a, LEAST * answers)
+    return labels / labels.sum(axis=1, keepdims=True)
+
+
+def estimated_accuracy(guessed, labels, classes: int, epsilon: float | None, rng) -> float:
+    """Accuracy of guesses (n,) estimated without bias from labels (n,) that are randomised here by plain RR.
+
+    A guess that is right agrees with the answer with probability p = e^epsilon / (e^epsilon + K - 1), another one with
+    probability q = 1 / (e^epsilon + K - 1). So (share that agrees - q) / (p - q) is unbiased; it may leave [0, 1].
+    """
+    if epsilon is None:
+        return float((guessed == labels).mean())
+    agree = (guessed == rr(labels, classes, epsilon, rng).labels).mean()
+    right, wrong = np.array([np.exp(epsilon), 1]) / (np.exp(epsilon) + classes - 1)
+    return float((agree - wrong) / (right - wrong))
+
+
+@functools.lru_cache(maxsize=2)
+def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndarray]:
+    """Training inputs (n, ...) float32 and labels (n,), and those of the test part, scaled by the training *inputs*.
+
+    Args:
+        form: "image": each channel to mean 0 and variance 1; "digits" are enlarged to DIGITS records. "patches-D": as
+            :func:`dplib.labels.patch_features.components` scales them.
+
+    Raises:
+        ParameterError, DataError: for a form or set that is not there.
+    """
+    found = data.load(dataset)
+    kind, _, count = form.partition("-")
+    if kind == "patches" and count.isdigit():
+        both = patch_features.components(dataset, int(count))
+    elif form == "image":
+        if dataset == "digits":
+            from dplib.trainings import shifted  # imports DP-SGD, which only this set waits for
+
+            found = shifted(found, DIGITS, np.random.default_rng(0))
+        mean, spread = (
+            f(found.x_train, axis=(0, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
+            for f in (np.mean, np.std)
+        )
+        both = ((x - mean) / spread for x in (found.x_train, found.x_test))
+    else:
+        raise ParameterError(f"form = {form!r} is not allowed: it must be image or patches-D.")
+    x, x_test = (torch.from_numpy(np.ascontiguousarray(one)) for one in both)
+    return x, found.y_train, x_test, found.y_test
+
+
+def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:
+    """A network by name for inputs of ``shape``: (channels, height, width), or (features,).
+
+    Raises:
+        ParameterError: for an unknown name.
+    """
+    kind, _, width = network.partition("-")
+    if network == "linear" or (kind == "mlp" and width.isdigit()):
+        return nn.Sequential(nn.Flatten(), *mlp([math.prod(shape), *([int(width)] if width else []), classes]))
+    if len(shape) != 3 or network not in NETWORKS[:3]:
+        raise ParameterError(f"network = {network!r} is not allowed: it must be one of {', '.join(NETWORKS)}.")
+    if network == "inception":
+        return small_inception(classes, shape[0])
+    return preact_resnet18(classes, shape[0]) if network == "resnet18" else small_cnn(shape[0], shape[1], classes)
+
+
+def small_cnn(channels: int = 1, side: int = 28, classes: int = 10, first: int = 7, stride: int = 4) -> nn.Sequential:
+    """Two convolutions: 32 of 7x7 with stride 4, 64 of 3x3 with stride 2; batch normalisation, ReLU, a linear head.
+
+    For square images of ``side`` pixels; 30,442 parameters on 28x28 grey ones. Large strides make it fast: most of the
+    time of a small network goes into the first layer's outputs.
+    """
+    checks.integer(first).check("side", side)
+    end = math.ceil(math.ceil(side / stride) / 2)
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, first, stride=stride, padding=first // 2, bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64 * end**2, classes),
+    )
+
+
+def continued(
+    public: str, network: str, classes: int, seed: int, settings: Mapping[str, Any], device: torch.device
+) -> nn.Sequential:
+    """A network whose weights below the classifier come from all of a public set; none of them is frozen."""
+    net = built(network, tuple(inputs(public, "image")[0].shape[1:]), classes)
+    net[:-1].load_state_dict(_pretrained(public, network, seed, repr(sorted(settings.items())), device))
+    return net
+
+
+@functools.lru_cache(maxsize=1)
+def _pretrained(public: str, network: str, seed: int, settings: str, device: torch.device) -> Mapping[str, Tensor]:
+    x, y, _, _ = inputs(public, "image")
+    net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
+    net.to(device, memory_format=layout.of(net, x))
+    training.fit(net, x.to(device), y, seed=seed, **dict(ast.literal_eval(settings)))
+    return net.cpu()[:-1].state_dict()

@@ -1,0 +1,160 @@
+"""The study of what drives the cost: grids, exactness of frozen layers, data of the census, and values of its rows."""
+
+import numpy as np
+import pytest
+import torch
+
+from dplib import plans, runs, trainings
+from dplib.architecture import cost_rows, cost_study, cost_tables, cost_tasks, cost_timing
+from dplib.architecture.cost_study import CLIPPED, SGD
+from dplib.checks import ParameterError
+from dplib.stats import Comparison, Measured
+
+
+def made(function, jobs):
+    """Results without a store."""
+    return [function(**job) for job in jobs]
+
+
+def test_every_cell_gets_a_rate_of_its_own_and_paired_seeds():
+    budgets = (SGD, CLIPPED, 1.0)
+    cells = {b: cost_study.cell("digits", [8], b, features="flat", batch=256, steps=3) for b in budgets}
+    rates = {"sgd": [0.1, 0.5], "dp": [0.2, 1.0]}
+    found = cost_study.measured(made, cells, rates, seeds=2, tuning_seeds=1, extensions=0)
+    assert list(found) == list(budgets)
+    assert found[SGD].rate in rates["sgd"]
+    assert {found[CLIPPED].rate, found[1.0].rate} <= set(rates["dp"])
+    assert [one.runs[0]["noise_multiplier"] > 0 for one in found.values()] == [False, False, True]
+    assert found[1.0].values().shape == (2,)
+
+
+def test_a_diverged_run_counts_as_a_constant_prediction():
+    run = {"test": None, "constant": 0.76, "parameters": 1}
+    one = cost_study.Outcome({"dataset": "digits"}, 1.0, None, [run, run | {"test": 0.8}])
+    assert one.values().tolist() == [76.0, 80.0]
+
+
+def test_frozen_layers_keep_their_weights_and_the_rest_is_trained():
+    asked = []
+
+    def note(function, jobs):
+        asked.extend(jobs)
+        return [{"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9} for _ in jobs]
+
+    settings = {"batch": 256, "steps": 5, "small": 0.3, "untuned": [0.03]}
+    found = cost_study.random_weights(
+        note, dataset="digits", model=[16, 8, 8], epsilons=[0.3, 2.0], others={"linear": []}, seeds=2, **settings
+    )
+    assert len(found) == 2 * 3 + 2 + 2
+    assert {tuple(job.get("frozen", ())) for job in asked} == {(), (0, 1)}
+    assert found["complex", "last two", ("rate", 0.03)].rate == 0.03
+
+
+@pytest.mark.parametrize("depth", [2, 4, 12])
+def test_partners_have_nearly_the_same_number_of_parameters(depth):
+    deep = cost_study.perceptron_parameters(64, [128] * depth, 10)
+    width = cost_study.partner_width(64, [128] * depth, 10)
+    assert abs(cost_study.perceptron_parameters(64, [width], 10) - deep) <= (64 + 10 + 1) / 2
+
+
+def test_printed_regression_counts():
+    assert cost_study.perceptron_parameters(6, [60] * 12, 1) == 40_741
+    assert cost_study.perceptron_parameters(6, [120] * 6, 1) == 73_561
+
+
+def test_pairs_must_be_rungs():
+    inputs = {"dataset": "digits", "features": "flat", "inputs": 64, "widths": [4], "depths": [1, 2], "units": 8}
+    with pytest.raises(ParameterError, match="pairs"):
+        cost_study.ladders(made, **inputs, pairs=[3], epsilon=1.0, seeds=2)
+
+
+@pytest.mark.parametrize("plan", plans.names("05"))
+def test_every_plan_asks_for_runs_that_exist(plan):
+    for one in plans.load("05", plan).missing():
+        runs.job_of(one.function, one.job)  # refuses arguments that the experiment does not have
+
+
+@pytest.mark.parametrize(("init", "factor"), [("keras", 1 / 2), ("torch", 1 / 6), ("he", 1.0)])
+def test_initial_weights_shrink_the_signal_as_the_exercise_says(init, factor):
+    """Mean square after a relu layer over that before, 400 units: the factor of the exercise."""
+    net = trainings.network([400] * 21, (400,), 10, "relu", 0.0, 0, init)
+    x = torch.randn(200, 400, generator=torch.Generator().manual_seed(1))
+    linear = [module for module in net if isinstance(module, torch.nn.Linear)]
+    with torch.no_grad():
+        for module in linear:
+            module.bias.zero_()
+        before = linear[0](x).relu()
+        after = linear[1](before).relu()
+    assert float(after.square().mean() / before.square().mean()) == pytest.approx(factor, rel=0.15)
+
+
+@pytest.mark.parametrize("encoding", ["without", "one-hot"])
+def test_public_scaling_keeps_every_row_within_its_bound(encoding):
+    found = cost_tasks.census("synthetic-census", encoding, 0)
+    train, test, bound = cost_tasks.scaled(found, "public")
+    assert bound == pytest.approx(np.sqrt(7 if encoding == "without" else 14))
+    assert max(np.linalg.norm(x, axis=1).max() for x in (train, test)) <= bound
+    assert train.shape[1] == (7 if encoding == "without" else 108)
+    # It looks at no record: any one of them alone gives the same row.
+    one = cost_tasks.scaled(type(found)(**{**vars(found), "x_train": found.x_train[:1]}), "public")[0]
+    assert np.array_equal(one[0], train[0])
+
+
+def test_releases_spend_no_more_than_asked_and_noise_makes_them_differ():
+    asked = {"dataset": "synthetic-census", "encoding": "without", "draws": 5, "seed": 0}
+    run = cost_study.release(**asked, epsilon=0.1)
+    assert run["spent"] <= 0.1 * (1 + 1e-9)
+    assert len(set(run["accuracies"])) > 1
+    free = cost_study.release(**asked, epsilon=None)
+    assert len(free["accuracies"]) == 1
+    assert free["accuracies"][0] > free["constant"]
+
+
+def test_who_is_ahead_and_where_the_encodings_cross_come_out_as_they_were_drawn():
+    rng = np.random.default_rng(0)
+    level = {("without", 0.1): 0.7, ("one-hot", 0.1): 0.6, ("without", 10.0): 0.8, ("one-hot", 10.0): 0.9}
+    found = {
+        key: [{"accuracies": list(mean + 0.001 * rng.standard_normal(4)), "constant": 0.75, "features": 7}] * 1
+        + [{"accuracies": list(mean + 0.001 * rng.standard_normal(4)), "constant": 0.75, "features": 7} for _ in "abcd"]
+        for key, mean in level.items()
+    }
+    values = cost_rows.one_hot(found)
+    assert values["without_minus_one_hot_at_0.1"].low > 9
+    assert values["without_minus_one_hot_at_10"].high < -9
+    assert 0.5 < values["crossover"].value < 2
+    assert values["smallest_epsilon_without_codes_above_constant"] == 10.0
+
+
+def test_equal_sizes_counts_unequal_and_equal_costs():
+    apart, same, open_ = (Measured(3, 2, 4, 5), Measured(0, -0.3, 0.3, 5), Measured(0, -5, 5, 5))
+    found = cost_rows.equal_sizes({"a, 4 layers": apart, "b, 4 layers": same, "c, 4 layers": open_, "x": 1})
+    assert (found["unequal_cost"], found["equal_cost"], found["pairs_where_sgd_is_trained"]) == (1, 1, 3)
+
+
+def _difference(low, high):
+    return Comparison(Measured((low + high) / 2, low, high, 5), 0.01)
+
+
+def test_signs_of_intervals_make_an_order():
+    up, down, none = _difference(1, 2), _difference(-2, -1), _difference(-1, 1)
+    assert [cost_tables.sign(one) for one in (up, down, none)] == [1, -1, 0]
+    cases = {("holds", up, up), ("holds with change", up, none), ("undecided", up, down), ("fails", down, none)}
+    assert all(cost_tables.order_verdict(some) == verdict for verdict, *some in cases)
+
+
+def test_ratios_of_times_are_those_of_medians():
+    found = cost_timing.slowdown(network="rnn-sms-simple", batch=8, rounds=5, length=4, seed=0)
+    for side in ("dplib", "opacus"):
+        assert found[f"{side}_ratio"] == pytest.approx(found[side] / found["sgd"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cost_tasks.census("adult2", "without", 0), "adult2"),
+        (lambda: cost_tasks.scaled(cost_tasks.census("synthetic-census", "without", 0), "max"), "scaling = 'max'"),
+    ],
+)
+def test_nonsense_is_refused(call, message):
+    with pytest.raises(ParameterError, match=message):
+        call()

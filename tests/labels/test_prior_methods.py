@@ -1,0 +1,219 @@
+import numpy as np
+import pytest
+import torch
+
+from dplib.checks import ParameterError
+from dplib.labels import (
+    prior_experiments,
+    prior_methods,
+    prior_rows,
+    prior_study,
+    prior_tasks,
+    priors,
+    randomised_response,
+)
+from dplib.labels import releases as label_releases
+from dplib.labels.prior_tasks import Task
+
+SETTINGS = {
+    "dataset": "toy",
+    "maps": 2,
+    "dimensions": 6,
+    "group_count": 12,
+    "group_dimensions": 6,
+    "epsilon_p": 0.5,
+    "share": 0.6,
+    "temperature": 0.5,
+    "epochs": 3,
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def blobs(n, rng, classes=4):
+    y = rng.integers(classes, size=n)
+    corners = 3 * np.random.default_rng(9).standard_normal((classes, 6))
+    return (corners[y] + rng.standard_normal((n, 6))).astype(np.float32), y
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    rng = np.random.default_rng(0)
+    problem = Task(*blobs(2000, rng), *blobs(300, rng), *blobs(300, rng), classes=4)
+    for module in (prior_methods, prior_experiments):
+        monkeypatch.setattr(module, "task", lambda *args: problem)
+    return problem
+
+
+def test_digits_need_no_file():
+    for kind in prior_tasks.KINDS:
+        one = prior_tasks.task("digits", kind, 0, 0, 1)
+        assert one.x_train.shape[1] == 64
+        assert one.x_train.dtype == np.float32
+        assert len(one.x_valid) > 100
+        assert len(one.x_test) > 100
+    np.testing.assert_allclose(np.linalg.norm(one.x_train, axis=1), prior_tasks.LENGTH, rtol=1e-5)
+    with pytest.raises(ParameterError, match="kind"):
+        prior_tasks.task("digits", "other", 0, 0, 1)
+
+
+def test_groups_see_inputs_half_way_to_equal_variance(toy):
+    train, test = toy.for_groups(3)
+    assert train.shape == (2000, 3)
+    assert test.shape == (300, 3)
+    np.testing.assert_allclose(train.std(axis=0) ** 2, toy.x_train[:, :3].std(axis=0), rtol=1e-4)
+
+
+def test_every_method_learns_at_a_large_budget(toy):
+    found = prior_methods.compare(
+        **SETTINGS, epsilons=[0.5, 8.0], methods=list(prior_methods.METHODS), rates=0.05, seed=1
+    )
+    for method in prior_methods.METHODS:
+        assert found["test"][method][1] > 0.9, method
+    assert found["facts"]["rr right"][0] == pytest.approx(np.exp(0.5) / (np.exp(0.5) + 3), abs=0.04)
+    assert found["facts"]["smoothed lost"][1] == 0
+    with pytest.raises(ParameterError, match="magic"):
+        prior_methods.compare(**SETTINGS, epsilons=[1.0], methods=["magic"], rates=0.1, seed=1)
+
+
+def test_rates_of_each_method_are_used(toy):
+    methods = ["rr", "clean"]
+    rates = {"rr": [0.05], "clean": [1e-9]}
+    found = prior_methods.compare(**SETTINGS, epsilons=[8.0], methods=methods, rates=rates, seed=1)
+    assert found["test"]["rr"][0] > 0.9 > found["test"]["clean"][0] - 0.2
+
+
+@pytest.mark.parametrize("method", ["stages", "stages-likelihood", "stages-subset"])
+def test_two_stages_ask_each_label_once(toy, method):
+    """What stage 2 learns depends on the labels of stage 2 through its new answers alone, and on no other label."""
+    stage_one = np.arange(2000) < 1200
+    scores = np.log(np.random.default_rng(3).dirichlet(np.ones(4), size=2000))
+
+    def evidence(labels):
+        problem = Task(toy.x_train, labels, toy.x_valid, toy.y_valid, toy.x_test, toy.y_test, 4)
+        releases = prior_methods._Releases(problem, 0, 5, 6, 0.1)
+        return releases.second_stage(method, 1.0, scores, stage_one, 1.0).values
+
+    before = evidence(toy.y_train)
+    labels = toy.y_train.copy()
+    labels[1500] = (labels[1500] + 1) % 4  # one label of stage 2
+    changed = np.flatnonzero((evidence(labels) != before).any(axis=1))
+    assert set(changed) <= {1500}
+    if method == "stages-likelihood":
+        members = randomised_response.kept(np.exp(scores[1500]), 1.0)
+        possible = label_releases.answer_likelihood(np.arange(4), members, 1.0).values
+        assert any(np.allclose(before[1500], row) for row in possible)
+    if method == "stages":
+        assert (before.sum(axis=1)[1200:] == 1).all()  # only answers of stage 1 are filtered
+        assert (before.sum(axis=1)[:1200] < 1).any()
+
+
+def test_answers_are_shared_between_losses(toy):
+    releases = prior_methods._Releases(toy, 0, 5, 6, 0.1)
+    plain, likelihood = (releases.evidence(name, 1.0).values for name in ("rr", "rr-likelihood"))
+    np.testing.assert_array_equal(plain.argmax(axis=1), likelihood.argmax(axis=1))
+
+
+def test_votes_of_pure_clusters(toy):
+    found = prior_experiments.votes(
+        dataset="toy",
+        maps=2,
+        dimensions=6,
+        group_count=20,
+        group_dimensions=6,
+        epsilons=[0.01, 5.0],
+        totals=[1.0, 5.0],
+        draws=3,
+        seed=0,
+    )
+    assert found["exact"] > 0.9
+    assert found["accuracy"][1] == pytest.approx(found["exact"], abs=0.02)
+    assert found["accuracy"][0] < found["exact"] - 0.1
+    assert found["right"][0][1] is None
+    assert found["right"][1][1] > 0.9
+    assert found["plain"] == pytest.approx([1 / (1 + 3 * np.exp(-1)), 1 / (1 + 3 * np.exp(-5))])
+
+
+def test_right_is_how_often_the_sampler_is_right():
+    rng = np.random.default_rng(0)
+    counts = np.array([[4000, 1000, 0], [500, 2000, 3000]])
+    made = priors.normalised(counts + 50)
+    labels = np.concatenate([np.repeat(np.arange(3), row) for row in counts])
+    prior = np.repeat(made, counts.sum(axis=1), axis=0)
+    answers = randomised_response.rr_with_prior(labels, prior, 1.0, rng)
+    exact = prior_experiments._right(counts, made, 1.0)
+    assert (answers.labels == labels).mean() == pytest.approx(exact, abs=4 * np.sqrt(0.25 / len(labels)))
+
+
+def test_private_sgd_gets_less_noise_for_more_budget(toy):
+    settings = {"delta": 1e-5, "batch": 2000, "steps": 30, "max_grad_norm": 1.0}  # full batches: exact accounting, fast
+    found = prior_experiments.private_sgd(dataset="toy", maps=2, pairs=[[0.5, 0.1], [8.0, 0.1]], seed=0, **settings)
+    assert found["noise_multiplier"][0] > 2 * found["noise_multiplier"][1]
+    assert found["test"][1] > 0.9
+
+
+def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatch):
+    rng = np.random.default_rng(1)
+    wide = rng.standard_normal((2000, 40)).astype(np.float32)  # no classes in it: there is nothing but records to learn
+    problem = Task(wide, toy.y_train, wide[:10], toy.y_train[:10], wide[:10], toy.y_train[:10], 4)
+    monkeypatch.setattr(prior_experiments, "task", lambda *args: problem)
+    sizes = {"maps": 2, "dimensions": 40, "records": 100, "hidden": 64, "epochs": 60, "dpsgd_steps": 5}
+    found = prior_experiments.membership(dataset="toy", epsilons=[1.0], delta=1e-5, seed=0, **sizes)
+    assert found["stored"] == 1.0
+    assert found["memory"] == [1.0]
+    assert found["label"][0] > 0.75
+    assert abs(found["record"][0] - 0.5) < 0.15
+
+
+def test_auc_counts_pairs_with_ties_half():
+    members, others = np.array([3.0, 1.0, 2.0]), np.array([1.0, 0.0])
+    wins = [(m > o) + 0.5 * (m == o) for m in members for o in others]
+    assert prior_experiments.auc(members, others) == pytest.approx(np.mean(wins))
+
+
+def in_memory(function, jobs):
+    return [function(**job) for job in jobs]
+
+
+def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):
+    settings = {k: v for k, v in SETTINGS.items() if k != "dataset"}
+    found = prior_study.methods(
+        in_memory, datasets=["toy"], epsilons=[8.0], rates=[1e-4, 1e-3], seeds=2, tuning_seeds=1,
+        methods=["rr", "clean"], **settings,
+    )["toy"]  # fmt: skip
+    assert 2 < len(found.tried) <= prior_study.MOST
+    assert prior_study._grown([1.0, 5.0], {5.0}) == [1.0, 5.0, 25.0]
+    assert found.mean("rr", 8.0).value > 90
+    untuned = prior_study.methods(
+        in_memory, datasets=["toy"], epsilons=[8.0], rates=[0.05], seeds=2, tuning_seeds=0, methods=["rr"], **settings
+    )["toy"]
+    assert untuned.tried == (0.05,)
+
+
+def test_a_choice_of_clusters_and_share_is_made_on_seeds_of_its_own(toy):
+    found = prior_study.adaptive(
+        in_memory, dataset="toy", epsilons=[0.1, 1.0], counts=[4, 12], shares=[0.1, 1.0],
+        fixed={"group_count": 12, "epsilon_p": 0.1}, rates=[0.05], seeds=2, tuning_seeds=1,
+    )  # fmt: skip
+    assert found[0.1]["chosen"][1] <= 0.1, "a share cannot exceed the budget"
+    assert found[1.0]["test"]["chosen"].shape == (2,)
+
+
+def test_the_enumeration_reaches_epsilon_and_no_more():
+    found = prior_rows.enumerated()
+    assert (found["loss"] <= found["ε"] + 1e-9).all()
+    assert (found["delta"] < 1e-9).all()
+    assert np.allclose(found["mixed"], 2 * found["ε_p"])
+    assert np.isclose(found["loss"], found["ε"]).sum() >= 10
+
+
+def test_dpsgd_noise_by_a_second_accountant():
+    facts = {"noise multiplier": np.array([[1.0785]]), "sample rate": np.array([[0.025]])}
+    one = prior_study.Compared((1.0,), {}, {}, facts, (1.0,))
+    assert prior_rows.other_accountant(one, 30)[1.0] == pytest.approx(1.0, abs=0.02)

@@ -1,0 +1,75 @@
+"""Values of chapters 9 and 9b: what Table 4 says by itself, exact losses, frozen values, the Inception as printed."""
+
+import math
+
+import pytest
+
+from dplib import claims
+from dplib.architectures import small_inception
+from dplib.labels import stage_rows, stage_study
+
+
+def test_cited_cells_have_their_own_budget_or_that_of_their_column():
+    assert stage_rows.point("eps2", "98.5 (ε = 1.97)") == (1.97, 98.5)
+    assert stage_rows.point("eps2", 95) == (2.0, 95.0)
+    assert stage_rows.point("eps_inf", 98.3) is None
+    assert stage_rows.point("unplaced", 97.71) is None
+
+
+def test_leads_in_table_4():
+    assert stage_rows.leads() == pytest.approx(
+        {"lp1st_least_lead": -0.34, "lp2st_least_lead": 0.28, "fashion_lead_less_mnist_lead": 6.8}
+    )
+
+
+def test_a_label_asked_twice_costs_more_than_epsilon():
+    losses = stage_rows.exact_losses(1.0)
+    assert max(losses[name] for name in ("one_stage", "two_stages", "three_stages")) <= 1 + 1e-9
+    assert losses["a_label_asked_twice"] > 1.1
+
+
+def test_one_stage_is_randomised_response_and_a_second_question_is_refused():
+    assert stage_rows.one_stage_is_rr(2.0) == 5000
+    assert stage_rows.refuses_a_second_question() == "yes"
+
+
+def test_gains_are_paired_and_cells_have_the_ledgers_names():
+    def results(*values):
+        return [{"accuracy": v} for v in values]
+
+    cells = {(float(e), t): results(0.8 + 0.1 * t, 0.7 + 0.1 * t) for e in (1, 2, 3, 4) for t in (1, 2)}
+    found = {"cells": {**cells, (math.inf, 1): results(0.95, 0.96)}}
+    gains = stage_rows.gains("fashion-mnist", found)
+    assert gains["fashion_mnist_eps1"].value == pytest.approx(10)
+    assert set(stage_rows.table_4("mnist", found, 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
+    assert set(stage_rows.gains("mnist", None)) == {f"mnist_eps{e}" for e in (1, 2, 3, 4)}
+
+
+def test_losses_of_tuning_by_randomised_labels():
+    tried = {"mixup": {0.0: {"accuracy": 90.0}, 1.0: {"accuracy": 91.5}}}
+    assert stage_rows.tuning_losses([{1.0: {"mixup": 0.0, "tried": tried}}]) == [1.5]
+
+
+def test_the_inception_is_the_printed_one():
+    for part, definition in stage_rows.inception_definition(small_inception()).items():
+        assert claims.get(f"C.table-inception.{part}").published["definition"] == definition
+
+
+def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
+    asked = []
+
+    def get(function, jobs):
+        asked.extend(jobs)
+        best = {"learning_rate": 0.2, "temperature": 0.5}
+        score = [
+            0.5 + 0.1 * (j["learning_rate"] == best["learning_rate"]) - 0.1 * sum(j.get("mixup", [0])) for j in jobs
+        ]
+        return [{"randomised": s + 0.1 * (j.get("temperature") == 0.5), "accuracy": s, "stages": []}
+                for s, j in zip(score, jobs, strict=True)]  # fmt: skip
+
+    tuning = {"epsilons": [1.0, 3.0], "rates": [0.05, 0.2], "mixups": [0.0, 1.0], "temperatures": [0.25, 0.5],
+              "validation": 10}  # fmt: skip
+    found = stage_study.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
+    assert stage_study.chosen(found["choices"], 2.0) == {"learning_rate": 0.2, "mixup": [0.0], "temperature": 0.5}
+    assert {job["seed"] for job in asked if "validation" in job} == {1000, 1001, 1002}
+    assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}

@@ -1,0 +1,75 @@
+"""Training in stages as kept runs: the learner's memory, the split of a run, unmixing, estimates, networks."""
+
+import numpy as np
+import pytest
+import torch
+
+from dplib import runs
+from dplib.checks import ParameterError
+from dplib.labels import randomised_response, staged
+
+JOB = {"dataset": "digits", "network": "mlp-16", "epsilon": 4.0, "epochs": 2, "batch": 100, "learning_rate": 0.2}
+TWO = {**JOB, "shares": [0.6, 0.4], "n_train": 2000, "seed": 1}
+
+
+def result(**job):
+    return runs.made(staged.train, job)["result"]
+
+
+def test_a_run_is_the_same_whether_its_first_stage_is_remembered_or_not():
+    staged._TRAINED.clear()
+    fresh = result(**TWO)
+    assert staged._TRAINED
+    assert result(**TWO) == fresh
+    other = result(**TWO, temperature=float("inf"))
+    assert other["stages"][0] == fresh["stages"][0]
+    assert other["stages"][1]["mean_k"] == 10
+    staged._TRAINED.clear()
+    assert result(**TWO, temperature=float("inf")) == other
+
+
+def test_pseudo_labels_ask_nothing():
+    stage = result(**TWO, temperature=0.0)["stages"][1]
+    assert (stage["mean_k"], stage["constant"]) == (1.0, 1.0)
+
+
+def test_labels_matter_and_true_labels_are_best():
+    free, noisy = (result(**{**JOB, "epsilon": e, "epochs": 6}, seed=0)["accuracy"] for e in (None, 0.05))
+    assert free > 0.85
+    assert noisy < 0.5
+
+
+def test_validation_examples_are_kept_out_and_estimated_from_answers():
+    found = result(**JOB, seed=3, validation=1500)
+    assert found["stages"][0]["asked"] == staged.DIGITS - 1500
+    assert abs(found["randomised"] - found["accuracy"]) < 0.1
+
+
+def test_one_mixup_or_one_for_each_stage():
+    with pytest.raises(ParameterError, match=r"mixup = \[1.0, 0.0, 0.0\]"):
+        staged.train(**{**TWO, "mixup": [1.0, 0.0, 0.0]})
+    assert result(**TWO, mixup=[0.5, 0.0])["accuracy"] > 0.1
+
+
+def test_the_estimate_from_randomised_labels_is_unbiased():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 200)
+    guesses = np.where(rng.random(200) < 0.7, labels, (labels + 1) % 10)
+    each = [staged.estimated_accuracy(guesses, labels, 10, 1.0, np.random.default_rng(i)) for i in range(2000)]
+    truth = (guesses == labels).mean()
+    assert abs(np.mean(each) - truth) < 4 * np.std(each) / np.sqrt(len(each))
+    assert staged.estimated_accuracy(guesses, labels, 10, None, rng) == truth
+
+
+def test_unmixing_inverts_randomised_response():
+    p = np.array([[0.7, 0.2, 0.1], [1 / 3, 1 / 3, 1 / 3]])
+    table = np.exp(randomised_response.log_table(np.ones((1, 3), bool), 1.0))[0]
+    assert np.allclose(staged.unmixed(p @ table, 1.0), p)
+
+
+def test_networks_by_name():
+    assert sum(p.numel() for p in staged.small_cnn().parameters()) == 30_442
+    for name, shape in (("linear", (5,)), ("mlp-7", (1, 8, 8)), ("small-cnn", (1, 8, 8)), ("resnet18", (3, 8, 8))):
+        assert staged.built(name, shape, 4)(torch.zeros(2, *shape)).shape == (2, 4)
+    with pytest.raises(ParameterError, match="network = 'vgg'"):
+        staged.built("vgg", (1, 8, 8), 4)

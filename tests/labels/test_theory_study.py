@@ -1,0 +1,93 @@
+"""The studies behind the chapter on label-private optimisation, in small, and what its ledger makes of them."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from dplib import claims, rules
+from dplib.labels import bounds, theory_rows
+from dplib.labels import theory_study as study
+
+
+def in_memory(function, jobs):
+    return [function(**job) for job in jobs]
+
+
+@pytest.fixture(scope="module")
+def check():
+    return study.checks(in_memory, cases=20, epsilon=1.0, delta=1e-6, seeds=2)
+
+
+def test_slopes():
+    n = np.array([10, 100, 1000])
+    values = 1 / np.sqrt(n)[:, None] * np.array([1.0, 1.1])
+    assert study.slope(n, values).value == pytest.approx(-0.5)
+
+
+def test_step_sizes_are_those_of_the_theorems():
+    assert study.printed_rate("rr", 2, 1.0, 1e-3) == pytest.approx(1 / 6)  # D eps / (6 K L)
+    assert study._scale("rr", 100, 2, 8, 1.0, 1e-3) == pytest.approx(2 * np.tanh(0.5))
+
+
+def test_rates_of_both_algorithms(check):
+    found = study.rates(
+        in_memory, classes=[2, 4], epsilons=[1.0, 0.5], fixed=2, delta=1e-6, longest=9, replicates=4, draws=6
+    )
+    printed, exact = found["rr", 2, 1.0]
+    assert exact.values.shape == (4, 4)
+    assert exact.at(-1).value < exact.at(0).value
+    assert printed.values.shape == (4, 4)
+    values = theory_rows.rates(found, check, 1e-6)
+    assert values["C.thm9"]["largest_risk_over_bound"] < 1
+    assert 500_000 < values["C.thm9"]["n_from_which_the_bound_is_below_DL/2"] < 600_000
+
+
+def test_dimension_hurts_only_who_protects_the_inputs():
+    found = study.dimension(
+        in_memory, dimensions=[2, 4096], examples=256, epsilon=1.0, delta=1e-3, steps=[0.25, 0.5, 1.0], replicates=4,
+        draws=6,
+    )  # fmt: skip
+    level, grows = found["curves"]["LP-RR-SGD"].mean(axis=1), found["curves"]["DP, best of many"].mean(axis=1)
+    assert level[1] < 1.5 * level[0]
+    assert grows[1] > 3 * grows[0]
+
+
+def test_sets_of_labels(check):
+    found = study.sets(in_memory, classes=4, examples=64, epsilon=1.0, replicates=3, draws=4)
+    assert found["risks"].shape == (4, 3)
+    assert found["misses"][-1] == 0
+    assert theory_rows.moved(found, check)["C.cor10"]["largest_risk_over_bound"] < 1
+
+
+def test_logistic_regression_over_the_dimension():
+    found = study.regressions(
+        in_memory, dimensions=[2, 30], examples=60, epsilon=1.0, delta=1e-2, rates=[0.5, 1.0], passes=[2],
+        sample_rate=0.5, seeds=3, tuning_seeds=1,
+    )  # fmt: skip
+    for name, risks in found["curves"].items():
+        assert risks.shape == (2, 3)
+        assert (risks > 0).all()
+        assert len(found["chosen"][name]) == 2
+
+
+def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
+    found = theory_rows.algorithms(check, 1e-6)
+    for claim, values in found.items():
+        one = claims.get(claim)
+        assert rules.verdict(asdict(one), values, one.published) == one.expects
+    worse = {**found["C.alg5"], "epsilon_of_the_last_iterate_less_epsilon": 1e-3}
+    assert rules.verdict(asdict(claims.get("C.alg5")), worse, {}) == "fails"
+
+
+def test_the_gap_between_the_rates():
+    gaps = bounds.rate_gaps()
+    assert gaps["slope_in_1/epsilon_of_the_gap_to_the_non-private_bound"] == pytest.approx(1)
+    assert gaps["slope_in_1/epsilon_of_the_gap_to_Proposition_12"] == pytest.approx(0.5)
+
+
+def test_closed_forms_at_a_readers_budget():
+    for epsilon in (0.03, 0.7, 40.0):
+        assert bounds.rr_worst_second_moment(10, epsilon) >= 1
+        assert theory_rows.cross(epsilon, 1e-6, 10) >= 0
+        assert bounds.labels_from_which_normal_wins(epsilon, 1e-6) >= 2
