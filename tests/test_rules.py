@@ -206,8 +206,10 @@ def test_rows_of_the_ledger_state_their_rules_well():
     for row in claims.load_all().values():
         for rule in filter(None, (row.rule, row.corrected)):
             assert rules.names(rule) or list(rules.by_hand(rule)), f"{row.id} asks for nothing and rests on nothing"
-            assert row.expects in (rules.HOLDS, rules.CORRECTED, rules.FAILS, rules.UNDECIDED, rules.UNSTATED), row.id
-            assert row.because, row.id
+            assert bool(row.because) == bool(row.expects), f"{row.id}: both, or none for a rule stated before its run"
+            verdicts = ("", rules.HOLDS, rules.CORRECTED, rules.UNSTATED, rules.FAILS, rules.UNDECIDED)
+            assert row.expects in verdicts, row.id
+            assert row.unstated or row.expects != rules.UNSTATED, row.id
         assert row.rule or not row.corrected, row.id
         assert bool(row.corrected) == bool(row.correction), f"{row.id}: a correction is a rule and its words"
         assert row.corrected or row.expects != rules.CORRECTED, row.id

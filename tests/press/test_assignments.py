@@ -131,8 +131,8 @@ def test_answers_agree_with_dplib():
     from dplib.labels import randomised_response
     from dplib.labels.bounds import rr_worst_second_moment
 
-    one, four, six, eight = (solved(next(n for n in NAMES if n[:2] == k)) for k in ("01", "04", "06", "08"))
-    ten, twelve = (solved(next(n for n in NAMES if n[:2] == k)) for k in ("10", "12"))
+    one, four, six, eight = (solved(next(n for n in NAMES if sources.number(n) == k)) for k in ("01", "04", "06", "08"))
+    ten, twelve = (solved(next(n for n in NAMES if sources.number(n) == k)) for k in ("10b", "12"))
     assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
     assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
     assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(crossover_rows.best_of([0.1, 0.5, 0.7, 0.2], 3))
