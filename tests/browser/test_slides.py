@@ -41,7 +41,7 @@ def test_a_deck_is_whole_offline_and_fits(page, name):
     text = page.evaluate("document.querySelector('.reveal .slides').textContent")
     assert not re.search(r"\{[a-z]+:?[a-z]*\}`|```|:::|\$\$|:label:", text), "a directive is on a slide"
     measured = page.evaluate(MEASURE)
-    assert len(measured) >= 10
+    assert len(measured) >= (5 if name[2] != "_" else 10), "a part of a chapter has fewer"
     for title, taller, wider, height, size, scrolls in measured:
         assert title
         assert height <= 720
