@@ -272,13 +272,15 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     """:func:`rests_on` for a page drawn from kept runs: what these took, where and when they were made.
 
     Args:
-        plan: a :class:`dplib.plans.Plan`. datasets: names. seeds, accounting: sentences.
+        plan: a :class:`dplib.plans.Plan`. datasets: names, or words that end in "(synthetic)". seeds, accounting: sentences.
     """
     from dplib.data import registry
 
     lines = plan.reached()
     made = [line["made"] for line in lines]
-    stand_ins = {name: registry.entry(name).stand_in_for or "" for name in datasets}
+    stand_ins = {
+        name: "" if name.endswith("(synthetic)") else registry.entry(name).stand_in_for or "" for name in datasets
+    }
     commits = sorted({one["commit"] for one in made})
     where = sorted({f"{one['processor']} ({one['capability']})" for one in made})
     runs_text = f"{len(lines)} kept runs, {min(m['date'] for m in made)[:10]} to {max(m['date'] for m in made)[:10]}"
