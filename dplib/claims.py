@@ -272,7 +272,8 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     """:func:`rests_on` for a page drawn from kept runs: what these took, where and when they were made.
 
     Args:
-        plan: a :class:`dplib.plans.Plan`. datasets: names, or words that end in "(synthetic)". seeds, accounting: sentences.
+        plan: a :class:`dplib.plans.Plan`. datasets: names, or words that end in "(synthetic)".
+        seeds, accounting: sentences.
     """
     from dplib.data import registry
 
