@@ -262,7 +262,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
     typical = round(float(np.mean(list(mean.values()))))
 
     def budgets(steps: Stops, n: float, accountant: str) -> np.ndarray:
-        taken = [steps_at(steps, n, seed) for seed in both]
+        taken = np.round([steps_at(steps, n, seed) for seed in both])
         return budget.epsilon_of_steps(NOISE, BATCH / n, taken, DELTA, accountant, points=2)
 
     ends = {n: {a: [budgets(s, n, a) for s in (simple, large)] for a in ("paper", "pld")} for n in (5e5, biggest)}

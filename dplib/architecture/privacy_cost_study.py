@@ -128,18 +128,20 @@ def rows(
     sgd_rates: Sequence[float],
     rates: Sequence[float] = (),
     tuning_seeds: int = 3,
+    tuned_at: float | None = None,
     **settings: Any,
 ) -> dict[int, list[runs.Result]]:
     """Rows of Table III: {input size: results by seed}. SGD's rate is tuned for each size, at the printed task.
 
     Args:
+        tuned_at: budget of the jobs by which SGD's rate, on which it has no influence, is tuned; ``epsilon`` by default.
         sgd_rates: tried for SGD. rates: tried for DP-SGD at each size; none: one rate for all, 0.1.
         settings: other arguments of every job of :func:`split_features`.
     """
     sgd = tuning.tune(
         get,
         split_features,
-        {m: {"size": m, "epsilon": epsilon} for m in sizes},
+        {m: {"size": m, "epsilon": tuned_at or epsilon} for m in sizes},
         sgd_rates,
         seeds=tuning_seeds,
         name="sgd_learning_rate",
