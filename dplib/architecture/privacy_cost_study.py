@@ -134,7 +134,7 @@ def rows(
     """Rows of Table III: {input size: results by seed}. SGD's rate is tuned for each size, at the printed task.
 
     Args:
-        tuned_at: budget of the jobs by which SGD's rate, on which it has no influence, is tuned; ``epsilon`` by default.
+        tuned_at: budget of the jobs that tune SGD's rate, which does not depend on it; ``epsilon`` by default.
         sgd_rates: tried for SGD. rates: tried for DP-SGD at each size; none: one rate for all, 0.1.
         settings: other arguments of every job of :func:`split_features`.
     """
