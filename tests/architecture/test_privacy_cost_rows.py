@@ -24,7 +24,7 @@ def family(cost, widths=(8, 64), seeds=5):
     kinds = ("SGD", 0.1, 1.0, NO_LIMIT, CLIPPED)
     return {
         (w, k): [
-            {"test": 0.9 - 0.01 * s - (0 if k == "SGD" else cost(w, k)) / 100, "parameters": 10 * w}
+            {"test": 0.9 - 0.01 * s - (0 if k == "SGD" else (1 + 1e-4 * s) * cost(w, k)) / 100, "parameters": 10 * w}
             for s in range(seeds)
         ]
         for w in widths
@@ -36,13 +36,13 @@ def test_the_cost_is_paired_by_seed_and_its_slope_is_in_tenfold_parameters():
     known = family(lambda w, k: np.log10(w) * {0.1: 4, 1.0: 2}.get(k, -1))
     found = privacy_cost_rows.cost_of_privacy(known, privacy_cost_rows.Measured(0.0, -1.0, 1.0, 5))
     slopes = found["B.hypothesis"]
-    assert slopes["points_for_ten_times_the_parameters_at_0.1"].value == pytest.approx(4)
-    assert slopes["points_for_ten_times_the_parameters_at_1"].value == pytest.approx(2)
+    assert slopes["points_for_ten_times_the_parameters_at_0.1"].value == pytest.approx(4, rel=1e-3)
+    assert slopes["points_for_ten_times_the_parameters_at_1"].value == pytest.approx(2, rel=1e-3)
     signs = found["B.cost-negative"]
     assert (signs["private_cells"], signs["positive"], signs["negative"]) == (4, 4, 0)
-    assert signs["cost_64_units_clipping_alone"].value == pytest.approx(-np.log10(64))
-    # The seeds differ by a point each, and the costs do not: paired, nothing is left of it.
-    assert found["B.eq2"]["fall_8_units"].high - found["B.eq2"]["fall_8_units"].low < 1e-9
+    assert signs["cost_64_units_clipping_alone"].value == pytest.approx(-np.log10(64), rel=1e-3)
+    # The seeds differ by a point each, and the costs hardly: paired, nothing is left of it.
+    assert found["B.eq2"]["fall_8_units"].high - found["B.eq2"]["fall_8_units"].low < 0.01
 
 
 def task(accuracies, distances):
@@ -80,8 +80,9 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
     assert 20 < by_level < 60
 
 
-def test_the_fit_finds_a_power_law_where_there_is_one():
+def test_equal_seeds_leave_the_fit_without_an_interval():
     steps = {n: np.full(5, 100.0) for n in (10_000, 60_000, 1_000_000)}
     found = privacy_cost_rows.fit(steps)["B.eps-fit"]
-    assert found["alpha_of_one_step"] < found["alpha"].value + 0.05
+    mean = [float(sample_size_fit.epsilon(2.0, 250 / n, 100, 1e-5)) for n in steps]
+    assert found["alpha"].value == pytest.approx(sample_size_fit.fit(list(steps), mean)[0])
     assert found["least_relative_error"].value == pytest.approx(found["least_relative_error"].low, abs=1e-6)
