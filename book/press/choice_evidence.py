@@ -112,7 +112,8 @@ def run(chapter: str) -> dict[str, Any]:
     Of chapters 3, 6 and 10 the records are those that their kept runs lead to, in the same form.
     """
     if chapter == COST:
-        return {"records": _cost()}
+        settings = {**SETTING, "delta": DELTA, **plans.load("03").parts["table_3"].inputs}
+        return {"records": _cost(), "provenance": {"parameters": settings}}
     if chapter == PRIORS:
         return {"records": _priors()}
     if chapter == FEATURES:
@@ -267,14 +268,13 @@ def _interval(measured: dict[str, float]) -> tuple[float, float, float]:
 
 def _sums() -> Iterator[Result]:
     """Chapter 3: a linear task made of sums of uniform features, as wide as one likes (Table III)."""
-    n, batch, epochs = SETTING.values()
-    epsilon = plans.load("03").parts["table_3"].inputs["epsilon"]
-    for d in plans.load("03").parts["table_3"].inputs["sizes"]:
+    n, batch, epochs = (parameter(COST, name) for name in ("n", "batch", "epochs"))
+    for d in parameter(COST, "sizes"):
         row = f"B.table3.input-{d}"
         yield Result(
-            Data("sums", TABLE, n, d, 2), "linear", "logistic regression", RECORDS, epsilon, DELTA,
-            *_interval(value(COST, row, "acc_dpsgd")), value(COST, row, "acc_sgd")["value"], batch,
-            epochs * n // batch, COST, row, "acc_dpsgd",
+            Data("sums", TABLE, n, d, 2), "linear", "logistic regression", RECORDS, parameter(COST, "epsilon"),
+            parameter(COST, "delta"), *_interval(value(COST, row, "acc_dpsgd")), value(COST, row, "acc_sgd")["value"],
+            batch, epochs * n // batch, COST, row, "acc_dpsgd",
         )  # fmt: skip
 
 
