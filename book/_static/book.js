@@ -1,5 +1,4 @@
-// What the theme leaves to the mouse, for the keyboard; formulas when they are needed; and links that lead to one row
-// of the ledger.
+// What the theme leaves to the mouse, for the keyboard; and formulas when they are needed.
 (() => {
   "use strict";
   // What scrolls sideways inside itself is reached by key, and only while there is something to scroll.
@@ -61,18 +60,6 @@
 
     const mathjax = document.querySelector("script.mathjax");
     if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
-
-    // ledger.html#A.thm6 shows that row.
-    const search = document.querySelector(".ledger") && decodeURIComponent(location.hash.slice(1));
-    if (search && /^[A-D]\./.test(search)) {
-      const ask = (tries) => {
-        const field = document.querySelector(".ledger input[type=search]");
-        if (!field && tries) return setTimeout(ask, 100, tries - 1);
-        field.value = search;
-        field.dispatchEvent(new Event("input", { bubbles: true }));
-      };
-      ask(100);
-    }
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
