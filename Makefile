@@ -11,11 +11,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: env zip pdf slides assignments book test replay real paper lint lock pair bench clean help
+.PHONY: env otter zip pdf slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(READY): 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -52,11 +52,19 @@ $(OTTER): | $(READY)
 	  --requirement book/assignments/requirements.lock
 	@mv $@.partial $@
 
+otter: $(OTTER)
+
 assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
 	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments
 
+# Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+TESTS ?= not long
 test: $(READY) ## the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	@$(PYTEST) -m "$(TESTS)"
+
+test-long: $(READY) ## what the tests leave out: more settings, more kills, large files
+	@$(PYTEST) -m long
 
 replay: $(READY) ## make five stored runs again and compare them
 	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5

@@ -97,20 +97,13 @@ def test_profiles_name_chapters_and_parameters_that_exist():
 NONSENSE = [("epsilonn", "0.5"), ("epsilon", "-1"), ("epsilon", "nan"), ("delta", "1.5"), ("dataset", "nosuch")]
 
 
-@pytest.mark.parametrize("chapter", [c for c in CHAPTERS if c[:2] in ("01", "02")])
-@pytest.mark.parametrize(("name", "text"), NONSENSE)
+@pytest.mark.parametrize(
+    ("chapter", "name", "text"), [(CHAPTERS[0], *NONSENSE[0]), (CHAPTERS[1], *NONSENSE[2])], ids=["misspelt", "nan"]
+)
 def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text):
     """Papermill itself, called from another folder: it ends in the second cell, with the sentence, before any work."""
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(sources.NOTEBOOKS / f"{chapter}.ipynb"),
-        "out.ipynb",
-        "-p",
-        name,
-        text,
-    ]
+    source = str(sources.NOTEBOOKS / f"{chapter}.ipynb")
+    command = [sys.executable, "-m", "papermill", source, "out.ipynb", "-p", name, text]
     start = time.monotonic()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start

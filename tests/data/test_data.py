@@ -373,7 +373,9 @@ PRESENT = {
 }
 
 
-@pytest.mark.parametrize("name", PRESENT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name == "cifar10-jpeg" else ()) for name in PRESENT]
+)
 def test_the_real_files(name, monkeypatch):
     if not (Path(REAL) / name).is_dir() or not REAL:
         pytest.skip(f"DPLIB_DATA is not set to a folder with {name}")
