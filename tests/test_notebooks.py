@@ -38,6 +38,7 @@ def test_the_pair_is_in_step_and_has_no_outputs(chapter):
     assert not any(cell.get("outputs") for cell in json.loads(pair)["cells"])
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_executes_and_records(executed, chapter):
     notebook = executed[chapter]
@@ -54,6 +55,7 @@ def test_a_chapter_executes_and_records(executed, chapter):
     assert notebook.metadata["dplib"]["profile"] == "embedded"
 
 
+@pytest.mark.site
 def test_a_card_of_kept_runs_says_what_the_ledger_says(executed):
     rows = {row.claim.id: row for row in ledger.gather(ledger.executed_chapters())}
     found = 0
@@ -69,6 +71,7 @@ def test_a_card_of_kept_runs_says_what_the_ledger_says(executed):
     assert found > 20
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_figure_has_a_text(executed, chapter):
     """The site gives a cell's alternative text to each of its images, so that a cell has one image at most."""
