@@ -192,11 +192,7 @@ def test_the_written_levels_are_those_of_the_real_records(name, encode, known, c
 # Fitted on the training part only
 
 
-FITTED = [
-    preprocess.min_max,
-    lambda d: preprocess.pca(d, 2),
-    preprocess.min_max_target,
-]
+FITTED = [preprocess.min_max, lambda d: preprocess.pca(d, 2), preprocess.min_max_target]
 
 
 @pytest.mark.parametrize("fit", FITTED, ids=["min_max", "pca", "min_max_target"])
