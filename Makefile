@@ -73,10 +73,6 @@ test-long: $(READY) ## what the tests leave out: more settings, more kills, larg
 replay: $(READY) ## make five stored runs again and compare them
 	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
 
-real paper: $(READY) ## re-run chapters on the papers' data (CHAPTER=01 for one) and freeze the results
-	@for chapter in $(or $(CHAPTER),$(shell $(BIN)/python -m dplib chapters --profile $@ 2>/dev/null)); do \
-	  OMP_NUM_THREADS=1 $(BIN)/python -m dplib run $$chapter --profile $@ --freeze || exit 1; done
-
 bench: $(READY) ## ratios of run times, both sides measured in one run
 	@for script in tests/benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from dplib import chapters, sources
+from dplib import sources
 from dplib.checks import ParameterError
 from dplib.values import value
 
@@ -29,12 +29,10 @@ class Grid:
     Attributes:
         chapter: a chapter's name, or the path of another MyST notebook without its suffix.
         axes: parameter to its values, in the order in which they were given; the last one varies fastest.
-        profile: embedded, or a file of ``notebooks/profiles``.
     """
 
     chapter: str
     axes: Mapping[str, Sequence[Any]]
-    profile: str = "embedded"
 
     @property
     def source(self) -> Path:
@@ -50,27 +48,25 @@ class Grid:
         return math.prod(len(values) for values in self.axes.values())
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The parameters of each run that differ from the profile's; made one at a time."""
+        """The parameters of each run that differ; made one at a time."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
     def parameters(self) -> dict[str, Any]:
-        """What all runs have in common: the parameters cell, then the profile, with each axis at its first value."""
-        given = chapters.profile_parameters(self.chapter, self.profile)
+        """What all runs have in common: the parameters cell, with each axis at its first value."""
         first = {name: values[0] for name, values in self.axes.items()}
-        return {**sources.default_parameters(self.chapter), **given, **first}
+        return {**sources.default_parameters(self.chapter), **first}
 
 
-def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedded") -> Grid:
-    """A grid whose names, values and profile are checked; what the values mean is for the notebook to check.
+def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
+    """A grid whose names and values are checked; what the values mean is for the notebook to check.
 
     Args:
         chapter: a chapter's name or number, or the path of a MyST notebook (``.md``).
         axes: parameter to a sequence of plain values.
-        profile: as in ``dplib run``.
 
     Raises:
-        ParameterError: for a chapter, profile or parameter that does not exist, an axis without values or with the
+        ParameterError: for a chapter or parameter that does not exist, an axis without values or with the
             same value twice, or a value that a notebook cannot be given.
     """
     if chapter.endswith(".md"):
@@ -79,7 +75,6 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         chapter = str(Path(chapter).resolve().with_suffix(""))
     else:
         chapter = sources.resolve(chapter)
-    chapters.profile_parameters(chapter, profile)
     sources.check_parameter_names(chapter, dict(axes))
     checked = {}
     for name, values in axes.items():
@@ -89,11 +84,11 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         twice = _twice(checked[name])
         if twice is not None:
             raise ParameterError(f"{name} = {_short(twice)} stands twice in the grid.")
-    return Grid(chapter, checked, profile)
+    return Grid(chapter, checked)
 
 
 def from_file(path: Path) -> Grid:
-    """A grid from YAML: ``chapter``, ``parameters`` and, where it is not embedded, ``profile``.
+    """A grid from YAML: ``chapter`` and ``parameters``.
 
     Under ``parameters`` a list is an axis (a list in it is one value), ``{range: [0, 20]}`` the whole numbers from 0 to
     19, and anything else one value. Text stays as it is.
@@ -105,19 +100,18 @@ def from_file(path: Path) -> Grid:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise ParameterError(f"{path} cannot be read: {_one_line(error)}") from None
-    known = {"chapter", "parameters", "profile"}
-    if not isinstance(document, dict) or not {"chapter", "parameters"} <= set(document) <= known:
-        raise ParameterError(f"{path}: a grid has chapter, parameters and, where you like, profile; nothing else.")
+    if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
+        raise ParameterError(f"{path}: a grid has chapter and parameters; nothing else.")
     chapter, given = document["chapter"], document["parameters"]
     if not isinstance(chapter, str) or not isinstance(given, dict):
         raise ParameterError(f"{path}: chapter must be a text and parameters a mapping from name to values.")
     if chapter.endswith(".md"):
         chapter = str(path.parent / chapter)
     axes = {str(name): _axis(str(name), values) for name, values in given.items()}
-    return grid(chapter, axes, str(document.get("profile", "embedded")))
+    return grid(chapter, axes)
 
 
-def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") -> Grid:
+def from_words(chapter: str, words: Sequence[str]) -> Grid:
     """A grid from ``NAME=VALUES`` of the command line; raises as :func:`grid`."""
     axes: dict[str, Sequence[Any]] = {}
     for word in words:
@@ -127,7 +121,7 @@ def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") ->
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
-    return grid(chapter, axes, profile)
+    return grid(chapter, axes)
 
 
 def values(name: str, text: str) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Every chapter: in step with its pair, without outputs, executes on the embedded profile, refuses nonsense."""
+"""Every chapter: in step with its pair, without outputs, executes on embedded data, refuses nonsense."""
 
 import json
 import os
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
 from dplib import chapters, claims, sources
 from press import ledger
@@ -20,7 +19,7 @@ CHAPTERS = sources.chapters()
 
 @pytest.fixture(scope="session")
 def executed():
-    """The chapters executed on the embedded profile, by the engine that `make book` uses: only what changed runs."""
+    """The chapters executed on embedded data, by the engine that `make book` uses: only what changed runs."""
     command = [sys.executable, "-m", "dplib.alone", "--cores", "all", "--rerun-incomplete"]
     command += ["--max-checksum-file-size", "1000000000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -52,7 +51,6 @@ def test_a_chapter_executes_and_records(executed, chapter):
     assert basis["datasets"]
     assert basis["accounting"]
     assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
-    assert notebook.metadata["dplib"]["profile"] == "embedded"
 
 
 @pytest.mark.site
@@ -88,13 +86,6 @@ def test_the_check_covers_every_parameter(chapter):
     assert "checks.parameters(" in cells[1]
     for name in sources.default_parameters(chapter):
         assert f"{name}=" in cells[1].replace(" ", ""), f"{chapter}: {name} is not checked"
-
-
-def test_profiles_name_chapters_and_parameters_that_exist():
-    for path in chapters.PROFILES.glob("*.yml"):
-        for chapter, parameters in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items():
-            assert chapter in CHAPTERS, f"{path.name}: {chapter}"
-            sources.check_parameter_names(chapter, parameters)
 
 
 NONSENSE = [("epsilonn", "0.5"), ("epsilon", "-1"), ("epsilon", "nan"), ("delta", "1.5"), ("dataset", "nosuch")]
