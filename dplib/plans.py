@@ -281,10 +281,10 @@ def left(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Processor seconds that each run may take, by the stored ones that are most like it; None where there is none.
+    """Seconds that each run may take, by the stored ones that are most like it; None where there is none.
 
     These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
-    kind of device.
+    kind of device. Of a processor they are those it worked, on a machine that did other things; of a GPU all.
     """
     stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
     known: dict[tuple, float | None] = {}
@@ -303,4 +303,5 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
 
 
 def _mean(lines: Sequence[runs.Line]) -> float | None:
-    return sum(one["made"]["processor_seconds"] for one in lines) / len(lines) if lines else None
+    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
+    return sum(took) / len(took) if took else None

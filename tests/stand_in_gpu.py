@@ -53,15 +53,21 @@ class Memory:
         self.products = {"cpu": 0, "cuda": 0}
 
     def has(self, tensor: Tensor) -> bool:
-        return tensor.untyped_storage()._cdata in self._kept
+        return _storage(tensor)._cdata in self._kept
 
     def put(self, tensor: Tensor, gpu: bool) -> Tensor:
-        storage = tensor.untyped_storage()
+        storage = _storage(tensor)
         if gpu:
             self._kept[storage._cdata] = StorageWeakRef(storage)
         else:
             self._kept.pop(storage._cdata, None)
         return tensor
+
+
+def _storage(tensor: Tensor) -> torch.UntypedStorage:
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # of torch.func
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.untyped_storage()
 
 
 class Operations(TorchDispatchMode):
@@ -86,10 +92,10 @@ class Operations(TorchDispatchMode):
             gpu = gpu if given else self.memory.fresh
             if name.startswith(_PRODUCTS):
                 self.memory.products["cuda" if gpu else "cpu"] += 1
-            old = {one.untyped_storage()._cdata for one in given}
+            old = {_storage(one)._cdata for one in given}
             out = func(*args, **kwargs)
             for one in tree_leaves(out):
-                if isinstance(one, Tensor) and one.untyped_storage()._cdata not in old:
+                if isinstance(one, Tensor) and _storage(one)._cdata not in old:
                     self.memory.put(one, gpu)
             return out
 
