@@ -14,7 +14,7 @@ from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.models import ACTIVATIONS, mlp
-from dplib.sgd import seeded
+from dplib.sgd import find_device, seeded
 from dplib.tasks import PATIENTS, shifted, task
 
 __all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
@@ -203,7 +203,7 @@ def train(
     x = {name: getattr(found, f"x_{name}") for name in ("train", "valid", "test")}
     if frozen:
         freeze(net, frozen)
-        net, x = _frozen_once(net, x)
+        net, x = _frozen_once(net, x, find_device(device))
     sample_rate = min(1.0, batch / n)
     noise = float(noise_multiplier or 0.0)
     if epsilon is not None:
@@ -239,19 +239,19 @@ def train(
     return result
 
 
-def _frozen_once(net: nn.Sequential, x: dict[str, Any]) -> tuple[nn.Sequential, dict[str, Any]]:
+def _frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> tuple[nn.Sequential, dict[str, Any]]:
     """The network from its first trained layer or dropout on, and what the layers before make of every part."""
     at = next(
         i
         for i, module in enumerate(net)
         if any(p.requires_grad for p in module.parameters()) or isinstance(module, nn.Dropout)
     )
-    body = net[:at].eval()
+    body = net[:at].eval().to(place)
     with torch.no_grad():
         ahead = {
             name: None
             if part is None
-            else torch.cat([body(some) for some in torch.as_tensor(part).split(1024)]).numpy()
+            else torch.cat([body(some.to(place)).cpu() for some in torch.as_tensor(part).split(1024)]).numpy()
             for name, part in x.items()
         }
     return net[at:].train(), ahead
