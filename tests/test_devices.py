@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import architectures, clipping, dpsgd, plans, replay, runs, trainings
+from dplib import architectures, clipping, dpsgd, plans, replay, trainings
 from dplib.labels import staged
 from dplib.objpert import fit
 from tests import stand_in_gpu
