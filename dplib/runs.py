@@ -125,7 +125,7 @@ class Maker:
         device = self.device
         if device == "auto":
             stored = all(line(function, job) for job in jobs)
-            device = "cpu" if stored or not _takes_device(function) or not has("cuda") else "cuda"
+            device = "cpu" if stored or not takes_device(function) or not has("cuda") else "cuda"
         results = make(function, jobs, device=device, workers=self.workers)
         for made in (line(function, job, device=device)["made"] for job in jobs):
             self._places.append(f"the GPU {made['gpu']}" if device == "cuda" else f"the processor {made['processor']}")
@@ -309,7 +309,7 @@ def _write(name: str, by_key: Mapping[str, Line]) -> None:
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
     """Make one run, whether it is stored or not; its line, which is filed nowhere."""
     full = job_of(function, job)
-    takes = {"device": device} if _takes_device(function) else {}
+    takes = {"device": device} if takes_device(function) else {}
     if device != "cpu" and not takes:
         raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
     start, worked = time.perf_counter(), time.process_time()
@@ -323,7 +323,8 @@ def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line
     return json.loads(_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
 
 
-def _takes_device(function: Callable[..., Result]) -> bool:
+def takes_device(function: Callable[..., Result]) -> bool:
+    """Whether an experiment can run on a GPU."""
     return "device" in inspect.signature(function).parameters
 
 

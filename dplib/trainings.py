@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dplib import accounting, architectures, checks, dpsgd, printed, runs
+from dplib import accounting, architectures, checks, dpsgd, models, printed, runs
 from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
 from dplib.data import Dataset
@@ -20,6 +20,7 @@ from dplib.tasks import PATIENTS, shifted, task
 __all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
+RESNETS = ("resnet18", "resnet50")
 INITS = ("torch", "keras", "he")
 Model = str | list[int] | dict[str, Any]
 
@@ -39,7 +40,8 @@ def network(
         model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
             {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
             (:func:`dplib.architectures.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
-            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8.
+            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18" and
+            "resnet50", with group normalisation.
         activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
         init: "torch" (PyTorch's own), "keras" (Glorot, no bias) or "he" (variance 2/inputs, no bias).
 
@@ -71,7 +73,9 @@ def _layers(
             return architectures.spam_lstm(units, dense, dropout=dropout)
         if model == "cnn":
             return _rwt_cnn(inputs, outputs)
-        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D").check("model", model)
+        if model in RESNETS:
+            return getattr(models, model)(outputs, inputs[0], norm=models.group_norm)
+        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D", *RESNETS).check("model", model)
         return printed.ARCHITECTURES[model].make()
     names = [activation] * len(model) if isinstance(activation, str) else list(activation)
     for name in names:
