@@ -16,7 +16,7 @@ from dplib.data import Dataset, preprocess, text
 TEXTS = ("synthetic-messages", "sms-spam")
 PATIENTS = ("synthetic-patients", "medical-cost")
 SYNTHETIC = (TEXTS[0], PATIENTS[0])
-PARTS = ("report", "tune")
+PARTS = ("report", "tune", "fit")
 HELD = {"images": 1 / 12, "tables": 0.2}  # share of the training part on which learning rates are chosen
 
 
