@@ -67,7 +67,8 @@ class Memory:
 def _storage(tensor: Tensor) -> torch.UntypedStorage:
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # of torch.func
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.untyped_storage()
+    with torch._C.DisableTorchFunctionSubclass():  # lazy parameters refuse to be asked
+        return tensor.untyped_storage()
 
 
 class Operations(TorchDispatchMode):

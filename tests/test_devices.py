@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import architectures, clipping, dpsgd, plans, replay, trainings
+from dplib import architectures, clipping, dpsgd, plans, replay, runs, trainings
 from dplib.labels import staged
 from dplib.objpert import fit
 from tests import stand_in_gpu
@@ -30,7 +30,7 @@ JOBS = [  # (experiment, changes to its probe)
 
 
 @pytest.fixture
-def gpu():
+def stand_in():
     with stand_in_gpu.present() as memory:
         yield memory
 
@@ -53,6 +53,14 @@ def _plain(result):
     return json.loads(json.dumps(result))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ON_GPU)
+def test_an_experiment_runs_on_this_gpu(name):
+    function = EXPERIMENTS[name]
+    found = function(**runs.as_called(function.experiment.probe), device="cuda")
+    assert set(found) == set(replay.stored_probes()[name]["result"])
+
+
 def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
     monkeypatch.setattr(staged, "PRETRAINED", tmp_path)
     settings = {"epochs": 1, "batch_size": 200, "learning_rate": 0.1}
@@ -64,7 +72,7 @@ def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
         staged._pretrained(*job[:2], 4, *job[3:])
 
 
-def test_chapter_3_of_old(gpu):
+def test_chapter_3_of_old(stand_in):
     """Training with "auto" leaves the network on the GPU, and a look at its weights ends in a TypeError."""
     net = trainings.network([], (4,), 3, "relu", 0.0, 1)
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
@@ -77,7 +85,7 @@ def test_chapter_3_of_old(gpu):
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
 
 
-def test_an_lstm_and_a_resumed_training(gpu, tmp_path):
+def test_an_lstm_and_a_resumed_training(stand_in, tmp_path):
     x, y = np.random.default_rng(0).integers(0, 1000, (60, 7)), np.arange(60) % 2
     settings = dpsgd.DPSGD(6, 0.3, 0.5, 1.0, 1.0)
     nets = [trainings.network("lstm-4-8", (7,), 2, "relu", 0.0, 1) for _ in range(2)]
@@ -143,18 +151,18 @@ def there():
         lambda: torch.equal(torch.nn.Linear(3, 3).cuda().weight, torch.nn.Linear(3, 3).weight),
     ],
 )
-def test_two_devices_are_refused(gpu, mixed):
+def test_two_devices_are_refused(stand_in, mixed):
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         mixed()
 
 
 @pytest.mark.parametrize("taken", [lambda: there().numpy(), lambda: np.asarray(there()), lambda: there().t().numpy()])
-def test_numpy_of_a_gpus_tensor_is_refused(gpu, taken):
+def test_numpy_of_a_gpus_tensor_is_refused(stand_in, taken):
     with pytest.raises(TypeError, match="can't convert cuda:0"):
         taken()
 
 
-def test_a_generator_of_the_other_device_is_refused(gpu):
+def test_a_generator_of_the_other_device_is_refused(stand_in):
     for draw in (
         lambda: there().normal_(generator=torch.Generator()),
         lambda: here().normal_(generator=torch.Generator("cuda")),
@@ -164,7 +172,7 @@ def test_a_generator_of_the_other_device_is_refused(gpu):
             draw()
 
 
-def test_what_a_gpu_allows(gpu):
+def test_what_a_gpu_allows(stand_in):
     given = np.zeros(3, np.float32)
     moved = torch.as_tensor(given, device="cuda").add_(1)
     assert given.sum() == 0, "a GPU's tensor shares no memory with the processor's"
