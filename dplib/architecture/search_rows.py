@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from dplib import claims, printed, pure_composition, stats
-from dplib.architecture import printed_search_budgets, printed_search_verdicts, search_budgets
+from dplib.architecture import printed_search_budgets, search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
+from dplib.architecture.search_trainings import scores
 from dplib.architecture.space import CNN, FCN, Space
 from dplib.architectures import block_cnn
 from dplib.models import parameter_count
-from dplib.stats import Measured
+from dplib.stats import mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
@@ -20,7 +23,7 @@ SHAPES = {
     "logarithmic": 0.0,
     "shape_minus_half": -0.5,
     "shape_minus_0.9": -0.9,
-}  # of random numbers of candidates
+}
 SIZES = {"paas": (), "rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
 CAP = 60  # trainings of PAAS at most
 _ROWS = {
@@ -49,12 +52,6 @@ _CNNS = {
 
 
 _NAMES = {"relu": "ReLU", "sigmoid": "Sigmoid", "tanh": "TanH"}
-
-
-def earlier(claim_id: str) -> dict[str, Any]:
-    """Values of a row from its frozen run, for trainings whose single runs are still to be made."""
-    row = claims.frozen(claim_id) or {"values": {}}
-    return {name: Measured(**v) if isinstance(v, dict) else v for name, v in row["values"].items()}
 
 
 def spaces() -> Values:
@@ -113,12 +110,6 @@ def perceptron_parameters(inputs: int, hidden: Sequence[int], outputs: int = 10)
     return sum((a + 1) * b for a, b in pairwise([inputs, *hidden, outputs]))
 
 
-def layer_parameters(inputs: int, hidden: Sequence[int], position: int, outputs: int = 10) -> int:
-    """Weights and biases of one layer of a perceptron, counted from 0 at the input."""
-    sizes = [inputs, *hidden, outputs]
-    return (sizes[position] + 1) * sizes[position + 1]
-
-
 def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> list[int]:
     """Numbers of inputs for which some perceptron of a space has so many parameters."""
     found = set()
@@ -127,6 +118,157 @@ def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> l
         if rest > 0 and rest % hidden[0] == 0:
             found.add(rest // hidden[0])
     return sorted(found)
+
+
+# --- trainings --------------------------------------------------------------------------------------------------------
+
+
+def column(rows: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    """One number of every outcome."""
+    return np.array([row[name] for row in rows], dtype=float)
+
+
+def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, Any]) -> Values:
+    """The rows on the three searches, of :func:`dplib.architecture.search_study.table_8` and its inputs."""
+    accuracy = {name: column(rows, "fresh") for name, rows in found.items()}
+    tried = {f"trainings_{name}": float(column(rows, "trainings").mean()) for name, rows in found.items()}
+    pairs = {f"{a}_minus_{b}": paired(accuracy[a], accuracy[b]).difference for a, b in (
+        ("paas", "rs"), ("paas", "mgrs"), ("rs", "mgrs"))}  # fmt: skip
+    sure = proven()
+    same = [a["network"] == b["network"] for a, b in zip(found["rs"], found["mgrs"], strict=True)]
+    drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
+    settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
+    own, by_draws = column(found["paas"], "own"), column(found["rs"], "by_draws")
+    reached = np.flatnonzero(by_draws.mean(0) >= own.mean())
+    again = sum(row["trainings"] - row["networks"] for row in found["paas"])
+    return {
+        **{
+            f"B.table8.{name}": {
+                "acc": mean_interval(column(rows, "own")),
+                "acc_of_fresh_trainings": mean_interval(accuracy[name]),
+                "trainings": tried[f"trainings_{name}"],
+                "epsilon_overall": sure[name]["fixed"],
+            }
+            for name, rows in found.items()
+        },
+        "B.search-comparison": {
+            **tried, **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in found},
+            "same_winner_of_rs_and_mgrs": sum(same),
+        },
+        "B.search-tradeoff": {
+            **tried, **{f"epsilon_{name}": sure[name]["fixed"] for name in found}, **drawn,
+            **{f"accuracy_{name}": mean_interval(values) for name, values in accuracy.items()},
+        },
+        "B.search-when": {
+            **tried, **pairs,
+            "paas_minus_random_at_equal_trainings": paired(own, column(found["paas"], "random")).difference,
+            "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
+        },
+        "B.paas-memo": {"trainings_less_distinct": again},
+        "B.rs-settings": {
+            "rs_k": sizes["k"], **settings, "p_mutate": sizes["p_mutate"],
+            "different_networks_of_rs": tried["trainings_rs"],
+        },
+    }  # fmt: skip
+
+
+def workflows(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> Values:
+    """The rows on the two workflows, of :func:`dplib.architecture.search_study.workflows`."""
+    standard, aware = found["sgd"], found["dp"]
+
+    def gain(how: str) -> stats.Measured:
+        return paired(column(aware[how], "fresh"), column(standard[how], "fresh")).difference
+
+    sizes = [np.log10(column(one["dp"], "parameters")) for one in (aware, standard)]
+    gains = {"paw_minus_stw_dpsgd": gain("dp"), "paw_minus_stw_sgd": gain("sgd")}
+    return {
+        **{
+            claim_id: {
+                "acc_dpsgd": mean_interval(column(one["dp"], "fresh")),
+                "acc_sgd": mean_interval(column(one["sgd"], "fresh")),
+                "parameters_median": float(np.median(column(one["dp"], "parameters"))),
+            }
+            for claim_id, one in {"B.stw": standard, "B.paw": aware}.items()
+        },
+        "B.paas-stw-paw": gains,
+        "B.paw-search-better": {**gains, "log10_parameters_paw_minus_stw": paired(*sizes).difference},
+    }
+
+
+def replays(found: Sequence[Mapping[str, Any]]) -> Values:
+    """The rows on noise and on evolution, of :func:`dplib.architecture.search_study.replays`, in points."""
+    mean = {name: np.array([100 * one["mean"][name] for one in found]) for name in found[0]["mean"]}
+    spread = {name: np.array([100 * one["sd"][name] for one in found]) for name in ("noise", "plain")}
+    best = np.array([100 * one["best"] for one in found])
+    return {
+        "B.paas-noise-robust": {
+            "accuracy_with_minus_without": paired(mean["noise"], mean["plain"]).difference,
+            "spread_with_minus_without": paired(spread["noise"], spread["plain"]).difference,
+            "of_this_by_the_final_choice": paired(mean["noise"], mean["clean_pick"]).difference,
+            "of_this_by_steering": paired(mean["clean_pick"], mean["plain"]).difference,
+        },
+        "B.evolution-beats-random": {
+            "replayed_without_noise": paired(mean["plain"], mean["random"]).difference,
+            "best_of_the_table_minus_random": paired(best, mean["random"]).difference,
+        },
+    }
+
+
+def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, stats.Measured]:
+    """Differences of released models, of :func:`dplib.architecture.search_one_budget.one_budget`, by total and arms."""
+    pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
+    return {
+        f"total_{total:g}_{a}_minus_{b}": paired(by[a], by[b]).difference
+        for total, by in found.items()
+        for a, b in pairs
+    }
+
+
+def learning_rates(rates: Mapping[str, Mapping[str, float]], momentum: float) -> dict[str, float]:
+    """The row on learning rates; a step of SGD with momentum counts as rate / (1 - momentum)."""
+    private, plain = (np.array(list(rates[name].values())) for name in ("dp", "sgd"))
+    ratio = private / (plain / (1 - momentum))
+    return {
+        "fcn_dpsgd_low": float(private.min()),
+        "fcn_dpsgd_high": float(private.max()),
+        "fcn_sgd_low": float(plain.min()),
+        "fcn_sgd_high": float(plain.max()),
+        "kinds": len(ratio),
+        "kinds_dpsgd_above_sgd": int((ratio > 1.001).sum()),
+        "kinds_dpsgd_below_sgd": int((ratio < 0.999).sum()),
+    }
+
+
+def table_9(found: Mapping[str, Any]) -> Values:
+    """The rows on layers that stay random, of :func:`dplib.architecture.search_study.table_9`."""
+    rows: Values = {}
+    for row, by in found["printed"].items():
+        shown = claims.get(f"B.table9.{row}").published
+        rows[f"B.table9.{row}"] = {
+            "parameters": by["sgd"][0]["parameters"],
+            "parameters_trainable": by["sgd"][0]["trained"],
+        }
+        for how, results in by.items():
+            values = scores(results)
+            rows[f"B.table9.{row}"] |= {
+                f"acc_{how}": mean_interval(values),
+                f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
+            }
+            if row.endswith("paw"):
+                other = scores(found["printed"][row.replace("paw", "stw")][how])
+                rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
+    rows["B.rwt-search"] = {
+        "best_with_frozen_minus_best_without": paired(
+            column(found["drawn"], "with"), column(found["drawn"], "without")
+        ).difference,
+        "winners_with_frozen_layers": sum("frozen" in one["network"] for one in found["drawn"]),
+    }
+    for activation, by in found["one_frozen"].items():
+        free, private = (scores(by[name]) for name in ("sgd", "small"))
+        rows["B.rwt-search"] |= {
+            f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
+        }  # fmt: skip
+    return rows
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
@@ -167,8 +309,9 @@ def budgets() -> Values:
         },
         "B.paas-budget": {
             "epsilon": sure["paas"]["fixed"],
-            "equation_8_printed_at_least": printed_search_verdicts.least_by_equation_8("printed"),
-            "equation_8_corrected_at_least": printed_search_verdicts.least_by_equation_8("corrected"),
+            # Falls as δ′ rises, to δ′ = 1.
+            "equation_8_printed_at_least": float(eight("printed", 2.11, CAP, 1.0)),
+            "equation_8_corrected_at_least": float(eight("corrected", 2.11, CAP, 1.0)),
         },
         "B.rs-budget": overall_rows["rs"],
         "B.mgrs-budget": overall_rows["mgrs"],

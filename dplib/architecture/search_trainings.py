@@ -123,9 +123,9 @@ def search_rng(trainer: Trainer, seed: int) -> np.random.Generator:
     return np.random.default_rng([trainer.split_seed, seed])
 
 
-def scores(results: Sequence[Mapping[str, Any]], what: str = "test") -> np.ndarray:
-    """Accuracies (n,) in per cent; a training that diverged counts as 0."""
-    return 100 * np.array([r[what] if r[what] is not None else 0.0 for r in results])
+def scores(results: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Test accuracies (n,) in per cent; a training that diverged counts as 0."""
+    return 100 * np.array([r["test"] if r["test"] is not None else 0.0 for r in results])
 
 
 def outcome(found: Found, report: Trainer, count: int) -> Result:
@@ -135,33 +135,22 @@ def outcome(found: Found, report: Trainer, count: int) -> Result:
         report: trains the winner for the report. count: of such trainings.
 
     Returns:
-        Accuracies in per cent: "chosen" (validation accuracy of the winner's training), "score" (the same with the
-        search's noise: by which it won), "own" (its test accuracy), "fresh" and "fresh_validation" (means of the fresh
-        trainings), "clean_pick" (:func:`clean_pick`); "network", "parameters", "trainings".
+        "own" and "fresh", test accuracies in per cent of the training that won and of the fresh ones (mean); "network"
+        and its "parameters"; "trainings", and of how many different "networks" they were.
     """
-    winner = found.winner
-    fresh = report.fresh(winner.network, count)
+    network = found.winner.network
+    fresh = report.fresh(network, count)
     return {
-        "network": key(winner.network),
-        "chosen": 100 * winner.validation,
-        "score": 100 * winner.fitness,
-        "own": float(scores([winner.result])[0]),
+        "network": key(network),
+        "own": float(scores([found.winner.result])[0]),
         "fresh": float(scores(fresh).mean()),
-        "fresh_validation": float(scores(fresh, "validation").mean()),
-        "clean_pick": clean_pick(found),
         "parameters": fresh[0]["parameters"],
-        "trained": fresh[0]["trained"],
         "trainings": found.trainings,
+        "networks": len({key(candidate.network) for candidate in found.trace}),
     }
-
-
-def clean_pick(found: Found) -> float:
-    """Test accuracy in per cent of the network with the best noiseless score among all that a search trained."""
-    best = max(found.trace, key=lambda candidate: candidate.validation)
-    return float(scores([best.result])[0])
 
 
 def averaged(rows: Sequence[Result]) -> Result:
     """Outcomes of several searches on one split as one: means of accuracies and costs, the first one's network."""
-    kept = ("network", "parameters", "trained")
+    kept = ("network", "parameters")
     return {name: value if name in kept else float(np.mean([r[name] for r in rows])) for name, value in rows[0].items()}
