@@ -14,31 +14,16 @@ from dplib.architecture.search_trainings import scores
 from dplib.architecture.space import CNN, FCN, Space
 from dplib.architectures import block_cnn
 from dplib.models import parameter_count
-from dplib.stats import mean_interval, paired
+from dplib.plans import Plan
+from dplib.stats import Measured, mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
-SHAPES = {
-    "geometric": 1.0,
-    "logarithmic": 0.0,
-    "shape_minus_half": -0.5,
-    "shape_minus_0.9": -0.9,
-}
+SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "shape_minus_half": -0.5, "shape_minus_0.9": -0.9}
 SIZES = {"paas": (), "rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
 CAP = 60  # trainings of PAAS at most
 _ROWS = {
-    "B.table11": (
-        FCN,
-        {
-            "layers": "layers",
-            "neurons1": "units1",
-            "neurons2": "units2",
-            "neurons3": "units3",
-            "activation1": "activation1",
-            "activation2": "activation2",
-            "activation3": "activation3",
-        },
-    ),
+    "B.table11": (FCN, {name.replace("units", "neurons"): name for name in FCN.entries}),
     "B.table12": (CNN, {"blocks": "blocks", "filters1": "filters", "dense-units": "units"}),
 }
 _CNNS = {
@@ -49,8 +34,6 @@ _CNNS = {
     "cnn-svhn-stw": (1, 32, 2, 48, 512),
     "cnn-svhn-paw": (1, 32, 2, 16, 512),
 }  # channels, image size, blocks, filters of the first block, dense units: all in Table XII
-
-
 _NAMES = {"relu": "ReLU", "sigmoid": "Sigmoid", "tanh": "TanH"}
 
 
@@ -176,7 +159,7 @@ def workflows(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) ->
     """The rows on the two workflows, of :func:`dplib.architecture.search_study.workflows`."""
     standard, aware = found["sgd"], found["dp"]
 
-    def gain(how: str) -> stats.Measured:
+    def gain(how: str) -> Measured:
         return paired(column(aware[how], "fresh"), column(standard[how], "fresh")).difference
 
     sizes = [np.log10(column(one["dp"], "parameters")) for one in (aware, standard)]
@@ -214,7 +197,7 @@ def replays(found: Sequence[Mapping[str, Any]]) -> Values:
     }
 
 
-def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, stats.Measured]:
+def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
     """Differences of released models, of :func:`dplib.architecture.search_one_budget.one_budget`, by total and arms."""
     pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
     return {
@@ -268,6 +251,51 @@ def table_9(found: Mapping[str, Any]) -> Values:
         rows["B.rwt-search"] |= {
             f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
         }  # fmt: skip
+    return rows
+
+
+def trained(study: Plan) -> Values:
+    """All rows that rest on trainings, of a plan's parts; of those that the plan lacks, from the frozen run."""
+
+    def totals(found: Mapping[float, Mapping[str, np.ndarray]]) -> Values:
+        return {"B.search-when": one_budget(found)}
+
+    def rates(found: Mapping[str, Mapping[str, float]]) -> Values:
+        momentum = study.parts["learning_rates"].inputs["optimisers"]["sgd"]["momentum"]
+        return {"B.learning-rates": learning_rates(found, momentum)}
+
+    def searches(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Values:
+        return table_8(found, study.parts["table_8"].inputs)
+
+    rows = frozen()
+    parts = {"table_8": searches, "one_budget": totals, "replays": replays, "learning_rates": rates}
+    for name, values_of in {**parts, "table_9": table_9, "workflows": workflows}.items():
+        if name in study.parts:
+            for claim_id, values in values_of(study.read(name)).items():
+                rows[claim_id] = {**rows.get(claim_id, {}), **values}
+    return rows
+
+
+def frozen() -> Values:
+    """The rows of the frozen run of 22 November 2026, with what their rules ask for beside; {} once it is gone."""
+    if claims.frozen("B.search-when") is None:
+        return {}
+    names = "stw paw paas-stw-paw paw-search-better rs-settings learning-rates rwt-search search-tradeoff search-when"
+    names += " search-comparison paas-noise-robust evolution-beats-random table8.paas table8.rs table8.mgrs"
+    nine = [f"B.table9.eps{epsilon}-{which}" for epsilon in ("2.11", "0.34") for which in ("stw", "paw")]
+    rows = {}
+    for claim_id in [*(f"B.{name}" for name in names.split()), *nine]:
+        values = claims.frozen(claim_id)["values"]
+        rows[claim_id] = {name: Measured(**v) if isinstance(v, dict) else v for name, v in values.items()}
+    for claim_id in nine:
+        for how in ("acc_dpsgd", "acc_sgd"):
+            shown, of = claims.get(claim_id).published[how], rows[claim_id][how]
+            rows[claim_id][f"{how}_less_printed"] = Measured(of.value - shown, of.low - shown, of.high - shown, of.n)
+    rows["B.rwt-search"]["loss_points_relu"] = rows["B.rwt-search"].pop("loss_points")
+    rates = rows["B.learning-rates"]
+    rates |= {f"kinds_dpsgd_{way}_sgd": rates.pop(f"kinds_dpsgd_{way}_sgd_with_momentum") for way in ("above", "below")}
+    rates["kinds"] = 9
+    rows["B.paas-memo"] = {"trainings_less_distinct": 0.0}
     return rows
 
 
