@@ -90,7 +90,7 @@ def joint_fits() -> pd.DataFrame:
         return (search_epsilon(MGRS_RUNS, 1.0, records, failure, form, once=once), records) if records > 1 else None
 
     for form, once in itertools.product(FORMS, (False, True)):
-        line = [(at, *found) for at in np.linspace(np.log(1e-15), np.log(0.5), 2000) if (found := mgrs(at, form, once))]
+        line = [(at, *found) for at in np.linspace(np.log(1e-15), np.log(0.5), 500) if (found := mgrs(at, form, once))]
         at, values, _ = (np.array(part) for part in zip(*line, strict=True))
         finite = np.isfinite(values)
         at, values = at[finite], values[finite]

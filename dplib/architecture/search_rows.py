@@ -324,6 +324,7 @@ def budgets() -> Values:
     sure = proven()
     nine, eight = printed_search_budgets.equation_9, pure_composition.formula
     parts = [table_8_epsilon(Search(selections=((k, 1.0),))) for k in SIZES["mgrs"]]
+    lowest = printed_search_budgets.joint_fits().query("training == 'each generation'").set_index("form")["lowest"]
     overall_rows = {
         name: {"epsilon": one["fixed"], **{f"epsilon_{s}": one[s] for s in SHAPES}}
         for name, one in sure.items()
@@ -342,12 +343,14 @@ def budgets() -> Values:
             "equation_8_corrected_at_least": float(eight("corrected", 2.11, CAP, 1.0)),
         },
         "B.rs-budget": overall_rows["rs"],
-        "B.mgrs-budget": overall_rows["mgrs"],
+        "B.mgrs-budget": overall_rows["mgrs"]
+        | {f"least_by_equation_9_with_3.51_for_rs_{form}": least for form, least in lowest.items()},
         "B.eq9": {
             f"{form}_k{k}": float(nine(0.05, 5000, k, 0.01, form))
             for form in ("printed", "corrected")
             for k in (10, 400)
-        },
+        }
+        | {"trainings_of_the_theorem": printed_search_budgets.theorem_runs(0.175, 0.05, 1 / 400)},
         "B.mgrs-composition": {"sum_of_three": sum(parts), "composed_as_renyi": sure["mgrs"]["geometric"]},
         "B.rs": {
             **{f"epsilon_mean_{k}": table_8_epsilon(Search(selections=((float(k), 1.0),))) for k in (10, 100)},
