@@ -216,6 +216,7 @@ def learning_rates(rates: Mapping[str, Mapping[str, float]], momentum: float) ->
         "fcn_dpsgd_high": float(private.max()),
         "fcn_sgd_low": float(plain.min()),
         "fcn_sgd_high": float(plain.max()),
+        "sgd_momentum": momentum,
         "kinds": len(ratio),
         "kinds_dpsgd_above_sgd": int((ratio > 1.001).sum()),
         "kinds_dpsgd_below_sgd": int((ratio < 0.999).sum()),
@@ -294,7 +295,7 @@ def frozen() -> Values:
     rows["B.rwt-search"]["loss_points_relu"] = rows["B.rwt-search"].pop("loss_points")
     rates = rows["B.learning-rates"]
     rates |= {f"kinds_dpsgd_{way}_sgd": rates.pop(f"kinds_dpsgd_{way}_sgd_with_momentum") for way in ("above", "below")}
-    rates["kinds"] = 9
+    rates |= {"kinds": 9, "sgd_momentum": 0.9}
     rows["B.paas-memo"] = {"trainings_less_distinct": 0.0}
     return rows
 
