@@ -272,8 +272,10 @@ def trained(study: Plan) -> Values:
     parts = {"table_8": searches, "one_budget": totals, "replays": replays, "learning_rates": rates}
     for name, values_of in {**parts, "table_9": table_9, "workflows": workflows}.items():
         if name in study.parts:
-            for claim_id, values in values_of(study.read(name)).items():
-                rows[claim_id] = {**rows.get(claim_id, {}), **values}
+            found = values_of(study.read(name))
+            if name in ("table_8", "one_budget"):  # which share this row
+                found["B.search-when"] = rows.get("B.search-when", {}) | found["B.search-when"]
+            rows |= found
     return rows
 
 
