@@ -98,14 +98,18 @@ def table_8(
         made trainings.
     """
     tuned = {"dp": tune(get, common, how, units, rates, tuning_seeds)}
-    size, rows = Sizes(**sizes), {"paas": [], "rs": [], "mgrs": []}
-    for trainer in trainers(get, common, {"dp": how}, tuned, splits)["dp"]:
-        drawn = randomised(FCN, trainer, k=size.k, rng=search_rng(trainer, seed))
-        refined = multi_generation(FCN, trainer, sizes=size.mgrs, p_mutate=size.p_mutate, rng=search_rng(trainer, seed))
-        validation = np.array([c.validation for c in drawn.trace])
-        by_draws = best_of_k(validation, scores([c.result for c in drawn.trace]), range(1, size.k + 1))
-        rows["rs"].append(outcome(drawn, trainer, fresh) | {"by_draws": by_draws})
-        rows["mgrs"].append(outcome(refined, trainer, fresh))
+    own, size = trainers(get, common, {"dp": how}, tuned, splits)["dp"], Sizes(**sizes)
+    drawn = [randomised(FCN, trainer, k=size.k, rng=search_rng(trainer, seed)) for trainer in own]
+    refined = [
+        multi_generation(FCN, trainer, sizes=size.mgrs, p_mutate=size.p_mutate, rng=search_rng(trainer, seed))
+        for trainer in own
+    ]
+    rows = {"paas": [], "rs": [], "mgrs": []}
+    for trainer, by_rs, by_mgrs in zip(own, drawn, refined, strict=True):
+        validation = np.array([c.validation for c in by_rs.trace])
+        by_draws = best_of_k(validation, scores([c.result for c in by_rs.trace]), range(1, size.k + 1))
+        rows["rs"].append(outcome(by_rs, trainer, fresh) | {"by_draws": by_draws})
+        rows["mgrs"].append(outcome(by_mgrs, trainer, fresh))
         genetic = [outcome(search_paas(trainer, size, seed + i), trainer, fresh) for i in range(paas_searches)]
         rows["paas"].append(averaged([one | {"random": by_draws[one["trainings"] - 1]} for one in genetic]))
     return rows
