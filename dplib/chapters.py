@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import yaml
 
-from dplib import execution, sources
+from dplib import execution, files, sources, values
 from dplib.checks import ParameterError
 from dplib.claims import BASIS, RECORD, RESULTS, ROOT, get
 from dplib.execution import RunError, hardware
@@ -31,7 +30,7 @@ def profile(name: str) -> dict[str, dict[str, Any]]:
     known = ["embedded", *sorted(path.stem for path in PROFILES.glob("*.yml"))]
     if name not in known:
         raise ParameterError(f"profile = {name!r} does not exist: it must be one of {', '.join(known)}.")
-    return {} if name == "embedded" else yaml.safe_load((PROFILES / f"{name}.yml").read_text(encoding="utf-8")) or {}
+    return {} if name == "embedded" else values.read(PROFILES / f"{name}.yml") or {}
 
 
 def covers(name: str, chapter: str) -> bool:
@@ -56,29 +55,43 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, profile: str 
         profile: "embedded", or a file of ``notebooks/profiles``.
 
     Raises:
-        ParameterError: for a parameter that is unknown or refused; no file is left.
+        ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
         RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
     """
     parameters = {**profile_parameters(chapter, profile), **parameters}
     sources.check_parameter_names(chapter, parameters)
-    output.parent.mkdir(parents=True, exist_ok=True)
+    parameters = {name: values.plain(name, value) for name, value in parameters.items()}
+    _check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     origin = provenance(chapter, profile, parameters)
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
-        partial = Path(folder) / f"{chapter}.ipynb"
-        try:
-            execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
-        except RunError as error:
-            failed = EXECUTED / "failed" / partial.name
-            failed.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(partial, failed)
-            raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
-        notebook = nbformat.read(partial, as_version=4)
+    try:
+        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+            partial = Path(folder) / f"{chapter}.ipynb"
+            try:
+                execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+            except RunError as error:
+                failed = EXECUTED / "failed" / partial.name
+                failed.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(partial, failed)
+                raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
+            notebook = nbformat.read(partial, as_version=4)
         notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
-        nbformat.write(notebook, partial)
-        os.replace(partial, output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        files.publish(output, nbformat.writes(notebook) + "\n")
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}.") from error
     return notebook.metadata["dplib"]
+
+
+def _check_writable(output: Path) -> None:
+    try:
+        folder = next(folder for folder in output.parents if folder.exists())
+        if output.exists() and not output.is_file():
+            raise IsADirectoryError(None, "it is no file")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ParameterError(f"output = {output} is not allowed: {error.strerror or error}.") from None
 
 
 def freeze(chapter: str, executed: Path, only: Collection[str] = ()) -> Path:

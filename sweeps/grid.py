@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dplib import chapters, sources
-from dplib.checks import ParameterError
-from dplib.values import value
+from dplib.checks import ParameterError, shown
+from dplib.values import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
 
@@ -88,7 +86,7 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         checked[name] = values if isinstance(values, range) else [plain(name, value) for value in values]
         twice = _twice(checked[name])
         if twice is not None:
-            raise ParameterError(f"{name} = {_short(twice)} stands twice in the grid.")
+            raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
     return Grid(chapter, checked, profile)
 
 
@@ -101,20 +99,17 @@ def from_file(path: Path) -> Grid:
     Raises:
         ParameterError: for a file that is not such a mapping, and as :func:`grid`.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParameterError(f"{path} cannot be read: {_one_line(error)}") from None
+    document = read(path)
     known = {"chapter", "parameters", "profile"}
     if not isinstance(document, dict) or not {"chapter", "parameters"} <= set(document) <= known:
         raise ParameterError(f"{path}: a grid has chapter, parameters and, where you like, profile; nothing else.")
-    chapter, given = document["chapter"], document["parameters"]
-    if not isinstance(chapter, str) or not isinstance(given, dict):
-        raise ParameterError(f"{path}: chapter must be a text and parameters a mapping from name to values.")
+    chapter, given, profile = document["chapter"], document["parameters"], document.get("profile", "embedded")
+    if not isinstance(chapter, str) or not isinstance(given, dict) or not isinstance(profile, str):
+        raise ParameterError(f"{path}: chapter and profile must be texts, parameters a mapping to values.")
     if chapter.endswith(".md"):
         chapter = str(path.parent / chapter)
     axes = {str(name): _axis(str(name), values) for name, values in given.items()}
-    return grid(chapter, axes, str(document.get("profile", "embedded")))
+    return grid(chapter, axes, profile)
 
 
 def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") -> Grid:
@@ -123,7 +118,7 @@ def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") ->
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ParameterError(f"-p {_short(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
+            raise ParameterError(f"-p {shown(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
@@ -144,7 +139,7 @@ def values(name: str, text: str) -> Sequence[Any]:
     if span:
         start, stop, step = int(span[1]), int(span[2]), int(span[3] or 1)
         if step < 1 or stop <= start:
-            raise ParameterError(f"{name} = {_short(text)} has no value: {start}:{stop} ends before it begins.")
+            raise ParameterError(f"{name} = {shown(text)} has no value: {start}:{stop} ends before it begins.")
         return range(start, stop, step)
     try:
         whole = ast.literal_eval(f"[{text}]")
@@ -153,35 +148,11 @@ def values(name: str, text: str) -> Sequence[Any]:
     return whole if isinstance(whole, list) else [_value(name, piece) for piece in text.split(",")]
 
 
-def plain(name: str, value: Any) -> Any:
-    """A value as JSON and Python both write it, tuples as lists.
-
-    Raises:
-        ParameterError: for anything that is not None, a truth value, a number, a text that UTF-8 can hold, a list of
-            such values, or a mapping from texts to them.
-    """
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ParameterError(f"{name} = {_short(value)} is not allowed: UTF-8 cannot hold this text.") from None
-        return value
-    if isinstance(value, list | tuple):
-        return [plain(name, one) for one in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {plain(name, key): plain(name, one) for key, one in value.items()}
-    raise ParameterError(
-        f"{name} = {_short(value)} is not allowed: it must be a number, a text, true, false, none, or a list of these."
-    )
-
-
 def _value(name: str, text: str) -> Any:
     found = value(text)
     if found is text and text[:1] in ("[", "(", "{", "'", '"'):
         raise ParameterError(
-            f"{name}: {_short(text)} cannot be read: where there are lists or quotes, quote every text."
+            f"{name}: {shown(text)} cannot be read: where there are lists or quotes, quote every text."
         )
     return found
 
@@ -208,12 +179,3 @@ def _twice(values: Sequence[Any]) -> Any:
             return one
         seen.add(text)
     return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

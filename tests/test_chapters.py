@@ -1,11 +1,14 @@
 """Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
 
+import datetime
+import functools
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
 
-from dplib import chapters, sources
+from dplib import chapters, files, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
 from press import ledger
@@ -24,7 +27,7 @@ def test_a_run_records_its_provenance_and_freezes(toy):
     frozen = json.loads(chapters.freeze("01_a", output).read_text())
     assert frozen["records"]["A.thm6"]["values"] == {"epsilon": 2.0}
     assert frozen["basis"]["seeds"] == "5"
-    assert not list((root / "executed").glob(".running*"))
+    assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
 
 
 TWO = 'for id_ in ("A.thm6", "A.def1"):\n    claims.record(id_, {"epsilon": epsilon}, "fails", "toy")'
@@ -81,13 +84,34 @@ def test_a_claim_that_joined_later_has_its_own_date(toy):
         ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
         ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
         ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+        ({"epsilon": 10**400}, r"epsilon = 1000.* is not allowed"),
+        ({"epsilon": {1, 2}}, r"epsilon = {1, 2} is not allowed: it must be a number, a text in UTF-8"),
+        ({"epsilon": 1j}, "epsilon = 1j is not allowed"),
+        ({"epsilon": ...}, "epsilon = Ellipsis is not allowed"),
+        ({"dataset": "\udcff"}, r"dataset = '\\udcff' is not allowed"),
+        ({"dataset": [datetime.date(2026, 1, 1)]}, r"dataset = datetime.date\(2026, 1, 1\) is not allowed"),
+        ({"dataset": functools.reduce(lambda inner, _: [inner], range(900), 1)}, r"dataset = .* is not allowed"),
     ],
 )
-def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
+def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
     root = toy("01_a", RECORD)
     with pytest.raises(ParameterError, match=message):
-        chapters.run("01_a", parameters, root / "executed" / "01_a.ipynb")
+        chapters.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
     assert not list((root / "executed").rglob("*"))
+
+
+@pytest.mark.parametrize("output", ["/proc/x.ipynb", "/proc/version/x.ipynb", "/dev/full", f"/tmp/{'x' * 300}.ipynb"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_run(toy, output):
+    toy("01_a", "1 / 0")
+    with pytest.raises(ParameterError, match=rf"^output = {output} is not allowed: "):
+        chapters.run("01_a", {}, Path(output))
+
+
+def test_a_full_disk_is_one_sentence(toy, monkeypatch):
+    root = toy("01_a", "x = 1")
+    monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(chapters.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
+        chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
 
 
 def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
@@ -130,6 +154,8 @@ def test_profiles_say_what_they_have(toy):
         ("true", True),
         ("mnist", "mnist"),
         ("$(ls)", "$(ls)"),
+        ("[" * 3000, "[" * 3000),
+        ("[2026-13-45]", "[2026-13-45]"),
     ],
 )
 def test_command_line_values(text, parsed):
