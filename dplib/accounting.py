@@ -222,10 +222,9 @@ def _prv(phases, delta, rdp_epsilon, version):
             return distribution.compute_epsilon(delta, delta / 1000, error)
 
     least = _affordable_error(phases, delta)
-    first = max(_error(rdp_epsilon), least)
-    if first >= 1:  # which Opacus's grid is not made for
+    if least >= 1:  # which Opacus's grid is not made for
         return 0.0, rdp_epsilon
-    reason = "the result is not a number"
+    first, reason = max(_error(rdp_epsilon), least), "the result is not a number"
     try:
         low, middle, high = compute(first)
         second = max(_error(max(middle, 0.0)), least)

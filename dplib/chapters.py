@@ -14,7 +14,7 @@ import nbformat
 
 from dplib import execution, files, sources, values
 from dplib.checks import ParameterError
-from dplib.claims import BASIS, RECORD, RESULTS, ROOT, get
+from dplib.claims import BASIS, RECORD, RESULTS, ROOT, frozen_run, get
 from dplib.execution import RunError, hardware
 
 EXECUTED = ROOT / "executed"
@@ -114,7 +114,7 @@ def freeze(chapter: str, executed: Path, only: Collection[str] = ()) -> Path:
         if missing := [id_ for id_ in only if id_ not in rows]:
             raise ParameterError(f"{executed} did not record {', '.join(missing)}: nothing is frozen.")
         own = {"provenance": origin, "basis": result["basis"]}
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = frozen_run(path)
         result["records"] |= {id_: {**rows[id_], **own} for id_ in only}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")

@@ -20,9 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import yaml
-
-from dplib import checks, execution, runs
+from dplib import checks, execution, runs, values
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
@@ -180,13 +178,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, _time: int) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ParameterError(f"plan {path} is not YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(document, dict):
-        raise ParameterError(f"plan {path} must be a mapping of names to parts.")
-    return document
+    return values.checked(path, dict[str, Any])
 
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:

@@ -82,7 +82,8 @@ def depends_on(chapter: str) -> list[Path]:
     files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
     files |= {CLAIMS / f"{paper}.yml" for paper in papers}
-    files |= set(RESULTS.glob(f"{chapter}.*.json"))
+    chooses = any(path.stem == "choice_evidence" for path in modules)  # from what all chapters measured
+    files |= set(RESULTS.glob("*.real.json" if chooses else f"{chapter}.*.json"))
     files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
     return sorted(path for path in files if path.exists())
 

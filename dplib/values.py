@@ -12,6 +12,7 @@ from dplib.checks import ParameterError, shown
 
 DEEPEST = 50  # lists in lists; Python reads no more than 200
 ALIASES = 20  # in a file
+_SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected_keyword_argument": "is not known"}
 
 
 def value(text: str) -> Any:
@@ -72,6 +73,31 @@ def read(path: Path) -> Any:
         return json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ParameterError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(path: Path, kind: Any, document: Any = None) -> Any:
+    """What a file holds, as a type that pydantic can check, such as a dataclass or ``dict[str, Any]``.
+
+    Args:
+        document: what stands there, where it has been read already.
+
+    Raises:
+        ParameterError: as :func:`read`; and where it is something else, with the place in the file.
+    """
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(read(path) if document is None else document)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ", ".join(map(str, first["loc"])) or "all of it"
+        known = {
+            "missing": "is missing",
+            "extra_forbidden": "is not known",
+            "unexpected_keyword_argument": "is not known",
+        }
+        says = known.get(first["type"]) or f"= {shown(first['input'])} is not allowed: {first['msg'][:200]}"
+        raise ParameterError(f"{path}: {place} {says}.") from None
 
 
 def _is_plain(one: Any) -> bool:

@@ -18,6 +18,7 @@ from dplib.checks import ParameterError, shown
 from dplib.values import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
+MOST = 5_000_000  # runs of a grid
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,10 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         twice = _twice(checked[name])
         if twice is not None:
             raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
-    return Grid(chapter, checked, profile)
+    found = Grid(chapter, checked, profile)
+    if len(found) > MOST:
+        raise ParameterError(f"{chapter}: the grid has {len(found)} runs, and may have {MOST} at most.")
+    return found
 
 
 def from_file(path: Path) -> Grid:
@@ -137,10 +141,9 @@ def values(name: str, text: str) -> Sequence[Any]:
     """
     span = _RANGE.fullmatch(text)
     if span:
-        start, stop, step = int(span[1]), int(span[2]), int(span[3] or 1)
-        if step < 1 or stop <= start:
-            raise ParameterError(f"{name} = {shown(text)} has no value: {start}:{stop} ends before it begins.")
-        return range(start, stop, step)
+        if len(text) > 60:
+            raise ParameterError(f"{name} = {shown(text)} is not allowed: its numbers are too long.")
+        return _range(name, *(int(end) for end in span.groups() if end))
     try:
         whole = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -162,10 +165,16 @@ def _axis(name: str, given: Any) -> Sequence[Any]:
         ends = given["range"]
         if not isinstance(ends, list) or not 2 <= len(ends) <= 3 or not all(type(end) is int for end in ends):
             raise ParameterError(f"{name}: range must be [first, one past the last] or [first, one past, step].")
-        if len(ends) == 3 and ends[2] < 1:
-            raise ParameterError(f"{name}: the step of a range must be at least 1.")
-        return range(*ends)
+        return _range(name, *ends)
     return given if isinstance(given, list) else [given]
+
+
+def _range(name: str, start: int, stop: int, step: int = 1) -> range:
+    if step < 1 or stop <= start:
+        raise ParameterError(f"{name} has no value: a range must not end before it begins, by steps of at least 1.")
+    if (stop - start) // step > MOST:
+        raise ParameterError(f"{name} is not allowed: its range has over {MOST} values.")
+    return range(start, stop, step)
 
 
 def _twice(values: Sequence[Any]) -> Any:

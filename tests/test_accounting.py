@@ -164,14 +164,11 @@ def test_prv_and_pld_agree_within_their_errors():
         assert prv.high - prv.low <= 0.045 * prv.high + 0.003
 
 
-@pytest.mark.parametrize(
-    ("phase", "delta"),
-    [((29.66, 0.0107, 8035), 6.9e-10), ((0.73, 4.4e-5, 3286), 1.2e-6), ((5.0, 3.2e-6, 779_212), 1.9e-6)],
-)
+@pytest.mark.parametrize(("phase", "delta"), [((29.66, 0.0107, 8035), 6.9e-10), ((0.73, 4.4e-5, 3286), 1.2e-6)])
 def test_a_coarser_grid_is_still_an_upper_bound(phase, delta, monkeypatch):
     """Settings that took 10 to 40 s: what few points give is above what more give, and above the other accountant."""
     found = {"prv": [], "pld": []}
-    for share in (8, 1):
+    for share in (16, 4):
         monkeypatch.setattr(accounting, "_POINTS", 1_500_000 // share)
         monkeypatch.setattr(accounting, "_LOSSES", 60_000 // share)
         for accountant, compute in (("prv", accounting._prv), ("pld", accounting._pld)):
@@ -195,9 +192,9 @@ def test_a_bound_has_at_most_some_million_points(monkeypatch):
         "_loss_distribution",
         lambda *a: [one := composed(*a), sizes.append(max(one._pmf_remove.size, one._pmf_add.size))][0],
     )
-    for phase, delta in [((1.84, 1.1e-5, 190_804), 8.6e-4), ((5.0, 3.2e-6, 779_212), 1.9e-6)]:
-        for accountant in ("prv", "pld"):
-            assert 0 < accounting.epsilon(*phase, delta, accountant) < rdp.epsilon(*phase, delta)
+    phase, delta = (1.84, 1.1e-5, 190_804), 8.6e-4
+    for accountant in ("prv", "pld"):
+        assert 0 < accounting.epsilon(*phase, delta, accountant) < rdp.epsilon(*phase, delta)
     assert len(sizes) > 4
     assert max(sizes) < 2_000_000
 

@@ -179,7 +179,8 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    for path in EXECUTED.glob("[0-9][0-9]*_*.ipynb"):
+    # Of chapters only: a copy of one that has another name by now would be a page of no table of contents.
+    for path in filter(Path.exists, (EXECUTED / f"{chapter}.ipynb" for chapter in sources.chapters())):
         nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
 
