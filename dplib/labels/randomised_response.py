@@ -347,7 +347,7 @@ def _numbers(name: str, value) -> np.ndarray:
     except ValueError:  # rows of different lengths
         found = np.array("")
     if found.dtype.kind not in "iuf":
-        raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be a number, or an array of them.")
+        raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be numbers.")
     return found
 
 

@@ -15,6 +15,7 @@ from tests.sweeps.toys import notebook
 BOMB = ", ".join(f"&a{i + 1} [{', '.join([f'*a{i}'] * 10)}]" for i in range(9))
 MERGED = ", ".join(f"&a{i + 1} {{<<: [{', '.join([f'*a{i}'] * 10)}]}}" for i in range(9))
 
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
