@@ -15,7 +15,7 @@ from typing import Any
 import click
 from papermill.translators import PythonTranslator
 
-from dplib import plans, sources, values
+from dplib import checks, plans, sources, values
 from dplib.checks import ParameterError
 
 EDGES = [0, 1, -1, 2, 0.5, -0.0, 1e-12, 1e12, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 2**53, 2**63 - 1]
@@ -98,7 +98,7 @@ def outcome(chapter: str, given: dict[str, Any]) -> str:
     """ "passes", or the sentence; any other error is raised."""
     defaults, check, _ = cells(chapter)
     try:
-        sources.check_parameter_names(chapter, given)
+        checks.check_names(given, defaults)
         plain = {name: values.plain(name, value) for name, value in given.items()}
         injected = PythonTranslator.codify(plain)
         namespace = {"__name__": "__main__", **defaults, "In": ["", injected]}

@@ -11,7 +11,7 @@ import pytest
 from dplib import chapters, files, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
-from press import ledger
+from press import ledger, pages
 
 RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
 
@@ -112,6 +112,25 @@ def test_a_full_disk_is_one_sentence(toy, monkeypatch):
     monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(chapters.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
         chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+
+
+def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
+    """It stayed in executed/, stood in no table of contents, and broke the strict build."""
+    root = toy("01_a", RECORD)
+    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
+    assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
+    assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"cells": [', '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}']
+)
+def test_a_damaged_copy_is_named(toy, text):
+    root = toy("01_a", RECORD)
+    (root / "executed" / "01_a.ipynb").write_text(text)
+    with pytest.raises(ParameterError, match=r"01_a.ipynb is no executed chapter .*: remove it, and make it again\.$"):
+        ledger.executed_chapters(root / "executed")
 
 
 def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):

@@ -108,7 +108,7 @@ def test_a_table_row_must_fill_its_columns():
     ("old", "new", "message"),
     [
         ("  - id: A.thm6\n", "  - id: A.thm6\n    verdict: holds\n", "claims, .*, verdict is not known"),
-        ("  - id: A.thm6\n", "  - ", "claims, .*, id is missing"),
+        ("  - id: A.thm6\n    ", "  - ", "claims, .*, id is missing"),
         ("kind: theorem", "kind: guess", "kind = 'guess' is not allowed"),
         ("tables:", "table:", "tables? is (missing|not known)"),
         ("claims:", "claims: [", "cannot be read"),

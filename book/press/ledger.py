@@ -48,8 +48,12 @@ class Executed:
 
 def executed_chapters(folder: Path = chapters.EXECUTED) -> list[Executed]:
     """The executed notebooks that the site is made of, in order."""
-    paths = [folder / f"{chapter}.ipynb" for chapter in sources.chapters()]
-    return [_read(path) for path in paths if path.exists()]
+    return [_read(path) for path in executed_notebooks(folder)]
+
+
+def executed_notebooks(folder: Path = chapters.EXECUTED) -> list[Path]:
+    """Executed copies of chapters, in order; one of a chapter that has another name by now is none."""
+    return list(filter(Path.exists, (folder / f"{chapter}.ipynb" for chapter in sources.chapters())))
 
 
 def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:

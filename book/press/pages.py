@@ -17,7 +17,7 @@ import pandas as pd
 from itables.javascript import generate_init_offline_itables_html, to_html_datatable
 
 from dplib import claims, rules, sources
-from dplib.chapters import EXECUTED, RunError
+from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, links, sweep_cost
 
@@ -179,8 +179,7 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    # Of chapters only: a copy of one that has another name by now would be a page of no table of contents.
-    for path in filter(Path.exists, (EXECUTED / f"{chapter}.ipynb" for chapter in sources.chapters())):
+    for path in ledger.executed_notebooks():
         nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
 
