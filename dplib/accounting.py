@@ -258,8 +258,11 @@ def _pld(phases, delta, rdp_epsilon, version):
     interval = max(max(rdp_epsilon, 1e-3) / 500, finest)
     best, last, low = rdp_epsilon, np.inf, 0.0
     for _ in range(_REFINEMENTS + 1):
-        distribution = _loss_distribution(phases, interval)
-        high = float(distribution.get_epsilon_for_delta(delta))
+        try:
+            distribution = _loss_distribution(phases, interval)
+            high = float(distribution.get_epsilon_for_delta(delta))
+        except OverflowError:  # losses beyond 700
+            break
         best, change, last = min(best, high), abs(last - high), high
         if change <= 0.01 * high + 1e-5:
             low = min(best, high - change / 3)

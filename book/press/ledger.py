@@ -92,5 +92,5 @@ def _read(path: Path) -> Executed:
     try:
         notebook = nbformat.read(path, as_version=4)
         return Executed(path.stem, notebook.metadata["dplib"], chapters.basis(notebook), chapters.records(notebook))
-    except (OSError, ValueError, LookupError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, nbformat.ValidationError) as error:
         raise ParameterError(f"{path} is no executed chapter ({error!r:.100}): remove it, and make it again.") from None
