@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 
 from dplib import execution, files, sources, values
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, shown
 from dplib.claims import BASIS, RECORD, RESULTS, ROOT, frozen_run, get
 from dplib.execution import RunError, hardware
 
@@ -29,7 +29,7 @@ def profile(name: str) -> dict[str, dict[str, Any]]:
     """
     known = ["embedded", *sorted(path.stem for path in PROFILES.glob("*.yml"))]
     if name not in known:
-        raise ParameterError(f"profile = {name!r} does not exist: it must be one of {', '.join(known)}.")
+        raise ParameterError(f"profile = {shown(name)} does not exist: it must be one of {', '.join(known)}.")
     return {} if name == "embedded" else values.read(PROFILES / f"{name}.yml") or {}
 
 

@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -97,7 +98,7 @@ def rule(study: str) -> checks.Rule:
     known = ", ".join(names(study))
     return checks.Rule(
         f"one of {known}, or the path of a .yml file with parts",
-        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and Path(v).is_file())),
+        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and os.path.isfile(v))),
     )
 
 
@@ -127,7 +128,9 @@ def load(study: str, plan: str = "published") -> Plan:
     elif plan in names(study):
         parts = document[plan]
     else:
-        raise ParameterError(f"plan = {plan!r} is not in {_file(study).name}: it has {', '.join(names(study))}.")
+        raise ParameterError(
+            f"plan = {checks.shown(plan)} is not in {_file(study).name}: it has {', '.join(names(study))}."
+        )
     return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-from dplib.checks import ParameterError, check_names
+from dplib.checks import ParameterError, check_names, shown
 from dplib.claims import CLAIMS, RESULTS, ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -42,7 +42,7 @@ def resolve(name: str) -> str:
     for chapter in chapters():
         if name in (chapter, number(chapter), shown_number(chapter)):
             return chapter
-    raise ParameterError(f"chapter = {name!r} does not exist: it must be one of {', '.join(chapters())}.")
+    raise ParameterError(f"chapter = {shown(name)} does not exist: it must be one of {', '.join(chapters())}.")
 
 
 def source(chapter: str) -> Path:
