@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dplib import chapters, sources
+from dplib import sources
 from dplib.checks import ParameterError, shown
 from dplib.values import plain, read, value
 
@@ -28,12 +28,10 @@ class Grid:
     Attributes:
         chapter: a chapter's name, or the path of another MyST notebook without its suffix.
         axes: parameter to its values, in the order in which they were given; the last one varies fastest.
-        profile: embedded, or a file of ``notebooks/profiles``.
     """
 
     chapter: str
     axes: Mapping[str, Sequence[Any]]
-    profile: str = "embedded"
 
     @property
     def source(self) -> Path:
@@ -49,27 +47,25 @@ class Grid:
         return math.prod(len(values) for values in self.axes.values())
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The parameters of each run that differ from the profile's; made one at a time."""
+        """The parameters of each run that differ; made one at a time."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
     def parameters(self) -> dict[str, Any]:
-        """What all runs have in common: the parameters cell, then the profile, with each axis at its first value."""
-        given = chapters.profile_parameters(self.chapter, self.profile)
+        """What all runs have in common: the parameters cell, with each axis at its first value."""
         first = {name: values[0] for name, values in self.axes.items()}
-        return {**sources.default_parameters(self.chapter), **given, **first}
+        return {**sources.default_parameters(self.chapter), **first}
 
 
-def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedded") -> Grid:
-    """A grid whose names, values and profile are checked; what the values mean is for the notebook to check.
+def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
+    """A grid whose names and values are checked; what the values mean is for the notebook to check.
 
     Args:
         chapter: a chapter's name or number, or the path of a MyST notebook (``.md``).
         axes: parameter to a sequence of plain values.
-        profile: as in ``dplib run``.
 
     Raises:
-        ParameterError: for a chapter, profile or parameter that does not exist, an axis without values or with the
+        ParameterError: for a chapter or parameter that does not exist, an axis without values or with the
             same value twice, or a value that a notebook cannot be given.
     """
     if chapter.endswith(".md"):
@@ -78,7 +74,6 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         chapter = str(Path(chapter).resolve().with_suffix(""))
     else:
         chapter = sources.resolve(chapter)
-    chapters.profile_parameters(chapter, profile)
     sources.check_parameter_names(chapter, dict(axes))
     checked = {}
     for name, values in axes.items():
@@ -88,14 +83,14 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         twice = _twice(checked[name])
         if twice is not None:
             raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
-    found = Grid(chapter, checked, profile)
+    found = Grid(chapter, checked)
     if len(found) > MOST:
         raise ParameterError(f"{chapter}: the grid has {len(found)} runs, and may have {MOST} at most.")
     return found
 
 
 def from_file(path: Path) -> Grid:
-    """A grid from YAML: ``chapter``, ``parameters`` and, where it is not embedded, ``profile``.
+    """A grid from YAML: ``chapter`` and ``parameters``.
 
     Under ``parameters`` a list is an axis (a list in it is one value), ``{range: [0, 20]}`` the whole numbers from 0 to
     19, and anything else one value. Text stays as it is.
@@ -104,19 +99,18 @@ def from_file(path: Path) -> Grid:
         ParameterError: for a file that is not such a mapping, and as :func:`grid`.
     """
     document = read(path)
-    known = {"chapter", "parameters", "profile"}
-    if not isinstance(document, dict) or not {"chapter", "parameters"} <= set(document) <= known:
-        raise ParameterError(f"{path}: a grid has chapter, parameters and, where you like, profile; nothing else.")
-    chapter, given, profile = document["chapter"], document["parameters"], document.get("profile", "embedded")
-    if not isinstance(chapter, str) or not isinstance(given, dict) or not isinstance(profile, str):
-        raise ParameterError(f"{path}: chapter and profile must be texts, parameters a mapping to values.")
+    if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
+        raise ParameterError(f"{path}: a grid has chapter and parameters; nothing else.")
+    chapter, given = document["chapter"], document["parameters"]
+    if not isinstance(chapter, str) or not isinstance(given, dict):
+        raise ParameterError(f"{path}: chapter must be a text and parameters a mapping from name to values.")
     if chapter.endswith(".md"):
         chapter = str(path.parent / chapter)
     axes = {str(name): _axis(str(name), values) for name, values in given.items()}
-    return grid(chapter, axes, profile)
+    return grid(chapter, axes)
 
 
-def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") -> Grid:
+def from_words(chapter: str, words: Sequence[str]) -> Grid:
     """A grid from ``NAME=VALUES`` of the command line; raises as :func:`grid`."""
     axes: dict[str, Sequence[Any]] = {}
     for word in words:
@@ -126,7 +120,7 @@ def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") ->
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
-    return grid(chapter, axes, profile)
+    return grid(chapter, axes)
 
 
 def values(name: str, text: str) -> Sequence[Any]:

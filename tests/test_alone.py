@@ -97,11 +97,7 @@ def test_a_missing_notebook_is_made_again_though_the_site_is_newer(tmp_path):
         (tmp_path / name).touch()
     log = tmp_path / "log"
     options = {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
-    runs = [
-        (None, ["run 01_first", "run 13_last", "site"]),
-        (None, []),
-        ("13_last", ["run 13_last", "site"]),
-    ]
+    runs = [(None, ["run 01_first", "run 13_last", "site"]), (None, []), ("13_last", ["run 13_last", "site"])]
     for missing, wanted in runs:
         if missing:
             (tmp_path / "executed" / f"{missing}.ipynb").unlink()

@@ -95,8 +95,8 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- 1", "a grid has chapter, parameters"),
-        ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter, parameters"),
+        ("- 1", "a grid has chapter and parameters"),
+        ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter and parameters"),
         ("chapter: toy.md\nparameters: {seed: {range: [0]}}", "range must be"),
         ("chapter: toy.md\nparameters: {seed: {range: [0, 5, 0]}}", "at least 1"),
         ("chapter: toy.md\nparameters: {seed: 2020-01-01}", "is not allowed"),
