@@ -1,7 +1,6 @@
 """Run a chapter: execute its notebook through papermill, keep the copy only when the whole of it succeeded."""
 
 import datetime
-import os
 import shutil
 import tempfile
 import time
@@ -11,7 +10,8 @@ from typing import Any
 
 import nbformat
 
-from dplib import execution, sources
+from dplib import execution, files, sources, values
+from dplib.checks import ParameterError
 from dplib.claims import BASIS, RECORD, ROOT
 from dplib.execution import RunError, hardware
 
@@ -27,28 +27,42 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
         output: where the executed notebook goes, in one step, once every cell has succeeded.
 
     Raises:
-        ParameterError: for a parameter that is unknown or refused; no file is left.
+        ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
         RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
     """
     sources.check_parameter_names(chapter, parameters)
-    output.parent.mkdir(parents=True, exist_ok=True)
+    parameters = {name: values.plain(name, value) for name, value in parameters.items()}
+    _check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     origin = provenance(chapter, parameters)
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".running-") as folder:
-        partial = Path(folder) / f"{chapter}.ipynb"
-        try:
-            execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
-        except RunError as error:
-            failed = EXECUTED / "failed" / partial.name
-            failed.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(partial, failed)
-            raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
-        notebook = nbformat.read(partial, as_version=4)
+    try:
+        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+            partial = Path(folder) / f"{chapter}.ipynb"
+            try:
+                execution.execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+            except RunError as error:
+                failed = EXECUTED / "failed" / partial.name
+                failed.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(partial, failed)
+                raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
+            notebook = nbformat.read(partial, as_version=4)
         notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
-        nbformat.write(notebook, partial)
-        os.replace(partial, output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        files.publish(output, nbformat.writes(notebook) + "\n")
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}.") from error
     return notebook.metadata["dplib"]
+
+
+def _check_writable(output: Path) -> None:
+    try:
+        folder = next(folder for folder in output.parents if folder.exists())
+        if output.exists() and not output.is_file():
+            raise IsADirectoryError(None, "it is no file")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ParameterError(f"output = {output} is not allowed: {error.strerror or error}.") from None
 
 
 def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:

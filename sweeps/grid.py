@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dplib import sources
-from dplib.checks import ParameterError
-from dplib.values import value
+from dplib.checks import ParameterError, shown
+from dplib.values import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
+MOST = 5_000_000  # runs of a grid
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,11 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
         checked[name] = values if isinstance(values, range) else [plain(name, value) for value in values]
         twice = _twice(checked[name])
         if twice is not None:
-            raise ParameterError(f"{name} = {_short(twice)} stands twice in the grid.")
-    return Grid(chapter, checked)
+            raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
+    found = Grid(chapter, checked)
+    if len(found) > MOST:
+        raise ParameterError(f"{chapter}: the grid has {len(found)} runs, and may have {MOST} at most.")
+    return found
 
 
 def from_file(path: Path) -> Grid:
@@ -96,10 +98,7 @@ def from_file(path: Path) -> Grid:
     Raises:
         ParameterError: for a file that is not such a mapping, and as :func:`grid`.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParameterError(f"{path} cannot be read: {_one_line(error)}") from None
+    document = read(path)
     if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
         raise ParameterError(f"{path}: a grid has chapter and parameters; nothing else.")
     chapter, given = document["chapter"], document["parameters"]
@@ -117,7 +116,7 @@ def from_words(chapter: str, words: Sequence[str]) -> Grid:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ParameterError(f"-p {_short(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
+            raise ParameterError(f"-p {shown(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
@@ -136,10 +135,9 @@ def values(name: str, text: str) -> Sequence[Any]:
     """
     span = _RANGE.fullmatch(text)
     if span:
-        start, stop, step = int(span[1]), int(span[2]), int(span[3] or 1)
-        if step < 1 or stop <= start:
-            raise ParameterError(f"{name} = {_short(text)} has no value: {start}:{stop} ends before it begins.")
-        return range(start, stop, step)
+        if len(text) > 60:
+            raise ParameterError(f"{name} = {shown(text)} is not allowed: its numbers are too long.")
+        return _range(name, *(int(end) for end in span.groups() if end))
     try:
         whole = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -147,35 +145,11 @@ def values(name: str, text: str) -> Sequence[Any]:
     return whole if isinstance(whole, list) else [_value(name, piece) for piece in text.split(",")]
 
 
-def plain(name: str, value: Any) -> Any:
-    """A value as JSON and Python both write it, tuples as lists.
-
-    Raises:
-        ParameterError: for anything that is not None, a truth value, a number, a text that UTF-8 can hold, a list of
-            such values, or a mapping from texts to them.
-    """
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ParameterError(f"{name} = {_short(value)} is not allowed: UTF-8 cannot hold this text.") from None
-        return value
-    if isinstance(value, list | tuple):
-        return [plain(name, one) for one in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {plain(name, key): plain(name, one) for key, one in value.items()}
-    raise ParameterError(
-        f"{name} = {_short(value)} is not allowed: it must be a number, a text, true, false, none, or a list of these."
-    )
-
-
 def _value(name: str, text: str) -> Any:
     found = value(text)
     if found is text and text[:1] in ("[", "(", "{", "'", '"'):
         raise ParameterError(
-            f"{name}: {_short(text)} cannot be read: where there are lists or quotes, quote every text."
+            f"{name}: {shown(text)} cannot be read: where there are lists or quotes, quote every text."
         )
     return found
 
@@ -185,10 +159,16 @@ def _axis(name: str, given: Any) -> Sequence[Any]:
         ends = given["range"]
         if not isinstance(ends, list) or not 2 <= len(ends) <= 3 or not all(type(end) is int for end in ends):
             raise ParameterError(f"{name}: range must be [first, one past the last] or [first, one past, step].")
-        if len(ends) == 3 and ends[2] < 1:
-            raise ParameterError(f"{name}: the step of a range must be at least 1.")
-        return range(*ends)
+        return _range(name, *ends)
     return given if isinstance(given, list) else [given]
+
+
+def _range(name: str, start: int, stop: int, step: int = 1) -> range:
+    if step < 1 or stop <= start:
+        raise ParameterError(f"{name} has no value: a range must not end before it begins, by steps of at least 1.")
+    if (stop - start) // step > MOST:
+        raise ParameterError(f"{name} is not allowed: its range has over {MOST} values.")
+    return range(start, stop, step)
 
 
 def _twice(values: Sequence[Any]) -> Any:
@@ -202,12 +182,3 @@ def _twice(values: Sequence[Any]) -> Any:
             return one
         seen.add(text)
     return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -1,14 +1,17 @@
 """Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
 
+import datetime
+import functools
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
 
-from dplib import chapters, sources
+from dplib import chapters, files, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
-from press import ledger
+from press import ledger, pages
 
 RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
 
@@ -23,7 +26,7 @@ def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
     notebook = nbformat.read(output, as_version=4)
     assert chapters.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
     assert chapters.basis(notebook)["seeds"] == "5"
-    assert not list((root / "executed").glob(".running*"))
+    assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
 
 
 def test_a_claim_that_joined_later_has_its_own_date(toy):
@@ -46,13 +49,53 @@ def test_a_claim_that_joined_later_has_its_own_date(toy):
         ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
         ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
         ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+        ({"epsilon": 10**400}, r"epsilon = 1000.* is not allowed"),
+        ({"epsilon": {1, 2}}, r"epsilon = {1, 2} is not allowed: it must be a number, a text in UTF-8"),
+        ({"epsilon": 1j}, "epsilon = 1j is not allowed"),
+        ({"epsilon": ...}, "epsilon = Ellipsis is not allowed"),
+        ({"dataset": "\udcff"}, r"dataset = '\\udcff' is not allowed"),
+        ({"dataset": [datetime.date(2026, 1, 1)]}, r"dataset = datetime.date\(2026, 1, 1\) is not allowed"),
+        ({"dataset": functools.reduce(lambda inner, _: [inner], range(900), 1)}, r"dataset = .* is not allowed"),
     ],
 )
-def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
+def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
     root = toy("01_a", RECORD)
     with pytest.raises(ParameterError, match=message):
-        chapters.run("01_a", parameters, root / "executed" / "01_a.ipynb")
+        chapters.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
     assert not list((root / "executed").rglob("*"))
+
+
+@pytest.mark.parametrize("output", ["/proc/x.ipynb", "/proc/version/x.ipynb", "/dev/full", f"/tmp/{'x' * 300}.ipynb"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_run(toy, output):
+    toy("01_a", "1 / 0")
+    with pytest.raises(ParameterError, match=rf"^output = {output} is not allowed: "):
+        chapters.run("01_a", {}, Path(output))
+
+
+def test_a_full_disk_is_one_sentence(toy, monkeypatch):
+    root = toy("01_a", "x = 1")
+    monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(chapters.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
+        chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+
+
+def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
+    """It stayed in executed/, stood in no table of contents, and broke the strict build."""
+    root = toy("01_a", RECORD)
+    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
+    assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
+    assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"cells": [', '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}']
+)
+def test_a_damaged_copy_is_named(toy, text):
+    root = toy("01_a", RECORD)
+    (root / "executed" / "01_a.ipynb").write_text(text)
+    with pytest.raises(ParameterError, match=r"01_a.ipynb is no executed chapter .*: remove it, and make it again\.$"):
+        ledger.executed_chapters(root / "executed")
 
 
 def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
@@ -79,6 +122,8 @@ def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
         ("true", True),
         ("mnist", "mnist"),
         ("$(ls)", "$(ls)"),
+        ("[" * 3000, "[" * 3000),
+        ("[2026-13-45]", "[2026-13-45]"),
     ],
 )
 def test_command_line_values(text, parsed):

@@ -9,7 +9,6 @@ one it is asked for; regression and ratings, which have no accuracy; networks th
 """
 
 import functools
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -118,7 +117,7 @@ def run(chapter: str) -> dict[str, Any]:
         return {"records": _priors()}
     if chapter == FEATURES:
         return {"records": _features(), "provenance": {"parameters": _TABLES}}
-    found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    found = claims.frozen_run(RESULTS / f"{chapter}.real.json")
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
     return found
