@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -20,9 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import yaml
-
-from dplib import checks, execution, runs
+from dplib import checks, execution, runs, values
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
@@ -104,7 +103,7 @@ def rule(study: str) -> checks.Rule:
     known = ", ".join(names(study))
     return checks.Rule(
         f"one of {known}, or the path of a .yml file with parts",
-        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and Path(v).is_file())),
+        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and os.path.isfile(v))),
     )
 
 
@@ -134,7 +133,9 @@ def load(study: str, plan: str = "published") -> Plan:
     elif plan in names(study):
         parts = document[plan]
     else:
-        raise ParameterError(f"plan = {plan!r} is not in {_file(study).name}: it has {', '.join(names(study))}.")
+        raise ParameterError(
+            f"plan = {checks.shown(plan)} is not in {_file(study).name}: it has {', '.join(names(study))}."
+        )
     return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
 
 
@@ -185,13 +186,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, _time: int) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ParameterError(f"plan {path} is not YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(document, dict):
-        raise ParameterError(f"plan {path} must be a mapping of names to parts.")
-    return document
+    return values.checked(path, dict[str, Any])
 
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:

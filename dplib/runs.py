@@ -36,6 +36,7 @@ KEPT = ROOT / "book" / "runs"
 STORE = ROOT / "_build" / "store"
 
 Line = dict[str, Any]
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
 
 
 class StoreError(RuntimeError):
@@ -374,11 +375,19 @@ def _text(one: Line) -> str:
 
 def _filed(path: Path) -> Line | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return _line(path.read_text(encoding="utf-8"))[1]
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise StoreError(f"{path} is damaged ({error}): remove it, and the run will be made again.") from None
+    except DAMAGE as error:
+        what = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
+
+
+def _line(text: str) -> tuple[str, Line]:
+    """Key and line of a text; an error of DAMAGE where it is none."""
+    one = json.loads(text)
+    one["result"].items(), one["made"].items()  # a line without these is no run
+    return key_of_line(one), one
 
 
 def _kept(name: str) -> Mapping[str, Line]:
@@ -396,10 +405,8 @@ def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
     with path.open(encoding="utf-8", newline="\n") as file:  # texts may hold what else ends a line
         for number, text in enumerate(file, 1):
             try:
-                one = json.loads(text)
-                key = key_of_line(one)
-                one["result"], one["made"]  # a line without these is no run
-            except (ValueError, KeyError, TypeError) as error:
+                key, one = _line(text)
+            except DAMAGE as error:
                 raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
             if key in found:
                 raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")

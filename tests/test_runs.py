@@ -180,10 +180,11 @@ def test_a_repeated_line_is_refused(folder):
         runs.lines("toy")
 
 
-def test_a_damaged_file_of_the_store_is_named(folder):
+@pytest.mark.parametrize("text", ["{", "{}", "[]", ""])
+def test_a_damaged_file_of_the_store_is_named(folder, text):
     runs.make(train, jobs(1))
     (path,) = (folder / "store" / "toy").iterdir()
-    path.write_text("{")
+    path.write_text(text)
     for use in (runs.keep, lambda: runs.read(train, jobs(1)), lambda: runs.filed("toy")):
         with pytest.raises(runs.StoreError, match=f"{path} is damaged .*: remove it"):
             use()
