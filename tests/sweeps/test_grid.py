@@ -108,7 +108,7 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
         ("chapter: toy.md\nparameters: {texts: &a [*a]}", "cannot be read: it has over 20 aliases .*, or one inside"),
         (f"chapter: toy.md\nparameters:\n  texts: [&a0 [1], {BOMB}]", "cannot be read: it has over 20 aliases"),
         (f"chapter: toy.md\nparameters:\n  texts: [&a0 {{a: 1}}, {MERGED}]", "cannot be read: it has over 20 aliases"),
-        ("chapter: toy.md\nparameters: {}\nprofile: [a]", "chapter and profile must be texts"),
+        ("chapter: [toy.md]\nparameters: {}", "chapter must be a text"),
     ],
 )
 def test_files_that_are_refused(tmp_path, text, message):
