@@ -44,6 +44,10 @@ class Part:
     inputs: Mapping[str, Any]
     device: str = "cpu"
 
+    def on(self, function: Callable[..., runs.Result]) -> str:
+        """Where it has an experiment run: on the processor those that take no device, such as a least-squares fit."""
+        return self.device if runs.takes_device(function) else "cpu"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,7 +63,7 @@ class Plan:
         Raises:
             ParameterError: for a part that the plan does not have. MissingRuns: where runs are missing.
         """
-        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].device))
+        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
         """A part with its inputs, on results that ``get`` has."""
@@ -75,21 +79,22 @@ class Plan:
                 self.read(name)
             except runs.MissingRuns as error:
                 function = error.function
-                found += [Wanted(function, runs.job_of(function, job), part.device) for job in error.jobs]
+                found += [Wanted(function, runs.job_of(function, job), part.on(function)) for job in error.jobs]
         return list({repr(one): one for one in found}.values())
 
     def reached(self) -> list[runs.Line]:
         """The stored lines that the plan's parts ask for, each once."""
         found: dict[tuple[str, str], runs.Line] = {}
 
-        def get(function: Callable[..., runs.Result], jobs: Sequence[runs.Job], device: str) -> list[runs.Result]:
+        def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
+            device = part.on(function)
             lines = {runs.key_of(function, job, device): runs.line(function, job, device=device) for job in jobs}
             found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
             return runs.read(function, jobs, device=device)
 
         for name, part in self.parts.items():
             with contextlib.suppress(runs.MissingRuns):
-                self.call(name, functools.partial(get, device=part.device))
+                self.call(name, functools.partial(get, part))
         return list(found.values())
 
 
@@ -276,10 +281,10 @@ def left(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Processor seconds that each run may take, by the stored ones that are most like it; None where there is none.
+    """Seconds that each run may take, by the stored ones that are most like it; None where there is none.
 
     These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
-    kind of device.
+    kind of device. Of a processor they are those it worked, on a machine that did other things; of a GPU all.
     """
     stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
     known: dict[tuple, float | None] = {}
@@ -298,4 +303,5 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
 
 
 def _mean(lines: Sequence[runs.Line]) -> float | None:
-    return sum(one["made"]["processor_seconds"] for one in lines) / len(lines) if lines else None
+    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
+    return sum(took) / len(took) if took else None

@@ -1,5 +1,6 @@
 """Shared by all tests: where the project is, a scratch copy of it with toy chapters, and a browser."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -76,6 +77,17 @@ def toy(tmp_path, monkeypatch):
         return tmp_path
 
     return write
+
+
+@pytest.fixture
+def gpu():
+    """A GPU: this machine's, else one that stands in."""
+    import torch
+
+    from tests import stand_in_gpu
+
+    with contextlib.nullcontext() if torch.cuda.is_available() else stand_in_gpu.present() as memory:
+        yield memory
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,8 @@ def test_order_by_what_stored_runs_of_the_setting_took(first, wanted):
     assert plans.estimates(todo) == [10, 20, 15]
     assert plans.estimates([plans.Wanted(train, {**todo[0].job, "scheme": "other"})]) == [15]
     assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
+    runs.make(train, [{"size": 1, "seed": 7}], device="cuda")
+    assert plans.estimates([todo[0]._replace(device="cuda")]) == [runs.filed("toy")[0]["made"]["seconds"]]
     sorted_, seconds = plans.ordered(todo, first)
     assert seconds == wanted
     assert [{1: 10, 2: 20, 4: 15}[one.job["size"]] for one in sorted_] == wanted

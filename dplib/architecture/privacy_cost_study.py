@@ -98,6 +98,7 @@ def steps_to_target(
     noise_multiplier: float = 2.0,
     target: float = 0.85,
     most_steps: int = 1000,
+    device: str = "cpu",
 ) -> runs.Result:
     """Steps until a validation accuracy is reached: :func:`dplib.architecture.sample_size.steps_to`, as it is there.
 
@@ -116,6 +117,7 @@ def steps_to_target(
         noise_multiplier=noise_multiplier,
         target=target,
         most_steps=most_steps,
+        device=device,
     )
 
 

@@ -203,6 +203,8 @@ def test_an_experiment_of_the_processor_is_not_filed_under_a_gpu():
 
     with pytest.raises(ParameterError, match="device = cuda is not allowed: plain runs on the processor"):
         runs.make(plain, [{"seed": 0}], device="cuda")
+    part = plans.Part(plain, {}, "cuda")
+    assert (part.on(plain), part.on(train)) == ("cpu", "cuda")
 
 
 @pytest.mark.skipif(bool(slurm.missing()), reason=slurm.missing())
