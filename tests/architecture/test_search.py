@@ -262,6 +262,7 @@ print(found.trainings, found == again)
 """
 
 
+@pytest.mark.long
 def test_a_killed_search_goes_on_without_training_anything_twice(tmp_path):
     log = tmp_path / "log"
     script = KILLED.format(folder=str(tmp_path), log=str(log))
