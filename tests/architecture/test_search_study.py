@@ -6,7 +6,7 @@ import pytest
 from dplib import claims, rules
 from dplib.architecture import search_rows
 from dplib.architecture.search_replays import TARGET, known_fitness
-from dplib.architecture.search_study import table_8, table_9, workflows
+from dplib.architecture.search_study import one_budget, table_8, table_9, workflows
 from dplib.architecture.search_trainings import training_seed
 
 COMMON = {"dataset": "digits", "features": "flat", "batch": 64}
@@ -73,6 +73,26 @@ def test_table_9_trains_what_is_printed_and_draws_with_frozen_layers_and_without
     assert better == ["frozen" in one["network"] for one in found["drawn"]]
     for claim_id, values in rows.items():
         rules.decide(claims.get(claim_id).rule, values, claims.get(claim_id).published)
+
+
+def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
+    get = Fake()
+    how = {name: {"epsilon": epsilon, "steps": 5} for name, epsilon in (("dp", 2.0), ("small", 0.1))}
+    sizes = {"rs_mean": 2.0, "rs_drawn": 4, "mgrs": [2, 1], "p_mutate": 0.7, "generations": 2, "population": 3}
+    found = one_budget(
+        get, common={**COMMON, "delta": 1e-5}, optimisers=how, rates={"dp": [1.0, 2.0], "small": [1000.0, 2000.0]},
+        units=[64, 64, 16], tuning_seeds=3, splits=2, totals=[0.1, 2.0], steps=5,
+        records={"train": 6400, "validation": 500}, **sizes,
+    )  # fmt: skip
+    reported = [j for j in get.jobs if j.get("part") != "tune"]
+    noises = {
+        tuned: {j["noise_multiplier"] for j in reported if (j["learning_rate"] > 100) is tuned}
+        for tuned in (True, False)
+    }
+    low, high = min(noises[True]), max(noises[False])
+    assert low > high  # the small total has more noise, and the rates that were tuned near it
+    assert set(search_rows.one_budget(found)) >= {"total_0.1_rs_minus_fixed", "total_2_rs_fixed_minus_random"}
+    assert found[2.0]["paas"].shape == (2,)
 
 
 def test_replays_are_compared_in_points():
