@@ -201,7 +201,7 @@ def of_pairs(found: Mapping[str, Pair]) -> Values:
     where = [_around(p.crossing) for p in sets.values()]
     jpeg, changes = found["jpeg"], [crossover.sign_changes(p.leads) for p in every]
     return {
-        "B.pitfall": {f"gap_{name}": p.dp_gap for name, p in sets.items()},
+        "B.pitfall": {f"gap_{name}": p.dp_gap for name, p in {**sets, "location": found["location"]}.items()},
         "B.paw-wins-everywhere": {
             **{f"dp_gap_{name}": p.dp_gap for name, p in sets.items()},
             **{f"sgd_gap_{name}": p.sgd_gap for name, p in sets.items()},
