@@ -1,12 +1,10 @@
-"""Signs of comparisons, and the verdicts on printed cells, for the tables of feature selection."""
+"""Signs of comparisons, their verdicts, and the best of several sizes."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from dplib.stats import Comparison, Measured
-
-TOLERANCE = 2.0  # percentage points within which our accuracy counts as the paper's: its own tables differ by so much
 
 
 def sign(comparison: Comparison) -> int:
@@ -28,18 +26,6 @@ def signs_verdict(signs: Sequence[int]) -> str:
     if any(s > 0 for s in signs):
         return "undecided" if any(s < 0 for s in signs) else "holds with change"
     return "fails" if any(s < 0 for s in signs) else "undecided"
-
-
-def cell_verdict(measured: Measured, published: float, order: str, tolerance: float = TOLERANCE) -> str:
-    """Of a printed number: it holds within ``tolerance``, and is "not reproducible as stated" where it is off by more
-    than five times as much. Between them the table's message decides, which is who is better (``order``, from
-    :func:`order_verdict`): "holds with change" where that is right, else as the order is."""
-    gap = abs(measured.value - published)
-    if gap <= tolerance:
-        return "holds"
-    if gap > 5 * tolerance:
-        return "not reproducible as stated"
-    return "holds with change" if order == "holds" else order
 
 
 def bootstrap_best(

@@ -153,8 +153,10 @@ def _later_gaps(relative: np.ndarray, below: np.ndarray) -> list[int]:
     """Signs of the relative lead at each later budget below the crossing, less that at the smallest, by Holm."""
     if not below[0] or below.sum() < 2:
         return []
-    later = relative[:, below][:, 1:]
-    return crossover.significant_signs(later, np.broadcast_to(relative[:, :1], later.shape)).tolist()
+    first, *later = relative[:, below].T
+    found = [stats.paired(one, first) for one in later]
+    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
+    return [int(yes * np.sign(one.difference.value)) for one, yes in zip(found, clear, strict=True)]
 
 
 def _frozen_pair(name: str) -> Pair:
