@@ -13,7 +13,7 @@ import pandas as pd
 
 from dplib import claims, printed, stats
 from dplib.architecture import crossover, crossover_rows
-from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, cells, curve, frozen
+from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells, curve, frozen
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
 from dplib.models import parameter_count
 from dplib.plans import Plan
@@ -26,7 +26,7 @@ SERVES = 0.5  # points that a network may lose at a rate that is not its own
 def every(study: Plan, found: Mapping[str, Pair]) -> Values:
     """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`."""
     return {
-        **crossover_rows.data_sets(),
+        **data_sets(),
         **crossover_rows.of_pairs(found),
         **crossover_rows.of_seeds(found),
         **crossover_rows.table_1(study, found),
@@ -84,12 +84,6 @@ def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[flo
             **{name: one for name, one in levels.items() if "2_11" not in name},
         },
     }
-
-
-def at(curves: Curves, name: str, epsilon: float) -> Measured:
-    """A curve's mean and 95% interval at one of its budgets, five seeds."""
-    row = curves[name].set_index("epsilon").loc[epsilon]
-    return Measured(float(row["mean"]), float(row["low"]), float(row["high"]), n=5)
 
 
 def sizes(study: Plan) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -247,3 +241,26 @@ def _frozen_table_4() -> Values:
 
 def _count(name: str) -> int:
     return parameter_count(printed.ARCHITECTURES[name].make())
+
+
+def data_sets() -> Values:
+    """Sizes of the data sets, counted by the loader in the frozen run; half of the published test part validates."""
+    rows: Values = {}
+    for name in ("mnist", "fashion-mnist", "cifar10"):
+        old = claims.frozen(f"B.data-{name}")["values"]
+        rows[f"B.data-{name}"] = {k: old[k] for k in claims.get(f"B.data-{name}").published}
+    parts = claims.get("B.data-purchase100").published
+    rows["B.data-purchase100"] = {"sum_of_parts": parts["n_train"] + parts["n_val"] + parts["n_test"]}
+    return rows
+
+
+def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """A table of accuracies beside print, from rows of the ledger with their values."""
+    lines = []
+    for row, ours in rows.items():
+        claim = claims.get(row)
+        lines.append([claim.where.partition(": ")[2], claim.published["epsilon"]])
+        for part in ("acc_dpsgd", "acc_sgd"):
+            lines[-1] += [claim.published[part], ours[part]]
+    columns = ["network", "ε", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
+    return pd.DataFrame(lines, columns=columns)

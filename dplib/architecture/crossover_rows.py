@@ -97,7 +97,7 @@ class Runs:
 def pairs(study: Plan) -> dict[str, Pair]:
     """Every pair by its part: from the study's runs where it has the part, else from the frozen run."""
     return {
-        part: of_runs(study.read(part), PRINTED[part]) if part in study.parts else _frozen_pair(name)
+        part: of_runs(study.read(part), PRINTED[part]) if part in study.parts else _frozen_pair(name, PRINTED[part])
         for part, name in PARTS.items()
     }
 
@@ -159,7 +159,7 @@ def _later_gaps(relative: np.ndarray, below: np.ndarray) -> list[int]:
     return [int(yes * np.sign(one.difference.value)) for one, yes in zip(found, clear, strict=True)]
 
 
-def _frozen_pair(name: str) -> Pair:
+def _frozen_pair(name: str, printed: float) -> Pair:
     data, all_gaps = claims.frozen("B.fig7")["data"], frozen("B.paw-wins-everywhere")
     curves = {
         net: pd.DataFrame(
@@ -168,12 +168,14 @@ def _frozen_pair(name: str) -> Pair:
         for net, short in ((SIMPLE, "simple"), (COMPLEX, "complex"))
     }
     short = name.partition(",")[0]
-    row = {"cifar10-jpeg": "cifar10", "location": "purchase100"}.get(short, short)
-    cells = [frozen(f"B.table1.fcn-{row}-{kind}") for kind in ("paw", "stw")]
+    row = f"B.table1.fcn-{'cifar10' if short == 'cifar10-jpeg' else short}"
+    sgd = [Measured(data[f"{name}: {net} sgd"][0]) for net in ("simple", "complex")]
+    if short != "location":
+        sgd = [frozen(f"{row}-{kind}")["acc_sgd"] for kind in ("paw", "stw")]
     return Pair(
         curves=curves,
-        sgd=tuple(one["acc_sgd"] for one in cells),
-        dp=tuple(one["acc_dpsgd"] for one in cells),
+        sgd=tuple(sgd),
+        dp=tuple(at(curves, net, printed) for net in curves),
         dp_gap=all_gaps[f"DP-SGD gap, {short}"],
         sgd_gap=all_gaps[f"SGD gap, {short}"],
         cost_gap=frozen("B.takeaway-vi")[f"cost: complex − simple, {short}"],
@@ -181,6 +183,12 @@ def _frozen_pair(name: str) -> Pair:
         shown=claims.frozen("B.fig7")["values"][f"crossover, {name}"],
         leads=tuple(int(sign) for sign in data[f"{name}: leads"]),
     )
+
+
+def at(curves: Curves, name: str, epsilon: float) -> Measured:
+    """A curve's mean and 95% interval at one of its budgets, five seeds."""
+    row = curves[name].set_index("epsilon").loc[epsilon]
+    return Measured(float(row["mean"]), float(row["low"]), float(row["high"]), n=5)
 
 
 def frozen(claim_id: str) -> dict[str, Measured]:
@@ -363,29 +371,6 @@ def _place(measured: Measured, published: float) -> int:
     if least <= measured.low and measured.high <= most:
         return 1
     return -1 if measured.low > most or measured.high < least else 0
-
-
-def data_sets() -> Values:
-    """Sizes of the data sets, counted by the loader in the frozen run; half of the published test part validates."""
-    rows: Values = {}
-    for name in ("mnist", "fashion-mnist", "cifar10"):
-        old = claims.frozen(f"B.data-{name}")["values"]
-        rows[f"B.data-{name}"] = {k: old[k] for k in claims.get(f"B.data-{name}").published}
-    parts = claims.get("B.data-purchase100").published
-    rows["B.data-purchase100"] = {"sum_of_parts": parts["n_train"] + parts["n_val"] + parts["n_test"]}
-    return rows
-
-
-def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """A table of accuracies beside print, from rows of the ledger with their values."""
-    lines = []
-    for row, ours in rows.items():
-        claim = claims.get(row)
-        lines.append([claim.where.partition(": ")[2], claim.published["epsilon"]])
-        for part in ("acc_dpsgd", "acc_sgd"):
-            lines[-1] += [claim.published[part], ours[part]]
-    columns = ["network", "ε", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
-    return pd.DataFrame(lines, columns=columns)
 
 
 def definition(crossover: float, epsilons: Sequence[float], simple: np.ndarray, complex_: np.ndarray) -> float:

@@ -145,7 +145,7 @@ def test_every_part_can_come_from_runs():
     study = plans.load("04", "wanted")
     fake = Fake()
     made = SimpleNamespace(parts=study.parts, read=lambda part: study.call(part, fake))
-    found = {part: rows._frozen_pair(name) for part, name in rows.PARTS.items()}
+    found = {part: rows._frozen_pair(name, rows.PRINTED[part]) for part, name in rows.PARTS.items()}
     values = {**models_rows.of_three(*models_rows.three(made)), **models_rows.table_4(made)}
     values |= {"B.fig1": models_rows.sizes(made)[1], **rows.table_1(made, found)}
     for row, own in values.items():
