@@ -119,14 +119,15 @@ def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
         old = frozen("B.learning-rate")
         gaps = {k.removeprefix("gap at "): v for k, v in old.items() if k.startswith("gap at ")}
         losses = {name: old[f"loss at the rate of SGD, {net}"] for name, net in _SHORT.items()}
-        served, some = len(claims.frozen("B.learning-rate")["values"]["one rate serves both at"].split(", ")), (5, 0, 6)
+        served, some = claims.frozen("B.learning-rate")["values"]["one rate serves both at"].split(", "), (5, 0, 6)
     else:
         gaps, losses, served, some = _rates(study.read("rates"), study.read("mnist"))
     values = {f"gap_at_{name.replace(' ', '_')}": one for name, one in gaps.items()}
     return gaps, {
         "B.learning-rate": {
             **values,
-            "rates_that_serve_both": served,
+            "rates_that_serve_both": len(served),
+            "they_are": ", ".join(served) or "none",
             **{f"loss_at_sgd_rate_{name}": one for name, one in losses.items()},
         },
         "B.fig9": {
@@ -142,7 +143,7 @@ _SHORT = {"simple": SIMPLE, "complex": COMPLEX}
 
 
 def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept):
-    """Gaps by rate; losses at SGD's rate; how many rates serve both; signs of losses at rates not a network's own."""
+    """Gaps by rate; losses at SGD's rate; which rates serve both; signs of losses at rates not a network's own."""
     own = {name: accuracies(tuned[name][2.11]) for name in (SIMPLE, COMPLEX)}
     at_rate = {name: {rate: accuracies(one) for rate, one in shared[name].items()} for name in own}
     loss = {name: {rate: own[name] - one for rate, one in at_rate[name].items()} for name in own}
@@ -154,7 +155,7 @@ def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept)
         short: stats.mean_interval(loss[name][tuned[name][math.inf][0]["learning_rate"]])
         for short, name in _SHORT.items()
     }
-    serves = sum(all(stats.mean_interval(loss[name][rate]).low <= SERVES for name in own) for rate in shared[SIMPLE])
+    serves = [f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).low <= SERVES for n in own)]
     other = [(n, r) for n in own for r in shared[n] if r != tuned[n][2.11][0]["learning_rate"]]
     signs = crossover.significant_signs(np.stack([loss[n][r] for n, r in other], axis=1), np.zeros((5, len(other))))
     return gaps, at_sgd, serves, (int((signs > 0).sum()), int((signs < 0).sum()), len(other))
