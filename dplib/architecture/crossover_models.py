@@ -260,8 +260,8 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     lines = []
     for row, ours in rows.items():
         claim = claims.get(row)
-        lines.append([claim.where.partition(": ")[2], claim.published["epsilon"]])
+        lines.append([claim.where.partition(": ")[2]])
         for part in ("acc_dpsgd", "acc_sgd"):
             lines[-1] += [claim.published[part], ours[part]]
-    columns = ["network", "ε", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
-    return pd.DataFrame(lines, columns=columns)
+    columns = ["network", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
+    return pd.DataFrame(lines, columns=columns).set_index("network")
