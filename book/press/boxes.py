@@ -141,7 +141,8 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
             parts += [f'<span class="box-fails">{title}</span>', ": Nothing: no row of this chapter fails.", ""]
     parts += ["How sure we are", f": {box.sure}", ""]
     if counts:
-        parts += [f"Rows of [the ledger](../book/ledger.md): {_counted(counts)}.", ""]
+        address = f"../book/ledger.html?chapter={chapter}"
+        parts += [f'<a href="{address}">Rows of the ledger</a>: {_counted(counts)}.', ""]
     return "\n".join([*parts, times, ":::"])
 
 

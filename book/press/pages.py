@@ -4,6 +4,7 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 """
 
 import base64
+import re
 import shutil
 import subprocess
 import sys
@@ -117,9 +118,12 @@ def _stage(rows: list[ledger.Row]) -> None:
 
 
 def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Row]) -> nbformat.NotebookNode:
-    """An executed chapter as the site shows it: its box below the title, its figures no larger than they need be."""
+    """An executed chapter as the site shows it: numbered, its box below the title, its figures small files."""
     carry.make_portable(notebook)
     boxes.insert(notebook, chapter, rows)
+    opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown")
+    numbered = rf"# {sources.shown_number(chapter)}. \1"  # the text says "chapter 5", so menu and title do too
+    opening.source = re.sub(r"^# (.+)$", numbered, opening.source, count=1, flags=re.MULTILINE)
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         if "image/png" in output.get("data", {}):
             png = finish.smaller(base64.b64decode(output.data["image/png"]))
