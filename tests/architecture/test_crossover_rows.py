@@ -16,18 +16,17 @@ from dplib.stats import Measured
 
 
 class Fake:
-    """Results without training: the best rate is 9 with privacy and 0.3 without; it remembers its jobs."""
+    """Results without training: the best rate is 9 with privacy and ``plain`` without; it remembers its jobs."""
 
-    def __init__(self):
-        self.jobs = []
+    def __init__(self, plain=0.3):
+        self.jobs, self.plain = [], plain
 
     def __call__(self, function, jobs):
         self.jobs += jobs
         return [self.result(**job) for job in jobs]
 
-    @staticmethod
-    def result(*, learning_rate, epsilon, seed, **_):
-        best = 0.3 if epsilon is None else 9.0
+    def result(self, *, learning_rate, epsilon, seed, **_):
+        best = self.plain if epsilon is None else 9.0
         score = 0.9 - 0.1 * abs(np.log(learning_rate / best)) + 0.001 * (seed % 1000)
         return {"validation": score, "test": score, "parameters": 10}
 
@@ -143,14 +142,16 @@ def test_choosing_by_the_crossing_loses_nothing_where_it_is_clear():
 def test_every_part_can_come_from_runs():
     """Each part of the plan "wanted" leads to the values that its rows' rules ask for."""
     study = plans.load("04", "wanted")
-    fake = Fake()
-    made = SimpleNamespace(parts=study.parts, read=lambda part: study.call(part, fake))
+    parts = {**plans.load("04").parts, **study.parts}
+    made = SimpleNamespace(parts=parts, read=lambda part: parts[part].function(Fake(plain=1.0), **parts[part].inputs))
     found = {part: rows._frozen_pair(name, rows.PRINTED[part]) for part, name in rows.PARTS.items()}
     values = {**models_rows.of_three(*models_rows.three(made)), **models_rows.table_4(made)}
-    values |= {"B.fig1": models_rows.sizes(made)[1], **rows.table_1(made, found)}
+    values |= {"B.fig1": models_rows.sizes(made)[1], **models_rows.rates(made)[1], **rows.table_1(made, found)}
     for row, own in values.items():
         assert set(rules.names(claims.get(row).rule)) <= set(own), row
-    assert len(values) == 12 + 4 + 2 + 1 + 6
+    assert len(values) == 2 + 12 + 4 + 1 + 2 + 6
+    assert values["B.learning-rate"]["they_are"] == "9"
+    assert values["B.fig9"]["losses_at_shared_rates"] == 6
 
 
 def test_numbers_of_a_crossing_in_words():
