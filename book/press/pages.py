@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from dplib import claims, sources
-from dplib.chapters import EXECUTED, RunError
+from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, ledger_page, links, sweep_cost
 
@@ -112,7 +112,7 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    for path in EXECUTED.glob("[0-9][0-9]*_*.ipynb"):
+    for path in ledger.executed_notebooks():
         nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
 
