@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dplib import claims, plans, sources
-from dplib.architecture import feature_rows, privacy_cost_rows
+from dplib.architecture import crossover_models, crossover_rows, feature_rows, privacy_cost_rows
 from dplib.architecture.privacy_cost_study import DELTA, SETTING
 from dplib.claims import RESULTS
 from dplib.labels import prior_rows
@@ -108,7 +108,7 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-    Of chapters 3, 6 and 10 the records are those that their kept runs lead to, in the same form.
+    Of chapters 3, 4, 6 and 10 the records are those that their kept runs lead to, in the same form.
     """
     if chapter == COST:
         settings = {**SETTING, "delta": DELTA, **plans.load("03").parts["table_3"].inputs}
@@ -118,9 +118,25 @@ def run(chapter: str) -> dict[str, Any]:
     if chapter == FEATURES:
         return {"records": _features(), "provenance": {"parameters": _TABLES}}
     found = claims.frozen_run(RESULTS / f"{chapter}.real.json")
+    if chapter == CROSSING:  # the parts that are not made again yet are in its rows as they were frozen
+        return {**found, "records": found["records"] | _pairs()}
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
     return found
+
+
+def _pairs() -> dict[str, Any]:
+    study = plans.load("04")
+    found = crossover_rows.pairs(study)
+    records = _records(crossover_models.every(study, found))
+    networks = {
+        part: {**{name: curve.to_dict("list") for name, curve in one.curves.items()}, "sgd": [m.value for m in one.sgd]}
+        for part, one in found.items()
+    }
+    models = {name: curve.to_dict("list") for name, curve in crossover_models.three(study)[0].items()}
+    for row, data in (("B.fig7", networks), ("B.fig8", models)):
+        records[row]["data"] = data
+    return records
 
 
 def _cost() -> dict[str, Any]:
@@ -254,13 +270,6 @@ def parameter(chapter: str, name: str) -> Any:
     return run(chapter)["provenance"]["parameters"][name]
 
 
-def _curve(chapter: str, row: str, keys: tuple[str, str, str, str]) -> Iterator[tuple[float, float, float, float, str]]:
-    """Points (epsilon, mean, low, high, place) of a curve that a row keeps under these four keys."""
-    data = run(chapter)["records"][row]["data"]
-    for place, point in enumerate(zip(*(data[key] for key in keys), strict=True)):
-        yield *point, f"{keys[1]}, point {place + 1}"
-
-
 def _interval(measured: dict[str, float]) -> tuple[float, float, float]:
     return measured["value"], measured["low"], measured["high"]
 
@@ -283,34 +292,35 @@ def _networks() -> Iterator[Result]:
         (parameter(CROSSING, batch), parameter(CROSSING, steps))
         for batch, steps in (("batch", "steps"), ("large_batch", "large_steps"))
     )
-    long = (usual[0], parameter(CROSSING, "longer") * usual[1])
-    plans = {
-        "mnist": ("mnist", usual), "mnist, 3× steps": ("mnist", long), "fashion-mnist": ("fashion-mnist", usual),
-        "cifar10-jpeg": ("cifar10-jpeg", large), "location": ("location", large),
+    trained = {
+        "mnist": ("mnist", usual), "longer": ("mnist", (usual[0], parameter(CROSSING, "longer") * usual[1])),
+        "fashion": ("fashion-mnist", usual), "jpeg": ("cifar10-jpeg", large), "location": ("location", large),
     }  # fmt: skip
-    for label, (name, (batch, steps)) in plans.items():
+    for part, one in crossover_rows.pairs(plans.load("04")).items():
+        name, (batch, steps) = trained[part]
         delta = 1e-7 if name == "location" else parameter(CROSSING, "delta")
-        for which, family in (("simple", "small"), ("complex", "large")):
-            keys = (f"{label}: epsilon", *(f"{label}: {which} {end}" for end in ("mean", "low", "high")))
-            without = run(CROSSING)["records"]["B.fig7"]["data"][f"{label}: {which} sgd"][0]
-            for epsilon, mean, low, high, place in _curve(CROSSING, "B.fig7", keys):
+        for which, family, curve, sgd in zip(
+            ("simple", "complex"), ("small", "large"), one.curves.values(), one.sgd, strict=True
+        ):
+            for at, point in enumerate(curve.itertuples()):
                 yield Result(
-                    datasets()[name], family, f"the {which} network of the paper's pair", RECORDS, epsilon, delta,
-                    mean, low, high, without, batch, steps, CROSSING, "B.fig7", place,
+                    datasets()[name], family, f"the {which} network of the paper's pair", RECORDS, point.epsilon, delta,
+                    point.mean, point.low, point.high, sgd.value, batch, steps, CROSSING, "B.fig7",
+                    f"{part}: {which}, point {at + 1}",
                 )  # fmt: skip
 
 
 def _models() -> Iterator[Result]:
     """Chapter 4: three kinds of model on MNIST at equal batches and steps (Figure 8)."""
     batch, steps = parameter(CROSSING, "model_batch"), parameter(CROSSING, "model_steps")
-    frozen = {"PAW FCN": ("small", None), "logistic regression": ("linear", None)}
-    frozen["PAW CNN"] = ("cnn", value(CROSSING, "B.table4.eps1.09-paw", "acc_sgd")["value"])
-    for model, (family, without) in frozen.items():
-        keys = (f"{model}: epsilon", *(f"{model}: {end}" for end in ("mean", "low", "high")))
-        for epsilon, mean, low, high, place in _curve(CROSSING, "B.fig8", keys):
+    known = {"PAW FCN": ("small", None), "logistic regression": ("linear", None)}
+    known["PAW CNN"] = ("cnn", value(CROSSING, "B.table4.eps1.09-paw", "acc_sgd")["value"])
+    curves, _ = crossover_models.three(plans.load("04"))
+    for model, (family, without) in known.items():
+        for at, point in enumerate(curves[model].itertuples()):
             yield Result(
-                datasets()["mnist"], family, model, RECORDS, epsilon, parameter(CROSSING, "delta"), mean, low, high,
-                without, batch, steps, CROSSING, "B.fig8", place,
+                datasets()["mnist"], family, model, RECORDS, point.epsilon, parameter(CROSSING, "delta"), point.mean,
+                point.low, point.high, without, batch, steps, CROSSING, "B.fig8", f"{model}, point {at + 1}",
             )  # fmt: skip
 
 

@@ -192,8 +192,8 @@ def tree() -> Question:
 def _images() -> Question:
     n = evidence.datasets()["mnist"].n
     first, second = (
-        n * evidence.crossing(CROSSING, "B.crossover-three-models", f"crossover {pair}")
-        for pair in ("logistic regression / PAW FCN", "PAW FCN / PAW CNN")
+        n * evidence.crossing(CROSSING, "B.crossover-three-models", f"crossover_{pair}")
+        for pair in ("logistic_fcn", "fcn_cnn")
     )
     fully = _below("image-fcn", second, leaf("small-image"), leaf("cnn"))
     simple = _below("image-linear", first, leaf("linear-image"), fully)

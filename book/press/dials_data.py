@@ -1,13 +1,14 @@
-"""The numbers behind the dials: closed forms on a grid, and frozen results as they stand in book/results."""
+"""The numbers behind the dials: closed forms on a grid, and what the chapters' runs lead to."""
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 
-from dplib import claims, mechanisms, plans
-from dplib.checks import ParameterError
+from dplib import mechanisms, plans
+from dplib.architecture import crossover_models, crossover_rows
 from dplib.labels import randomised_response as response
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.screening import accounts, rules
@@ -63,7 +64,7 @@ def definition2_spends() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of models on real data, from the frozen run.
+    """A pair of models on real data.
 
     Attributes:
         name: data set and training. models: the simple one and the complex one.
@@ -93,43 +94,31 @@ class Pair:
 
 _FCNS = ("small FCN (PAW)", "large FCN (STW)")
 _SWEEPS = {
-    "mnist, 3× steps": "MNIST, 1,200 steps",
+    "longer": "MNIST, 1,200 steps",
     "mnist": "MNIST, 400 steps",
-    "fashion-mnist": "Fashion-MNIST, 400 steps",
+    "fashion": "Fashion-MNIST, 400 steps",
 }
-_THREE = (
-    ("logistic regression", "PAW FCN"),
-    ("logistic regression", "PAW CNN"),
-    ("PAW FCN", "PAW CNN"),
-)
 
 
 @cache
 def pairs() -> tuple[Pair, ...]:
-    """Every frozen pair of curves with four budgets or more: Figure 7's networks, and the models of Figure 8."""
-    seven, eight = _frozen("B.fig7")["data"], _frozen("B.fig8")["data"]
-    crossings = _frozen("B.crossover-three-models")["values"]
-    found = []
-    for key, name in _SWEEPS.items():
-        mean, low, high = (
-            np.array([seven[f"{key}: {m} {what}"] for m in ("simple", "complex")]) for what in ("mean", "low", "high")
-        )
-        crossing = tuple(np.inf if value >= 1e300 else float(value) for value in seven[f"{key}: crossing"])
-        leads = tuple(int(sign) for sign in seven[f"{key}: leads"])
-        found.append(Pair(name, _FCNS, np.array(seven[f"{key}: epsilon"]), mean, low, high, crossing, leads))
-    for models in _THREE:
-        mean, low, high = (np.array([eight[f"{m}: {what}"] for m in models]) for what in ("mean", "low", "high"))
-        crossing = interval(crossings[f"crossover {' / '.join(models)}"])
-        epsilon = np.array(eight[f"{models[0]}: epsilon"])
-        found.append(Pair("MNIST, 400 steps of batch 256", models, epsilon, mean, low, high, crossing, None))
+    """Every pair of curves of chapter 4 with four budgets or more: Figure 7's networks, and the models of Figure 8."""
+    study = plans.load("04")
+    seven, (eight, crossings) = crossover_rows.pairs(study), crossover_models.three(study)
+    found = [
+        Pair(name, _FCNS, *_stacked(seven[part].curves.values()), seven[part].crossing, seven[part].leads)
+        for part, name in _SWEEPS.items()
+    ]
+    for models, (crossing, _) in crossings.items():
+        curves = _stacked(eight[model] for model in models)
+        found.append(Pair("MNIST, 400 steps of batch 256", models, *curves, crossing, None))
     return tuple(found)
 
 
-def interval(text: str) -> tuple[float, float, float]:
-    """A crossover as the ledger shows it, "0.34 [0.233, above 10]", as value and ends: "below" is 0, "above" inf."""
-    head, low, high = re.fullmatch(r"(.*) \[(.*), (.*)\]", text).groups()
-    ends = {"below": 0.0, "above": np.inf, "none": 0.0}
-    return tuple(ends[part.split()[0].rstrip(":")] if part[0].isalpha() else float(part) for part in (head, low, high))
+def _stacked(curves: Iterable[pd.DataFrame]) -> tuple[np.ndarray, ...]:
+    """Budgets (k,), and mean, low and high of two curves (2, k)."""
+    both = list(curves)
+    return both[0]["epsilon"].to_numpy(), *(np.stack([one[end] for one in both]) for end in ("mean", "low", "high"))
 
 
 @cache
@@ -247,10 +236,3 @@ def one_update() -> tuple[np.ndarray, float, float]:
         spent.append(screening.epsilon_bounds(screening.cells(*parts), accounts.DELTA)[0])
     plain = float(mechanisms.gaussian_epsilon(1.0, 1.0, accounts.DELTA))
     return np.array(spent), plain, accounts.epsilon(1, 1.0, 1.0)[0]
-
-
-def _frozen(claim: str) -> dict:
-    found = claims.frozen(claim)
-    if found is None:
-        raise ParameterError(f"{claim} has no frozen result: book/results is not complete.")
-    return found

@@ -143,7 +143,7 @@ def crossover() -> Dial:
         "Test accuracy of a small and a large fully connected network on MNIST after 1,200 steps, against ε from 0.1 "
         "to ten million. The small one leads by more than a point at ε = 0.1, and the two are within a quarter of one "
         f"at the end. {_crossing(pairs[0])}",
-        "Frozen runs on real data: mean test accuracy over 5 seeds, each learning rate tuned; coloured bands: 95% "
+        "Runs on real data: mean test accuracy over 5 seeds, each learning rate tuned; coloured bands: 95% "
         "intervals; straight lines between the budgets that were run (dots). Dashed: estimated crossing; grey: its 95% "
         "bootstrap interval, as far as it lies in the range. The printed picture shows MNIST, 1,200 steps, at ε = 1.",
         {"ticks": ticks, "names": [list(pair.models) for pair in pairs]},

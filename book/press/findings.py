@@ -8,6 +8,7 @@ import seaborn as sns
 from scipy.stats import norm
 
 from dplib import plans, plotting
+from dplib.architecture import crossover_rows
 from dplib.claims import PAPERS, VERDICTS
 from dplib.larger_models import gmm_tables
 from press import dials_data
@@ -92,15 +93,13 @@ def _dimension(axes: plt.Axes, _: dict[str, Row]) -> None:
     _legend_below(axes)
 
 
-def _workflows(axes: plt.Axes, by_id: dict[str, Row]) -> None:
+def _workflows(axes: plt.Axes, _: dict[str, Row]) -> None:
     """Chapter 4 in one panel: two printed networks against epsilon, and where the larger one takes over."""
-    curves = by_id["B.fig7"].data
-    dataset = "mnist" if "mnist: epsilon" in curves else next(iter(curves)).partition(":")[0]
-    at = curves[f"{dataset}: epsilon"]
-    names = {"simple": "small network (privacy-aware)", "complex": "large network (standard)"}
-    for (key, label), colour in zip(names.items(), sns.color_palette("colorblind", 2), strict=True):
-        axes.plot(at, curves[f"{dataset}: {key} mean"], "o-", ms=4, color=colour, label=label)
-        plotting.band(axes, at, curves[f"{dataset}: {key} low"], curves[f"{dataset}: {key} high"])
+    curves = crossover_rows.pairs(plans.load("04"))["mnist"].curves.values()
+    names = ("small network (privacy-aware)", "large network (standard)")
+    for curve, label, colour in zip(curves, names, sns.color_palette("colorblind", 2), strict=True):
+        axes.plot(curve["epsilon"], curve["mean"], "o-", ms=4, color=colour, label=label)
+        plotting.band(axes, curve["epsilon"], curve["low"], curve["high"])
     axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test accuracy (%)")
     axes.legend(fontsize="small", loc="lower right")
 

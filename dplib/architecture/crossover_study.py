@@ -35,7 +35,7 @@ MODELS: Mapping[str, tuple[str | list[int], str]] = {
     "LeNet-5": ("lenet5-mnist", "image"),
     "STW CNN": ("cnn-mnist-stw", "image"),
 }
-Swept = dict[str, dict[float, list[Result]]]  # model to budget (inf: SGD) to results by seed
+Swept = dict[str, dict[float, list[Result]]]  # model to budget (inf: SGD) to results by seed, with their rate
 
 
 def pair(get: Get, *, dataset: str, **settings: Any) -> Swept:
@@ -101,7 +101,8 @@ def swept(
     results = iter(get(train, jobs))
     found: Swept = {name: {} for name in cells}
     for name, e in asked:
-        found[name][math.inf if e is None else float(e)] = [next(results) for _ in range(seeds)]
+        rate = {"learning_rate": tuned[name, e].value}
+        found[name][math.inf if e is None else float(e)] = [{**next(results), **rate} for _ in range(seeds)]
     return found
 
 
@@ -124,8 +125,8 @@ def yours(get: Get, *, dataset: str, epsilon: float, delta: float = 1e-5, seeds:
     return {name: by_budget[float(epsilon)] for name, by_budget in found.items()}
 
 
-def accuracies(results: Sequence[Result]) -> np.ndarray:
-    """Test accuracies in percent, (runs,); a run that diverged counts as 0, so that it cannot hide."""
+def accuracies(results: Sequence[Result], score: str = "test") -> np.ndarray:
+    """Accuracies in percent on test or validation data, (runs,); a run that diverged counts as 0, not hidden."""
     if not results:
         raise ParameterError("results = [] is not allowed: there must be a run.")
-    return 100 * np.array([0.0 if r["test"] is None else r["test"] for r in results])
+    return 100 * np.array([0.0 if r[score] is None else r[score] for r in results])

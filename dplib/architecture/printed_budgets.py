@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from dplib import mechanisms, rdp
-from dplib.checks import ParameterError
 
 TOOL_ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512])
 # What a person may have typed in: the grids of the inverse search.
@@ -183,12 +182,6 @@ def rounds_to(value: float, text: str) -> bool:
     return bool(low <= value < high)
 
 
-def steps_within(target: float, setting: Setting) -> int:
-    """The most steps, with a setting's noise and sample rate, for which the tool's epsilon stays below a target."""
-    one_step = rdp.rdp(setting.noise_multiplier, setting.sample_rate, 1, TOOL_ORDERS)
-    return max(0, math.ceil(((target - _price(setting.delta)) / one_step).max()) - 1)
-
-
 def fits(text: str, sizes, delta, noises=WIDE_NOISES, batches=BATCHES, epochs=ROUND_EPOCHS) -> pd.DataFrame:
     """All settings of a grid whose tool epsilon is the printed one in all its digits.
 
@@ -225,39 +218,6 @@ def _price(delta):
     return np.log1p(-1 / TOOL_ORDERS) - (np.log(delta) + np.log(TOOL_ORDERS)) / (TOOL_ORDERS - 1)
 
 
-def ranked_fits(row: Printed, text: str | None = None, **grid) -> pd.DataFrame:
-    """:func:`fits` of a row, those that change the fewest of its stated settings first; column ``changed`` counts them.
-
-    Among equals the one nearest to the stated values comes first (sum of absolute logarithms of the ratios).
-
-    Args:
-        text: another epsilon in the place of the printed one, to see how many fits chance gives.
-
-    Raises:
-        ParameterError: for a row whose number of examples the paper does not give.
-    """
-    if row.stated is None:
-        raise ParameterError(f"{row.label} has no stated setting: its number of examples is not printed.")
-    found = fits(text or row.epsilon, (row.stated.n, *row.other_n), row.stated.delta, **grid)
-    ratios = np.stack([np.log(found[name] / getattr(row.stated, name)) for name in _ALL], axis=1)
-    found["changed"] = (np.abs(ratios) > 1e-9).sum(axis=1)
-    found["distance"] = np.abs(ratios).sum(axis=1)
-    return found.sort_values(["changed", "distance"], ignore_index=True).drop(columns="distance")
-
-
-def fit_by_chance(row: Printed, changed: int, decoys: int = 20) -> float:
-    """Share of made-up values near the printed one that fit just as well, with at most ``changed`` changes.
-
-    The made-up values have as many digits and lie within 20% of the printed one, evenly spread.
-    """
-    digits = len(row.epsilon.partition("e")[0].replace(".", "").lstrip("0"))
-    values = float(row.epsilon) * np.concatenate(
-        [np.linspace(0.8, 0.99, decoys // 2), np.linspace(1.01, 1.2, decoys // 2)]
-    )
-    texts = {f"{value:.{digits - 1}e}" for value in values} - {f"{float(row.epsilon):.{digits - 1}e}"}
-    return float(np.mean([(ranked_fits(row, text)["changed"] <= changed).any() for text in texts]))
-
-
 def common_fits(rows, same=("batch_size", "epochs"), **grid) -> list[tuple]:
     """The values of the settings ``same`` with which every row fits, each with its own n and its own of the rest."""
     found = [fits(row.epsilon, row.fit.n, row.fit.delta, **grid) for row in rows]
@@ -283,17 +243,3 @@ def shuffled_lower_bound(setting: Setting) -> float:
     """
     noise = setting.noise_multiplier * math.sqrt(setting.steps)
     return float(mechanisms.gaussian_epsilon(noise, setting.epochs, setting.delta))
-
-
-def verdict_for(claim_id: str) -> str:
-    """One sentence about the epsilon of a row of the ledger, for the chapter that records its accuracy; "" for none."""
-    row = next((row for row in ROWS if claim_id in row.claims), None)
-    if row is None:
-        return ""
-    stated = tool_epsilon(row.stated) if row.stated else math.nan
-    if row.stated and rounds_to(stated, row.epsilon):
-        return f"The printed ε = {row.epsilon} is what the paper's tool gives for {row.stated}."
-    start = f"As stated ({row.stated}) the paper's tool gives ε = {stated:.4g}, not {row.epsilon}"
-    if math.isnan(stated):
-        start = f"With what is stated the paper's tool gives no ε for the printed {row.epsilon}"
-    return f"{start}; {row.fit} gives it." if row.fit else f"{start}; we settle on no setting."

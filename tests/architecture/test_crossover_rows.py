@@ -1,32 +1,34 @@
 """Chapter 4's study and rows: what is tuned and paired, and what is said of it."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dplib import claims, models, trainings
+from dplib import claims, models, plans, rules, trainings
+from dplib.architecture import crossover_models as models_rows
 from dplib.architecture import crossover_rows as rows
 from dplib.architecture import crossover_study as study_of
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE
 from dplib.checks import ParameterError
+from dplib.stats import Measured
 
 
 class Fake:
-    """Results without training: the best rate is 9 with privacy and 0.3 without; it remembers its jobs."""
+    """Results without training: the best rate is 9 with privacy and ``plain`` without; it remembers its jobs."""
 
-    def __init__(self):
-        self.jobs = []
+    def __init__(self, plain=0.3):
+        self.jobs, self.plain = [], plain
 
     def __call__(self, function, jobs):
         self.jobs += jobs
         return [self.result(**job) for job in jobs]
 
-    @staticmethod
-    def result(*, learning_rate, epsilon, seed, **_):
-        best = 0.3 if epsilon is None else 9.0
+    def result(self, *, learning_rate, epsilon, seed, **_):
+        best = self.plain if epsilon is None else 9.0
         score = 0.9 - 0.1 * abs(np.log(learning_rate / best)) + 0.001 * (seed % 1000)
-        return {"validation": score, "test": score}
+        return {"validation": score, "test": score, "parameters": 10}
 
 
 def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
@@ -79,11 +81,83 @@ def test_the_repaired_definition_loses_nothing_where_the_simple_model_never_wins
     assert rows.definition(0.0, epsilons, simple, complex_) == 0
 
 
-def test_frozen_values_have_their_intervals():
-    eight = rows.three_models()
-    assert rows.at(eight, "PAW CNN", 0.1).low < rows.at(eight, "PAW CNN", 0.1).value
-    assert set(rows.gaps()["mnist"]) == {"dp", "sgd"}
-    assert rows.frozen("B.cifar-cnn-cost") == {}
+def made_up(simple, complex_, sgd=(90.0, 90.0)):
+    """A pair whose networks have these mean accuracies at budgets 0.1, 2.11, 1000 and 10^7, with little noise."""
+    rng, at = np.random.default_rng(0), (0.1, 2.11, 1000.0, 1e7, np.inf)
+    found = {}
+    for name, means in zip((SIMPLE, COMPLEX), ((*simple, sgd[0]), (*complex_, sgd[1])), strict=True):
+        noise = 0.01 * rng.standard_normal((len(at), 5))
+        found[name] = {
+            e: [{"test": (m + x) / 100, "validation": (m - x) / 100, "learning_rate": 1.0} for x in own]
+            for e, m, own in zip(at, means, noise, strict=True)
+        }
+    return rows.of_runs(found, 2.11)
+
+
+def test_leads_on_both_sides_are_ordered_or_contrary():
+    crossing = made_up((70, 80, 90, 90), (60, 75, 91, 92))
+    assert (crossing.order, crossing.leads) == (1, (1, 1, -1, -1))
+    assert 2.11 < crossing.crossing[1] < crossing.crossing[0] < 1000
+    assert made_up((60, 75, 91, 92), (70, 80, 90, 90)).order == -1  # the large network first
+    assert made_up((70, 80, 90, 92), (60, 75, 89, 91)).order == -1  # the small one still leads at the right end
+    assert made_up((70, 80, 90, 91), (60, 75, 90, 91)).order == 0
+
+
+def test_what_privacy_costs_more_is_the_difference_of_two_gaps():
+    one = made_up((70, 80, 90, 90), (60, 75, 91, 92), sgd=(93, 95))
+    assert one.dp_gap.value == pytest.approx(5, abs=0.05)
+    assert one.sgd_gap.value == pytest.approx(-2, abs=0.05)
+    assert one.cost_gap.value == pytest.approx(one.dp_gap.value - one.sgd_gap.value)
+
+
+def test_a_later_lead_is_larger_or_smaller_than_the_first():
+    later = made_up((61, 80, 89, 90), (60, 70, 90, 92))
+    first = made_up((70, 71, 89, 90), (60, 70, 90, 92))
+    assert (later.later_larger, later.first_largest) == (True, False)
+    assert (first.later_larger, first.first_largest) == (False, True)
+
+
+@pytest.mark.parametrize(("crossing", "where"), [((1e4, 2e3, 5e4), 1), ((10.0, 0.0, 900.0), -1), ((1e4, 10.0, 1e6), 0)])
+def test_around_a_crossing(crossing, where):
+    assert rows._around(crossing) == where
+
+
+def test_a_printed_cell_agrees_differs_or_is_open():
+    row = "B.table1.fcn-mnist-paw"  # prints 94.94 and 96.34
+    near, far = Measured(95.0, 94.8, 95.2, 5), Measured(98.0, 97.8, 98.2, 5)
+    measured = {"acc_dpsgd": near, "acc_sgd": far}
+    assert rows.cells(row, measured) == {"cells_that_agree": 1, "cells_that_differ": 0}
+    assert rows.cells(row, measured, settled=True) == {"cells_that_agree": 1, "cells_that_differ": 1}
+    assert rows.cells(row, measured, agree=False)["cells_that_agree"] == 0
+    assert rows.cells(row, {"acc_sgd": Measured(97.0, 96.0, 98.0, 5)}, settled=True)["cells_that_differ"] == 0
+
+
+def test_choosing_by_the_crossing_loses_nothing_where_it_is_clear():
+    found = rows.of_seeds({"mnist": made_up((70, 80, 90, 90), (60, 75, 91, 92))})
+    assert found["B.crossover-rule"]["rule_less_always_simple"].value == pytest.approx(3 / 4, abs=0.05)
+    assert found["B.crossover-rule"]["rule_less_always_complex"].value == pytest.approx(15 / 4, abs=0.05)
+    assert found["B.eq4"]["comparisons"] == 4 * 5
+
+
+def test_every_part_can_come_from_runs():
+    """Each part of the plan "wanted" leads to the values that its rows' rules ask for."""
+    study = plans.load("04", "wanted")
+    parts = {**plans.load("04").parts, **study.parts}
+    made = SimpleNamespace(parts=parts, read=lambda part: parts[part].function(Fake(plain=1.0), **parts[part].inputs))
+    found = {part: rows._frozen_pair(name, rows.PRINTED[part]) for part, name in rows.PARTS.items()}
+    values = {**models_rows.of_three(*models_rows.three(made)), **models_rows.table_4(made)}
+    values |= {"B.fig1": models_rows.sizes(made)[1], **models_rows.rates(made)[1], **rows.table_1(made, found)}
+    for row, own in values.items():
+        assert set(rules.names(claims.get(row).rule)) <= set(own), row
+    assert len(values) == 2 + 12 + 4 + 1 + 2 + 6
+    assert values["B.learning-rate"]["they_are"] == "9"
+    assert values["B.fig9"]["losses_at_shared_rates"] == 6
+
+
+def test_numbers_of_a_crossing_in_words():
+    assert models_rows.numbers("780 [454, above 1e+07]") == (780.0, 454.0, np.inf)
+    assert models_rows.numbers("above 1000, if there is one [205, above 1000]") == (np.inf, 205.0, np.inf)
+    assert models_rows.numbers("3.59 [below 2.34, 33.4]") == (3.59, 0.0, 33.4)
 
 
 def test_best_of_is_the_mean_over_all_choices():

@@ -124,15 +124,6 @@ def test_fits_are_those_of_an_exhaustive_search():
         assert row.epsilon == pytest.approx(printed_budgets.tool_epsilon(setting), rel=1e-9)
 
 
-def test_ranking_counts_changes():
-    row = next(row for row in ROWS if row.task == "CNN, CIFAR-10")
-    best = printed_budgets.ranked_fits(row).iloc[0]
-    assert (best.changed, best.noise_multiplier, best.batch_size, best.epochs, best.n) == (1, 1.0, 100, 300, 50_000)
-    assert printed_budgets.ranked_fits(ROWS[7]).changed.iloc[0] == 0  # Table IV prints everything
-    with pytest.raises(ParameterError, match="not printed"):
-        printed_budgets.ranked_fits(ROWS[-1])
-
-
 def test_families_share_one_setting():
     cnns, fcns, mnist, sms = ROWS[:3], ROWS[3:7], ROWS[12:15], ROWS[15:18]
     same = ("noise_multiplier", "batch_size", "epochs")
@@ -141,17 +132,6 @@ def test_families_share_one_setting():
     assert (2.0, 100, 500) not in printed_budgets.common_fits(fcns, same)
     assert printed_budgets.common_fits(mnist) == [(250, 200)]
     assert printed_budgets.common_fits(sms, epochs=printed_budgets.EPOCHS) == [(100, 50)]
-
-
-def test_steps_within_a_budget():
-    setting = Setting(13_574, 100, 1, 2.0)
-    steps = printed_budgets.steps_within(1.0, setting)
-    one_step = printed_budgets.rdp.rdp(2.0, setting.sample_rate, 1, printed_budgets.TOOL_ORDERS)
-    spent = [
-        printed_budgets.rdp.to_epsilon(count * one_step, printed_budgets.TOOL_ORDERS, 1e-5).min()
-        for count in (steps, steps + 1)
-    ]
-    assert spent[0] < 1.0 <= spent[1]
 
 
 def test_shuffled_bounds():
@@ -196,15 +176,6 @@ def test_inversion_refuses_what_it_cannot_do():
     for bad in ((0.0, 0.1, 10, 1e-5), (1.0, 1.0, 10, 1e-5), (1.0, 0.1, 0, 1e-5), (1.0, 0.1, 10, 0.0)):
         with pytest.raises(ParameterError):
             loss_inversion.epsilon(*bad)
-
-
-def test_verdicts_for_the_chapters_rows():
-    assert "noise 1, batch 100, 300 epochs" in printed_budgets.verdict_for("B.table1.cnn-mnist-stw")
-    assert printed_budgets.verdict_for("B.table4.eps1.05-paw").startswith("The printed ε = 1.05 is what")
-    assert "settle on no setting" in printed_budgets.verdict_for("B.table2.eps0.236-all")
-    assert printed_budgets.verdict_for("B.fig8") == ""
-    for name in ("table1", "table4"):
-        assert all(printed_budgets.verdict_for(id_) for id_ in claims.load("B") if id_.startswith(f"B.{name}."))
 
 
 def test_layer_tables():

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dplib import accounting, claims
+from dplib import accounting, claims, plans
+from dplib.architecture import crossover_models
 from dplib.checks import ParameterError
 from press import choice, choice_evidence, choice_figure, choice_page, choice_rules, choice_text
 from press.choice import Problem
@@ -249,10 +250,8 @@ def test_the_papers_advice_is_marked_by_the_verdicts():
 
 def test_sentences_without_a_value_still_say_what_their_rows_say():
     """A few words of choice.toml are about a row as a whole: they have to change when it does."""
-    logistic = choice_evidence.run(choice_evidence.CROSSING)["records"]["B.fig8"]["data"][
-        "logistic regression: epsilon"
-    ]
-    pair = "crossover logistic regression / PAW FCN"
+    logistic = crossover_models.three(plans.load("04"))[0]["logistic regression"]["epsilon"]
+    pair = "crossover_logistic_fcn"
     crossing = choice_evidence.crossing(choice_evidence.CROSSING, "B.crossover-three-models", pair)
     assert sum(epsilon < crossing for epsilon in logistic) == 1, "one budget below was run"
     rwt = choice_evidence.run(choice_evidence.DRIVERS)["records"]["B.intro-rwt"]["values"]

@@ -12,8 +12,8 @@ from tests.press.test_choice import IMAGES, REACHED
 def test_thresholds_come_from_the_rows():
     images = choice_rules.walk(IMAGES.facts)[0]
     second = next(question for question, _ in images if question.name == "image-fcn").test.value
-    printed = choice_evidence.value(choice_evidence.CROSSING, "B.crossover-three-models", "crossover PAW FCN / PAW CNN")
-    assert second == 60000 * float(printed.split()[0])
+    crossing = choice_evidence.crossing(choice_evidence.CROSSING, "B.crossover-three-models", "crossover_fcn_cnn")
+    assert second == 60000 * crossing
     leads = choice_rules.stages_lead()
     start = choice_rules.stages_from()
     assert all(low > 0 for epsilon, low in leads if epsilon >= start)

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 
 from dplib import accounting, plans
-from dplib.architecture import crossover
+from dplib.architecture import crossover, crossover_rows
 from dplib.checks import ParameterError
 from dplib.labels import randomised_response as response
 from dplib.labels import randomised_response_lp as programs
@@ -18,7 +18,6 @@ from dplib.larger_models import gmm, gmm_bounds
 from dplib.screening import accounts, instances, leak_rows
 from press import dials, dials_data, dials_page
 from press.dials_page import Control, Dial, Text
-from tests.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +32,6 @@ def written(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dials")
     dials_page.write(list(made.values()), folder, folder)
     return folder
-
-
-def frozen(chapter):
-    return json.loads((ROOT / "book" / "results" / f"{chapter}.real.json").read_text(encoding="utf-8"))
 
 
 # ---- numbers ----
@@ -81,25 +76,19 @@ def test_what_definition_2_spends():
         assert spends[i] == pytest.approx(expected, abs=1e-6)
 
 
-def test_curves_are_the_frozen_ones():
-    data = frozen("04_crossover_epsilon")["records"]
-    seven, eight = data["B.fig7"]["data"], data["B.fig8"]["data"]
-    by_name = {(pair.name, pair.models): pair for pair in dials_data.pairs()}
-    mnist = next(pair for (name, _), pair in by_name.items() if name == "MNIST, 1,200 steps")
-    for m, role in enumerate(("simple", "complex")):
+def test_curves_are_those_of_the_chapter():
+    found = crossover_rows.pairs(plans.load("04"))["longer"]
+    mnist = next(pair for pair in dials_data.pairs() if pair.name == "MNIST, 1,200 steps")
+    for m, curve in enumerate(found.curves.values()):
         for what in ("mean", "low", "high"):
-            assert getattr(mnist, what)[m].tolist() == seven[f"mnist, 3× steps: {role} {what}"]
-    assert mnist.epsilon.tolist() == seven["mnist, 3× steps: epsilon"]
-    three = next(pair for (_, models), pair in by_name.items() if models == ("logistic regression", "PAW CNN"))
-    assert three.mean.tolist() == [eight["logistic regression: mean"], eight["PAW CNN: mean"]]
-    shown = data["B.crossover-three-models"]["values"]["crossover logistic regression / PAW CNN"]
-    assert shown == "{:g} [{:g}, {:g}]".format(*three.crossing)
+            assert getattr(mnist, what)[m].tolist() == curve[what].tolist()
+    three = next(p for p in dials_data.pairs() if p.models == ("logistic regression", "PAW CNN"))
     assert 0 < three.crossing[1] < three.crossing[0] < three.crossing[2] < three.epsilon[-1]
-    assert len(by_name) == 6
+    assert len(dials_data.pairs()) == 6
 
 
 def test_crossings_follow_from_the_curves():
-    """The frozen estimate, made again from the frozen means: isotonic curves, straight lines in log epsilon."""
+    """The estimate, made again from the means: isotonic curves, straight lines in log epsilon."""
     for pair in dials_data.pairs():
         value, _ = crossover._last(np.log(pair.epsilon), crossover._gap(*pair.mean, True))
         assert pair.crossing[0] == pytest.approx(value, rel=0.005)  # of 0.138 and its like three digits are frozen
@@ -116,12 +105,6 @@ def test_a_reader_between_two_budgets():
         value, low, high = one.crossing
         assert np.isfinite([low, high]).all()
         assert [one.verdict(e) for e in (low / 2, low, value, high, 2 * high)] == [1, 0, 0, 0, -1]
-
-
-def test_interval_reads_what_the_ledger_shows():
-    assert dials_data.interval("780 [454, above 1e+07]") == (780.0, 454.0, np.inf)
-    assert dials_data.interval("above 1000, if there is one [205, above 1000]") == (np.inf, 205.0, np.inf)
-    assert dials_data.interval("3.59 [below 2.34, 33.4]") == (3.59, 0.0, 33.4)
 
 
 @pytest.mark.parametrize(("shape", "s", "b"), list(product(dials_data.SHAPES, (0, 3, 10), (1, 5, 20))))

@@ -1,0 +1,267 @@
+"""From chapter 4's runs of several models to values: three kinds of model, CNNs, sizes, and shared learning rates.
+
+As in :mod:`dplib.architecture.crossover_rows`, a part that the plan does not have yet is that of the frozen run.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dplib import claims, printed, stats
+from dplib.architecture import crossover, crossover_rows
+from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells, curve, frozen
+from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
+from dplib.models import parameter_count
+from dplib.plans import Plan
+from dplib.runs import Result
+from dplib.stats import Measured
+
+SERVES = 0.5  # points that a network may lose at a rate that is not its own
+
+
+def every(study: Plan, found: Mapping[str, Pair]) -> Values:
+    """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`."""
+    return {
+        **data_sets(),
+        **crossover_rows.of_pairs(found),
+        **crossover_rows.of_seeds(found),
+        **crossover_rows.table_1(study, found),
+        **of_three(*three(study)),
+        **rates(study)[1],
+        **table_4(study),
+        "B.fig1": sizes(study)[1],
+    }
+
+
+THREE = ("logistic regression", "PAW FCN", "PAW CNN")
+CNNS = {"stw": "STW CNN", "paw": "PAW CNN", "lenet": "LeNet-5"}
+
+
+def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float, float, float], str]]]:
+    """Figure 8: each model's accuracy in percent over the budget; and each pair's crossing, as numbers and in words."""
+    two = [(THREE[0], THREE[1]), (THREE[0], THREE[2]), (THREE[1], THREE[2])]
+    if "three" not in study.parts:
+        data, shown = claims.frozen("B.fig8")["data"], claims.frozen("B.crossover-three-models")["values"]
+        curves = {n: pd.DataFrame({p: data[f"{n}: {p}"] for p in ("epsilon", "mean", "low", "high")}) for n in THREE}
+        words = {pair: shown[f"crossover {' / '.join(pair)}"] for pair in two}
+        return curves, {pair: (numbers(one), one) for pair, one in words.items()}
+    found = study.read("three")
+    at = sorted(found[THREE[0]])
+    test = {name: np.stack([accuracies(found[name][e]) for e in at], axis=1) for name in THREE}
+    crossings = {}
+    for one, other in two:
+        crossing = crossover.estimate(at, test[one], test[other], rng=np.random.default_rng(0))
+        crossings[one, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
+    return {name: curve(at, values) for name, values in test.items()}, crossings
+
+
+def numbers(shown: str) -> tuple[float, float, float]:
+    """A crossover in words, "0.34 [0.233, above 10]", as value and ends: "below" is 0, "above" inf."""
+    head, low, high = re.fullmatch(r"(.*) \[(.*), (.*)\]", shown).groups()
+    ends = {"below": 0.0, "above": math.inf, "none": 0.0}
+    return tuple(ends[part.split()[0].rstrip(":")] if part[0].isalpha() else float(part) for part in (head, low, high))
+
+
+def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[float, float, float], str]]) -> Values:
+    """The rows on Figure 8; arguments of :func:`three`."""
+    levels = {
+        f"{short}_at_{str(e).replace('.', '_')}": at(curves, name, e)
+        for short, name in zip(("logistic", "fcn", "cnn"), THREE, strict=True)
+        for e in (0.1, 1.09, 2.11)
+    }
+    (value, low, high), _ = crossings[THREE[:2]]
+    ends = {"lowest_epsilon": 0.1, "highest_epsilon": 2.11}
+    return {
+        "B.fig8": ends | {name: one for name, one in levels.items() if "fcn" not in name and "1_09" not in name},
+        "B.crossover-three-models": {
+            "crossover_logistic_fcn": Measured(value, low, high, 5),
+            "crossover_logistic_cnn": crossings[THREE[0], THREE[2]][1],
+            "crossover_fcn_cnn": crossings[THREE[1:]][1],
+            **{name: one for name, one in levels.items() if "2_11" not in name},
+        },
+    }
+
+
+def sizes(study: Plan) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Figure 1: mean test accuracy in percent by size, columns parameters, SGD, DP-SGD; and its row.
+
+    The best smaller network is that with the best mean, DP-SGD, on validation data among all but the largest.
+    """
+    if "sizes" not in study.parts:
+        old = frozen("B.fig1")
+        data = pd.DataFrame(claims.frozen("B.fig1")["data"])
+        return data, {
+            "parameters_of_the_best_smaller": (peak := int(claims.frozen("B.fig1")["values"]["parameters_at_peak"])),
+            "rank_of_the_best_smaller": 1 + data["parameters"].tolist().index(peak),
+            "sgd_largest_less_smallest": old["SGD: largest − smallest"],
+            "best_smaller_less_largest": old["peak − largest"],
+        }
+    found = list(study.read("sizes").values())
+    sgd, dp = (np.stack([accuracies(one[e]) for one in found]) for e in (math.inf, 2.11))
+    best = int(np.mean([accuracies(one[2.11], "validation") for one in found[:-1]], axis=1).argmax())
+    parameters = [one[2.11][0]["parameters"] for one in found]
+    data = pd.DataFrame({"parameters": parameters, "SGD": sgd.mean(1), "DP-SGD": dp.mean(1)})
+    return data, {
+        "parameters_of_the_best_smaller": parameters[best],
+        "rank_of_the_best_smaller": 1 + best,
+        "sgd_largest_less_smallest": stats.mean_interval(sgd[-1] - sgd[0]),
+        "best_smaller_less_largest": stats.mean_interval(dp[best] - dp[-1]),
+    }
+
+
+def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
+    """Figure 9: simple less complex, in points, by shared rate and at "own rates"; and its rows."""
+    if "rates" not in study.parts:
+        old = frozen("B.learning-rate")
+        gaps = {k.removeprefix("gap at "): v for k, v in old.items() if k.startswith("gap at ")}
+        losses = {name: old[f"loss at the rate of SGD, {net}"] for name, net in _SHORT.items()}
+        served, some = claims.frozen("B.learning-rate")["values"]["one rate serves both at"].split(", "), (5, 0, 6)
+    else:
+        gaps, losses, served, some = _rates(study.read("rates"), study.read("mnist"))
+    values = {f"gap_at_{name.replace(' ', '_')}": one for name, one in gaps.items()}
+    return gaps, {
+        "B.learning-rate": {
+            **values,
+            "rates_that_serve_both": len(served),
+            "they_are": ", ".join(served) or "none",
+            **{f"loss_at_sgd_rate_{name}": one for name, one in losses.items()},
+        },
+        "B.fig9": {
+            **values,
+            **dict(
+                zip(("losses_at_shared_rates", "gains_at_shared_rates", "pairs_of_network_and_rate"), some, strict=True)
+            ),
+        },
+    }
+
+
+_SHORT = {"simple": SIMPLE, "complex": COMPLEX}
+
+
+def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept):
+    """Gaps by rate; losses at SGD's rate; which rates serve both; signs of losses at rates not a network's own."""
+    own = {name: accuracies(tuned[name][2.11]) for name in (SIMPLE, COMPLEX)}
+    at_rate = {name: {rate: accuracies(one) for rate, one in shared[name].items()} for name in own}
+    loss = {name: {rate: own[name] - one for rate, one in at_rate[name].items()} for name in own}
+    gaps = {
+        f"{rate:g}": stats.mean_interval(at_rate[SIMPLE][rate] - at_rate[COMPLEX][rate]) for rate in at_rate[SIMPLE]
+    }
+    gaps["own rates"] = stats.mean_interval(own[SIMPLE] - own[COMPLEX])
+    at_sgd = {
+        short: stats.mean_interval(loss[name][tuned[name][math.inf][0]["learning_rate"]])
+        for short, name in _SHORT.items()
+    }
+    serves = [f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).low <= SERVES for n in own)]
+    other = [(n, r) for n in own for r in shared[n] if r != tuned[n][2.11][0]["learning_rate"]]
+    signs = crossover.significant_signs(np.stack([loss[n][r] for n, r in other], axis=1), np.zeros((5, len(other))))
+    return gaps, at_sgd, serves, (int((signs > 0).sum()), int((signs < 0).sum()), len(other))
+
+
+def table_4(study: Plan) -> Values:
+    """Cells of Table IV, and the rows on LeNet-5, the CNNs and the small FCN."""
+    if "table_4" not in study.parts:
+        return _frozen_table_4()
+    found = study.read("table_4")
+    budgets = [4.39, 2.98, 1.09, 1.05]
+    rows: Values = {}
+    ahead, shown = {1: 0, 0: 0, -1: 0}, {}
+    level = {n: {e: accuracies(some) for e, some in found[n].items()} for n in CNNS.values()}
+    trained = {}
+    for e in budgets:
+        for short, name in CNNS.items():
+            row = f"B.table4.eps{e}-{short}"
+            own = {
+                "acc_dpsgd": stats.mean_interval(level[name][e]),
+                "acc_sgd": stats.mean_interval(level[name][math.inf]),
+            }
+            rows[row] = own | cells(row, own)
+            trained[name, e] = own["acc_dpsgd"].high >= claims.get(row).published["acc_dpsgd"] - AGREES
+        for other in ("LeNet-5", "STW CNN"):
+            gap = stats.mean_interval(level["PAW CNN"][e] - level[other][e])
+            if e == 1.09:
+                shown[f"paw_less_{other.split('-')[0].split()[0].lower()}_at_1_09"] = gap
+            sign = int(gap.low > 0) - int(gap.high < 0)
+            ahead[sign * (trained["PAW CNN", e] and trained[other, e])] += 1
+    fcn = accuracies(study.read("tiny")["PAW FCN"][2.11])
+    sgd = {n: one[math.inf] for n, one in level.items()}
+    rows |= {
+        "B.lenet": {
+            "parameter_difference": _count("lenet5-mnist") - _count("cnn-mnist-paw"),
+            "lenet_less_stw_sgd": stats.mean_interval(sgd["LeNet-5"] - sgd["STW CNN"]),
+            "paw_ahead": ahead[1],
+            "paw_behind": ahead[-1],
+            **shown,
+        },
+        "B.intro-lenet": {
+            f"{short}_{kind}": stats.mean_interval(level[CNNS[short]][e])
+            for short in ("paw", "lenet")
+            for kind, e in (("sgd", math.inf), ("dpsgd", 1.09))
+        },
+        "B.fcn-beats-cnn": {
+            "acc_fcn": stats.mean_interval(fcn),
+            "acc_cnn": stats.mean_interval(level["STW CNN"][2.11]),
+        },
+        "B.intro-mnist-tiny": {
+            "parameters": _count("fcn-mnist-paw"),
+            "fcn_less_stw_cnn": stats.mean_interval(fcn - level["STW CNN"][2.11]),
+            "fcn_less_paw_cnn": stats.mean_interval(fcn - level["PAW CNN"][2.11]),
+        },
+    }
+    return rows
+
+
+def _frozen_table_4() -> Values:
+    old = {i: frozen(i) for i in ("B.lenet", "B.intro-lenet", "B.fcn-beats-cnn", "B.intro-mnist-tiny")}
+    rows = {}
+    for short in CNNS:
+        row = f"B.table4.eps1.09-{short}"
+        own = {name: frozen(row)[name] for name in ("acc_dpsgd", "acc_sgd")}
+        rows[row] = own | cells(row, own)
+    return rows | {
+        "B.lenet": {
+            "parameter_difference": _count("lenet5-mnist") - _count("cnn-mnist-paw"),
+            "lenet_less_stw_sgd": old["B.lenet"]["LeNet-5 − STW CNN, SGD"],
+            "paw_ahead": 0,  # both comparisons that were run fall short of the printed accuracies
+            "paw_behind": 0,
+            "paw_less_lenet_at_1_09": old["B.lenet"]["PAW CNN − LeNet-5, ε = 1.09"],
+            "paw_less_stw_at_1_09": old["B.lenet"]["PAW CNN − STW CNN, ε = 1.09"],
+        },
+        "B.intro-lenet": old["B.intro-lenet"],
+        "B.fcn-beats-cnn": old["B.fcn-beats-cnn"],
+        "B.intro-mnist-tiny": {
+            "parameters": _count("fcn-mnist-paw"),
+            "fcn_less_stw_cnn": old["B.intro-mnist-tiny"]["FCN − STW CNN"],
+            "fcn_less_paw_cnn": old["B.intro-mnist-tiny"]["FCN − PAW CNN"],
+        },
+    }
+
+
+def _count(name: str) -> int:
+    return parameter_count(printed.ARCHITECTURES[name].make())
+
+
+def data_sets() -> Values:
+    """Sizes of the data sets, counted by the loader in the frozen run; half of the published test part validates."""
+    rows: Values = {}
+    for name in ("mnist", "fashion-mnist", "cifar10"):
+        old = claims.frozen(f"B.data-{name}")["values"]
+        rows[f"B.data-{name}"] = {k: old[k] for k in claims.get(f"B.data-{name}").published}
+    parts = claims.get("B.data-purchase100").published
+    rows["B.data-purchase100"] = {"sum_of_parts": parts["n_train"] + parts["n_val"] + parts["n_test"]}
+    return rows
+
+
+def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """A table of accuracies beside print, from rows of the ledger with their values."""
+    lines = []
+    for row, ours in rows.items():
+        claim = claims.get(row)
+        lines.append([claim.where.partition(": ")[2]])
+        for part in ("acc_dpsgd", "acc_sgd"):
+            lines[-1] += [claim.published[part], ours[part]]
+    columns = ["network", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
+    return pd.DataFrame(lines, columns=columns).set_index("network")
