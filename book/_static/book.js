@@ -1,5 +1,4 @@
-// What the theme leaves to the mouse, for the keyboard; formulas when they are needed; and links that lead to one row
-// of the ledger.
+// What the theme leaves to the mouse, for the keyboard; and formulas when they are needed.
 (() => {
   "use strict";
   // What scrolls sideways inside itself is reached by key, and only while there is something to scroll.
@@ -54,6 +53,14 @@
       if (button) setTimeout(() => document.activeElement === document.body && button.focus());
     });
 
+    // A figure opens large: as the file that it is, on a click or by key.
+    document.querySelectorAll(".bd-article .output img, .bd-article figure img").forEach((image) => {
+      if (image.closest("a")) return;
+      const link = Object.assign(document.createElement("a"), { href: image.src, className: "enlarge", title: "open large" });
+      image.replaceWith(link);
+      link.append(image);
+    });
+
     // A link in the title of a solution is a link, not a click on the solution.
     document.querySelectorAll(".admonition-title a").forEach((link) => {
       link.addEventListener("click", (event) => event.stopPropagation());
@@ -61,18 +68,6 @@
 
     const mathjax = document.querySelector("script.mathjax");
     if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
-
-    // ledger.html#A.thm6 shows that row.
-    const search = document.querySelector(".ledger") && decodeURIComponent(location.hash.slice(1));
-    if (search && /^[A-D]\./.test(search)) {
-      const ask = (tries) => {
-        const field = document.querySelector(".ledger input[type=search]");
-        if (!field && tries) return setTimeout(ask, 100, tries - 1);
-        field.value = search;
-        field.dispatchEvent(new Event("input", { bubbles: true }));
-      };
-      ask(100);
-    }
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -20,7 +20,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold
 ADDRESS = re.compile(r"https://github\.com/([A-Za-z0-9-]+)/([\w.-]+?)(?:\.git)?/?")
 BRANCH = re.compile(r"[\w.-]+")
 # What the chapters import and Colab's own Python lacks; versions as in pyproject.toml are the newest, as Colab's are.
-COLAB_LACKS = ("opacus", "dp-accounting", "myst-nb", "papermill", "jupytext", "itables", "pooch")
+COLAB_LACKS = ("opacus", "dp-accounting", "myst-nb", "papermill", "jupytext", "pooch")
 NO_ADDRESS = """This copy of the book names no public address, so its pages have no such buttons. With one,
 `repository: url:` in `_config.yml`, each chapter has them, and these are the lines that Colab needs first:"""
 HAS_ADDRESS = """Each chapter's page has them under the rocket above its title. Binder makes the whole environment,

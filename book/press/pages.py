@@ -4,27 +4,23 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 """
 
 import base64
-import html
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-import itables
 import nbformat
-import pandas as pd
-from itables.javascript import generate_init_offline_itables_html, to_html_datatable
 
-from dplib import claims, rules, sources
-from dplib.chapters import EXECUTED, RunError
+from dplib import claims, sources
+from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
-from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, links, sweep_cost
+from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, ledger_page, links, sweep_cost
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
 GENERATED = SOURCE / "book" / "_generated"
-KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
 
 
 def build() -> Path:
@@ -36,7 +32,7 @@ def build() -> Path:
     chapters = ledger.executed_chapters()
     rows = ledger.gather(chapters)
     _stage(rows)
-    _write("ledger.html", ledger_html(rows))
+    _write("ledger.html", ledger_page.ledger_html(rows))
     _write("counts.md", counts_table(rows))
     findings.draw(rows, GENERATED)
     _write("findings.md", findings.markdown(rows))
@@ -60,44 +56,6 @@ def build() -> Path:
     return BUILD / "html" / "index.html"
 
 
-def ledger_html(rows: list[ledger.Row]) -> str:
-    """The ledger as a table that sorts and filters in the browser, with its scripts inside (no network)."""
-    table = pd.DataFrame(
-        {
-            "Paper": [row.claim.paper for row in rows],
-            "Kind": [row.claim.kind for row in rows],
-            "Verdict": [claims.badge(row.verdict) for row in rows],
-            "Claim": [_claim_cell(row) for row in rows],
-            "Published": [_values(row.claim.published, row) for row in rows],
-            "Measured": [_measured_cell(row) for row in rows],
-        }
-    )
-    bundle = generate_init_offline_itables_html(Path(itables.__file__).parent / "html" / "dt_bundle.js")
-    body = to_html_datatable(
-        table,
-        connected=False,
-        allow_html=True,
-        table_id="ledger-table",
-        classes="display compact",
-        showIndex=False,
-        maxBytes=0,
-        paging=True,
-        pageLength=25,
-        lengthMenu=[25, 100, 1000],
-        order=[],
-        autoWidth=False,
-        style="width:100%",
-        columnDefs=[
-            {"targets": [0, 1, 2], "columnControl": ["order", ["searchList"]]},
-            {"targets": [3, 4, 5], "columnControl": ["order"]},
-            {"targets": [3], "width": "38%"},
-        ],
-        ordering={"indicators": False, "handler": False},
-        layout={"topStart": "search", "topEnd": "info", "bottomStart": "pageLength", "bottomEnd": "paging"},
-    )
-    return f'{bundle}<div class="ledger">{body}</div>'
-
-
 def counts_table(rows: list[ledger.Row]) -> str:
     """Verdicts per paper as a Markdown table."""
     counts = Counter((row.claim.paper, row.verdict) for row in rows)
@@ -105,7 +63,9 @@ def counts_table(rows: list[ledger.Row]) -> str:
     lines = []
     for paper in PAPERS:
         numbers = [counts[paper, verdict] for verdict in VERDICTS]
-        lines.append(f"| {paper}: {KINDS[paper]} | " + " | ".join(map(str, [*numbers, sum(numbers)])) + " |")
+        lines.append(
+            f"| {paper}: {ledger_page.KINDS[paper]} | " + " | ".join(map(str, [*numbers, sum(numbers)])) + " |"
+        )
     return head + "\n".join(lines) + "\n"
 
 
@@ -136,33 +96,6 @@ def data_table() -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _claim_cell(row: ledger.Row) -> str:
-    claim = row.claim
-    title = f"<strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
-    if row.verdict != claims.NOT_RUN:
-        title += f' <a href="../notebooks/{claim.chapter}.html#{claim.id}">chapter</a>'
-    note = f'<br><span class="note">{html.escape(claim.note)}</span>' if claim.note else ""
-    return f"{title}<br>{html.escape(claim.statement)}{note}"
-
-
-def _measured_cell(row: ledger.Row) -> str:
-    if row.verdict == claims.NOT_RUN:
-        return f'<span class="note">chapter {row.claim.chapter}</span>'
-    run = f"{row.profile} profile{', a run of its own' if row.own_run else ''}, {row.date}"
-    if row.profile == claims.PUBLISHED:
-        run = f"kept runs; their rule: {html.escape(rules.words(row.claim.rule))}"
-    basis = f'<span class="note">{run}. {html.escape(row.because)}</span>'
-    return f"{_values(row.values, row)}<br>{basis}"
-
-
-def _values(values: dict, row: ledger.Row) -> str:
-    parts = [
-        f"{html.escape(row.claim.labels.get(name, name.replace('_', ' ')))}: {html.escape(claims.shown(value))}"
-        for name, value in values.items()
-    ]
-    return "<br>".join(parts) or "–"
-
-
 def _machine(provenance: dict) -> str:
     hardware, versions = provenance["hardware"], provenance["versions"]
     gpu = f", {hardware['gpu']}" if hardware["gpu"] else ""
@@ -179,15 +112,18 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    for path in EXECUTED.glob("[0-9][0-9]*_*.ipynb"):
+    for path in ledger.executed_notebooks():
         nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
 
 
 def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Row]) -> nbformat.NotebookNode:
-    """An executed chapter as the site shows it: its box below the title, its figures no larger than they need be."""
+    """An executed chapter as the site shows it: numbered, its box below the title, its figures small files."""
     carry.make_portable(notebook)
     boxes.insert(notebook, chapter, rows)
+    opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown")
+    numbered = rf"# {sources.shown_number(chapter)}. \1"  # the text says "chapter 5", so menu and title do too
+    opening.source = re.sub(r"^# (.+)$", numbered, opening.source, count=1, flags=re.MULTILINE)
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         if "image/png" in output.get("data", {}):
             png = finish.smaller(base64.b64decode(output.data["image/png"]))

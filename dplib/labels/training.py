@@ -129,14 +129,6 @@ def soft(targets: Tensor, classes: int) -> Tensor:
     return nn.functional.one_hot(targets.long(), classes).float() if targets.ndim == 1 else targets.float()
 
 
-def top_k_accuracy(scores: np.ndarray, labels: np.ndarray, k: int = 1) -> float:
-    """Share of examples whose label is among the k largest scores; scores (n, K), labels (n,).
-
-    Of equal scores the label with the lower index counts as the larger one.
-    """
-    return float((places(scores, labels) < k).mean())
-
-
 def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """For each example how many labels come before its own: scores (n, K), labels (n,) to whole numbers (n,)."""
     own = np.take_along_axis(scores, labels[:, None], 1)

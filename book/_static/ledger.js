@@ -1,0 +1,55 @@
+// The ledger's filters and its search; what is chosen stands in the address, so that a view can be linked to.
+(() => {
+  "use strict";
+  const MENUS = ["paper", "chapter", "sort", "verdict"];
+  const form = document.querySelector(".ledger-menus");
+  const field = form.querySelector("input");
+  const rows = [...document.querySelectorAll("#ledger-table tbody tr")];
+  const count = document.querySelector(".ledger-count");
+  const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
+  const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  // "Table I" is in "Table I: MNIST" and not in "Table IV"; "A.thm" is how A.thm6 begins.
+  const whole = (text) => new RegExp(`(?<![\\p{L}\\p{N}])${escaped(text)}(?![\\p{L}\\p{N}])`, "u");
+  const begins = (text) => new RegExp(`(?<![\\p{L}\\p{N}])${escaped(text)}`, "u");
+  const PLACE = /^(?:tables?|figures?|sections?|theorems?|lemmas?|definitions?|algorithms?|examples?|appendix|eqs?\.?) \S/;
+
+  const texts = new Map(rows.map((row) => [row, plain(row.textContent)]));
+  const finds = (asked) => {
+    if (!asked) return () => true;
+    if (/^[a-d]\./.test(asked)) return (row) => row.id.toLowerCase().startsWith(asked);
+    if (PLACE.test(asked)) return (row) => whole(asked).test(plain(row.dataset.where));
+    const words = asked.split(" ").map(begins);
+    return (row) => words.every((word) => word.test(texts.get(row)));
+  };
+
+  const show = () => {
+    const asked = plain(field.value);
+    const found = finds(asked);
+    const wanted = MENUS.filter((name) => form.elements[name].value);
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !(wanted.every((name) => row.dataset[name] === form.elements[name].value) && found(row));
+      shown += !row.hidden;
+    }
+    count.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+    const chosen = new URLSearchParams(wanted.map((name) => [name, form.elements[name].value]));
+    if (asked) chosen.set("search", field.value);
+    try {
+      history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}${location.hash}`);
+    } catch { /* a page that was opened as a file may not have its address changed */ }
+  };
+
+  const asked = new URLSearchParams(location.search);
+  for (const name of MENUS) form.elements[name].value = asked.get(name) ?? "";
+  field.value = asked.get("search") ?? "";
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  show();
+  // ledger.html#A.thm6 shows that row, whatever else is chosen.
+  const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (row) {
+    row.hidden = false;
+    row.querySelector("details")?.setAttribute("open", "");
+    row.scrollIntoView();
+  }
+})();
