@@ -6,7 +6,8 @@ plus Gaussian noise. It covers the noisy gradients of one training, all of them 
 choice of hyper-parameters (:func:`selection_epsilon`), statistics of the data used in preprocessing, or early
 stopping on private data. Other batches (shuffled, of a fixed size, or divided by their own size) are other mechanisms.
 A sum that is divided by sample_rate * n keeps these figures only where the number of examples n is public (an absent
-example then counts as one with gradient zero): the size of the noise tells n, the more so the more numbers are noisy.
+example then counts as one with gradient zero). Else the quotient moves by up to twice as much, and the size of its
+noise tells n, the more so the more numbers are noisy: divide by a constant (``engine.DPSGD``, ``divisor``).
 
 Accountants, all upper bounds:
 

@@ -5,11 +5,12 @@ One step on n records, with clipping norm C, noise multiplier s and sample rate 
 1. take each record by itself with probability q (Poisson sampling); there may be none;
 2. sum the gradients of those taken, each scaled to a norm of at most C over all trained parameters together;
 3. add N(0, (s C)^2) to every coordinate, once, however many pieces the sum was made in;
-4. divide by the *expected* batch size q n, and take a step.
+4. divide by the *expected* batch size q n, or by a constant, and take a step.
 
 Neighbouring data sets differ by adding or removing one record. ``dplib.accounting`` turns s, q and the number of steps
-into epsilon. Seeded noise is reproducible and therefore not a private release; ``secure=True`` draws sampling and noise
-from the operating system's cryptographic source (:mod:`dplib.sampling` says what that still leaves open).
+into epsilon, for a constant divisor or a public n (an absent record is then one with gradient zero). Seeded noise is
+reproducible and therefore not a private release; ``secure=True`` draws sampling and noise from the operating system's
+cryptographic source (:mod:`dplib.sampling` says what that still leaves open).
 """
 
 import time

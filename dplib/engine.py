@@ -23,6 +23,8 @@ class DPSGD:
     Args:
         steps: number of steps.
         sample_rate: q in (0, 1]; the expected batch size is q n.
+        divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
+            private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
         learning_rate: step size; ``train`` can multiply it by a schedule.
         noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``; 0 for none.
         max_grad_norm: clipping norm C; None for no clipping, and then no noise.
@@ -49,6 +51,7 @@ class DPSGD:
     sampling: str = "poisson"
     physical_batch: int | None = None
     secure: bool = False
+    divisor: float | None = None
 
     def __post_init__(self):
         checks.integer(1).check("steps", self.steps)
@@ -65,6 +68,8 @@ class DPSGD:
         if self.physical_batch is not None:
             checks.integer(1).check("physical_batch", self.physical_batch)
         checks.boolean().check("secure", self.secure)
+        if self.divisor is not None:
+            checks.positive().check("divisor", self.divisor)
         if self.noise_multiplier > 0 and self.max_grad_norm is None:
             raise ParameterError("max_grad_norm = None is not allowed with noise: without clipping it hides nobody.")
         if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
@@ -100,7 +105,7 @@ class Engine:
     ):
         self.net, self.settings, self.examples, self.loss = net, settings, train, loss
         self._generator, self._augment = generator, augment
-        self.expected_batch = settings.sample_rate * train.n
+        self.divisor = settings.divisor or settings.sample_rate * train.n
         self._clips = settings.max_grad_norm is not None
         self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
         trained = {name: p for name, p in net.named_parameters() if p.requires_grad}
@@ -148,10 +153,10 @@ class Engine:
             p.data = p.data.clone(memory_format=torch.preserve_format)
 
     def _fill(self, rows: Tensor) -> Tensor:
-        """Noise once, the clipped gradients on top of it in pieces, all over the expected batch size."""
+        """Noise once, the clipped gradients on top of it in pieces, all over the divisor."""
         settings = self.settings
         if settings.noise_multiplier:
-            sd = settings.noise_multiplier * settings.max_grad_norm / self.expected_batch
+            sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor
             sampling.fill_normal(self._gradient, sd, self._generator)
         else:
             self._gradient.zero_()
@@ -166,7 +171,7 @@ class Engine:
         return self._clipped.add(x, y, self.loss, self._factors, known)
 
     def _factors(self, norms: Tensor) -> Tensor:
-        share = 1 / self.expected_batch
+        share = 1 / self.divisor
         return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * share, share)
 
     def _add(self, rows: Tensor) -> Tensor:
@@ -174,7 +179,7 @@ class Engine:
         if self._augment:
             x, y = self._augment(x, y)
         total = self.loss(self.net(x), y).sum()
-        share = total.new_tensor(1 / self.expected_batch)
+        share = total.new_tensor(1 / self.divisor)
         torch._foreach_add_(self._parts, torch.autograd.grad(total, self._trained, share, materialize_grads=True))
         return total.detach()
 

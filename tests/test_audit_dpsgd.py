@@ -83,26 +83,25 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
         assert found.epsilon > claimed()
 
 
-def one_canary(kind="poisson", realised=False):
-    """Noisy sums of one step on equal ordinary records and, where present, a canary of the opposite gradient.
-
-    The records are ordinary up to the last one, the canary: a sampler of one row less never draws it.
-    """
+def one_canary(kind="poisson", realised=False, **changes):
+    """Noisy gradients of one step on equal ordinary records and, where present, a canary of the opposite gradient,
+    as sums: times the divisor that all of the records would have."""
     x = np.ones((ORDINARY + 1, 1), np.float32)
     y = np.full((ORDINARY + 1, 1), -10.0, np.float32)
     y[-1] = 10
+    settings = DPSGD(steps=1, **ONE_STEP | {"divisor": ONE_STEP["sample_rate"] * len(x)} | changes)
 
     def sums(present, runs, rng):
-        settings = DPSGD(steps=1, **ONE_STEP)
-        train_set = Examples((x, y), "train", torch.device("cpu"), torch.float32)
+        n = ORDINARY + int(present)
+        train_set = Examples((x[:n], y[:n]), "train", torch.device("cpu"), torch.float32)
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         engine = Engine(no_bias(1), settings, train_set, squared_error, generator)
-        constant = engine.expected_batch
         released = np.empty(runs)
         for run in range(runs):
-            rows = torch.from_numpy(sampling.Sampler(kind, ORDINARY + present, 0.5, rng).draw())
-            engine.expected_batch = max(1, len(rows)) if realised else constant
-            released[run] = -float(engine.gradient(rows)) * constant
+            rows = torch.from_numpy(sampling.Sampler(kind, n, settings.sample_rate, rng).draw())
+            if realised:
+                engine.divisor = max(1, len(rows))
+            released[run] = -float(engine.gradient(rows)) * settings.sample_rate * len(x)
         engine.close()
         return released
 
@@ -128,6 +127,16 @@ def test_division_by_the_realised_batch_size_is_caught():
     sums = one_canary(realised=True)
     found = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(3), 0.99)
     assert found.epsilon > accounted()
+
+
+def test_a_divisor_that_tells_the_number_of_records_is_caught():
+    """Full batches: the quotient moves by two clipping norms over n, where the sum moves by one. A constant is safe."""
+    spent = accounting.epsilon(ONE_STEP["noise_multiplier"], 1.0, 1, DELTA)
+    found = {}
+    for name, divisor in (("constant", 250.0), ("of the records", None)):
+        sums = one_canary(sample_rate=1.0, divisor=divisor)
+        found[name] = audit.audit_by_repetition(sums, 3000, DELTA, np.random.default_rng(5), 0.99).epsilon
+    assert found["constant"] <= spent < found["of the records"]
 
 
 def test_shuffled_batches_accounted_as_poisson_are_caught():

@@ -119,6 +119,20 @@ def test_noise_has_the_right_scale_and_the_expected_size_divides():
     assert low < (noise**2).sum() / sd**2 < high
 
 
+def test_a_constant_divisor_makes_a_step_forget_the_number_of_records():
+    def gradient(n, **changes):
+        private = settings(noise_multiplier=1.5, max_grad_norm=0.4, **changes)
+        examples = Examples(toy().batch(torch.arange(n)), "train", CPU, torch.float64)
+        noise = torch.Generator().manual_seed(3)
+        return dpsgd.Engine(net(), private, examples, generator=noise).gradient(torch.arange(7)).clone()
+
+    assert torch.equal(gradient(7, divisor=12.5), gradient(40, divisor=12.5))
+    assert torch.allclose(gradient(40, divisor=12.5) * 12.5, gradient(40) * 0.25 * 40, atol=1e-13)
+    assert not torch.allclose(gradient(7), gradient(40))
+    with pytest.raises(ParameterError, match="divisor = 0"):
+        settings(divisor=0)
+
+
 @pytest.mark.parametrize("physical", [1, 3, 7, 1024])
 @pytest.mark.parametrize("rule", ["flat", "auto-s"])
 def test_noise_comes_once_whatever_the_pieces(physical, rule):

@@ -139,9 +139,12 @@ def test_a_parameters_cell_with_code_is_refused(toy):
 
 
 def test_chapters_resolve_by_name_and_number(toy):
+    toy("00_o", "pass")
     toy("01_a", "pass")
+    assert sources.resolve("00") == sources.resolve("0") == "00_o"
+    assert (sources.number("00_o"), sources.shown_number("00_o")) == ("00", "0")
     assert sources.resolve("01") == sources.resolve("1") == sources.resolve("01_a") == "01_a"
-    with pytest.raises(ParameterError, match="'3' does not exist: it must be one of 01_a"):
+    with pytest.raises(ParameterError, match="'3' does not exist: it must be one of 00_o, 01_a"):
         sources.resolve("3")
 
 

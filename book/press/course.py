@@ -117,7 +117,7 @@ def _numbers(numbers: Sequence[float]) -> str:
 
 
 def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
-    missing = [name.lstrip("0") for name in week["chapters"] if name not in known]
+    missing = [sources.shown_number(name) for name in week["chapters"] if name not in known]
     chapters = ", ".join(_link(known[name]) for name in week["chapters"] if name in known)
     if missing:
         chapters += f" (not in this copy: {', '.join(missing)})"
