@@ -46,33 +46,42 @@ def table_4(name: str, found: Mapping[str, Any] | None, count: int) -> dict[str,
     Args:
         found: what :func:`dplib.labels.stage_study.compared` returns, or None for the frozen run.
     """
-    if found is None:
-        return earlier(f"C.table4.{name}-lp-{count}st")
+    return earlier(f"C.table4.{name}-lp-{count}st") if found is None else table_row(found["cells"], count)
+
+
+def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) -> dict[str, Measured]:
+    """Accuracies of one method over its budgets, under the names of the ledger's columns: eps1, ..., eps_inf."""
     return {
-        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(results))
-        for (e, kind), results in sorted(found["cells"].items(), key=str)
-        if kind == count
+        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(cells[e, kind]))
+        for e in sorted(e for e, one in cells if one == kind)
     }
 
 
-def gains(name: str, found: Mapping[str, Any] | None) -> dict[str, Measured]:
-    """LP-2ST less LP-1ST in points, paired by seed: {"mnist_eps1", ...}."""
+def gains(name: str, found: Mapping[str, Any] | None, count: int = 2) -> dict[str, Measured]:
+    """Accuracy with so many stages less that with one stage fewer, in points, paired by seed: {"mnist_eps1", ...}."""
     key = name.replace("-", "_")
     if found is None:
-        before = earlier("C.s-2st-consistently-better")
+        before = earlier({2: "C.s-2st-consistently-better", 3: "C.s-3st-gain"}[count])
         return {f"{key}_eps{e}": before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
-    pairs = {e: [accuracies(found["cells"][float(e), count]) for count in (2, 1)] for e in EPSILONS}
+    pairs = {e: [accuracies(found["cells"][float(e), t]) for t in (count, count - 1)] for e in EPSILONS}
     return {f"{key}_eps{e}": stats.paired(*both).difference for e, both in pairs.items()}
 
 
-def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> list[float]:
-    """Points of true validation accuracy that each choice by randomised labels lost beside the best one."""
-    return [
+def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:
+    """Points of true validation accuracy that choices by randomised labels lost beside the best candidate.
+
+    Args:
+        choices: of :func:`dplib.labels.stage_study.tuned`, one for each data set.
+    """
+    losses = [
         max(means["accuracy"] for means in tried.values()) - tried[one[name]]["accuracy"]
         for by_budget in choices
         for one in by_budget.values()
         for name, tried in one["tried"].items()
     ]
+    return {
+        "choices": len(losses), "mean_loss_by_randomised_labels": float(np.mean(losses)), "largest_loss": max(losses)
+    }  # fmt: skip
 
 
 def cited(dataset: str) -> dict[str, list[tuple[float, float]]]:
