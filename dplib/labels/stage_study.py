@@ -86,8 +86,9 @@ def chosen(choices: Mapping[float, Mapping[str, Any]], epsilon: float | None, co
     """Settings for so many stages of the nearest tuned budget (None: of the largest; of two as near, the smaller)."""
     nearest = max(choices) if epsilon is None else min(sorted(choices), key=lambda one: abs(one - epsilon))
     one = choices[nearest]
-    mixup, temperature = one["second"] if count > 1 else (one["mixup"], 1.0)
-    return {"learning_rate": one["learning_rate"], "mixup": [mixup], "temperature": temperature}
+    mixup, temperature = one["second"]
+    own = {"mixup": [one["mixup"]]} if count == 1 else {"mixup": [mixup], "temperature": temperature}
+    return {"learning_rate": one["learning_rate"], **own}
 
 
 def compared(

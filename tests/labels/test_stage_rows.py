@@ -58,20 +58,27 @@ def test_the_inception_is_the_printed_one():
 
 
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
+    """Made-up scores: LP-1ST is best without mixup, LP-2ST with a coefficient of 1 and a temperature of 0.5."""
     asked = []
 
     def get(function, jobs):
         asked.extend(jobs)
-        best = {"learning_rate": 0.2, "temperature": 0.5}
-        score = [
-            0.5 + 0.1 * (j["learning_rate"] == best["learning_rate"]) - 0.1 * sum(j.get("mixup", [0])) for j in jobs
+        return [
+            {
+                "randomised": (j["learning_rate"] == 0.2)
+                + 0.1 * (j.get("mixup", [0.0]) == [float(len(j["shares"]) - 1)])
+                + 0.1 * (j.get("temperature") == 0.5),
+                "accuracy": 0.5,
+                "stages": [],
+            }
+            for j in jobs
         ]
-        return [{"randomised": s + 0.1 * (j.get("temperature") == 0.5), "accuracy": s, "stages": []}
-                for s, j in zip(score, jobs, strict=True)]  # fmt: skip
 
     tuning = {"epsilons": [1.0, 3.0], "rates": [0.05, 0.2], "mixups": [0.0, 1.0], "temperatures": [0.25, 0.5],
               "validation": 10}  # fmt: skip
     found = stage_study.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
-    assert stage_study.chosen(found["choices"], 2.0) == {"learning_rate": 0.2, "mixup": [0.0], "temperature": 0.5}
+    first, second = (stage_study.chosen(found["choices"], 2.0, count) for count in (1, 2))
+    assert first == {"learning_rate": 0.2, "mixup": [0.0]}
+    assert second == {"learning_rate": 0.2, "mixup": [1.0], "temperature": 0.5}
     assert {job["seed"] for job in asked if "validation" in job} == {1000, 1001, 1002}
     assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}
