@@ -45,7 +45,7 @@ def tuned(
     tuning_seeds: int = 3,
     **settings: Any,
 ) -> dict[float, dict[str, Any]]:
-    """Learning rate, then mixup, by LP-1ST; then mixup and temperature together by LP-2ST: {epsilon: choice}.
+    """Learning rate, then mixup, by LP-1ST; then temperature and mixup by LP-2ST: {epsilon: choice}.
 
     LP-2ST has a coefficient of its own: with that of LP-1ST it loses two points on MNIST at epsilon 1.
 
@@ -53,13 +53,13 @@ def tuned(
         score: "randomised": by held-out labels that were randomised; "accuracy": by true ones, as the paper did.
 
     Returns:
-        For each budget "learning_rate", "mixup", "second" (mixup and temperature of LP-2ST), and "tried": for each of
-        the three {value: {score}}.
+        For each budget "learning_rate", "mixup", "temperature", "mixup of two stages", and "tried": for each of them
+        {value: {score}}.
     """
     common = {"dataset": dataset, "validation": validation, **settings}
     found: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
 
-    def choose(name: str, values: Sequence[Any], jobs: Mapping[tuple[float, Any], Mapping[str, Any]]) -> None:
+    def choose(name: str, values: Sequence[float], jobs: Mapping[tuple[float, float], Mapping[str, Any]]) -> None:
         seeds = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
         results = iter(get(train, [{**job, "seed": s} for job in jobs.values() for s in seeds]))
         for (e, value), _ in jobs.items():
@@ -76,9 +76,10 @@ def tuned(
     choose("learning_rate", rates, {(e, r): job(e, learning_rate=r) for e in epsilons for r in rates})
     best = {e: {"learning_rate": found[e]["learning_rate"]} for e in epsilons}
     choose("mixup", mixups, {(e, m): job(e, mixup=[m], **best[e]) for e in epsilons for m in mixups})
-    pairs = [(m, t) for m in mixups for t in temperatures]
-    choose("second", pairs, {(e, (m, t)): job(e, 2, mixup=[m], temperature=t, **best[e])
-                             for e in epsilons for m, t in pairs})  # fmt: skip
+    choose("temperature", temperatures, {(e, t): job(e, 2, mixup=[found[e]["mixup"]], temperature=t, **best[e])
+                                         for e in epsilons for t in temperatures})  # fmt: skip
+    choose("mixup of two stages", mixups, {(e, m): job(e, 2, mixup=[m], temperature=found[e]["temperature"], **best[e])
+                                           for e in epsilons for m in mixups})  # fmt: skip
     return found
 
 
@@ -86,9 +87,10 @@ def chosen(choices: Mapping[float, Mapping[str, Any]], epsilon: float | None, co
     """Settings for so many stages of the nearest tuned budget (None: of the largest; of two as near, the smaller)."""
     nearest = max(choices) if epsilon is None else min(sorted(choices), key=lambda one: abs(one - epsilon))
     one = choices[nearest]
-    mixup, temperature = one["second"]
-    own = {"mixup": [one["mixup"]]} if count == 1 else {"mixup": [mixup], "temperature": temperature}
-    return {"learning_rate": one["learning_rate"], **own}
+    rate = {"learning_rate": one["learning_rate"]}
+    if count == 1:
+        return rate | {"mixup": [one["mixup"]]}
+    return rate | {"mixup": [one["mixup of two stages"]], "temperature": one["temperature"]}
 
 
 def compared(
