@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 from torch import nn
 
 from dplib import claims, stats
@@ -67,6 +68,15 @@ def gains(name: str, found: Mapping[str, Any] | None, count: int = 2) -> dict[st
     return {f"{key}_eps{e}": stats.paired(*both).difference for e, both in pairs.items()}
 
 
+def apart(a: Measured, b: Measured) -> Measured:
+    """a - b of independent runs, with Welch's 95% interval from those of a and b."""
+    errors = {one: (one.high - one.low) / 2 / student.ppf(0.975, one.n - 1) for one in (a, b)}
+    error = math.hypot(*errors.values())
+    freedom = error**4 / sum(own**4 / (one.n - 1) for one, own in errors.items())
+    half, difference = student.ppf(0.975, freedom) * error, a.value - b.value
+    return Measured(difference, difference - half, difference + half, min(a.n, b.n))
+
+
 def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:
     """Points of true validation accuracy that choices by randomised labels lost beside the best candidate.
 
@@ -79,6 +89,8 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
         for one in by_budget.values()
         for name, tried in one["tried"].items()
     ]
+    if not losses:
+        return {}
     return {
         "choices": len(losses), "mean_loss_by_randomised_labels": float(np.mean(losses)), "largest_loss": max(losses)
     }  # fmt: skip

@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
-from dplib import claims
+from dplib import claims, stats
 from dplib.architectures import small_inception
 from dplib.labels import stage_rows, stage_study
 
@@ -44,6 +46,14 @@ def test_gains_are_paired_and_cells_have_the_ledgers_names():
     assert set(stage_rows.table_4("mnist", found, 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
     for count in (2, 3):
         assert set(stage_rows.gains("mnist", None, count)) == {f"mnist_eps{e}" for e in (1, 2, 3, 4)}
+
+
+def test_means_of_other_seeds_are_compared_as_by_welch():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(3, 1, 5), rng.normal(1, 4, 8)
+    found = stage_rows.apart(stats.mean_interval(a), stats.mean_interval(b))
+    expected = ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_losses_of_tuning_by_randomised_labels():
