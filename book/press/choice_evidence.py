@@ -18,7 +18,7 @@ from typing import Any
 from dplib import claims, plans, sources
 from dplib.architecture import feature_rows
 from dplib.claims import RESULTS
-from dplib.labels import prior_rows
+from dplib.labels import prior_rows, stage_rows
 from dplib.stats import Measured, mean_interval
 
 RECORDS, LABELS = "records", "labels"
@@ -108,7 +108,8 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-    Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form.
+    Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form; of chapter 9 those of
+    Table 4 are, as far as there are kept runs.
     """
     if chapter == PRIORS:
         return {"records": _priors()}
@@ -117,6 +118,12 @@ def run(chapter: str) -> dict[str, Any]:
     found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
+        show = plans.load("09")
+        for name in stage_rows.TITLES:
+            kept = show.read(name) if name in show.parts else None
+            for count in (1, 2):
+                values = stage_rows.table_4(name, kept, count)
+                found["records"][f"C.table4.{name}-lp-{count}st"]["values"] = {k: asdict(v) for k, v in values.items()}
     return found
 
 

@@ -45,9 +45,9 @@ def table_4(name: str, found: Mapping[str, Any] | None, count: int) -> dict[str,
     """A data set's row of Table 4 with so many stages: {"eps1", ...: test accuracy in percent}.
 
     Args:
-        found: what :func:`dplib.labels.stage_study.compared` returns, or None for the frozen run.
+        found: what :func:`dplib.labels.stage_study.compared` returns; budgets that it does not have are frozen ones.
     """
-    return earlier(f"C.table4.{name}-lp-{count}st") if found is None else table_row(found["cells"], count)
+    return earlier(f"C.table4.{name}-lp-{count}st") | (table_row(found["cells"], count) if found else {})
 
 
 def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) -> dict[str, Measured]:
@@ -59,13 +59,19 @@ def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) ->
 
 
 def gains(name: str, found: Mapping[str, Any] | None, count: int = 2) -> dict[str, Measured]:
-    """Accuracy with so many stages less that with one stage fewer, in points, paired by seed: {"mnist_eps1", ...}."""
-    key = name.replace("-", "_")
-    if found is None:
-        before = earlier({2: "C.s-2st-consistently-better", 3: "C.s-3st-gain"}[count])
-        return {f"{key}_eps{e}": before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
-    pairs = {e: [accuracies(found["cells"][float(e), t]) for t in (count, count - 1)] for e in EPSILONS}
-    return {f"{key}_eps{e}": stats.paired(*both).difference for e, both in pairs.items()}
+    """Accuracy with so many stages less that with one stage fewer, in points, paired by seed: {"mnist_eps1", ...}.
+
+    Args:
+        found: as for :func:`table_4`.
+    """
+    before = earlier({2: "C.s-2st-consistently-better", 3: "C.s-3st-gain"}[count])
+    cells = found["cells"] if found else {}
+    values = {e: before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
+    values |= {
+        int(e): stats.paired(accuracies(cells[e, count]), accuracies(cells[e, count - 1])).difference
+        for e, kind in cells if kind == count
+    }  # fmt: skip
+    return {f"{name.replace('-', '_')}_eps{e}": value for e, value in values.items()}
 
 
 def apart(a: Measured, b: Measured) -> Measured:
