@@ -102,19 +102,14 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
     }  # fmt: skip
 
 
-def cited(dataset: str) -> dict[str, list[tuple[float, float]]]:
-    """Table 4's values from other papers: method to pairs (epsilon, accuracy in percent).
+def cited(stem: str) -> list[tuple[float, float]]:
+    """A table's values from other papers, (epsilon, accuracy in percent); rows whose ids begin with ``stem``.
 
     Where the cell prints no budget it is that of its column. Cells without a known column are left out.
     """
-    found: dict[str, list[tuple[float, float]]] = {}
-    for claim_id, claim in claims.load("C").items():
-        if not claim_id.startswith(f"C.table4.{dataset}-") or claim_id.endswith("st"):
-            continue
-        for column, value in claim.published.items():
-            if cell := point(column, value):
-                found.setdefault(claim.where.split(", ", 3)[-1], []).append(cell)
-    return found
+    rows = [one for id_, one in claims.load("C").items() if id_.startswith(stem) and one.sort == "cited"]
+    cells = [point(column, value) for one in rows for column, value in one.published.items()]
+    return [cell for cell in cells if cell]
 
 
 def point(column: str, value: Any) -> tuple[float, float] | None:
@@ -126,24 +121,23 @@ def point(column: str, value: Any) -> tuple[float, float] | None:
     return (float(at[1]), float(value)) if at and not isinstance(value, str) else None
 
 
-def least_lead(dataset: str, count: int) -> float:
-    """Printed accuracy of LP-MST less the best cited one of no larger epsilon, in points: the least over the columns.
+def printed_leads(stem: str, count: int) -> dict[float, float]:
+    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}.
 
     Columns without such a method are left out.
     """
-    every = [one for points in cited(dataset).values() for one in points]
-    printed = claims.get(f"C.table4.{dataset}-lp-{count}st").published
-    leads = [
-        printed[f"eps{e}"] - max(accuracy for own, accuracy in every if own <= e)
-        for e in EPSILONS
-        if any(own <= e for own, _ in every)
-    ]
-    return round(min(leads), 2)
+    others = cited(stem)
+    printed = claims.get(f"{stem}lp-{count}st").published.items()
+    ours = [cell for column, value in printed if (cell := point(column, value))]
+    best = {e: max((accuracy for own, accuracy in others if own <= e), default=None) for e, _ in ours}
+    return {e: round(accuracy - best[e], 2) for e, accuracy in ours if best[e] is not None}
 
 
 def leads() -> dict[str, float]:
     """What Table 4 says of leads over earlier methods, in points."""
-    least = {(name, count): least_lead(name, count) for name in TITLES for count in (1, 2)}
+    least = {
+        (name, count): min(printed_leads(f"C.table4.{name}-", count).values()) for name in TITLES for count in (1, 2)
+    }
     return {
         "lp1st_least_lead": min(least[name, 1] for name in TITLES),
         "lp2st_least_lead": min(least[name, 2] for name in TITLES),

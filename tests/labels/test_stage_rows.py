@@ -22,6 +22,8 @@ def test_leads_in_table_4():
     assert stage_rows.leads() == pytest.approx(
         {"lp1st_least_lead": -0.34, "lp2st_least_lead": 0.28, "fashion_lead_less_mnist_lead": 6.8}
     )
+    leads = stage_rows.printed_leads("C.table1.", 2)  # by hand from Table 1; none at epsilon 1
+    assert leads == {2.0: 19.05, 3.0: 22.89, 4.0: 23.37, 6.0: 24.26, 8.0: 21.52}
 
 
 def test_a_label_asked_twice_costs_more_than_epsilon():
