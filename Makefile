@@ -6,16 +6,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew when the lock or the list of packages changes in content, not in date.
 LOCKED := $(shell cat requirements.lock pyproject.toml | cksum | cut -d" " -f1)
+# Bytecode is made of what is imported, when it is imported: of all 14,000 files it takes half a minute.
+PIP := --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready-$(LOCKED)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: env zip pdf slides assignments book test replay real paper lint lock pair bench clean help
+.PHONY: env otter zip pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 $(READY): 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -23,9 +25,9 @@ $(READY):
 	@echo "Setting up $(VENV). PyTorch is the large part: for the small CPU build, or for another CUDA version than the"
 	@echo "default's, take the address after --index-url from pytorch.org/get-started/locally and give it: make $(MAKECMDGOALS) TORCH=address"
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "python3-venv is missing: install it (Debian: apt install python3-venv)"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),--index-url $(TORCH)) "$$(grep '^torch==' requirements.lock)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -m pip install $(PIP) $(if $(TORCH),--index-url $(TORCH)) "$$(grep '^torch==' requirements.lock)"
+	@$(BIN)/python -m pip install $(PIP) --requirement requirements.lock
+	@$(BIN)/python -m pip install $(PIP) --no-deps --editable .
 	@touch $@
 
 book: $(READY) ## execute every chapter that changed and render the site
@@ -40,30 +42,36 @@ zip: book ## the site in one file, _build/dp-book.zip
 pdf: book ## the book on paper, _build/dp-book.pdf; needs Chromium
 	@$(BIN)/python -m dplib pdf
 
-slides: $(READY) ## slides of every chapter, _build/slides
+executed: $(READY) ## the executed chapters, without the site
 	@$(SNAKEMAKE) executed
+
+slides: executed ## slides of every chapter, _build/slides
 	@$(BIN)/python -m dplib slides
 
 # Otter-Grader lives in a folder of its own: it brings ipywidgets, which would turn the chapters' progress bars into widgets.
 OTTER := $(CURDIR)/_build/otter-$(shell cksum < book/assignments/requirements.lock | cut -d" " -f1)
 $(OTTER): | $(READY)
 	@rm -rf $@.partial
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@.partial \
+	@$(BIN)/python -m pip install $(PIP) --no-deps --target $@.partial \
 	  --requirement book/assignments/requirements.lock
 	@mv $@.partial $@
+
+otter: $(OTTER)
 
 assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
 	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments
 
+# Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+TESTS ?= not long
 test: $(READY) ## the tests
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	@$(PYTEST) -m "$(TESTS)"
+
+test-long: $(READY) ## what the tests leave out: more settings, more kills, large files
+	@$(PYTEST) -m long
 
 replay: $(READY) ## make five stored runs again and compare them
 	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
-
-real paper: $(READY) ## re-run chapters on the papers' data (CHAPTER=01 for one) and freeze the results
-	@for chapter in $(or $(CHAPTER),$(shell $(BIN)/python -m dplib chapters --profile $@ 2>/dev/null)); do \
-	  OMP_NUM_THREADS=1 $(BIN)/python -m dplib run $$chapter --profile $@ --freeze || exit 1; done
 
 bench: $(READY) ## ratios of run times, both sides measured in one run
 	@for script in tests/benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done

@@ -6,8 +6,6 @@ from dplib import sources
 
 CHAPTERS = sources.chapters()
 PAGES = [str(path) for path in sources.module_files("press.pages")]
-# Chapter 13 chooses from what all others measured.
-FROZEN = sorted(str(path) for path in sources.RESULTS.glob("*.real.json"))
 
 
 rule site:
@@ -36,8 +34,7 @@ rule executed:
 
 rule chapter:
     input:
-        lambda wildcards: [str(path) for path in sources.depends_on(wildcards.chapter)]
-        + (FROZEN if wildcards.chapter.startswith("13_") else []),
+        lambda wildcards: [str(path) for path in sources.depends_on(wildcards.chapter)],
     output:
         "executed/{chapter}.ipynb",
     threads: 1

@@ -24,31 +24,17 @@ main.add_command(runs_command.runs)
 @main.command()
 @click.argument("chapter")
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter of the notebook.")
-@click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
-@click.option("--freeze", is_flag=True, help="Write what the run recorded to book/results.")
-@click.option("--only", multiple=True, metavar="CLAIM", help="With --freeze: this claim, into what is frozen.")
 @click.option("--page", is_flag=True, help="Also render the result as a page to read.")
-def run(
-    chapter: str, pairs: tuple, profile: str, output: Path | None, freeze: bool, only: tuple[str, ...], page: bool
-) -> None:
+def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
     """Execute a chapter (name or number) and say where the result is."""
     from dplib import chapters, sources
 
     chapter = sources.resolve(chapter)
     parameters = {name: value(text) for name, text in pairs}
-    if freeze and (profile == "embedded" or (parameters and not only)):
-        raise ParameterError(
-            "--freeze keeps the run of a profile as it stands: give --profile real or paper, and no -p but with --only."
-        )
-    if only and not freeze:
-        raise ParameterError(f"--only {only[0]} is not allowed without --freeze: it says what to freeze.")
-    chapters.frozen_file(chapter, profile, only)  # refuses what could not be frozen, before the run
-    output = output or _default_output(chapter, profile, parameters)
-    provenance = chapters.run(chapter, parameters, output.resolve(), profile)
+    output = output or _default_output(chapter, parameters)
+    provenance = chapters.run(chapter, parameters, output.resolve())
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
-    if freeze:
-        click.echo(f"Frozen: {chapters.freeze(chapter, output, only)}")
     if page:
         from press import run_page
 
@@ -58,7 +44,6 @@ def run(
 @main.command()
 @click.argument("chapter")
 @click.option("-p", "axes", multiple=True, metavar="NAME=VALUES", help="epsilon=0.1,0.3 or seed=0:20 or x=[1,2],[3].")
-@click.option("--profile", default="embedded", show_default=True, help="embedded, real or paper: data and sizes.")
 @click.option("--cores", default=1, show_default=True, type=click.IntRange(1), help="Cores of this machine to use.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where table, summary and index go.")
 @click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Where finished runs are kept.")
@@ -71,11 +56,11 @@ def run(
 @click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one run.")
 @click.option("--gpus", type=click.IntRange(1), help="On a cluster: GPUs of one run.")
 @click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
-def sweep(chapter: str, axes: tuple, profile: str, **options: Any) -> None:
+def sweep(chapter: str, axes: tuple, **options: Any) -> None:
     """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
     from sweeps import command
 
-    sys.exit(command.run(chapter, axes, profile, **options))
+    sys.exit(command.run(chapter, axes, **options))
 
 
 @main.command()
@@ -139,14 +124,12 @@ def assignments_() -> None:
 
 
 @main.command()
-@click.option("--profile", default="embedded", show_default=True, help="Only chapters that this profile covers.")
-def chapters(profile: str) -> None:
+def chapters() -> None:
     """List the chapters."""
-    from dplib import chapters, sources
+    from dplib import sources
 
     for chapter in sources.chapters():
-        if chapters.covers(profile, chapter):
-            click.echo(chapter)
+        click.echo(chapter)
 
 
 @main.command()
@@ -158,12 +141,12 @@ def pair() -> None:
         click.echo(sources.write_pair(chapter))
 
 
-def _default_output(chapter: str, profile: str, parameters: dict[str, Any]) -> Path:
+def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
     from dplib.chapters import EXECUTED
 
-    setting = json.dumps([profile, parameters], sort_keys=True, default=str)
-    return EXECUTED / "runs" / f"{chapter}-{profile}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
+    setting = json.dumps(parameters, sort_keys=True, default=str)
+    return EXECUTED / "runs" / f"{chapter}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
 
 
 def cli() -> None:

@@ -13,7 +13,8 @@ Accountants, all upper bounds:
 - ``prv``: numerical composition (Gopi, Lee and Wutschitz 2021) by Opacus; proven error, a hundredth of epsilon or so.
   It composes the loss of removing an example only: of Rényi divergences that is proven the larger one.
 - ``pld``: privacy loss distributions (Doroshenko et al. 2022) by dp_accounting, both directions; an upper bound
-  whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300).
+  whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300). Both take some seconds
+  at most: where their grids would have millions of points they are coarser, and the bound is looser; never than "rdp".
 - ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion; ``rdp-classical`` with Mironov's.
   Vectorised, often 5 to 15% above the others, and more where delta is large or few steps are taken.
 """
@@ -35,6 +36,8 @@ from dplib.data import fetch
 ACCOUNTANTS = ("prv", "pld", "rdp", "rdp-classical")
 _CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
+# What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, and steps.
+_POINTS, _LOSSES, _SUMS, _STEPS = 1_500_000, 60_000, 1_000_000, 10**8
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,11 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         phases: a list of (noise_multiplier, sample_rate, steps), as in :func:`composed_epsilon`. delta: in (0, 1).
 
     Returns:
-        "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001. "pld": the pessimistic value,
-        and that less a third of what the last refinement of the grid (by 4) took off: an estimate on the safe side,
-        since the error falls with the square of the interval once it is small; :func:`optimistic_epsilon` is the
-        proven lower bound, and looser. "rdp": 0 and the bound. Phases of full batches alone: the exact value, twice.
+        "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
+        "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
+        estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
+        the grid could not be refined so far; :func:`optimistic_epsilon` is the proven lower bound, and looser. "rdp": 0
+        and the bound. Phases of full batches alone: the exact value, twice.
 
     Raises:
         ParameterError: for a value outside its range, or one that the accountant cannot compute.
@@ -108,7 +112,7 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         spent = np.inf if phases else 0.0
         return Bounds(spent, spent)
     rdp_epsilon = _rdp_epsilon(phases, delta, _CONVERSIONS.get(accountant, "improved"))
-    if accountant in _CONVERSIONS:
+    if accountant in _CONVERSIONS or rdp_epsilon <= 0:
         return Bounds(0.0, rdp_epsilon)
     if all(q == 1 for _, q, _ in phases):
         exact = float(mechanisms.gaussian_epsilon(phases[0][0], 1.0, delta))
@@ -210,55 +214,93 @@ def _prv(phases, delta, rdp_epsilon, version):
     accountant = PRVAccountant()
     accountant.history = list(phases)
 
-    def compute(epsilon):
-        error = float(np.clip(0.01 * epsilon, 1e-3, max(0.01, 1e-3 * epsilon)))
+    def compute(error):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             # The public get_epsilon keeps the upper end only.
             distribution = accountant._get_dprv(eps_error=error, delta_error=delta / 1000)
             return distribution.compute_epsilon(delta, delta / 1000, error)
 
-    reason = "the result is not a number"
+    least = _affordable_error(phases, delta)
+    if least >= 1:  # which Opacus's grid is not made for
+        return 0.0, rdp_epsilon
+    first, reason = max(_error(rdp_epsilon), least), "the result is not a number"
     try:
-        low, middle, high = compute(rdp_epsilon)
-        if middle < 0.5 * rdp_epsilon:
-            low, _, high = compute(max(middle, 0.0))
+        low, middle, high = compute(first)
+        second = max(_error(max(middle, 0.0)), least)
+        if middle < 0.5 * rdp_epsilon and second < first:
+            low, _, high = compute(second)
     except (RuntimeError, ValueError, MemoryError, OverflowError) as problem:
         high, reason = np.nan, str(problem)
     if not np.isfinite(high):
         raise ParameterError(f"accountant = 'prv' cannot compute {phases} at delta = {delta:g} ({reason}): use 'pld'.")
-    return max(0.0, float(low)), max(0.0, float(high))
+    if low > rdp_epsilon:  # the rounding of floating-point numbers, where delta is tiny
+        low = 0.0
+    return max(0.0, float(low)), max(0.0, min(float(high), rdp_epsilon))
+
+
+def _error(epsilon):
+    return float(np.clip(0.01 * epsilon, 1e-3, max(0.01, 1e-3 * epsilon)))
+
+
+def _affordable_error(phases, delta):
+    """The error from which on Opacus's grid has at most _POINTS points, about: its width over its mesh."""
+    width = 2 * (_rdp_epsilon(phases, delta / 4000, "improved") + 3)
+    mesh = 1 / np.sqrt(sum(count for *_, count in phases) * np.log(12_000 / delta) / 2)
+    return float(width / mesh / _POINTS)
 
 
 def _pld(phases, delta, rdp_epsilon, version):
     """Refine the grid by 4 until the last refinement took off less than 1%; see :func:`bounds` for the error."""
-    interval = max(rdp_epsilon, 1e-3) / 500
-    last = float(_loss_distribution(phases, interval).get_epsilon_for_delta(delta))
-    for _ in range(_REFINEMENTS):
-        interval /= 4
-        high = float(_loss_distribution(phases, interval).get_epsilon_for_delta(delta))
-        change, last = abs(last - high), high
-        if change <= 0.01 * high + 1e-5:
+    if sum(count for *_, count in phases) > _STEPS:
+        return 0.0, rdp_epsilon
+    finest = sum(_widest_loss(sigma, q) for sigma, q, _ in phases) / _LOSSES
+    interval = max(max(rdp_epsilon, 1e-3) / 500, finest)
+    best, last, low = rdp_epsilon, np.inf, 0.0
+    for _ in range(_REFINEMENTS + 1):
+        try:
+            distribution = _loss_distribution(phases, interval)
+            high = float(distribution.get_epsilon_for_delta(delta))
+        except OverflowError:  # losses beyond 700
             break
-    if not np.isfinite(high):
+        best, change, last = min(best, high), abs(last - high), high
+        if change <= 0.01 * high + 1e-5:
+            low = min(best, high - change / 3)
+            break
+        interval /= 4
+        if interval < finest or 4 * max(distribution._pmf_remove.size, distribution._pmf_add.size) > _SUMS:
+            break
+    if not np.isfinite(best):
         raise ParameterError(f"accountant = 'pld' cannot compute {phases} at delta = {delta:g}: use 'rdp'.")
-    return max(0.0, high - change / 3), high
+    return max(0.0, low), best
+
+
+def _widest_loss(sigma, q):
+    """How far the privacy loss of a step reaches on the grid."""
+    from dp_accounting.pld import privacy_loss_mechanism
+
+    ends = privacy_loss_mechanism.GaussianPrivacyLoss(sigma, sampling_prob=q).connect_dots_bounds()
+    return ends.epsilon_upper - ends.epsilon_lower
 
 
 def _loss_distribution(phases, interval, pessimistic=True):
-    from dp_accounting.pld import privacy_loss_distribution
-
-    parts = [
-        privacy_loss_distribution.from_gaussian_mechanism(
-            sigma,
-            sampling_prob=q,
-            value_discretization_interval=interval,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        ).self_compose(count)
-        for sigma, q, count in phases
-    ]
+    parts = [_one_step(sigma, q, interval, pessimistic).self_compose(count) for sigma, q, count in phases]
     return functools.reduce(lambda a, b: a.compose(b), parts)
+
+
+def _one_step(sigma, q, interval, pessimistic):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    found = pld.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=q,
+        value_discretization_interval=interval,
+        pessimistic_estimate=pessimistic,
+        use_connect_dots=pessimistic,
+    )
+    # Dense: of a sparse one, self_compose raises its size to the power of the steps, a number of a million digits.
+    remove, add = found._pmf_remove.to_dense_pmf(), found._pmf_add.to_dense_pmf()
+    return pld.PrivacyLossDistribution(remove, None if q == 1 else add)
 
 
 def _selection(phases, delta, mean_runs, shape, version):

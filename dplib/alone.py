@@ -7,7 +7,6 @@ belongs to a process instead, Snakemake itself, and ends with it however it ends
 """
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +21,6 @@ def run(arguments: Sequence[str]) -> str:
     try:
         with files.locked(path, blocking=False) as handle:
             files.sign(handle)
-            for stale in Path("executed").glob(".running-*"):  # of a chapter that was killed
-                shutil.rmtree(stale, ignore_errors=True)
             os.set_inheritable(handle, True)  # to hold it as Snakemake, too; not the jobs, to which it gives no files
             os.execv(sys.executable, [sys.executable, "-m", "snakemake", "--nolock", *arguments])
     except BlockingIOError:

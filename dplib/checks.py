@@ -8,6 +8,7 @@ Every chapter's second cell calls :func:`parameters` with a rule for each parame
 import ast
 import difflib
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -32,7 +33,7 @@ class Rule:
     def check(self, name: str, value: Any) -> None:
         """Raise ParameterError, naming the parameter, its value and what is allowed, unless the rule accepts."""
         if not self.accepts(value):
-            raise ParameterError(f"{name} = {_shown(value)} is not allowed: it must be {self.allowed}.")
+            raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be {self.allowed}.")
 
 
 def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool = False) -> Rule:
@@ -42,7 +43,7 @@ def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool 
     allowed = "a finite number" + (f" in {left}{least:g}, {most:g}{right}" if bounded else "")
 
     def accepts(value: Any) -> bool:
-        if not _is_real(value) or not math.isfinite(value):
+        if not _is_finite(value):
             return False
         return least < value < most if open_ends else least <= value <= most
 
@@ -51,7 +52,7 @@ def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool 
 
 def positive() -> Rule:
     """A finite number greater than 0."""
-    return Rule("a finite number greater than 0", lambda v: _is_real(v) and math.isfinite(v) and v > 0)
+    return Rule("a finite number greater than 0", lambda v: _is_finite(v) and v > 0)
 
 
 def fraction() -> Rule:
@@ -60,9 +61,10 @@ def fraction() -> Rule:
 
 
 def integer(least: int, most: int | None = None) -> Rule:
-    """A whole number of at least ``least`` and, where given, at most ``most``."""
-    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
-    return Rule(allowed, lambda v: _is_integer(v) and v >= least and (most is None or v <= most))
+    """A whole number of at least ``least`` and at most ``most``; where none is given, below 2^63."""
+    allowed = f"a whole number of at least {least} and " + ("below 2^63" if most is None else f"at most {most}")
+    end = 2**63 - 1 if most is None else most
+    return Rule(allowed, lambda v: _is_integer(v) and least <= v <= end)
 
 
 def boolean() -> Rule:
@@ -72,7 +74,7 @@ def boolean() -> Rule:
 
 def one_of(*choices: Any) -> Rule:
     """One of the given values."""
-    return Rule("one of " + ", ".join(map(str, choices)), lambda v: any(v == c and type(v) is type(c) for c in choices))
+    return Rule("one of " + ", ".join(map(str, choices)), lambda v: any(type(v) is type(c) and v == c for c in choices))
 
 
 def list_of(rule: Rule, least: int = 1) -> Rule:
@@ -130,14 +132,23 @@ def _injected(history: Iterable[str]) -> list[str]:
     return names
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that is larger than any float
+        return False
 
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """A value in at most 60 characters."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxlist, short.maxdict, short.maxstring, short.maxother = 3, 20, 20, 100, 100
+    try:
+        text = short.repr(value)
+    except ValueError:  # of thousands of digits
+        text = "a number"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -6,17 +6,18 @@ that it tests; the record travels in the executed notebook, in the metadata of t
 """
 
 import html
-import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import yaml
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from dplib import rules
+from dplib import values as documents
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -35,13 +36,13 @@ PAPERS = ("A", "B", "C", "D")
 SORTS = ("claim", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
 _OF_RULES = ("sort", "rule", "corrected", "correction", "unstated", "because", "expects")
-_KINDS = {
+Kind = Literal[
     "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
     "statement", "table", "assumption",
-}  # fmt: skip
+]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Claim:
     """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
 
@@ -52,26 +53,80 @@ class Claim:
     """
 
     id: str
-    kind: str
+    kind: Kind
     where: str
     statement: str
     chapter: str
     tested_by: str
-    published: Mapping[str, Any] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    published: Mapping[str, Any] = Field(default_factory=dict)
+    labels: Mapping[str, str] = Field(default_factory=dict)
     unit: str = ""
     note: str = ""
-    sort: str = "claim"
-    rule: Mapping[str, Any] = field(default_factory=dict)
-    corrected: Mapping[str, Any] = field(default_factory=dict)
+    sort: Literal[SORTS] = "claim"
+    rule: Mapping[str, Any] = Field(default_factory=dict)
+    corrected: Mapping[str, Any] = Field(default_factory=dict)
     correction: str = ""
     unstated: str = ""
     because: str = ""
-    expects: str = ""
+    expects: Literal[("", *VERDICTS)] = ""
 
     @property
     def paper(self) -> str:
         return self.id[0]
+
+
+class _Part(BaseModel, extra="forbid"):
+    """What a table says for all its rows, and a row for itself."""
+
+    id: str
+    chapter: str = ""
+    unit: str = ""
+    note: str = ""
+    sort: Literal[SORTS] = "claim"
+    rule: dict[str, Any] = {}
+    corrected: dict[str, Any] = {}
+    correction: str = ""
+    unstated: str = ""
+    because: str = ""
+    expects: Literal[("", *VERDICTS)] = ""
+
+
+class _Row(_Part):
+    label: str
+    values: list[Any]
+
+
+class _Table(_Part):
+    where: str
+    statement: str
+    tested_by: str
+    columns: list[str]
+    column_labels: list[str] = []
+    inferred: str = ""
+    rows: list[_Row]
+
+
+class _Document(BaseModel, extra="forbid"):
+    """A file of the ledger."""
+
+    paper: str
+    title: str
+    cite: str
+    claims: list[Claim]
+    tables: list[_Table]
+
+
+class _Record(BaseModel, extra="allow"):
+    verdict: str
+    values: dict[str, Any]
+    because: str
+
+
+class _Run(BaseModel, extra="allow"):
+    """A file of ``book/results``."""
+
+    provenance: dict[str, Any]
+    records: dict[str, _Record]
 
 
 @cache
@@ -83,13 +138,13 @@ def load(paper: str) -> dict[str, Claim]:
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    document = yaml.safe_load((CLAIMS / f"{paper}.yml").read_text(encoding="utf-8"))
+    document = documents.checked(CLAIMS / f"{paper}.yml", _Document)
     claims: dict[str, Claim] = {}
-    for row in document["claims"]:
-        _add(claims, Claim(**row))
-    for table in document["tables"]:
-        for row in table["rows"]:
-            _add(claims, _table_row(table, row))
+    for claim in document.claims:
+        _add(claims, claim)
+    for table in document.tables:
+        for row in table.rows:
+            _add(claims, _table_row(table.model_dump(exclude_unset=True), row.model_dump(exclude_unset=True)))
     return claims
 
 
@@ -296,6 +351,11 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     )
 
 
+def frozen_run(path: Path) -> dict[str, Any]:
+    """A file of ``book/results``; ParameterError where it is damaged."""
+    return documents.checked(path, _Run).model_dump()
+
+
 def frozen(claim_id: str) -> dict[str, Any] | None:
     """The frozen record of a claim from the largest profile that was run (paper over real), or None.
 
@@ -306,7 +366,7 @@ def frozen(claim_id: str) -> dict[str, Any] | None:
     for profile in ("paper", "real"):
         path = RESULTS / f"{chapter}.{profile}.json"
         if path.exists():
-            run = json.loads(path.read_text(encoding="utf-8"))
+            run = frozen_run(path)
             if claim_id in run["records"]:
                 return {"provenance": run["provenance"], **run["records"][claim_id], "profile": profile}
     return None
@@ -399,8 +459,4 @@ def _table_row(table: Mapping[str, Any], row: Mapping[str, Any]) -> Claim:
 def _add(claims: dict[str, Claim], claim: Claim) -> None:
     if claim.id in claims:
         raise ParameterError(f"{claim.id} stands twice in the ledger.")
-    if claim.sort not in SORTS:
-        raise ParameterError(f"{claim.id}: sort = {claim.sort!r} must be one of {', '.join(SORTS)}.")
-    if claim.kind not in _KINDS:
-        raise ParameterError(f"{claim.id}: kind = {claim.kind!r} must be one of {', '.join(sorted(_KINDS))}.")
     claims[claim.id] = claim

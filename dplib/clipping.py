@@ -85,11 +85,12 @@ class ClippedSums:
         before = x._version  # a network may begin with an activation in place: then the known norms are not those
         self._watching = True
         try:
-            total = loss(self.net(x), y).sum()
-            self._watching = False
-            gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
-            with torch.no_grad():
-                self._add(gradients, factors, x if x._version == before else None, x_norms)
+            with whole_float32():
+                total = loss(self.net(x), y).sum()
+                self._watching = False
+                gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
+                with torch.no_grad():
+                    self._add(gradients, factors, x if x._version == before else None, x_norms)
         finally:
             self._watching = False
             for calls in self._calls:
@@ -286,6 +287,20 @@ def check_losses(losses: Tensor, b: int) -> None:
     if not isinstance(losses, Tensor) or losses.shape != (b,) or not losses.is_floating_point():
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise ParameterError(f"the loss has shape {shape}: it must give one number for each of {b} examples, ({b},).")
+
+
+@contextlib.contextmanager
+def whole_float32() -> Iterator[None]:
+    """Inside, a GPU multiplies float32 as it is: TF32 cuts it to 11 bits, so that clipped gradients exceed the norm."""
+    kinds = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [kind.allow_tf32 for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.allow_tf32 = False
+        yield
+    finally:
+        for kind, allowed in zip(kinds, before, strict=True):
+            kind.allow_tf32 = allowed
 
 
 @contextlib.contextmanager

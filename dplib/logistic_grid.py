@@ -74,6 +74,7 @@ class LogisticGrid:
             [rate if is_flat else float("inf") for rate, is_flat in zip(self._rates, flat, strict=True)]
         )
 
+    @clipping.whole_float32()
     def step(self, rows: Tensor) -> None:
         """One step of every model on the records ``rows`` (b,), b >= 0."""
         if len(rows):

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from dplib import newton
-from dplib.checks import ParameterError, boolean, integer, one_of
+from dplib.checks import ParameterError, boolean, integer
 from dplib.objpert_privacy import Constants, calibrate, log_density, positive, privacy_loss
 
 __all__ = ["Constants", "Fit", "calibrate", "draw_noise", "fit", "fit_one_vs_rest", "log_density", "privacy_loss"]
@@ -138,7 +138,9 @@ def fit(
         raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
     linear = np.where(used, np.asarray(noise, dtype=float) - _label_sums(x, y, rows), 0.0)
     side = _unbounded(prices, linear, rows, n) if intercept else np.zeros(count)
-    found = _solve(x, linear, prices, used, rows, side, tol, max_iter, _device(device))
+    from dplib.sgd import find_device  # PyTorch takes seconds to import
+
+    found = _solve(x, linear, prices, used, rows, side, tol, max_iter, find_device(device))
     return Fit(
         coef=found.w[:, :d],
         intercept=found.w[:, d] if intercept else np.zeros(count),
@@ -293,12 +295,3 @@ def _check_norms(x, used, rows, bound) -> None:
             f"norm_bound = {bound[p]:g} is not allowed: a row has norm {most[p]:g} (problem {p}). Clip the rows "
             "(preprocess.clip_rows) or raise the bound."
         )
-
-
-def _device(device: str) -> str:
-    import torch
-
-    one_of("auto", "cpu", "cuda").check("device", device)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ParameterError("device = 'cuda' is not allowed: there is no GPU here.")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device

@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -20,9 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import yaml
-
-from dplib import checks, execution, runs
+from dplib import checks, execution, runs, values
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
@@ -45,6 +44,10 @@ class Part:
     inputs: Mapping[str, Any]
     device: str = "cpu"
 
+    def on(self, function: Callable[..., runs.Result]) -> str:
+        """Where it has an experiment run: on the processor those that take no device, such as a least-squares fit."""
+        return self.device if runs.takes_device(function) else "cpu"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -60,7 +63,7 @@ class Plan:
         Raises:
             ParameterError: for a part that the plan does not have. MissingRuns: where runs are missing.
         """
-        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].device))
+        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
         """A part with its inputs, on results that ``get`` has."""
@@ -76,21 +79,22 @@ class Plan:
                 self.read(name)
             except runs.MissingRuns as error:
                 function = error.function
-                found += [Wanted(function, runs.job_of(function, job), part.device) for job in error.jobs]
+                found += [Wanted(function, runs.job_of(function, job), part.on(function)) for job in error.jobs]
         return list({repr(one): one for one in found}.values())
 
     def reached(self) -> list[runs.Line]:
         """The stored lines that the plan's parts ask for, each once."""
         found: dict[tuple[str, str], runs.Line] = {}
 
-        def get(function: Callable[..., runs.Result], jobs: Sequence[runs.Job], device: str) -> list[runs.Result]:
+        def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
+            device = part.on(function)
             lines = {runs.key_of(function, job, device): runs.line(function, job, device=device) for job in jobs}
             found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
             return runs.read(function, jobs, device=device)
 
         for name, part in self.parts.items():
             with contextlib.suppress(runs.MissingRuns):
-                self.call(name, functools.partial(get, device=part.device))
+                self.call(name, functools.partial(get, part))
         return list(found.values())
 
 
@@ -99,7 +103,7 @@ def rule(study: str) -> checks.Rule:
     known = ", ".join(names(study))
     return checks.Rule(
         f"one of {known}, or the path of a .yml file with parts",
-        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and Path(v).is_file())),
+        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and os.path.isfile(v))),
     )
 
 
@@ -129,7 +133,9 @@ def load(study: str, plan: str = "published") -> Plan:
     elif plan in names(study):
         parts = document[plan]
     else:
-        raise ParameterError(f"plan = {plan!r} is not in {_file(study).name}: it has {', '.join(names(study))}.")
+        raise ParameterError(
+            f"plan = {checks.shown(plan)} is not in {_file(study).name}: it has {', '.join(names(study))}."
+        )
     return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
 
 
@@ -180,13 +186,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, _time: int) -> dict[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise ParameterError(f"plan {path} is not YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(document, dict):
-        raise ParameterError(f"plan {path} must be a mapping of names to parts.")
-    return document
+    return values.checked(path, dict[str, Any])
 
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:
@@ -281,10 +281,10 @@ def left(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Processor seconds that each run may take, by the stored ones that are most like it; None where there is none.
+    """Seconds that each run may take, by the stored ones that are most like it; None where there is none.
 
     These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
-    kind of device.
+    kind of device. Of a processor they are those it worked, on a machine that did other things; of a GPU all.
     """
     stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
     known: dict[tuple, float | None] = {}
@@ -303,4 +303,5 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
 
 
 def _mean(lines: Sequence[runs.Line]) -> float | None:
-    return sum(one["made"]["processor_seconds"] for one in lines) / len(lines) if lines else None
+    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
+    return sum(took) / len(took) if took else None

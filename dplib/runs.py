@@ -36,6 +36,7 @@ KEPT = ROOT / "book" / "runs"
 STORE = ROOT / "_build" / "store"
 
 Line = dict[str, Any]
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
 
 
 class StoreError(RuntimeError):
@@ -107,6 +108,41 @@ def make(
             raise error
         raise RunFailed(f"{len(failed)} of {len(todo)} runs failed: {job}: {error}")
     return read(function, jobs, device=device)
+
+
+class Maker:
+    """What a page gets its reader's runs by: they are read where they are stored, and made where they are not.
+
+    Args:
+        device: "cpu", "cuda", or "auto": a GPU where there is one and the processor's runs are not stored.
+        workers: as of :func:`make`.
+    """
+
+    def __init__(self, device: str, workers: int):
+        self.device, self.workers = device, workers
+        self._places: list[str] = []
+
+    def __call__(self, function: Callable[..., Result], jobs: Sequence[Job]) -> list[Result]:
+        device = self.device
+        if device == "auto":
+            stored = all(line(function, job) for job in jobs)
+            device = "cpu" if stored or not takes_device(function) or not has("cuda") else "cuda"
+        results = make(function, jobs, device=device, workers=self.workers)
+        for made in (line(function, job, device=device)["made"] for job in jobs):
+            self._places.append(f"the GPU {made['gpu']}" if device == "cuda" else f"the processor {made['processor']}")
+        return results
+
+    def where(self) -> str:
+        """What all of these runs were made on, a sentence for the page."""
+        return f"These runs were made on {' and '.join(dict.fromkeys(self._places))}."
+
+
+def device_rule() -> checks.Rule:
+    """What a page's parameter ``device`` may be."""
+    return checks.Rule(
+        "auto or cpu, or cuda where PyTorch sees a GPU",
+        lambda v: v in ("auto", "cpu") or (v == "cuda" and has("cuda")),
+    )
 
 
 @contextlib.contextmanager
@@ -274,7 +310,7 @@ def _write(name: str, by_key: Mapping[str, Line]) -> None:
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
     """Make one run, whether it is stored or not; its line, which is filed nowhere."""
     full = job_of(function, job)
-    takes = {"device": device} if "device" in inspect.signature(function).parameters else {}
+    takes = {"device": device} if takes_device(function) else {}
     if device != "cpu" and not takes:
         raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
     start, worked = time.perf_counter(), time.process_time()
@@ -286,6 +322,11 @@ def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     line = {**identity(function, job, device), "result": result, "made": {**spent, "date": now, **machine(device)}}
     return json.loads(_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
+
+
+def takes_device(function: Callable[..., Result]) -> bool:
+    """Whether an experiment can run on a GPU."""
+    return "device" in inspect.signature(function).parameters
 
 
 def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
@@ -334,11 +375,19 @@ def _text(one: Line) -> str:
 
 def _filed(path: Path) -> Line | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return _line(path.read_text(encoding="utf-8"))[1]
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise StoreError(f"{path} is damaged ({error}): remove it, and the run will be made again.") from None
+    except DAMAGE as error:
+        what = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
+
+
+def _line(text: str) -> tuple[str, Line]:
+    """Key and line of a text; an error of DAMAGE where it is none."""
+    one = json.loads(text)
+    one["result"].items(), one["made"].items()  # a line without these is no run
+    return key_of_line(one), one
 
 
 def _kept(name: str) -> Mapping[str, Line]:
@@ -356,10 +405,8 @@ def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
     with path.open(encoding="utf-8", newline="\n") as file:  # texts may hold what else ends a line
         for number, text in enumerate(file, 1):
             try:
-                one = json.loads(text)
-                key = key_of_line(one)
-                one["result"], one["made"]  # a line without these is no run
-            except (ValueError, KeyError, TypeError) as error:
+                key, one = _line(text)
+            except DAMAGE as error:
                 raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
             if key in found:
                 raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")

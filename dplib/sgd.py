@@ -98,10 +98,10 @@ def find_device(device: str) -> torch.device:
         ParameterError: for another name, or "cuda" where there is no GPU.
     """
     checks.one_of("auto", "cpu", "cuda").check("device", device)
-    gpu = torch.cuda.is_available()
+    gpu = device != "cpu" and torch.cuda.is_available()
     if device == "cuda" and not gpu:
         raise checks.ParameterError("device = 'cuda' is not allowed: PyTorch sees no GPU here; use 'auto' or 'cpu'.")
-    return torch.device("cuda" if gpu and device != "cpu" else "cpu")
+    return torch.device("cuda" if gpu else "cpu")
 
 
 def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:

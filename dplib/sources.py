@@ -12,7 +12,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-from dplib.checks import ParameterError, check_names
+from dplib.checks import ParameterError, check_names, shown
 from dplib.claims import CLAIMS, RESULTS, ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -42,7 +42,7 @@ def resolve(name: str) -> str:
     for chapter in chapters():
         if name in (chapter, number(chapter), shown_number(chapter)):
             return chapter
-    raise ParameterError(f"chapter = {name!r} does not exist: it must be one of {', '.join(chapters())}.")
+    raise ParameterError(f"chapter = {shown(name)} does not exist: it must be one of {', '.join(chapters())}.")
 
 
 def source(chapter: str) -> Path:
@@ -82,7 +82,8 @@ def depends_on(chapter: str) -> list[Path]:
     files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
     files |= {CLAIMS / f"{paper}.yml" for paper in papers}
-    files |= set(RESULTS.glob(f"{chapter}.*.json"))
+    chooses = any(path.stem == "choice_evidence" for path in modules)  # from what all chapters measured
+    files |= set(RESULTS.glob("*.real.json" if chooses else f"{chapter}.*.json"))
     files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
     return sorted(path for path in files if path.exists())
 

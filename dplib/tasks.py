@@ -16,7 +16,7 @@ from dplib.data import Dataset, preprocess, text
 TEXTS = ("synthetic-messages", "sms-spam")
 PATIENTS = ("synthetic-patients", "medical-cost")
 SYNTHETIC = (TEXTS[0], PATIENTS[0])
-PARTS = ("report", "tune")
+PARTS = ("report", "tune", "fit")
 HELD = {"images": 1 / 12, "tables": 0.2}  # share of the training part on which learning rates are chosen
 
 
@@ -42,7 +42,8 @@ def task(
         split_seed: draws the validation part from the published test part, as the paper does, and the subsample; of
             messages and patients all parts.
         part: "report"; or "tune": the validation part is a share of the training part (:data:`HELD`), which is not
-            trained on, and the test part is the same (messages and patients have no other validation part).
+            trained on, and the test part is the same (messages and patients have no other validation part); or "fit",
+            of images: the validation part is the published test part, and the test part the training part.
         length: words kept of a message.
 
     Raises:
@@ -58,6 +59,9 @@ def task(
         found = _with_features(
             preprocess.subsample(_whole(dataset, "image"), n_train, np.random.default_rng(thin)), features
         )
+    if part == "fit":
+        own = {"x_valid": found.x_test, "y_valid": found.y_test, "x_test": found.x_train, "y_test": found.y_train}
+        return replace(found, **own)
     found = _halved(found, np.random.default_rng(split))
     return found if part == "report" else _for_tuning(found, HELD["images"], np.random.default_rng([split_seed, 2]))
 

@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from dplib import accounting, architectures, checks, dpsgd, printed, runs
+from dplib import accounting, architectures, checks, dpsgd, models, printed, runs
 from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.models import ACTIVATIONS, mlp
-from dplib.sgd import seeded
+from dplib.sgd import find_device, seeded
 from dplib.tasks import PATIENTS, shifted, task
 
 __all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
+RESNETS = ("resnet18", "resnet50")
 INITS = ("torch", "keras", "he")
 Model = str | list[int] | dict[str, Any]
 
@@ -39,7 +40,8 @@ def network(
         model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
             {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
             (:func:`dplib.architectures.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
-            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8.
+            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18" and
+            "resnet50", with group normalisation.
         activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
         init: "torch" (PyTorch's own), "keras" (Glorot, no bias) or "he" (variance 2/inputs, no bias).
 
@@ -71,7 +73,9 @@ def _layers(
             return architectures.spam_lstm(units, dense, dropout=dropout)
         if model == "cnn":
             return _rwt_cnn(inputs, outputs)
-        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D").check("model", model)
+        if model in RESNETS:
+            return getattr(models, model)(outputs, inputs[0], norm=models.group_norm)
+        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D", *RESNETS).check("model", model)
         return printed.ARCHITECTURES[model].make()
     names = [activation] * len(model) if isinstance(activation, str) else list(activation)
     for name in names:
@@ -203,7 +207,7 @@ def train(
     x = {name: getattr(found, f"x_{name}") for name in ("train", "valid", "test")}
     if frozen:
         freeze(net, frozen)
-        net, x = _frozen_once(net, x)
+        net, x = _frozen_once(net, x, find_device(device))
     sample_rate = min(1.0, batch / n)
     noise = float(noise_multiplier or 0.0)
     if epsilon is not None:
@@ -239,19 +243,19 @@ def train(
     return result
 
 
-def _frozen_once(net: nn.Sequential, x: dict[str, Any]) -> tuple[nn.Sequential, dict[str, Any]]:
+def _frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> tuple[nn.Sequential, dict[str, Any]]:
     """The network from its first trained layer or dropout on, and what the layers before make of every part."""
     at = next(
         i
         for i, module in enumerate(net)
         if any(p.requires_grad for p in module.parameters()) or isinstance(module, nn.Dropout)
     )
-    body = net[:at].eval()
+    body = net[:at].eval().to(place)
     with torch.no_grad():
         ahead = {
             name: None
             if part is None
-            else torch.cat([body(some) for some in torch.as_tensor(part).split(1024)]).numpy()
+            else torch.cat([body(some.to(place)).cpu() for some in torch.as_tensor(part).split(1024)]).numpy()
             for name, part in x.items()
         }
     return net[at:].train(), ahead

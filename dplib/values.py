@@ -1,9 +1,18 @@
-"""Values on the command line."""
+"""Values that people give: on the command line, and in files of YAML or JSON; what a notebook can be given."""
 
 import ast
+import json
+import math
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from dplib.checks import ParameterError, shown
+
+DEEPEST = 50  # lists in lists; Python reads no more than 200
+ALIASES = 20  # in a file
+_SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected_keyword_argument": "is not known"}
 
 
 def value(text: str) -> Any:
@@ -20,8 +29,90 @@ def value(text: str) -> Any:
         return _words(text) if text.startswith("[") else text
 
 
+def plain(name: str, value: Any, depth: int = 0) -> Any:
+    """A value as JSON and Python both write it, tuples as lists.
+
+    Raises:
+        ParameterError: for anything that is not None, a truth value, a number that a float can hold, a text that UTF-8
+            can hold, a list of such values, or a mapping from texts to them.
+    """
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return [plain(name, one, depth + 1) for one in value]
+    if isinstance(value, dict) and depth < DEEPEST and all(isinstance(key, str) for key in value):
+        return {plain(name, key): plain(name, one, depth + 1) for key, one in value.items()}
+    if not _is_plain(value):
+        raise ParameterError(
+            f"{name} = {shown(value)} is not allowed: it must be a number, a text in UTF-8, true, false, none, or a "
+            "list of these."
+        )
+    return value
+
+
+class Loader(yaml.SafeLoader):
+    """YAML with a few aliases: ten lines of them can stand for more values than a machine holds, or have no end."""
+
+    aliases = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            self.aliases += 1
+            node = self.anchors.get(self.peek_event().anchor)
+            if self.aliases > ALIASES or (node and node.end_mark is None):  # a node that is not closed yet
+                raise yaml.YAMLError(f"it has over {ALIASES} aliases (*), or one inside what it stands for")
+        return super().compose_node(parent, index)
+
+
+def read(path: Path) -> Any:
+    """What a file of YAML or JSON holds.
+
+    Raises:
+        ParameterError: for a file that cannot be read, or is not YAML or JSON; it names the file.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ParameterError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(path: Path, kind: Any, document: Any = None) -> Any:
+    """What a file holds, as a type that pydantic can check, such as a dataclass or ``dict[str, Any]``.
+
+    Args:
+        document: what stands there, where it has been read already.
+
+    Raises:
+        ParameterError: as :func:`read`; and where it is something else, with the place in the file.
+    """
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(read(path) if document is None else document)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ", ".join(map(str, first["loc"])) or "all of it"
+        known = {
+            "missing": "is missing",
+            "extra_forbidden": "is not known",
+            "unexpected_keyword_argument": "is not known",
+        }
+        says = known.get(first["type"]) or f"= {shown(first['input'])} is not allowed: {first['msg'][:200]}"
+        raise ParameterError(f"{path}: {place} {says}.") from None
+
+
+def _is_plain(one: Any) -> bool:
+    try:
+        if isinstance(one, str):
+            one.encode()
+        elif isinstance(one, int):
+            math.isfinite(one)
+    except (UnicodeEncodeError, OverflowError):
+        return False
+    return one is None or isinstance(one, bool | int | float | str)
+
+
 def _words(text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError):
         return text

@@ -12,7 +12,6 @@ from sweeps import sweep
 def run(
     chapter: str,
     axes: Sequence[str],
-    profile: str,
     *,
     out: Path | None,
     store: Path | None,
@@ -26,7 +25,7 @@ def run(
     Args:
         chapter: name, number, path of a MyST notebook, or a YAML file that holds the grid.
         axes: ``NAME=VALUES``, as on the command line.
-        profile, out, store, dry_run, retry_failed, no_summary: as on the command line.
+        out, store, dry_run, retry_failed, no_summary: as on the command line.
         resources: fields of :class:`sweeps.sweep.Resources`.
 
     Raises:
@@ -37,7 +36,7 @@ def run(
             raise ParameterError("-p has no place beside a file: the grid is what the file says.")
         grid = sweep_grid.from_file(Path(chapter))
     else:
-        grid = sweep_grid.from_words(chapter, axes, profile)
+        grid = sweep_grid.from_words(chapter, axes)
     plan = sweep.plan(grid, (store or sweep_store.FOLDER).resolve())
     given = sweep.Resources(**resources)
     print(sweep.describe(plan, given, retry_failed=retry_failed), flush=True)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from dplib import chapters, sources
-from dplib.checks import ParameterError
-from dplib.values import value
+from dplib import sources
+from dplib.checks import ParameterError, shown
+from dplib.values import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
+MOST = 5_000_000  # runs of a grid
 
 
 @dataclass(frozen=True)
@@ -29,12 +28,10 @@ class Grid:
     Attributes:
         chapter: a chapter's name, or the path of another MyST notebook without its suffix.
         axes: parameter to its values, in the order in which they were given; the last one varies fastest.
-        profile: embedded, or a file of ``notebooks/profiles``.
     """
 
     chapter: str
     axes: Mapping[str, Sequence[Any]]
-    profile: str = "embedded"
 
     @property
     def source(self) -> Path:
@@ -50,27 +47,25 @@ class Grid:
         return math.prod(len(values) for values in self.axes.values())
 
     def points(self) -> Iterator[dict[str, Any]]:
-        """The parameters of each run that differ from the profile's; made one at a time."""
+        """The parameters of each run that differ; made one at a time."""
         for values in itertools.product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
     def parameters(self) -> dict[str, Any]:
-        """What all runs have in common: the parameters cell, then the profile, with each axis at its first value."""
-        given = chapters.profile_parameters(self.chapter, self.profile)
+        """What all runs have in common: the parameters cell, with each axis at its first value."""
         first = {name: values[0] for name, values in self.axes.items()}
-        return {**sources.default_parameters(self.chapter), **given, **first}
+        return {**sources.default_parameters(self.chapter), **first}
 
 
-def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedded") -> Grid:
-    """A grid whose names, values and profile are checked; what the values mean is for the notebook to check.
+def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
+    """A grid whose names and values are checked; what the values mean is for the notebook to check.
 
     Args:
         chapter: a chapter's name or number, or the path of a MyST notebook (``.md``).
         axes: parameter to a sequence of plain values.
-        profile: as in ``dplib run``.
 
     Raises:
-        ParameterError: for a chapter, profile or parameter that does not exist, an axis without values or with the
+        ParameterError: for a chapter or parameter that does not exist, an axis without values or with the
             same value twice, or a value that a notebook cannot be given.
     """
     if chapter.endswith(".md"):
@@ -79,7 +74,6 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         chapter = str(Path(chapter).resolve().with_suffix(""))
     else:
         chapter = sources.resolve(chapter)
-    chapters.profile_parameters(chapter, profile)
     sources.check_parameter_names(chapter, dict(axes))
     checked = {}
     for name, values in axes.items():
@@ -88,12 +82,15 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]], profile: str = "embedd
         checked[name] = values if isinstance(values, range) else [plain(name, value) for value in values]
         twice = _twice(checked[name])
         if twice is not None:
-            raise ParameterError(f"{name} = {_short(twice)} stands twice in the grid.")
-    return Grid(chapter, checked, profile)
+            raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
+    found = Grid(chapter, checked)
+    if len(found) > MOST:
+        raise ParameterError(f"{chapter}: the grid has {len(found)} runs, and may have {MOST} at most.")
+    return found
 
 
 def from_file(path: Path) -> Grid:
-    """A grid from YAML: ``chapter``, ``parameters`` and, where it is not embedded, ``profile``.
+    """A grid from YAML: ``chapter`` and ``parameters``.
 
     Under ``parameters`` a list is an axis (a list in it is one value), ``{range: [0, 20]}`` the whole numbers from 0 to
     19, and anything else one value. Text stays as it is.
@@ -101,33 +98,29 @@ def from_file(path: Path) -> Grid:
     Raises:
         ParameterError: for a file that is not such a mapping, and as :func:`grid`.
     """
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParameterError(f"{path} cannot be read: {_one_line(error)}") from None
-    known = {"chapter", "parameters", "profile"}
-    if not isinstance(document, dict) or not {"chapter", "parameters"} <= set(document) <= known:
-        raise ParameterError(f"{path}: a grid has chapter, parameters and, where you like, profile; nothing else.")
+    document = read(path)
+    if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
+        raise ParameterError(f"{path}: a grid has chapter and parameters; nothing else.")
     chapter, given = document["chapter"], document["parameters"]
     if not isinstance(chapter, str) or not isinstance(given, dict):
         raise ParameterError(f"{path}: chapter must be a text and parameters a mapping from name to values.")
     if chapter.endswith(".md"):
         chapter = str(path.parent / chapter)
     axes = {str(name): _axis(str(name), values) for name, values in given.items()}
-    return grid(chapter, axes, str(document.get("profile", "embedded")))
+    return grid(chapter, axes)
 
 
-def from_words(chapter: str, words: Sequence[str], profile: str = "embedded") -> Grid:
+def from_words(chapter: str, words: Sequence[str]) -> Grid:
     """A grid from ``NAME=VALUES`` of the command line; raises as :func:`grid`."""
     axes: dict[str, Sequence[Any]] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ParameterError(f"-p {_short(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
+            raise ParameterError(f"-p {shown(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
-    return grid(chapter, axes, profile)
+    return grid(chapter, axes)
 
 
 def values(name: str, text: str) -> Sequence[Any]:
@@ -142,10 +135,9 @@ def values(name: str, text: str) -> Sequence[Any]:
     """
     span = _RANGE.fullmatch(text)
     if span:
-        start, stop, step = int(span[1]), int(span[2]), int(span[3] or 1)
-        if step < 1 or stop <= start:
-            raise ParameterError(f"{name} = {_short(text)} has no value: {start}:{stop} ends before it begins.")
-        return range(start, stop, step)
+        if len(text) > 60:
+            raise ParameterError(f"{name} = {shown(text)} is not allowed: its numbers are too long.")
+        return _range(name, *(int(end) for end in span.groups() if end))
     try:
         whole = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -153,35 +145,11 @@ def values(name: str, text: str) -> Sequence[Any]:
     return whole if isinstance(whole, list) else [_value(name, piece) for piece in text.split(",")]
 
 
-def plain(name: str, value: Any) -> Any:
-    """A value as JSON and Python both write it, tuples as lists.
-
-    Raises:
-        ParameterError: for anything that is not None, a truth value, a number, a text that UTF-8 can hold, a list of
-            such values, or a mapping from texts to them.
-    """
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ParameterError(f"{name} = {_short(value)} is not allowed: UTF-8 cannot hold this text.") from None
-        return value
-    if isinstance(value, list | tuple):
-        return [plain(name, one) for one in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {plain(name, key): plain(name, one) for key, one in value.items()}
-    raise ParameterError(
-        f"{name} = {_short(value)} is not allowed: it must be a number, a text, true, false, none, or a list of these."
-    )
-
-
 def _value(name: str, text: str) -> Any:
     found = value(text)
     if found is text and text[:1] in ("[", "(", "{", "'", '"'):
         raise ParameterError(
-            f"{name}: {_short(text)} cannot be read: where there are lists or quotes, quote every text."
+            f"{name}: {shown(text)} cannot be read: where there are lists or quotes, quote every text."
         )
     return found
 
@@ -191,10 +159,16 @@ def _axis(name: str, given: Any) -> Sequence[Any]:
         ends = given["range"]
         if not isinstance(ends, list) or not 2 <= len(ends) <= 3 or not all(type(end) is int for end in ends):
             raise ParameterError(f"{name}: range must be [first, one past the last] or [first, one past, step].")
-        if len(ends) == 3 and ends[2] < 1:
-            raise ParameterError(f"{name}: the step of a range must be at least 1.")
-        return range(*ends)
+        return _range(name, *ends)
     return given if isinstance(given, list) else [given]
+
+
+def _range(name: str, start: int, stop: int, step: int = 1) -> range:
+    if step < 1 or stop <= start:
+        raise ParameterError(f"{name} has no value: a range must not end before it begins, by steps of at least 1.")
+    if (stop - start) // step > MOST:
+        raise ParameterError(f"{name} is not allowed: its range has over {MOST} values.")
+    return range(start, stop, step)
 
 
 def _twice(values: Sequence[Any]) -> Any:
@@ -208,12 +182,3 @@ def _twice(values: Sequence[Any]) -> Any:
             return one
         seen.add(text)
     return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -95,16 +95,15 @@ class Store:
 
 
 def code(chapter: str) -> Code:
-    """The files behind a notebook as they are now: its source, the modules it imports, and data files these name.
+    """The files behind a notebook as they are now: its source, the modules it imports, and what these read.
 
     Args:
         chapter: a chapter, or the path of another MyST notebook without its suffix.
     """
     from dplib import sources
-    from dplib.claims import CLAIMS, RESULTS
 
     if not Path(chapter).is_absolute():
-        files = {path for path in sources.depends_on(chapter) if path.parent not in (CLAIMS, RESULTS)}
+        files = set(sources.depends_on(chapter))
     else:
         files = {sources.source(chapter)}
         for module in _modules(sources.source(chapter)):

@@ -32,7 +32,8 @@ BATCH = 256
 
 def default_folder(grid: Grid) -> Path:
     """One folder for each grid: the same command finds it again."""
-    text = json.dumps([grid.chapter, grid.profile, {name: list(axis) for name, axis in grid.axes.items()}])
+    axes = {name: repr(axis) if isinstance(axis, range) else axis for name, axis in grid.axes.items()}
+    text = json.dumps([grid.chapter, axes])
     return sweep_store.FOLDER.parent / f"{grid.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 

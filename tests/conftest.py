@@ -1,5 +1,6 @@
 """Shared by all tests: where the project is, a scratch copy of it with toy chapters, and a browser."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def toy(tmp_path, monkeypatch):
     """A function that writes toy chapters into a scratch project, which dplib then takes for its own."""
     from dplib import chapters, claims, sources
 
-    for folder in ("notebooks/profiles", "book/results", "executed"):
+    for folder in ("notebooks", "book/results", "executed"):
         (tmp_path / folder).mkdir(parents=True)
     for folder in filter(Path.exists, sources.PACKAGES.values()):
         shutil.copytree(folder, tmp_path / folder.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
@@ -68,9 +69,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "RESULTS", tmp_path / "book" / "results")
     monkeypatch.setattr(sources, "CLAIMS", tmp_path / "book" / "claims")
     monkeypatch.setattr(claims, "RESULTS", tmp_path / "book" / "results")
-    monkeypatch.setattr(chapters, "RESULTS", tmp_path / "book" / "results")
     monkeypatch.setattr(chapters, "EXECUTED", tmp_path / "executed")
-    monkeypatch.setattr(chapters, "PROFILES", tmp_path / "notebooks" / "profiles")
 
     def write(name: str, code: str, module: str = "claims") -> Path:
         path = tmp_path / "notebooks" / f"{name}.md"
@@ -78,6 +77,17 @@ def toy(tmp_path, monkeypatch):
         return tmp_path
 
     return write
+
+
+@pytest.fixture
+def gpu():
+    """A GPU: this machine's, else one that stands in."""
+    import torch
+
+    from tests import stand_in_gpu
+
+    with contextlib.nullcontext() if torch.cuda.is_available() else stand_in_gpu.present() as memory:
+        yield memory
 
 
 @pytest.fixture(scope="module")

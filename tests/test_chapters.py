@@ -1,64 +1,32 @@
 """Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
 
+import datetime
+import functools
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
 
-from dplib import chapters, sources
+from dplib import chapters, files, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
-from press import ledger
+from press import ledger, pages
 
 RECORD = 'claims.record("A.thm6", {"epsilon": epsilon}, "fails", "toy")\nclaims.rests_on(seeds=5, datasets=["toy"])'
 
 
-def test_a_run_records_its_provenance_and_freezes(toy):
+def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
     root = toy("01_a", RECORD)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_a: {epsilon: 2.0}\n")
     output = root / "executed" / "01_a.ipynb"
-    provenance = chapters.run("01_a", {"dataset": "mnist"}, output, profile="real")
-    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "mnist"}
+    provenance = chapters.run("01_a", {"epsilon": 2.0}, output)
+    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "digits"}
     assert provenance["versions"]["numpy"]
     assert provenance["hardware"]["cores"] >= 1
-    frozen = json.loads(chapters.freeze("01_a", output).read_text())
-    assert frozen["records"]["A.thm6"]["values"] == {"epsilon": 2.0}
-    assert frozen["basis"]["seeds"] == "5"
-    assert not list((root / "executed").glob(".running*"))
-
-
-TWO = 'for id_ in ("A.thm6", "A.def1"):\n    claims.record(id_, {"epsilon": epsilon}, "fails", "toy")'
-
-
-def test_one_claim_joins_what_is_frozen_and_keeps_its_own_provenance(toy):
-    root = toy("01_gmm_theory", TWO)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
-    output = root / "executed" / "01_gmm_theory.ipynb"
-    chapters.run("01_gmm_theory", {}, output, profile="real")
-    path = chapters.freeze("01_gmm_theory", output)
-    chapters.run("01_gmm_theory", {"epsilon": 3.0}, output, profile="real")
-    assert chapters.freeze("01_gmm_theory", output, ["A.def1"]) == path
-    frozen = json.loads(path.read_text())
-    assert frozen["provenance"]["parameters"]["epsilon"] == 2.0
-    assert {id_: row["values"]["epsilon"] for id_, row in frozen["records"].items()} == {"A.thm6": 2.0, "A.def1": 3.0}
-    assert "provenance" not in frozen["records"]["A.thm6"]
-    assert frozen["records"]["A.def1"]["provenance"]["parameters"]["epsilon"] == 3.0
-
-
-def test_one_claim_is_frozen_only_where_it_belongs(toy):
-    root = toy("01_gmm_theory", RECORD)
-    (root / "notebooks" / "profiles" / "real.yml").write_text("01_gmm_theory: {epsilon: 2.0}\n")
-    output = root / "executed" / "01_gmm_theory.ipynb"
-    chapters.run("01_gmm_theory", {}, output, profile="real")
-    with pytest.raises(ParameterError, match=r"A\.thm6: some claims alone join a frozen run"):
-        chapters.freeze("01_gmm_theory", output, ["A.thm6"])
-    path = chapters.freeze("01_gmm_theory", output)
-    before = path.read_bytes()
-    with pytest.raises(ParameterError, match=r"did not record A\.def1: nothing is frozen"):
-        chapters.freeze("01_gmm_theory", output, ["A.thm6", "A.def1"])
-    with pytest.raises(ParameterError, match=r"D\.fig4b is a claim of 11_annealed_dpsgd, not of 01_gmm_theory"):
-        chapters.freeze("01_gmm_theory", output, ["D.fig4b"])
-    assert path.read_bytes() == before
+    notebook = nbformat.read(output, as_version=4)
+    assert chapters.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
+    assert chapters.basis(notebook)["seeds"] == "5"
+    assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
 
 
 def test_a_claim_that_joined_later_has_its_own_date(toy):
@@ -81,13 +49,53 @@ def test_a_claim_that_joined_later_has_its_own_date(toy):
         ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
         ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
         ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+        ({"epsilon": 10**400}, r"epsilon = 1000.* is not allowed"),
+        ({"epsilon": {1, 2}}, r"epsilon = {1, 2} is not allowed: it must be a number, a text in UTF-8"),
+        ({"epsilon": 1j}, "epsilon = 1j is not allowed"),
+        ({"epsilon": ...}, "epsilon = Ellipsis is not allowed"),
+        ({"dataset": "\udcff"}, r"dataset = '\\udcff' is not allowed"),
+        ({"dataset": [datetime.date(2026, 1, 1)]}, r"dataset = datetime.date\(2026, 1, 1\) is not allowed"),
+        ({"dataset": functools.reduce(lambda inner, _: [inner], range(900), 1)}, r"dataset = .* is not allowed"),
     ],
 )
-def test_a_refused_parameter_leaves_no_file(toy, parameters, message):
+def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
     root = toy("01_a", RECORD)
     with pytest.raises(ParameterError, match=message):
-        chapters.run("01_a", parameters, root / "executed" / "01_a.ipynb")
+        chapters.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
     assert not list((root / "executed").rglob("*"))
+
+
+@pytest.mark.parametrize("output", ["/proc/x.ipynb", "/proc/version/x.ipynb", "/dev/full", f"/tmp/{'x' * 300}.ipynb"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_run(toy, output):
+    toy("01_a", "1 / 0")
+    with pytest.raises(ParameterError, match=rf"^output = {output} is not allowed: "):
+        chapters.run("01_a", {}, Path(output))
+
+
+def test_a_full_disk_is_one_sentence(toy, monkeypatch):
+    root = toy("01_a", "x = 1")
+    monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(chapters.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
+        chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+
+
+def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
+    """It stayed in executed/, stood in no table of contents, and broke the strict build."""
+    root = toy("01_a", RECORD)
+    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
+    assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
+    assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"cells": [', '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}']
+)
+def test_a_damaged_copy_is_named(toy, text):
+    root = toy("01_a", RECORD)
+    (root / "executed" / "01_a.ipynb").write_text(text)
+    with pytest.raises(ParameterError, match=r"01_a.ipynb is no executed chapter .*: remove it, and make it again\.$"):
+        ledger.executed_chapters(root / "executed")
 
 
 def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
@@ -99,22 +107,6 @@ def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
     assert output.read_text() == "the last good one"
     partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
     assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
-
-
-def test_nothing_recorded_is_not_frozen(toy):
-    root = toy("01_a", "x = 1")
-    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
-    with pytest.raises(ParameterError, match="nothing to freeze"):
-        chapters.freeze("01_a", root / "executed" / "01_a.ipynb")
-
-
-def test_profiles_say_what_they_have(toy):
-    root = toy("01_a", "x = 1")
-    (root / "notebooks" / "profiles" / "real.yml").write_text("02_b: {}\n")
-    with pytest.raises(ParameterError, match="profile real has nothing for 01_a: it has 02_b"):
-        chapters.profile_parameters("01_a", "real")
-    with pytest.raises(ParameterError, match="profile = 'big' does not exist: it must be one of embedded, real"):
-        chapters.profile_parameters("01_a", "big")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +122,8 @@ def test_profiles_say_what_they_have(toy):
         ("true", True),
         ("mnist", "mnist"),
         ("$(ls)", "$(ls)"),
+        ("[" * 3000, "[" * 3000),
+        ("[2026-13-45]", "[2026-13-45]"),
     ],
 )
 def test_command_line_values(text, parsed):

@@ -12,9 +12,11 @@ from dplib.checks import ParameterError
 @pytest.mark.parametrize(
     ("rule", "good", "bad"),
     [
-        (checks.positive(), [0.5, 3, np.float64(2)], [0, -1, math.nan, math.inf, "1", True, None]),
+        (checks.positive(), [0.5, 3, np.float64(2)], [0, -1, math.nan, math.inf, "1", True, None, 10**400]),
         (checks.fraction(), [1e-9, 0.5], [0, 1, 1.5, -0.1, math.nan, "0.5"]),
         (checks.number(0, 2), [0, 1.5, 2], [-0.1, 2.1, math.inf, [1]]),
+        (checks.number(), [-1e308], [10**400, 10**5000]),
+        (checks.integer(0), [2**63 - 1], [2**63, 10**400, 10**5000]),
         (checks.integer(2, 5), [2, 5, np.int64(3)], [1, 6, 2.0, True, "3"]),
         (checks.boolean(), [True, False], [0, 1, "true"]),
         (checks.one_of("digits", "mnist"), ["digits"], ["Digits", 1, None, ["digits"]]),

@@ -102,3 +102,29 @@ def test_a_table_row_must_fill_its_columns():
     table = {"id": "A.t", "columns": ["a", "b"], "where": "T", "statement": "s", "chapter": "01_x", "tested_by": "t"}
     with pytest.raises(ParameterError, match="1 values, 2 columns"):
         claims._table_row(table, {"id": "r", "label": "r", "values": [1]})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  - id: A.thm6\n", "  - id: A.thm6\n    verdict: holds\n", "claims, .*, verdict is not known"),
+        ("  - id: A.thm6\n    ", "  - ", "claims, .*, id is missing"),
+        ("kind: theorem", "kind: guess", "kind = 'guess' is not allowed"),
+        ("tables:", "table:", "tables? is (missing|not known)"),
+        ("claims:", "claims: [", "cannot be read"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, monkeypatch, old, new, message):
+    text = (claims.CLAIMS / "A.yml").read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "A.yml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(claims, "CLAIMS", tmp_path)
+    with pytest.raises(ParameterError, match=rf"^{tmp_path / 'A.yml'}.*{message}"):
+        claims.load.__wrapped__("A")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"provenance": {', '{"provenance": {}, "records": {"A.thm6": {}}}'])
+def test_a_damaged_result_is_named(tmp_path, text):
+    (path := tmp_path / "01_a.real.json").write_text(text)
+    with pytest.raises(ParameterError, match=f"^{path}.* (cannot be read|is missing|is not allowed)"):
+        claims.frozen_run(path)

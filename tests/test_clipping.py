@@ -515,9 +515,8 @@ def test_an_input_changed_in_place_is_refused():
         by_dplib(net, torch.randn(3, 6), torch.tensor([0, 1, 2]), torch.ones_like)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", ["mlp", "cnn4", "grouped", "embedding", "group norm"])
-def test_same_sums_on_a_gpu(name):
+def test_same_sums_on_a_gpu(name, gpu):
     net, x, y = made(name, 7, torch.float32)
     expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
     sums, _ = by_dplib(net.cuda(), x.cuda(), y.cuda(), factors)

@@ -587,8 +587,7 @@ def test_what_a_grid_refuses():
         logistic_grid.train_grid(digits(), [one], np.random.default_rng(0), classes=9)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_same_training_on_a_gpu():
+def test_the_same_training_on_a_gpu(gpu):
     clean = {"noise_multiplier": 0.0, "steps": 20}
     a, first = train(device="cpu", **clean)
     b, second = train(device="cuda", **clean)

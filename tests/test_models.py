@@ -34,10 +34,7 @@ def resnet_count(width, depths, expansion, num_classes, in_channels):
 
 @pytest.mark.parametrize(
     ("make", "depths", "expansion", "known"),
-    [
-        (models.resnet18, (2, 2, 2, 2), 1, 11_173_962),
-        (models.resnet50, (3, 4, 6, 3), 4, 23_520_842),
-    ],
+    [(models.resnet18, (2, 2, 2, 2), 1, 11_173_962), (models.resnet50, (3, 4, 6, 3), 4, 23_520_842)],
 )
 def test_resnets_have_the_known_parameter_counts(make, depths, expansion, known):
     assert resnet_count(64, depths, expansion, 10, 3) == known

@@ -1,5 +1,9 @@
-"""Every chapter: in step with its pair, without outputs, executes on the embedded profile, refuses nonsense."""
+"""Every chapter: in step with its pair, without outputs, executes on embedded data, refuses nonsense."""
 
+import ast
+import functools
+import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -9,7 +13,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
 from dplib import chapters, claims, sources
 from press import ledger
@@ -20,7 +23,7 @@ CHAPTERS = sources.chapters()
 
 @pytest.fixture(scope="session")
 def executed():
-    """The chapters executed on the embedded profile, by the engine that `make book` uses: only what changed runs."""
+    """The chapters executed on embedded data, by the engine that `make book` uses: only what changed runs."""
     command = [sys.executable, "-m", "dplib.alone", "--cores", "all", "--rerun-incomplete"]
     command += ["--max-checksum-file-size", "1000000000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -38,6 +41,7 @@ def test_the_pair_is_in_step_and_has_no_outputs(chapter):
     assert not any(cell.get("outputs") for cell in json.loads(pair)["cells"])
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_executes_and_records(executed, chapter):
     notebook = executed[chapter]
@@ -51,9 +55,9 @@ def test_a_chapter_executes_and_records(executed, chapter):
     assert basis["datasets"]
     assert basis["accounting"]
     assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
-    assert notebook.metadata["dplib"]["profile"] == "embedded"
 
 
+@pytest.mark.site
 def test_a_card_of_kept_runs_says_what_the_ledger_says(executed):
     rows = {row.claim.id: row for row in ledger.gather(ledger.executed_chapters())}
     found = 0
@@ -69,6 +73,7 @@ def test_a_card_of_kept_runs_says_what_the_ledger_says(executed):
     assert found > 20
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_figure_has_a_text(executed, chapter):
     """The site gives a cell's alternative text to each of its images, so that a cell has one image at most."""
@@ -87,30 +92,47 @@ def test_the_check_covers_every_parameter(chapter):
         assert f"{name}=" in cells[1].replace(" ", ""), f"{chapter}: {name} is not checked"
 
 
-def test_profiles_name_chapters_and_parameters_that_exist():
-    for path in chapters.PROFILES.glob("*.yml"):
-        for chapter, parameters in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items():
-            assert chapter in CHAPTERS, f"{path.name}: {chapter}"
-            sources.check_parameter_names(chapter, parameters)
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_cell_that_computes_says_where(chapter):
+    """Left to itself a training goes to a GPU where there is one, and a look at its weights fails there alone."""
+    cells = [cell.source for cell in sources.as_notebook(sources.source(chapter)).cells if cell.cell_type == "code"]
+    tree = ast.parse("\n".join(cells))
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("dplib"):
+            own = importlib.import_module(node.module)
+            for one in node.names:
+                if not hasattr(own, one.name):
+                    importlib.import_module(f"{node.module}.{one.name}")
+                names[one.asname or one.name] = getattr(own, one.name)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        path = ast.unparse(call.func).split(".")
+        called = functools.reduce(lambda at, name: getattr(at, name, None), path[1:], names.get(path[0]))
+        default = inspect.signature(called).parameters.get("device") if inspect.isfunction(called) else None
+        if default is not None and default.default == "auto":
+            assert "device" in [one.arg for one in call.keywords], f"{chapter}: {ast.unparse(call)[:80]}"
+
+
+def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(tmp_path):
+    command = [sys.executable, "-m", "dplib", "run", "11", "-p", "device", "cuda", "-o", "out.ipynb"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert lines[-1].startswith("Error: device = 'cuda' is not allowed: it must be auto or cpu, or cuda where")
+    assert not list(tmp_path.iterdir())
 
 
 NONSENSE = [("epsilonn", "0.5"), ("epsilon", "-1"), ("epsilon", "nan"), ("delta", "1.5"), ("dataset", "nosuch")]
 
 
-@pytest.mark.parametrize("chapter", [c for c in CHAPTERS if c[:2] in ("01", "02")])
-@pytest.mark.parametrize(("name", "text"), NONSENSE)
+@pytest.mark.parametrize(
+    ("chapter", "name", "text"), [(CHAPTERS[0], *NONSENSE[0]), (CHAPTERS[1], *NONSENSE[2])], ids=["misspelt", "nan"]
+)
 def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text):
     """Papermill itself, called from another folder: it ends in the second cell, with the sentence, before any work."""
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        str(sources.NOTEBOOKS / f"{chapter}.ipynb"),
-        "out.ipynb",
-        "-p",
-        name,
-        text,
-    ]
+    source = str(sources.NOTEBOOKS / f"{chapter}.ipynb")
+    command = [sys.executable, "-m", "papermill", source, "out.ipynb", "-p", name, text]
     start = time.monotonic()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - start

@@ -85,6 +85,8 @@ def test_order_by_what_stored_runs_of_the_setting_took(first, wanted):
     assert plans.estimates(todo) == [10, 20, 15]
     assert plans.estimates([plans.Wanted(train, {**todo[0].job, "scheme": "other"})]) == [15]
     assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
+    runs.make(train, [{"size": 1, "seed": 7}], device="cuda")
+    assert plans.estimates([todo[0]._replace(device="cuda")]) == [runs.filed("toy")[0]["made"]["seconds"]]
     sorted_, seconds = plans.ordered(todo, first)
     assert seconds == wanted
     assert [{1: 10, 2: 20, 4: 15}[one.job["size"]] for one in sorted_] == wanted
@@ -114,8 +116,8 @@ def test_a_plan_of_ones_own(tmp_path):
         ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
         ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
         ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),
-        ("[1]", "must be a mapping of names to parts"),
-        ("{", "is not YAML"),
+        ("[1]", r"own.yml: all of it = \[1\] is not allowed: Input should be a valid dictionary"),
+        ("{", "own.yml cannot be read"),
     ],
 )
 def test_what_is_no_plan_is_refused(tmp_path, plan, message):

@@ -1,5 +1,6 @@
 """What is kept can be made again: probes, whole runs, and the commands that look after the store."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,14 +13,28 @@ from click.testing import CliRunner
 from dplib import __main__, plans, replay, runs, runs_command
 from dplib.checks import ParameterError
 from dplib.data.fetch import DataError
-from tests import run_toys
+from tests import run_toys, stand_in_gpu
 from tests.conftest import ROOT
+from tests.test_devices import ON_GPU, SMALL
 
 train = run_toys.train
 
 
-def test_the_probes_agree_with_what_is_stored():
+def test_the_probes_agree_with_what_is_stored(monkeypatch):
+    """On the processor, without a look for a GPU; and what could be faster on one takes a device."""
+    made, products = runs.made, {}
+
+    def watched(function, job):
+        memory = stand_in_gpu.Memory()
+        with contextlib.nullcontext() if function.experiment.name in ON_GPU else stand_in_gpu.Operations(memory):
+            found = made(function, job)
+        products[function.experiment.name] = memory.products["cpu"]
+        return found
+
+    monkeypatch.setattr(runs, "made", watched)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("a run on the processor asks for a GPU"))
     assert replay.changes(replay.stored_probes(), replay.probes()) == []
+    assert {name for name, count in products.items() if count} == SMALL
 
 
 @pytest.fixture

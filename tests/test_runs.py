@@ -97,6 +97,25 @@ def test_key_of_data_and_device(monkeypatch):
     assert runs.read(train, [job], device="cuda")[0]["device"] == "cuda"
 
 
+def test_a_readers_runs_are_made_where_they_are_not_stored(monkeypatch):
+    def devices(device, seeds):
+        get = runs.Maker(device, 1)
+        return [one["device"] for one in get(train, jobs(seeds))], get.where()
+
+    monkeypatch.setattr(runs, "machine", lambda device: {"processor": "P", "gpu": "G"})
+    monkeypatch.setattr(runs, "has", lambda device: device == "cpu")
+    assert devices("auto", 1) == (["cpu"], "These runs were made on the processor P.")
+    assert not runs.device_rule().accepts("cuda")
+    with pytest.raises(ParameterError, match="device = 'cuda' is not allowed: it must be auto or cpu, or cuda where"):
+        runs.device_rule().check("device", "cuda")
+    monkeypatch.setattr(runs, "has", lambda device: True)
+    assert devices("auto", 1)[0] == ["cpu"], "what is stored is read"
+    assert devices("auto", 2) == (["cuda", "cuda"], "These runs were made on the GPU G.")
+    assert devices("cpu", 2)[0] == ["cpu", "cpu"]
+    assert devices("cuda", 1)[0] == ["cuda"]
+    assert all(map(runs.device_rule().accepts, ("auto", "cpu", "cuda")))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_runs_are_made_once_and_kept(folder, workers):
     told = []
@@ -161,10 +180,11 @@ def test_a_repeated_line_is_refused(folder):
         runs.lines("toy")
 
 
-def test_a_damaged_file_of_the_store_is_named(folder):
+@pytest.mark.parametrize("text", ["{", "{}", "[]", ""])
+def test_a_damaged_file_of_the_store_is_named(folder, text):
     runs.make(train, jobs(1))
     (path,) = (folder / "store" / "toy").iterdir()
-    path.write_text("{")
+    path.write_text(text)
     for use in (runs.keep, lambda: runs.read(train, jobs(1)), lambda: runs.filed("toy")):
         with pytest.raises(runs.StoreError, match=f"{path} is damaged .*: remove it"):
             use()

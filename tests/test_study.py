@@ -135,6 +135,7 @@ print([one["test"] for one in results])
 """
 
 
+@pytest.mark.long
 def test_a_study_that_was_killed_goes_on_where_it_was(folder):
     def start(count):
         code = [sys.executable, "-c", KILLED, str(folder / "kept"), str(count)]

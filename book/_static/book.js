@@ -53,6 +53,14 @@
       if (button) setTimeout(() => document.activeElement === document.body && button.focus());
     });
 
+    // A figure opens large: as the file that it is, on a click or by key.
+    document.querySelectorAll(".bd-article .output img, .bd-article figure img").forEach((image) => {
+      if (image.closest("a")) return;
+      const link = Object.assign(document.createElement("a"), { href: image.src, className: "enlarge", title: "open large" });
+      image.replaceWith(link);
+      link.append(image);
+    });
+
     // A link in the title of a solution is a link, not a click on the solution.
     document.querySelectorAll(".admonition-title a").forEach((link) => {
       link.addEventListener("click", (event) => event.stopPropagation());

@@ -8,13 +8,14 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
+from typing import Annotated, Literal
 
 import nbformat
-import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic.dataclasses import dataclass
 
-from dplib import claims
+from dplib import claims, sources, values
 from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
 from dplib.execution import RunError
 from press.ledger import Row
@@ -33,12 +34,15 @@ _MATHS = re.compile(r"\$[^$]*\$|\{[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
 
 
-@dataclass(frozen=True)
+Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Line:
     """A sentence of a box, and the ids of the ledger's rows that it rests on."""
 
-    text: str
-    rows: tuple[str, ...]
+    text: Text
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,15 +54,29 @@ class Box:
     sure: str
 
 
+class _Entry(BaseModel, extra="forbid"):
+    """A box in the file; its lists are the keys of SECTIONS."""
+
+    sure: Text
+    claimed: Text = ""
+    holds: tuple[Line, ...] = ()
+    changed: tuple[Line, ...] = ()
+    fails: tuple[Line, ...] = ()
+    open: tuple[Line, ...] = ()
+
+
 @cache
 def load() -> dict[str, Box]:
     """The boxes of ``book/boxes.yml`` by chapter.
 
     Raises:
-        RunError: for a key that a box does not have.
+        ParameterError: for a chapter that does not exist, or a key that a box does not have.
     """
-    document = yaml.safe_load(BOXES.read_text(encoding="utf-8"))
-    return {chapter: _box(chapter, entry) for chapter, entry in document.items()}
+    entries = values.checked(BOXES, dict[Literal[tuple(sources.chapters())], _Entry])
+    return {
+        chapter: Box(one.claimed, {name: lines for name in SECTIONS if (lines := getattr(one, name))}, one.sure)
+        for chapter, one in entries.items()
+    }
 
 
 def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
@@ -141,7 +159,8 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
             parts += [f'<span class="box-fails">{title}</span>', ": Nothing: no row of this chapter fails.", ""]
     parts += ["How sure we are", f": {box.sure}", ""]
     if counts:
-        parts += [f"Rows of [the ledger](../book/ledger.md): {_counted(counts)}.", ""]
+        address = f"../book/ledger.html?chapter={chapter}"
+        parts += [f'<a href="{address}">Rows of the ledger</a>: {_counted(counts)}.', ""]
     return "\n".join([*parts, times, ":::"])
 
 
@@ -162,19 +181,6 @@ def word_count(notebook: nbformat.NotebookNode) -> int:
         text = re.sub(block, " ", text)
     text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|<[^>]+>", " ", text)
     return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
-
-
-def _box(chapter: str, entry: Mapping) -> Box:
-    unknown = set(entry) - {"claimed", "sure", *SECTIONS}
-    if unknown or "sure" not in entry:
-        problem = f"{', '.join(sorted(unknown))} is not a part of a box" if unknown else "“sure” is missing"
-        raise RunError(f"book/boxes.yml, {chapter}: {problem}.")
-    sections = {
-        name: tuple(Line(" ".join(line["text"].split()), tuple(line.get("rows", ()))) for line in entry[name])
-        for name in SECTIONS
-        if entry.get(name)
-    }
-    return Box(" ".join(entry.get("claimed", "").split()), sections, " ".join(entry["sure"].split()))
 
 
 def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Row]) -> None:

@@ -9,14 +9,14 @@ one it is asked for; regression and ratings, which have no accuracy; networks th
 """
 
 import functools
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dplib import claims, plans, sources
-from dplib.architecture import feature_rows
+from dplib.architecture import feature_rows, privacy_cost_rows
+from dplib.architecture.privacy_cost_study import DELTA, SETTING
 from dplib.claims import RESULTS
 from dplib.labels import prior_rows, stage_rows
 from dplib.stats import Measured, mean_interval
@@ -108,14 +108,21 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
+<<<<<<< HEAD
     Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form; of chapter 9 those of
     Table 4 are, as far as there are kept runs.
+=======
+    Of chapters 3, 6 and 10 the records are those that their kept runs lead to, in the same form.
+>>>>>>> 885aed8410c4af09cd6166210c11ddd93e3a86d4
     """
+    if chapter == COST:
+        settings = {**SETTING, "delta": DELTA, **plans.load("03").parts["table_3"].inputs}
+        return {"records": _cost(), "provenance": {"parameters": settings}}
     if chapter == PRIORS:
         return {"records": _priors()}
     if chapter == FEATURES:
         return {"records": _features(), "provenance": {"parameters": _TABLES}}
-    found = json.loads((RESULTS / f"{chapter}.real.json").read_text(encoding="utf-8"))
+    found = claims.frozen_run(RESULTS / f"{chapter}.real.json")
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
         show = plans.load("09")
@@ -127,13 +134,22 @@ def run(chapter: str) -> dict[str, Any]:
     return found
 
 
-def _priors() -> dict[str, Any]:
-    show = plans.load("10")
-    main, sgd = show.read("methods")["cifar10-jpeg"], show.read("records")["cifar10-jpeg"]
-    values = prior_rows.helped(main) | {
-        "C.fig-summary": prior_rows.beside_records(main, sgd),
-        "C.s-inputs-not-protected": prior_rows.attacked(show.read("attacks")),
+def _cost() -> dict[str, Any]:
+    show = plans.load("03")
+    values = privacy_cost_rows.table_3(show.read("table_3"), show.read("tuned"))
+    stops = {
+        name: privacy_cost_rows.stops(show.read(name)["results"], show.parts[name].inputs["most_steps"])
+        for name in ("simple", "complex")
     }
+    spent = {f"ε, {name}, pld": privacy_cost_rows.spent(steps, "pld") for name, steps in stops.items()}
+    data = {"n": list(stops["simple"]), **{key: [v.mean() for v in one.values()] for key, one in spent.items()}}
+    found = _records(values) | {"B.fig6": {"values": {}, "data": data}}
+    others = {row: {"values": {}} for row, one in claims.load("B").items() if one.chapter == COST}
+    return {row: {**one, "verdict": claims.get(row).expects} for row, one in (others | found).items()}
+
+
+def _records(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Values of rows as a frozen result has them."""
     return {
         row: {
             "values": {name: asdict(one) if isinstance(one, Measured) else one for name, one in own.items()},
@@ -141,6 +157,16 @@ def _priors() -> dict[str, Any]:
         }
         for row, own in values.items()
     }
+
+
+def _priors() -> dict[str, Any]:
+    show = plans.load("10")
+    main, sgd = show.read("methods")["cifar10-jpeg"], show.read("records")["cifar10-jpeg"]
+    values = prior_rows.helped(main) | {
+        "C.fig-summary": prior_rows.beside_records(main, sgd),
+        "C.s-inputs-not-protected": prior_rows.attacked(show.read("attacks")),
+    }
+    return _records(values)
 
 
 _TABLES = {"sgd_batch": 250, "sgd_epochs": 40, "sgd_delta": 1e-5}  # of every run of Tables II and XVIII
@@ -170,13 +196,7 @@ def _features() -> dict[str, dict[str, Any]]:
         row: {"sizes": one.sizes, "epsilons": one.epsilons, "accuracy": one.values.mean(axis=0).round(3).tolist()}
         for row, one in curves.items()
     }
-    plain = {
-        row: {k: asdict(v) if isinstance(v, Measured) else v for k, v in some.items()} for row, some in found.items()
-    }
-    return {
-        row: {"values": some, "verdict": claims.get(row).expects, "data": data.get(row, {})}
-        for row, some in plain.items()
-    }
+    return {row: {**one, "data": data.get(row, {})} for row, one in _records(found).items()}
 
 
 def chapter(number: str) -> str:
@@ -258,13 +278,13 @@ def _interval(measured: dict[str, float]) -> tuple[float, float, float]:
 
 def _sums() -> Iterator[Result]:
     """Chapter 3: a linear task made of sums of uniform features, as wide as one likes (Table III)."""
-    n, batch = parameter(COST, "records"), parameter(COST, "records_batch")
-    for d in parameter(COST, "input_sizes"):
+    n, batch, epochs = (parameter(COST, name) for name in ("n", "batch", "epochs"))
+    for d in parameter(COST, "sizes"):
         row = f"B.table3.input-{d}"
         yield Result(
-            Data("sums", TABLE, n, d, 2), "linear", "logistic regression", RECORDS, value(COST, row, "epsilon"),
+            Data("sums", TABLE, n, d, 2), "linear", "logistic regression", RECORDS, parameter(COST, "epsilon"),
             parameter(COST, "delta"), *_interval(value(COST, row, "acc_dpsgd")), value(COST, row, "acc_sgd")["value"],
-            batch, parameter(COST, "epochs") * n // batch, COST, row, "acc_dpsgd",
+            batch, epochs * n // batch, COST, row, "acc_dpsgd",
         )  # fmt: skip
 
 

@@ -4,20 +4,7 @@ import numpy as np
 
 from press import dials_data as data
 from press.dials_page import BLUE, Control, Dial, Text, rounded
-from press.dials_parts import (  # fmt: skip
-    GREEN,
-    GREY,
-    HEIGHT,
-    ORANGE,
-    RED,
-    axis,
-    dots,
-    here,
-    key,
-    line,
-    stroke,
-    texts_of,
-)
+from press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke, texts_of
 
 
 def gmm() -> Dial:

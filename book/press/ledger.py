@@ -1,6 +1,5 @@
 """Gather the ledger: every claim with the best record of it, from executed notebooks and frozen results."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import nbformat
 
 from dplib import chapters, claims, plans, sources
+from dplib.checks import ParameterError
 from dplib.claims import NOT_RUN, Claim
 
 # What decides a row, the first that recorded it: the published runs; else, for chapters that are still to be
@@ -48,16 +48,21 @@ class Executed:
 
 def executed_chapters(folder: Path = chapters.EXECUTED) -> list[Executed]:
     """The executed notebooks that the site is made of, in order."""
-    return [_read(path) for path in sorted(folder.glob("[0-9][0-9]*_*.ipynb"))]
+    return [_read(path) for path in executed_notebooks(folder)]
+
+
+def executed_notebooks(folder: Path = chapters.EXECUTED) -> list[Path]:
+    """Executed copies of chapters, in order; one of a chapter that has another name by now is none."""
+    return list(filter(Path.exists, (folder / f"{chapter}.ipynb" for chapter in sources.chapters())))
 
 
 def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
     """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
     found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
-    frozen = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("[0-9][0-9]*_*.json"))]
-    sources = [(run["provenance"], run["records"]) for run in frozen]
-    sources += [(chapter.provenance, chapter.records) for chapter in executed]
-    for provenance, records in sources:
+    frozen = [claims.frozen_run(path) for path in sorted(results.glob("[0-9][0-9]*_*.json"))]
+    origins = [(run["provenance"], run["records"]) for run in frozen]
+    origins += [(chapter.provenance, chapter.records) for chapter in executed]
+    for provenance, records in origins:
         for id_, record in records.items():
             if not record["verdict"]:  # of another plan than the published one
                 continue
@@ -84,5 +89,8 @@ def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) 
 
 
 def _read(path: Path) -> Executed:
-    notebook = nbformat.read(path, as_version=4)
-    return Executed(path.stem, notebook.metadata["dplib"], chapters.basis(notebook), chapters.records(notebook))
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        return Executed(path.stem, notebook.metadata["dplib"], chapters.basis(notebook), chapters.records(notebook))
+    except (OSError, ValueError, LookupError, AttributeError, nbformat.ValidationError) as error:
+        raise ParameterError(f"{path} is no executed chapter ({error!r:.100}): remove it, and make it again.") from None

@@ -4,6 +4,7 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 """
 
 import base64
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from dplib import claims, sources
-from dplib.chapters import EXECUTED, RunError
+from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
 from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, ledger_page, links, sweep_cost
 
@@ -111,15 +112,18 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    for path in EXECUTED.glob("[0-9][0-9]*_*.ipynb"):
+    for path in ledger.executed_notebooks():
         nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
     GENERATED.mkdir(parents=True, exist_ok=True)
 
 
 def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Row]) -> nbformat.NotebookNode:
-    """An executed chapter as the site shows it: its box below the title, its figures no larger than they need be."""
+    """An executed chapter as the site shows it: numbered, its box below the title, its figures small files."""
     carry.make_portable(notebook)
     boxes.insert(notebook, chapter, rows)
+    opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown")
+    numbered = rf"# {sources.shown_number(chapter)}. \1"  # the text says "chapter 5", so menu and title do too
+    opening.source = re.sub(r"^# (.+)$", numbered, opening.source, count=1, flags=re.MULTILINE)
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         if "image/png" in output.get("data", {}):
             png = finish.smaller(base64.b64decode(output.data["image/png"]))

@@ -47,6 +47,7 @@ def release(
     variant: str = "sound",
     scaling: str = "public",
     regularisation: float = 1.0,
+    device: str = "cpu",
 ) -> runs.Result:
     """Logistic regressions by objective perturbation on one random split of a census: ``draws`` of the noise.
 
@@ -74,7 +75,7 @@ def release(
         rng=np.random.default_rng([seed, 11]),
         problems=1 if epsilon is None else draws,
         variant="sound" if epsilon is None else variant,
-        device="cpu",
+        device=device,
     )
     spent = float(np.max(fit.epsilon))
     most = np.bincount(found.y_train).argmax()

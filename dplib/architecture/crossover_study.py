@@ -22,6 +22,9 @@ PAIRS: Mapping[str, dict[str, Any]] = {
     "mnist": {"simple": "fcn-mnist-paw", "complex": "fcn-mnist-stw", "features": "pca-64"},
     "fashion-mnist": {"simple": "fcn-fashion-mnist-paw", "complex": "fcn-fashion-mnist-stw", "features": "pca-64"},
     "cifar10-jpeg": {"simple": "fcn-cifar10-paw", "complex": "fcn-cifar10-stw", "features": "pca-300"},
+    "cifar10": {"simple": "fcn-cifar10-paw", "complex": "fcn-cifar10-stw", "features": "pca-300"},
+    "svhn": {"simple": "fcn-svhn-paw", "complex": "fcn-svhn-stw", "features": "pca-300", "n_train": 42_000},
+    "purchase-100": {"simple": "fcn-purchase100-paw", "complex": "fcn-purchase100-stw", "delta": 1e-7},
     "location": {"simple": [128], "complex": [1024, 256], "features": "image", "dropout": 0.2, "delta": 1e-7},
 }
 # Figure 8 and Table IV, on MNIST.

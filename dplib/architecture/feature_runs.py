@@ -48,6 +48,7 @@ def curves(
     variant: str = "sound",
     neighbours: str = "replace",
     regularisation: float = 1.0,
+    device: str = "cpu",
 ) -> runs.Result:
     """Accuracy of objective perturbation on the first features of an order, over many draws of the noise.
 
@@ -69,7 +70,7 @@ def curves(
     if chosen_at is None:
         order = feature_cfs.order(table, largest)
     else:
-        order = forward_order(table, seed, chosen_at, largest, search_draws, hold_outs)
+        order = forward_order(table, seed, chosen_at, largest, search_draws, hold_outs, device)
     counts = [1 if e >= 1e6 else draws for e in epsilons]
     percent = []
     for k in sizes:
@@ -83,14 +84,16 @@ def curves(
             rng=np.random.default_rng([seed, 17, k]),
             variant=variant,
             neighbours=neighbours,
-            device="cpu",
+            device=device,
         )
         by_epsilon = np.split(fit.accuracy(x[:, columns], y), np.cumsum(counts)[:-1])
         percent.append([round(100 * float(a.mean()), 6) for a in by_epsilon])
     return {"percent": percent, "constant": round(100 * table.constant(), 6), "columns": order}
 
 
-def forward_order(table: Features, seed: int, epsilon: float, largest: int, draws: int, hold_outs: int) -> list[int]:
+def forward_order(
+    table: Features, seed: int, epsilon: float, largest: int, draws: int, hold_outs: int, device: str = "cpu"
+) -> list[int]:
     """Greedy forward selection by the accuracy of the private model on validation records ("privacy-aware").
 
     What the search itself spends, epsilon for each model, is not accounted.
@@ -105,12 +108,12 @@ def forward_order(table: Features, seed: int, epsilon: float, largest: int, draw
     chosen: list[int] = []
     for _ in range(min(largest, table.d)):
         left = [c for c in range(table.d) if c not in chosen]
-        means = sum(_candidates(table, chosen, left, epsilon, draws, some, rng) for some in kept)
+        means = sum(_candidates(table, chosen, left, epsilon, draws, some, rng, device) for some in kept)
         chosen.append(left[int(means.argmax())])
     return chosen
 
 
-def _candidates(table: Features, chosen, left, epsilon, draws, kept, rng) -> np.ndarray:
+def _candidates(table: Features, chosen, left, epsilon, draws, kept, rng, device) -> np.ndarray:
     """Mean accuracy on the records not kept of the chosen columns with each of those left, shape (left,)."""
     masks = np.stack([table.mask([*chosen, c]) for c in left])
     fit = objpert.fit(
@@ -120,7 +123,7 @@ def _candidates(table: Features, chosen, left, epsilon, draws, kept, rng) -> np.
         norm_bound=table.norm_bound(masks).repeat(draws),
         rng=rng,
         masks=masks.repeat(draws, axis=0),
-        device="cpu",
+        device=device,
     )
     means = []
     for i, mask in enumerate(masks):
@@ -145,6 +148,7 @@ def sgd(
     epochs: int = 40,
     delta: float = 1e-5,
     report: str = "test",
+    device: str = "cpu",
 ) -> runs.Result:
     """Train the first features of CFS-Greedy by DP-SGD (Tables II and XVIII), for several budgets and learning rates.
 
@@ -175,7 +179,7 @@ def sgd(
     train, test = (np.ascontiguousarray(rows[:, columns], dtype=np.float32) for rows in (table.x_train, x))
     parts = Data((train, table.y_train.astype(int)), test=(test, y.astype(int)))
     rng = np.random.default_rng([seed, 29, size])
-    _, run = logistic_grid.train_grid(parts, settings, rng, classes=2, device="cpu", progress=False)
+    _, run = logistic_grid.train_grid(parts, settings, rng, classes=2, device=device, progress=False)
     accuracy = np.split(run.results["test"]["metric"], np.cumsum(counts)[:-1])
     return {
         "percent": [round(100 * float(np.mean(some)), 6) for some in accuracy],

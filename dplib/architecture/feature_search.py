@@ -92,11 +92,6 @@ class Found:
     evaluations: int
     moves: dict[str, int]
 
-    @property
-    def best_ever(self) -> np.ndarray:
-        """The best subset of all that were evaluated; without elitism it need not be in the last population."""
-        return self.subsets[int(np.argmax(self.scores))]
-
 
 def genetic(fitness: Fitness, m: int, settings: Genetic, rng: np.random.Generator, draw=None) -> Found:
     """Algorithm 4: a genetic search over the subsets of m features; with the merit as fitness it is CFS-GA.

@@ -15,7 +15,10 @@ from dplib.tuning import Get
 
 CURVES = ("accuracies", "distances", "same_epoch", "predictive")
 CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}
+CLIPPED = "clipping alone"
 NO_LIMIT = 1e4  # a budget so large that it means nothing
+DELTA = 1e-5
+SETTING = {"n": 20_000, "batch": 1000, "epochs": 50}  # of the engineered task: ours, but for the epochs
 
 
 @runs.experiment(
@@ -30,10 +33,10 @@ def split_features(
     epsilon: float,
     sgd_learning_rate: float,
     learning_rate: float = 0.1,
-    n: int = 20_000,
-    batch: int = 1000,
-    epochs: int = 50,
-    delta: float = 1e-5,
+    n: int = SETTING["n"],
+    batch: int = SETTING["batch"],
+    epochs: int = SETTING["epochs"],
+    delta: float = DELTA,
     accountant: str = "paper",
     split: str = "equal",
     scale: str = "as printed",
@@ -95,6 +98,7 @@ def steps_to_target(
     noise_multiplier: float = 2.0,
     target: float = 0.85,
     most_steps: int = 1000,
+    device: str = "cpu",
 ) -> runs.Result:
     """Steps until a validation accuracy is reached: :func:`dplib.architecture.sample_size.steps_to`, as it is there.
 
@@ -113,6 +117,7 @@ def steps_to_target(
         noise_multiplier=noise_multiplier,
         target=target,
         most_steps=most_steps,
+        device=device,
     )
 
 
@@ -125,18 +130,20 @@ def rows(
     sgd_rates: Sequence[float],
     rates: Sequence[float] = (),
     tuning_seeds: int = 3,
+    tuned_at: float | None = None,
     **settings: Any,
 ) -> dict[int, list[runs.Result]]:
     """Rows of Table III: {input size: results by seed}. SGD's rate is tuned for each size, at the printed task.
 
     Args:
+        tuned_at: budget of the jobs that tune SGD's rate, which does not depend on it; ``epsilon`` by default.
         sgd_rates: tried for SGD. rates: tried for DP-SGD at each size; none: one rate for all, 0.1.
         settings: other arguments of every job of :func:`split_features`.
     """
     sgd = tuning.tune(
         get,
         split_features,
-        {m: {"size": m, "epsilon": epsilon} for m in sizes},
+        {m: {"size": m, "epsilon": tuned_at or epsilon} for m in sizes},
         sgd_rates,
         seeds=tuning_seeds,
         name="sgd_learning_rate",
@@ -163,11 +170,11 @@ def family(
     """Networks of one hidden layer, each cell with a rate of its own.
 
     Returns:
-        "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and "clipping alone"; "tuned":
+        "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`; "tuned":
         what :func:`dplib.tuning.tune` found for each.
     """
     kinds: dict[Any, dict[str, Any]] = {"SGD": {"epsilon": None, "max_grad_norm": None}}
-    kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {"clipping alone": CLIPPING}
+    kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {CLIPPED: CLIPPING}
     common = {"dataset": dataset, **settings}
     cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
     tuned = tuning.tune(

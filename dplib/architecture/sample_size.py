@@ -11,6 +11,7 @@ import torch
 from dplib import checks, dpsgd, examples, sampling, trainings
 from dplib.engine import Engine
 from dplib.examples import Examples
+from dplib.sgd import find_device
 
 
 def steps_to(
@@ -28,6 +29,7 @@ def steps_to(
     target: float = 0.85,
     most_steps: int = 1000,
     evaluate_every: int = 5,
+    device: str = "cpu",
 ) -> dict:
     """Train by DP-SGD until the validation accuracy first reaches ``target``.
 
@@ -55,7 +57,7 @@ def steps_to(
     net = trainings.network(
         hidden, found.x_train.shape[1:], len(found.classes), "relu", 0.0, int(weights.generate_state(1)[0])
     )
-    place = torch.device("cpu")
+    place = find_device(device)
     parts = {
         name: Examples((getattr(found, f"x_{name}"), getattr(found, f"y_{name}")), name, place, torch.float32)
         for name in ("train", "valid", "test")
@@ -69,12 +71,12 @@ def steps_to(
         noise_multiplier=noise_multiplier,
         max_grad_norm=max_grad_norm,
     )
-    generator = torch.Generator().manual_seed(int(noise.generate_state(1)[0]))
+    generator = torch.Generator(place).manual_seed(int(noise.generate_state(1)[0]))
     rng = np.random.default_rng(batches)
-    engine = Engine(net.train(), settings, parts["train"], examples.cross_entropy, generator)
+    engine = Engine(net.to(place).train(), settings, parts["train"], examples.cross_entropy, generator)
     reached, accuracy = None, 0.0
     for step in range(1, most_steps + 1):
-        engine.step(drawn[torch.from_numpy(sampling.poisson(n, batch / n, rng))])
+        engine.step(drawn[torch.from_numpy(sampling.poisson(n, batch / n, rng))].to(place))
         if step % evaluate_every == 0:
             accuracy = _accuracy(net, parts["valid"])
             if accuracy >= target:

@@ -44,12 +44,6 @@ def epsilon_of_steps(noise_multiplier, sample_rate, steps, delta, accountant="pa
     return np.exp(np.interp(np.log(steps), np.log(knots), np.log(np.maximum(values, 1e-300))))
 
 
-def whole_epochs(steps, n, batch) -> np.ndarray:
-    """Steps taken when one stops at the end of the epoch in which step number ``steps`` falls. Arrays broadcast."""
-    per_epoch = np.ceil(np.asarray(n, dtype=float) / batch)
-    return np.ceil(np.asarray(steps, dtype=float) / per_epoch) * per_epoch
-
-
 def fit(n, values, least_alpha: float = 0.0) -> tuple[float, float]:
     """alpha and beta of epsilon = ln(alpha + beta / n), by least squares on epsilon.
 

@@ -7,9 +7,11 @@ A search trains candidates by a private mechanism and scores each on validation 
 
 Neighbouring data sets differ in one record of training and validation set together; a record belongs to one of the
 two, by a rule that does not look at the data, and stays there. Then only one of the two guarantees is touched by that
-record, and the search costs the larger of the two, not the sum: :func:`overall_epsilon`. For the training records the
-relation is that of the trainings: adding or removing one record for DP-SGD (``dplib.accounting``), whichever objective
-perturbation was calibrated for. A replaced training record is one removed and one added: by group privacy it costs at
+record, and the search costs the larger of the two, not the sum: parallel composition, which holds for an interleaved,
+adaptive search as well. For neighbours that differ in a training record every score is post-processing; for those that
+differ in a validation record every training is the same mechanism. For the training records the relation is that of
+the trainings: adding or removing one record for DP-SGD (``dplib.accounting``), whichever objective perturbation was
+calibrated for. A replaced training record is one removed and one added: by group privacy it costs at
 most (2 epsilon, (1 + e^epsilon) delta). For the validation records, their number n is public: replacing one moves an
 accuracy by at most 1/n, and so does adding or removing one where the sum is divided by a fixed n.
 
@@ -168,15 +170,6 @@ def score_scale(validation: int, epsilon: float) -> float:
     integer(1).check("validation", validation)
     positive().check("epsilon", epsilon)
     return 1 / (validation * epsilon)
-
-
-def overall_epsilon(training_epsilon: float, validation_epsilon: float) -> float:
-    """The larger of the two guarantees: parallel composition over disjoint records (neighbours: see the module).
-
-    It holds for an interleaved, adaptive search as well. For neighbours that differ in a training record every score
-    is post-processing; for those that differ in a validation record every training is the same mechanism.
-    """
-    return max(training_epsilon, validation_epsilon)
 
 
 # --- the best of a random number of runs -----------------------------------------------------------------------------

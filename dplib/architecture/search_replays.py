@@ -1,7 +1,8 @@
-"""Searches without new trainings: what follows from the table of trainings that a long search leaves behind.
+"""Many searches for the price of one: on a table of every network of a small space, or on draws that can be reordered.
 
 The draws of a randomised search are exchangeable, so that k of its 400 draws are a randomised search of k; and where
-every network of a small space has been trained, thousands of searches can be replayed on that table.
+every network of a small space has been trained, thousands of searches can be replayed on that table. The fitness of a
+table may also be a known one, for which nothing is trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dplib import checks
+from dplib import checks, runs
 from dplib.architecture.search import Evolution, Network, paas
-from dplib.architecture.space import Space, key, network_of
+from dplib.architecture.search_trainings import FRESH, training_seed
+from dplib.architecture.space import FCN, Space, job, key, network_of
+from dplib.trainings import train
+
+TARGET = {"model": [512, 128], "activation": ["relu", "tanh"]}  # best of the known fitness
 
 
 def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.ndarray:
@@ -41,38 +46,6 @@ def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.n
         weights = np.where(below >= k - 1, np.exp(log_choose(below, k - 1) - log_choose(n, k)), 0.0)
         found.append(weights @ ordered)
     return np.array(found)
-
-
-def best_of_distinct(
-    names: Sequence[str],
-    scores: np.ndarray,
-    values: np.ndarray,
-    trainings: int,
-    rng: np.random.Generator,
-    repeats: int = 2000,
-) -> tuple[float, float]:
-    """Mean value and mean score of a randomised search that stops at its ``trainings``-th different network.
-
-    Args:
-        names: (n,) network of each draw. scores, values: as in :func:`best_of_k`, equal for equal names.
-
-    Returns:
-        Means over ``repeats`` random orders of the draws.
-
-    Raises:
-        ParameterError: where the draws hold fewer different networks.
-    """
-    unique, first, at = np.unique(np.asarray(names), return_index=True, return_inverse=True)
-    checks.integer(1, len(unique)).check("trainings", trainings)
-    scores, values = np.asarray(scores, dtype=float)[first], np.asarray(values, dtype=float)[first]
-    totals = np.zeros(2)
-    for _ in range(repeats):
-        order = at[rng.permutation(len(at))]
-        _, seen = np.unique(order, return_index=True)  # place at which each network comes up first
-        early = np.argsort(seen)[:trainings]
-        best = early[scores[early].argmax()]
-        totals += values[best], scores[best]
-    return tuple(totals / repeats)
 
 
 class Table:
@@ -193,3 +166,119 @@ class Known:
             for i in range(min(len(network[what]), len(self.target[what])))
         ]
         return sum(a == b for a, b in pairs) / (2 * max(len(network["model"]), len(self.target["model"])))
+
+
+# --- as kept runs ----------------------------------------------------------------------------------------------------
+
+
+@runs.experiment(
+    "search_known", version=1, probe={"generations": 3, "population": 4, "searches": 3, "distinct": False, "seed": 3}
+)
+def known_fitness(*, generations: int, population: int, searches: int, distinct: bool, seed: int) -> runs.Result:
+    """PAAS without noise, and as many random draws, on a fitness with one known best among 150 networks.
+
+    Args:
+        generations, population: of PAAS. searches: how many. distinct: of :class:`dplib.architecture.search.Evolution`.
+
+    Returns:
+        "paas", "random": how many searches find the best; "mean_paas", "mean_random": mean fitness of what they find;
+        "mean_trainings", "most_trainings": different networks that a search tries.
+    """
+    space = shallow(FCN)
+    table = complete(space, Known(TARGET))
+    table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
+    found = replay(
+        space,
+        table,
+        generations=generations,
+        population=population,
+        noise_scale=0.0,
+        seeds=[[seed, i] for i in range(searches)],
+        evolution=Evolution(distinct=distinct),
+    )
+    return {
+        "paas": int((found["plain"] == 1).sum()),
+        "random": int((found["random"] == 1).sum()),
+        "mean_paas": float(found["plain"].mean()),
+        "mean_random": float(found["random"].mean()),
+        "mean_trainings": float(found["trainings"].mean()),
+        "most_trainings": int(found["trainings"].max()),
+    }
+
+
+@runs.experiment(
+    "search_replayed",
+    version=1,
+    data=("dataset",),
+    probe={
+        "dataset": "digits",
+        "features": "flat",
+        "batch": 100,
+        "steps": 8,
+        "epsilon": 2.0,
+        "split_seed": 3,
+        "rates": {"1 layers, 0 sigmoid": 2.0, "1 layers, 1 sigmoid": 4.0},
+        "layers": 1,
+        "widest": 128,
+        "generations": 2,
+        "population": 3,
+        "noise_scale": 0.01,
+        "searches": 5,
+    },
+)
+def replayed(
+    *,
+    dataset: str,
+    features: str,
+    batch: int,
+    steps: int,
+    epsilon: float,
+    rates: dict[str, float],
+    split_seed: int,
+    layers: int,
+    widest: int,
+    generations: int,
+    population: int,
+    noise_scale: float,
+    searches: int,
+    delta: float = 1e-5,
+    dropout: float = 0.0,
+    seed: int = 7,
+) -> runs.Result:
+    """Every network of a small space, trained twice on one split; and PAAS and random draws replayed on the two tables.
+
+    A search chooses by the first training and is judged by the second one, of which it has seen nothing.
+
+    Args:
+        dataset, features, batch, steps, epsilon, delta, dropout: of every :func:`dplib.trainings.train`.
+        rates: kind of network to learning rate. layers, widest: at most so many hidden layers, of so many units.
+        generations, population, noise_scale, searches: of the searches, with noise and without.
+
+    Returns:
+        Test accuracies, from 0 to 1: "mean" and "sd" over the searches, by kind of search as in :func:`replay`; "best",
+        of the network with the best validation accuracy of all. "networks", and "trainings", the mean without noise.
+    """
+    space = narrow(shallow(FCN, layers), widest)
+    how = {"dataset": dataset, "features": features, "batch": batch, "steps": steps, "epsilon": epsilon}
+    how |= {"delta": delta, "dropout": dropout, "split_seed": split_seed}
+
+    def trainer(asked: Sequence[tuple[Network, int]]) -> list[runs.Result]:
+        return [train(**job(network, rates, **how, seed=training_seed(network, repeat))) for network, repeat in asked]
+
+    table = complete(space, trainer, FRESH)
+    found = replay(
+        space,
+        table,
+        generations=generations,
+        population=population,
+        noise_scale=noise_scale,
+        seeds=[[seed, split_seed, i] for i in range(searches)],
+    )
+    trainings = float(found.pop("trainings").mean())
+    return {
+        "mean": {name: float(values.mean()) for name, values in found.items()},
+        "sd": {name: float(values.std(ddof=1)) for name, values in found.items()},
+        "best": float(max(table.results.values(), key=lambda r: r["validation"] or 0.0)["test"]),
+        "networks": len(table.results),
+        "trainings": trainings,
+    }

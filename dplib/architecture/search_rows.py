@@ -4,38 +4,26 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from dplib import claims, printed, pure_composition, stats
-from dplib.architecture import printed_search_budgets, printed_search_verdicts, search_budgets
+from dplib.architecture import printed_search_budgets, search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
+from dplib.architecture.search_trainings import scores
 from dplib.architecture.space import CNN, FCN, Space
 from dplib.architectures import block_cnn
 from dplib.models import parameter_count
-from dplib.stats import Measured
+from dplib.plans import Plan
+from dplib.stats import Measured, mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
-SHAPES = {
-    "geometric": 1.0,
-    "logarithmic": 0.0,
-    "shape_minus_half": -0.5,
-    "shape_minus_0.9": -0.9,
-}  # of random numbers of candidates
+SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "shape_minus_half": -0.5, "shape_minus_0.9": -0.9}
 SIZES = {"paas": (), "rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
 CAP = 60  # trainings of PAAS at most
 _ROWS = {
-    "B.table11": (
-        FCN,
-        {
-            "layers": "layers",
-            "neurons1": "units1",
-            "neurons2": "units2",
-            "neurons3": "units3",
-            "activation1": "activation1",
-            "activation2": "activation2",
-            "activation3": "activation3",
-        },
-    ),
+    "B.table11": (FCN, {name.replace("units", "neurons"): name for name in FCN.entries}),
     "B.table12": (CNN, {"blocks": "blocks", "filters1": "filters", "dense-units": "units"}),
 }
 _CNNS = {
@@ -46,15 +34,7 @@ _CNNS = {
     "cnn-svhn-stw": (1, 32, 2, 48, 512),
     "cnn-svhn-paw": (1, 32, 2, 16, 512),
 }  # channels, image size, blocks, filters of the first block, dense units: all in Table XII
-
-
 _NAMES = {"relu": "ReLU", "sigmoid": "Sigmoid", "tanh": "TanH"}
-
-
-def earlier(claim_id: str) -> dict[str, Any]:
-    """Values of a row from its frozen run, for trainings whose single runs are still to be made."""
-    row = claims.frozen(claim_id) or {"values": {}}
-    return {name: Measured(**v) if isinstance(v, dict) else v for name, v in row["values"].items()}
 
 
 def spaces() -> Values:
@@ -113,12 +93,6 @@ def perceptron_parameters(inputs: int, hidden: Sequence[int], outputs: int = 10)
     return sum((a + 1) * b for a, b in pairwise([inputs, *hidden, outputs]))
 
 
-def layer_parameters(inputs: int, hidden: Sequence[int], position: int, outputs: int = 10) -> int:
-    """Weights and biases of one layer of a perceptron, counted from 0 at the input."""
-    sizes = [inputs, *hidden, outputs]
-    return (sizes[position] + 1) * sizes[position + 1]
-
-
 def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> list[int]:
     """Numbers of inputs for which some perceptron of a space has so many parameters."""
     found = set()
@@ -127,6 +101,205 @@ def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> l
         if rest > 0 and rest % hidden[0] == 0:
             found.add(rest // hidden[0])
     return sorted(found)
+
+
+# --- trainings --------------------------------------------------------------------------------------------------------
+
+
+def column(rows: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
+    """One number of every outcome."""
+    return np.array([row[name] for row in rows], dtype=float)
+
+
+def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, Any]) -> Values:
+    """The rows on the three searches, of :func:`dplib.architecture.search_study.table_8` and its inputs."""
+    accuracy = {name: column(rows, "fresh") for name, rows in found.items()}
+    tried = {f"trainings_{name}": float(column(rows, "trainings").mean()) for name, rows in found.items()}
+    pairs = {f"{a}_minus_{b}": paired(accuracy[a], accuracy[b]).difference for a, b in (
+        ("paas", "rs"), ("paas", "mgrs"), ("rs", "mgrs"))}  # fmt: skip
+    sure = proven()
+    same = [a["network"] == b["network"] for a, b in zip(found["rs"], found["mgrs"], strict=True)]
+    drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
+    settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
+    own, by_draws = column(found["paas"], "own"), column(found["rs"], "by_draws")
+    reached = np.flatnonzero(by_draws.mean(0) >= own.mean())
+    again = sum(row["trainings"] - row["networks"] for row in found["paas"])
+    return {
+        **{
+            f"B.table8.{name}": {
+                "acc": mean_interval(column(rows, "own")),
+                "acc_of_fresh_trainings": mean_interval(accuracy[name]),
+                "trainings": tried[f"trainings_{name}"],
+                "epsilon_overall": sure[name]["fixed"],
+            }
+            for name, rows in found.items()
+        },
+        "B.search-comparison": {
+            **tried, **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in found},
+            "same_winner_of_rs_and_mgrs": sum(same),
+        },
+        "B.search-tradeoff": {
+            **tried, **{f"epsilon_{name}": sure[name]["fixed"] for name in found}, **drawn,
+            **{f"accuracy_{name}": mean_interval(values) for name, values in accuracy.items()},
+        },
+        "B.search-when": {
+            **tried, **pairs,
+            "paas_minus_random_at_equal_trainings": paired(own, column(found["paas"], "random")).difference,
+            "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
+        },
+        "B.paas-memo": {"trainings_less_distinct": again},
+        "B.rs-settings": {
+            "rs_k": sizes["k"], **settings, "p_mutate": sizes["p_mutate"],
+            "different_networks_of_rs": tried["trainings_rs"],
+        },
+    }  # fmt: skip
+
+
+def workflows(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> Values:
+    """The rows on the two workflows, of :func:`dplib.architecture.search_study.workflows`."""
+    standard, aware = found["sgd"], found["dp"]
+
+    def gain(how: str) -> Measured:
+        return paired(column(aware[how], "fresh"), column(standard[how], "fresh")).difference
+
+    sizes = [np.log10(column(one["dp"], "parameters")) for one in (aware, standard)]
+    gains = {"paw_minus_stw_dpsgd": gain("dp"), "paw_minus_stw_sgd": gain("sgd")}
+    return {
+        **{
+            claim_id: {
+                "acc_dpsgd": mean_interval(column(one["dp"], "fresh")),
+                "acc_sgd": mean_interval(column(one["sgd"], "fresh")),
+                "parameters_median": float(np.median(column(one["dp"], "parameters"))),
+            }
+            for claim_id, one in {"B.stw": standard, "B.paw": aware}.items()
+        },
+        "B.paas-stw-paw": gains,
+        "B.paw-search-better": {**gains, "log10_parameters_paw_minus_stw": paired(*sizes).difference},
+    }
+
+
+def replays(found: Sequence[Mapping[str, Any]]) -> Values:
+    """The rows on noise and on evolution, of :func:`dplib.architecture.search_study.replays`, in points."""
+    mean = {name: np.array([100 * one["mean"][name] for one in found]) for name in found[0]["mean"]}
+    spread = {name: np.array([100 * one["sd"][name] for one in found]) for name in ("noise", "plain")}
+    best = np.array([100 * one["best"] for one in found])
+    return {
+        "B.paas-noise-robust": {
+            "accuracy_with_minus_without": paired(mean["noise"], mean["plain"]).difference,
+            "spread_with_minus_without": paired(spread["noise"], spread["plain"]).difference,
+            "of_this_by_the_final_choice": paired(mean["noise"], mean["clean_pick"]).difference,
+            "of_this_by_steering": paired(mean["clean_pick"], mean["plain"]).difference,
+        },
+        "B.evolution-beats-random": {
+            "replayed_without_noise": paired(mean["plain"], mean["random"]).difference,
+            "best_of_the_table_minus_random": paired(best, mean["random"]).difference,
+        },
+    }
+
+
+def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
+    """Differences of released models, of :func:`dplib.architecture.search_one_budget.one_budget`, by total and arms."""
+    pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
+    return {
+        f"total_{total:g}_{a}_minus_{b}": paired(by[a], by[b]).difference
+        for total, by in found.items()
+        for a, b in pairs
+    }
+
+
+def learning_rates(rates: Mapping[str, Mapping[str, float]], momentum: float) -> dict[str, float]:
+    """The row on learning rates; a step of SGD with momentum counts as rate / (1 - momentum)."""
+    private, plain = (np.array(list(rates[name].values())) for name in ("dp", "sgd"))
+    ratio = private / (plain / (1 - momentum))
+    return {
+        "fcn_dpsgd_low": float(private.min()),
+        "fcn_dpsgd_high": float(private.max()),
+        "fcn_sgd_low": float(plain.min()),
+        "fcn_sgd_high": float(plain.max()),
+        "sgd_momentum": momentum,
+        "kinds": len(ratio),
+        "kinds_dpsgd_above_sgd": int((ratio > 1.001).sum()),
+        "kinds_dpsgd_below_sgd": int((ratio < 0.999).sum()),
+    }
+
+
+def table_9(found: Mapping[str, Any]) -> Values:
+    """The rows on layers that stay random, of :func:`dplib.architecture.search_study.table_9`."""
+    rows: Values = {}
+    for row, by in found["printed"].items():
+        shown = claims.get(f"B.table9.{row}").published
+        rows[f"B.table9.{row}"] = {
+            "parameters": by["sgd"][0]["parameters"],
+            "parameters_trainable": by["sgd"][0]["trained"],
+        }
+        for how, results in by.items():
+            values = scores(results)
+            rows[f"B.table9.{row}"] |= {
+                f"acc_{how}": mean_interval(values),
+                f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
+            }
+            if row.endswith("paw"):
+                other = scores(found["printed"][row.replace("paw", "stw")][how])
+                rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
+    rows["B.rwt-search"] = {
+        "best_with_frozen_minus_best_without": paired(
+            column(found["drawn"], "with"), column(found["drawn"], "without")
+        ).difference,
+        "winners_with_frozen_layers": sum("frozen" in one["network"] for one in found["drawn"]),
+    }
+    for activation, by in found["one_frozen"].items():
+        free, private = (scores(by[name]) for name in ("sgd", "small"))
+        rows["B.rwt-search"] |= {
+            f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
+        }  # fmt: skip
+    return rows
+
+
+def trained(study: Plan) -> Values:
+    """All rows that rest on trainings, of a plan's parts; of those that the plan lacks, from the frozen run."""
+
+    def totals(found: Mapping[float, Mapping[str, np.ndarray]]) -> Values:
+        return {"B.search-when": one_budget(found)}
+
+    def rates(found: Mapping[str, Mapping[str, float]]) -> Values:
+        momentum = study.parts["learning_rates"].inputs["optimisers"]["sgd"]["momentum"]
+        return {"B.learning-rates": learning_rates(found, momentum)}
+
+    def searches(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Values:
+        return table_8(found, study.parts["table_8"].inputs)
+
+    rows = frozen()
+    parts = {"table_8": searches, "one_budget": totals, "replays": replays, "learning_rates": rates}
+    for name, values_of in {**parts, "table_9": table_9, "workflows": workflows}.items():
+        if name in study.parts:
+            found = values_of(study.read(name))
+            if name in ("table_8", "one_budget"):  # which share this row
+                found["B.search-when"] = rows.get("B.search-when", {}) | found["B.search-when"]
+            rows |= found
+    return rows
+
+
+def frozen() -> Values:
+    """The rows of the frozen run of 22 November 2026, with what their rules ask for beside; {} once it is gone."""
+    if claims.frozen("B.search-when") is None:
+        return {}
+    names = "stw paw paas-stw-paw paw-search-better rs-settings learning-rates rwt-search search-tradeoff search-when"
+    names += " search-comparison paas-noise-robust evolution-beats-random table8.paas table8.rs table8.mgrs"
+    nine = [f"B.table9.eps{epsilon}-{which}" for epsilon in ("2.11", "0.34") for which in ("stw", "paw")]
+    rows = {}
+    for claim_id in [*(f"B.{name}" for name in names.split()), *nine]:
+        values = claims.frozen(claim_id)["values"]
+        rows[claim_id] = {name: Measured(**v) if isinstance(v, dict) else v for name, v in values.items()}
+    for claim_id in nine:
+        for how in ("acc_dpsgd", "acc_sgd"):
+            shown, of = claims.get(claim_id).published[how], rows[claim_id][how]
+            rows[claim_id][f"{how}_less_printed"] = Measured(of.value - shown, of.low - shown, of.high - shown, of.n)
+    rows["B.rwt-search"]["loss_points_relu"] = rows["B.rwt-search"].pop("loss_points")
+    rates = rows["B.learning-rates"]
+    rates |= {f"kinds_dpsgd_{way}_sgd": rates.pop(f"kinds_dpsgd_{way}_sgd_with_momentum") for way in ("above", "below")}
+    rates |= {"kinds": 9, "sgd_momentum": 0.9}
+    rows["B.paas-memo"] = {"trainings_less_distinct": 0.0}
+    return rows
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
@@ -154,6 +327,7 @@ def budgets() -> Values:
     sure = proven()
     nine, eight = printed_search_budgets.equation_9, pure_composition.formula
     parts = [table_8_epsilon(Search(selections=((k, 1.0),))) for k in SIZES["mgrs"]]
+    lowest = printed_search_budgets.joint_fits().query("training == 'each generation'").set_index("form")["lowest"]
     overall_rows = {
         name: {"epsilon": one["fixed"], **{f"epsilon_{s}": one[s] for s in SHAPES}}
         for name, one in sure.items()
@@ -167,16 +341,19 @@ def budgets() -> Values:
         },
         "B.paas-budget": {
             "epsilon": sure["paas"]["fixed"],
-            "equation_8_printed_at_least": printed_search_verdicts.least_by_equation_8("printed"),
-            "equation_8_corrected_at_least": printed_search_verdicts.least_by_equation_8("corrected"),
+            # Falls as δ′ rises, to δ′ = 1.
+            "equation_8_printed_at_least": float(eight("printed", 2.11, CAP, 1.0)),
+            "equation_8_corrected_at_least": float(eight("corrected", 2.11, CAP, 1.0)),
         },
         "B.rs-budget": overall_rows["rs"],
-        "B.mgrs-budget": overall_rows["mgrs"],
+        "B.mgrs-budget": overall_rows["mgrs"]
+        | {f"least_by_equation_9_with_3.51_for_rs_{form}": least for form, least in lowest.items()},
         "B.eq9": {
             f"{form}_k{k}": float(nine(0.05, 5000, k, 0.01, form))
             for form in ("printed", "corrected")
             for k in (10, 400)
-        },
+        }
+        | {"trainings_of_the_theorem": printed_search_budgets.theorem_runs(0.175, 0.05, 1 / 400)},
         "B.mgrs-composition": {"sum_of_three": sum(parts), "composed_as_renyi": sure["mgrs"]["geometric"]},
         "B.rs": {
             **{f"epsilon_mean_{k}": table_8_epsilon(Search(selections=((float(k), 1.0),))) for k in (10, 100)},

@@ -116,13 +116,11 @@ def rate_cell(network: Mapping[str, Any]) -> str:
     """The kind of network that shares a learning rate: depth, and how many of its layers are sigmoids.
 
     A sigmoid passes on at most a quarter of a gradient: with one rate for all networks, a search would only learn to
-    avoid sigmoids.
+    avoid sigmoids. A network with frozen layers has the rate of the one that has none.
     """
     if isinstance(network["model"], dict):
         return f"conv {len(network['model']['filters'])}"
-    frozen = len(network.get("frozen", ()))
-    sigmoids = network["activation"].count("sigmoid")
-    return f"{len(network['model'])} layers, {sigmoids} sigmoid" + (f", {frozen} frozen" if frozen else "")
+    return f"{len(network['model'])} layers, {network['activation'].count('sigmoid')} sigmoid"
 
 
 def job(network: Mapping[str, Any], rates: Mapping[str, float], **settings: Any) -> dict[str, Any]:

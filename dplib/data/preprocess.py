@@ -180,16 +180,6 @@ def min_max_target(dataset: Dataset) -> Dataset:
     return replace(dataset, **scaled, notes=(*dataset.notes, note))
 
 
-def standardise(dataset: Dataset) -> Dataset:
-    """Each feature (each channel of images) minus its mean, over its standard deviation, in the training part."""
-    axes = (0, 2, 3) if dataset.x_train.ndim == 4 else 0
-    mean = dataset.x_train.mean(axis=axes, keepdims=True, dtype=np.float64)
-    deviation = dataset.x_train.std(axis=axes, keepdims=True, dtype=np.float64)
-    mean, scale = mean.astype(np.float32), np.where(deviation > 0, deviation, 1).astype(np.float32)
-    note = "standardised by the training part (not private)"
-    return mapped(dataset, lambda x: ((x - mean) / scale).astype(np.float32), note)
-
-
 def pca(dataset: Dataset, n_components: int = 300) -> Dataset:
     """The first ``n_components`` principal components of the training part, ``(n, n_components)`` float32.
 
@@ -216,11 +206,6 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
     positive().check("max_norm", max_norm)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)
-
-
-def clip_norms(dataset: Dataset, max_norm: float = 1.0) -> Dataset:
-    """:func:`clip_rows` on every part."""
-    return mapped(dataset, lambda x: clip_rows(x, max_norm), f"records clipped to norm {max_norm:g}")
 
 
 def _one_hot(dataset: Dataset, levels: dict[str, tuple[str, ...] | None], expected: int) -> Dataset:

@@ -1,7 +1,7 @@
-"""Messages as numbers: word sequences for recurrent networks, TF-IDF rows for linear models.
+"""Messages as numbers: word sequences for recurrent networks.
 
-As in :mod:`dplib.data.preprocess`, vocabularies and weights are fitted on the training part only, and that fitting is
-not differentially private.
+As in :mod:`dplib.data.preprocess`, vocabularies are fitted on the training part only, and that fitting is not
+differentially private.
 """
 
 import re
@@ -53,14 +53,3 @@ def tokens(dataset: Dataset, n_words: int = SMS_WORDS, length: int = SMS_LENGTH)
     numbers = vocabulary(dataset.x_train, n_words)
     note = f"the {len(numbers)} most frequent words of the training part (not private), last {length} of a message"
     return mapped(dataset, lambda messages: sequences(messages, numbers, length), note)
-
-
-def tfidf(dataset: Dataset, n_words: int = SMS_WORDS) -> Dataset:
-    """Messages as TF-IDF rows of norm 1 over the most frequent words of the training part: ``(n, words)`` float32."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    integer(1).check("n_words", n_words)
-    fitted = TfidfVectorizer(analyzer=words, max_features=n_words, dtype=np.float32).fit(dataset.x_train)
-    names = tuple(fitted.get_feature_names_out())
-    note = f"TF-IDF of {len(names)} words, fitted on the training part (not private)"
-    return mapped(dataset, lambda messages: fitted.transform(messages).toarray(), note, feature_names=names)

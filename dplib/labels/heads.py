@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dplib import checks
 from dplib.labels.releases import Evidence
+from dplib.sgd import find_device
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ class Heads:
     def log_probabilities(self, x: np.ndarray, rows: int = 5000) -> np.ndarray:
         """ln p(y | x), shape (m, n, K), float32. x: shape (n, d)."""
         parts = [
-            torch.addmm(self.bias, torch.from_numpy(x[start : start + rows]), self.weights)
+            torch.addmm(self.bias, torch.from_numpy(x[start : start + rows]).to(self.bias.device), self.weights)
             .view(-1, len(self.bias) // self.classes, self.classes)
             .log_softmax(2)
+            .cpu()
             for start in range(0, len(x), rows)
         ]
         return torch.cat(parts).transpose(0, 1).contiguous().numpy()
@@ -62,7 +64,12 @@ class Heads:
 
 
 def fit(
-    x: np.ndarray, evidence: Sequence[Evidence], rates: Sequence[float], training: Training, rng: np.random.Generator
+    x: np.ndarray,
+    evidence: Sequence[Evidence],
+    rates: Sequence[float],
+    training: Training,
+    rng: np.random.Generator,
+    device: str = "cpu",
 ) -> Heads:
     """Train one head for each evidence, all from zero weights.
 
@@ -79,16 +86,17 @@ def fit(
         raise checks.ParameterError("each head needs a rate, and evidence about every record, with the same classes.")
     order = sorted(range(len(evidence)), key=lambda i: evidence[i].kind != "target")  # targets first
     targets = sum(one.kind == "target" for one in evidence)
-    told = torch.from_numpy(np.stack([evidence[i].values for i in order], axis=1))  # (n, m, K)
-    first_rates = torch.tensor([rates[i] for i in order], dtype=torch.float32).repeat_interleave(classes)
+    place = find_device(device)
+    told = torch.from_numpy(np.stack([evidence[i].values for i in order], axis=1)).to(place)  # (n, m, K)
+    first_rates = torch.tensor([rates[i] for i in order], dtype=torch.float32, device=place).repeat_interleave(classes)
     shape = (x.shape[1] + 1, len(evidence) * classes)
-    weights, first, second = torch.zeros(shape), torch.zeros(shape), torch.zeros(shape)
-    x = torch.from_numpy(x)
+    weights, first, second = torch.zeros((3, *shape), device=place)
+    x = torch.from_numpy(x).to(place)
     steps = training.epochs * -(-len(x) // training.batch)
     step = 0
     with torch.inference_mode():
         for _ in range(training.epochs):
-            for rows in torch.from_numpy(rng.permutation(len(x))).split(training.batch):
+            for rows in torch.from_numpy(rng.permutation(len(x))).to(place).split(training.batch):
                 rate = first_rates * (1 - step / steps)
                 step += 1
                 gradient = _gradient(x[rows], told[rows], targets, weights)
@@ -97,7 +105,7 @@ def fit(
                 weights[:-1] *= 1 - training.weight_decay * rate
                 move = first / (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
                 weights -= move.mul_(rate / (1 - 0.9**step))
-    back = torch.from_numpy(np.argsort(order))
+    back = torch.from_numpy(np.argsort(order)).to(place)
     ordered = weights.view(shape[0], len(evidence), classes)[:, back].reshape(shape)
     return Heads(ordered[:-1].contiguous(), ordered[-1].contiguous(), classes)
 

@@ -27,6 +27,7 @@ from dplib.checks import ParameterError, integer, one_of
 from dplib.labels import stages, training
 from dplib.labels.randomised_response import rr
 from dplib.labels.staged import Learner, reported
+from dplib.sgd import find_device
 
 SYNTHETIC = "synthetic-ratings"  # drawn at random, for runs without any file: says nothing about MovieLens
 NAMES = (SYNTHETIC, "movielens-latest-small", "movielens-1m")
@@ -209,6 +210,7 @@ def rating_network(
     validation: int = 0,
     factors: int = 8,
     widths: Sequence[int] = (32, 16, 8),
+    device: str = "cpu",
 ) -> runs.Result:
     """LP-MST on ratings with the two-branch network.
 
@@ -227,15 +229,16 @@ def rating_network(
     found = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
     parts = stages.split(len(found.y_train), shares, np.random.default_rng([seed, 1]))
     settings = {"epochs": epochs, "batch_size": batch, "learning_rate": learning_rate, "drops": list(drops)}
+    place = find_device(device)
     learner = RatingLearner(
         lambda: keras_weights_(two_branch(found.users, found.movies, len(found.stars), factors, tuple(widths))),
-        torch.as_tensor(found.x_train),
-        torch.as_tensor(found.x_valid if validation else found.x_test),
+        torch.as_tensor(found.x_train).to(place),
+        torch.as_tensor(found.x_valid if validation else found.x_test).to(place),
         found.y_valid if validation else found.y_test,
         [settings] * len(shares),
         seed=seed,
         unmix=epsilon if unmix else None,
-        named=f"{dataset} {whole} {validation} {factors} {list(widths)}",
+        named=f"{dataset} {whole} {validation} {factors} {list(widths)} {device}",
         stars=found.stars,
         epsilon=epsilon,
     )

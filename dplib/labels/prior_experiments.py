@@ -19,7 +19,7 @@ from dplib.labels import priors as label_priors
 from dplib.labels import randomised_response, training
 from dplib.labels.prior_tasks import task
 from dplib.models import mlp
-from dplib.sgd import seeded
+from dplib.sgd import find_device, seeded
 
 
 @runs.experiment(
@@ -113,6 +113,7 @@ def private_sgd(
     batch: int = 2000,
     steps: int = 300,
     max_grad_norm: float = 1.0,
+    device: str = "cpu",
 ) -> runs.Result:
     """Logistic regressions by DP-SGD on features that no training image decided, one for each budget and rate.
 
@@ -135,7 +136,7 @@ def private_sgd(
         (problem.x_train, problem.y_train), (problem.x_valid, problem.y_valid), (problem.x_test, problem.y_test)
     )
     rng = np.random.default_rng(seed)
-    _, run = logistic_grid.train_grid(sets, settings, rng, classes=problem.classes, device="cpu", progress=False)
+    _, run = logistic_grid.train_grid(sets, settings, rng, classes=problem.classes, device=device, progress=False)
     found = {part: run.results[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
     return found | {"noise_multiplier": noise, "sample_rate": rate}
 
@@ -158,6 +159,7 @@ def membership(
     epochs: int = 60,
     delta: float = 1e-5,
     dpsgd_steps: int = 50,
+    device: str = "cpu",
 ) -> runs.Result:
     """Who was in the training set? An attack on the inputs of networks whose labels are protected.
 
@@ -179,10 +181,11 @@ def membership(
     problem = task(dataset, "learned", maps, dimensions, seed)
     rows = np.random.default_rng([seed, 0]).permutation(len(problem.y_train))[: 2 * records]
     x, y = problem.x_train[rows], problem.y_train[rows]
-    inside, outside = (torch.from_numpy(x[part]) for part in (slice(None, records), slice(records, None)))
+    place = find_device(device)
+    inside, outside = (torch.from_numpy(x[part]).to(place) for part in (slice(None, records), slice(records, None)))
 
     def network():
-        return seeded(lambda: mlp([x.shape[1], hidden, problem.classes]), seed)
+        return seeded(lambda: mlp([x.shape[1], hidden, problem.classes]), seed).to(place)
 
     def attack(net) -> float:
         scores = (torch.softmax(torch.from_numpy(training.logits(net, one)), 1) for one in (inside, outside))
@@ -198,7 +201,7 @@ def membership(
         rng = np.random.default_rng([seed, 1, i])
         answers = randomised_response.rr(y[:records], problem.classes, epsilon, rng).labels
         net = learned(answers)
-        test = training.logits(net, torch.from_numpy(problem.x_test)).argmax(1)
+        test = training.logits(net, torch.from_numpy(problem.x_test).to(place)).argmax(1)
         results["label"].append(attack(net))
         results["test"].append(float((test == problem.y_test).mean()))
         results["memory"].append(float((training.logits(net, inside).argmax(1) == answers).mean()))
@@ -206,7 +209,7 @@ def membership(
         settings = DPSGD(dpsgd_steps, 1.0, 1.0, noise, max_grad_norm=1.0)
         net = network()
         sets = Data((x[:records], y[:records]))
-        dpsgd.train(net, sets, settings, np.random.default_rng([seed, 2, i]), device="cpu", progress=False)
+        dpsgd.train(net, sets, settings, np.random.default_rng([seed, 2, i]), device=device, progress=False)
         results["record"].append(attack(net))
     results["clean"] = attack(learned(y[:records]))
     stored = NearestNeighbors(n_neighbors=1).fit(x[:records])

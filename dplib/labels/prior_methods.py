@@ -55,6 +55,7 @@ def compare(
     share: float = 0.6,
     temperature: float = 0.5,
     epochs: int = 3,
+    device: str = "cpu",
 ) -> runs.Result:
     """Train one classifier for each method and budget, on one seed.
 
@@ -88,7 +89,7 @@ def compare(
     for cell in cells:
         if cell[0] in _STAGED:
             first[cell] = _only(made.evidence(_STAGED[cell[0]], epsilons[cell[1]]), stage_one)
-    fitted = _fit(problem.x_train, first, rate, training, seed)
+    fitted = _fit(problem.x_train, first, rate, training, seed, device)
     results = _evaluated(problem, first, fitted)
     second = {}
     staged = [cell for cell in first if cell[0] in _STAGED]
@@ -97,7 +98,7 @@ def compare(
         for method, i in staged:
             heat = temperature if method == "stages" else 1.0
             second[method, i] = made.second_stage(method, epsilons[i], scores[method, i], stage_one, heat)
-        results |= _evaluated(problem, second, _fit(problem.x_train, second, rate, training, seed))
+        results |= _evaluated(problem, second, _fit(problem.x_train, second, rate, training, seed, device))
     return {
         part: {method: [results[method, i][part] for i in range(len(epsilons))] for method in methods}
         for part in ("validation", "test")
@@ -211,9 +212,9 @@ def _only(evidence: Evidence, rows: np.ndarray) -> Evidence:
     return Evidence(evidence.kind, np.where(rows[:, None], evidence.values, np.float32(0)))
 
 
-def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int) -> heads.Heads:
+def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int, device: str) -> heads.Heads:
     rng = np.random.default_rng([seed, 6])
-    return heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng)
+    return heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng, device)
 
 
 def _evaluated(problem: Task, cells: Mapping, fitted: heads.Heads) -> dict:

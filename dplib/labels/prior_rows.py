@@ -25,7 +25,6 @@ SHORT = {
     "clusters-smoothed": "clusters, smoothed", "clusters-soft": "clusters, soft labels", "subset": "random subsets",
     "stages-subset": "stages, subsets first",
 }  # fmt: skip
-PAPER = ("rr", "stages", "clusters")  # the paper's own methods
 
 
 def enumerated() -> pd.DataFrame:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from dplib import checks
 from dplib.checks import ParameterError
 
 _CELLS = 2**17  # priors handled at a time: they stay in the processor's cache
@@ -50,7 +51,8 @@ def rr(labels, classes: int, epsilon, rng) -> Response:
     Raises:
         ParameterError: for a label or epsilon that is not allowed.
     """
-    return _respond(labels, np.ones((len(labels), classes), dtype=bool), epsilon, rng)
+    checks.integer(1, 10**6).check("classes", classes)
+    return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
 
 
 def rr_top_k(labels, prior, k, epsilon, rng) -> Response:
@@ -74,7 +76,8 @@ def rr_with_prior(labels, prior, epsilon, rng) -> Response:
     Raises:
         ParameterError: for rows that are no distributions, labels outside 0 to K - 1, or a negative epsilon.
     """
-    return _respond(labels, kept(_per_label(prior, labels), epsilon), epsilon, rng)
+    prior = _per_label(prior, labels)
+    return _respond(labels, kept(prior, _each(epsilon, len(prior))), epsilon, rng)
 
 
 def success(prior, epsilon) -> np.ndarray:
@@ -106,10 +109,11 @@ def kept(prior, epsilon) -> np.ndarray:
     Returns:
         bool, of the shape of the prior.
     """
-    prior = np.atleast_1d(prior)
-    leading = np.broadcast_shapes(prior.shape[:-1], np.shape(epsilon))
+    prior = _prior(prior)
+    epsilon = _epsilon(epsilon, prior.shape[:-1])
+    leading = np.broadcast_shapes(prior.shape[:-1], epsilon.shape)
     rows = np.broadcast_to(prior, (*leading, prior.shape[-1])).reshape(-1, prior.shape[-1])
-    each = np.broadcast_to(_epsilon(epsilon), leading).reshape(-1)
+    each = np.broadcast_to(epsilon, leading).reshape(-1)
     members = np.empty(rows.shape, dtype=bool)
     step = max(1, _CELLS // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
@@ -125,7 +129,8 @@ def top(prior, k) -> np.ndarray:
         prior: shape (..., K). k: from 1 to K, a number or shape (...).
     """
     prior, _ = _checked(prior, 0.0)
-    k = np.asarray(k)
+    k = _numbers("k", k)
+    _fit("k", k, prior.shape[:-1])
     if not ((k >= 1) & (k <= prior.shape[-1]) & (k == np.floor(k))).all():
         raise ParameterError(f"k = {k} is not allowed: whole numbers from 1 to {prior.shape[-1]}.")
     place = np.argsort(np.argsort(-prior, axis=-1, kind="stable"), axis=-1)
@@ -164,7 +169,7 @@ def log_table(members, epsilon) -> np.ndarray:
     members = np.asarray(members, dtype=bool)
     if not members.any(axis=-1).all():
         raise ParameterError("members must hold at least one label: k >= 1.")
-    epsilon = _epsilon(epsilon)[..., None, None]
+    epsilon = _epsilon(epsilon, members.shape[:-1])[..., None, None]
     k = members.sum(axis=-1)[..., None, None]
     same = -np.log1p((k - 1) * np.exp(-epsilon))  # the true label: e^epsilon / (e^epsilon + k - 1)
     rows, columns = members[..., :, None], members[..., None, :]
@@ -203,8 +208,8 @@ def information(members, epsilon, prior) -> np.ndarray:
     Returns:
         Shape (...): H(answer) - H(answer | label).
     """
-    members, prior = np.asarray(members, dtype=bool), np.asarray(prior, dtype=float)
-    less, k = np.exp(-_epsilon(epsilon)), np.count_nonzero(members, axis=-1)
+    members, prior = np.asarray(members, dtype=bool), _prior(prior)
+    less, k = np.exp(-_epsilon(epsilon, members.shape[:-1])), np.count_nonzero(members, axis=-1)
     keep = 1 / (1 + (k - 1) * less)
     inside = (prior * members).sum(axis=-1)  # P_k where the set is Y_k
     answer = keep[..., None] * (prior + (inside[..., None] - prior) * less[..., None])
@@ -227,7 +232,7 @@ def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
     """
-    epsilon = _epsilon(epsilon)
+    epsilon = _epsilon(epsilon, np.shape(k))
     less = np.exp(-np.where(np.isinf(epsilon), epsilon, np.minimum(epsilon, 700)))  # 0 only where no noise is asked for
     odds = (np.asarray(k) - 1) * less
     scaled = np.ldexp(odds / (1 + odds), _WORD)
@@ -238,7 +243,7 @@ def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
 def _respond(labels, members, epsilon, rng) -> Response:
     """One draw from row ``label`` of the table of each record's set; members of shape (n, K)."""
     n, classes = members.shape
-    labels, epsilon = _labels(labels, classes), np.broadcast_to(_epsilon(epsilon), n)
+    labels, epsilon = _labels(labels, classes), _each(epsilon, n)
     k = np.count_nonzero(members, axis=1)
     inside = members[np.arange(n), labels]
     first, second, third = _words(n, rng)
@@ -286,34 +291,68 @@ def _below(words, most) -> np.ndarray:
 
 def _per_label(prior, labels) -> np.ndarray:
     """The prior as (n, K)."""
-    prior = np.asarray(prior)
+    prior, n = _prior(prior), len(_labels(labels))
     if prior.ndim == 1:
-        prior = np.broadcast_to(prior, (len(labels), len(prior)))
-    if prior.ndim != 2 or len(prior) != len(labels):
-        raise ParameterError(f"prior of shape {prior.shape} does not fit {len(labels)} labels: (n, K) or (K,).")
+        prior = np.broadcast_to(prior, (n, len(prior)))
+    if prior.ndim != 2 or len(prior) != n:
+        raise ParameterError(f"prior of shape {prior.shape} does not fit {n} labels: (n, K) or (K,).")
     return prior
 
 
-def _labels(labels, classes: int) -> np.ndarray:
-    labels = np.asarray(labels)
+def _labels(labels, classes: int | None = None) -> np.ndarray:
+    labels = _numbers("labels", labels)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or labels.size == 0):
         raise ParameterError("labels must be whole numbers, of shape (n,).")
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+    if classes is not None and labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise ParameterError(f"labels must lie between 0 and {classes - 1}.")
     return labels.astype(np.int64)
 
 
-def _epsilon(epsilon) -> np.ndarray:
-    epsilon = np.asarray(epsilon, dtype=float)
+def _each(epsilon, n: int) -> np.ndarray:
+    """The budget of each of n records."""
+    epsilon = _epsilon(epsilon)
+    if epsilon.shape not in ((), (n,)):
+        raise ParameterError(f"epsilon of shape {epsilon.shape} does not fit {n} labels: a number, or (n,).")
+    return np.broadcast_to(epsilon, n)
+
+
+def _epsilon(epsilon, shape: tuple[int, ...] = ()) -> np.ndarray:
+    """The budget as floats, which fits a shape."""
+    epsilon = _numbers("epsilon", epsilon).astype(float)
     if not (epsilon >= 0).all():
         raise ParameterError(f"epsilon = {np.min(epsilon):g} is not allowed: it must be at least 0.")
+    _fit("epsilon", epsilon, shape)
     return epsilon
 
 
 def _checked(prior, epsilon) -> tuple[np.ndarray, np.ndarray]:
     """The prior as floats, shape (..., K), and epsilon."""
-    prior = np.atleast_1d(np.asarray(prior, dtype=float))
+    prior = _prior(prior).astype(float)
     total = prior.sum(axis=-1)
     if not ((np.abs(total - 1) <= _SUM).all() and (prior.size == 0 or prior.min() >= 0)):
         raise ParameterError("prior has a row that is no probability distribution: entries >= 0 that sum to 1.")
-    return prior, _epsilon(epsilon)
+    return prior, _epsilon(epsilon, prior.shape[:-1])
+
+
+def _prior(prior) -> np.ndarray:
+    prior = np.atleast_1d(_numbers("prior", prior))
+    if not prior.shape[-1]:
+        raise ParameterError(f"prior of shape {prior.shape} is not allowed: it must have K >= 1 labels.")
+    return prior
+
+
+def _numbers(name: str, value) -> np.ndarray:
+    try:
+        found = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        found = np.array("")
+    if found.dtype.kind not in "iuf":
+        raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be numbers.")
+    return found
+
+
+def _fit(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:
+    try:
+        np.broadcast_shapes(value.shape, shape)
+    except ValueError:
+        raise ParameterError(f"{name} of shape {value.shape} does not fit {shape}.") from None

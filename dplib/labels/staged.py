@@ -4,7 +4,6 @@ Under label privacy inputs are public, those of the test part and of other sets 
 that no label has touched, cost nothing. Neighbours differ in the label of one example.
 """
 
-import ast
 import copy
 import functools
 import hashlib
@@ -20,12 +19,16 @@ from torch import Tensor, nn
 
 from dplib import checks, data, layout, runs
 from dplib.architectures import small_inception
+from dplib.checkpoints import Checkpoint, fingerprint
 from dplib.checks import ParameterError
+from dplib.execution import ROOT
+from dplib.files import locked
 from dplib.labels import patch_features, stages, training
 from dplib.labels.randomised_response import rr
 from dplib.models import mlp, preact_resnet18
 from dplib.sgd import find_device, seeded
 
+PRETRAINED = ROOT / "_build" / "pretrained"
 DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
 TOP = 10  # top-k accuracies that are kept, k = 1, 2, ...
 LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and the order of classes stays
@@ -346,14 +349,25 @@ def continued(
 ) -> nn.Sequential:
     """A network whose weights below the classifier come from all of a public set; none of them is frozen."""
     net = built(network, tuple(inputs(public, "image")[0].shape[1:]), classes)
-    net[:-1].load_state_dict(_pretrained(public, network, seed, repr(sorted(settings.items())), device))
+    net[:-1].load_state_dict(_pretrained(public, network, seed, settings, device))
     return net
 
 
-@functools.lru_cache(maxsize=1)
-def _pretrained(public: str, network: str, seed: int, settings: str, device: torch.device) -> Mapping[str, Tensor]:
+def _pretrained(
+    public: str, network: str, seed: int, settings: Mapping[str, Any], device: torch.device
+) -> Mapping[str, Tensor]:
+    """Weights below the classifier; a file has them for the runs that share them, which other processes may make."""
     x, y, _, _ = inputs(public, "image")
-    net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
-    net.to(device, memory_format=layout.of(net, x))
-    training.fit(net, x.to(device), y, seed=seed, **dict(ast.literal_eval(settings)))
-    return net.cpu()[:-1].state_dict()
+    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version
+    key = fingerprint([x, torch.as_tensor(y)], *decides)
+    PRETRAINED.mkdir(parents=True, exist_ok=True)
+    kept = Checkpoint(PRETRAINED / f"{key[:32]}.pt")
+    with locked(PRETRAINED / f"{key[:32]}.lock", blocking=True):
+        if saved := kept.load(key):
+            return saved[0]
+        net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
+        net.to(device, memory_format=layout.of(net, x))
+        training.fit(net, x.to(device), y, seed=seed, **settings)
+        weights = net.cpu()[:-1].state_dict()
+        kept.save(key, weights, {})
+    return weights

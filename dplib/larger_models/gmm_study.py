@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from dplib import data, mechanisms, runs
+from dplib import data, mechanisms, runs, tuning
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.larger_models import gmm_experiments as tools
+from dplib.trainings import train
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
@@ -364,6 +365,35 @@ def chains(get: Get, *, seeds: int, **settings: Any) -> dict[str, list[runs.Resu
 def examples(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
     """Example 1 by seed."""
     return get(example, [{**settings, "seed": seed} for seed in range(seeds)])
+
+
+def networks(
+    get: Get,
+    *,
+    cells: Mapping[str, Mapping[str, Any]],
+    epsilons: Sequence[float | None],
+    rates: Sequence[float],
+    sgd_rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int = 3,
+    **settings: Any,
+) -> dict[tuple[str, float | None], list[runs.Result]]:
+    """Figure 1 and Appendix A.1: {(network, budget): results by seed}, each at the rate best on validation records.
+
+    Args:
+        cells: name to what :func:`dplib.trainings.train` takes; with part "fit" its "test" is the training accuracy,
+            its "validation" that on the test part. epsilons: budgets; None: SGD, with rates of its own.
+    """
+    asked = {(name, e): {**settings, **cell, "epsilon": e} for e in epsilons for name, cell in cells.items()}
+    for (_, e), job in asked.items():
+        job["max_grad_norm"] = None if e is None else 1.0
+    tuned: dict[tuple[str, float | None], tuning.Tuned] = {}
+    for grid, private in ((rates, True), (sgd_rates, False)):
+        own = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
+        tuned |= tuning.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
+    jobs = [{**job, "learning_rate": tuned[key].value, "seed": s} for key, job in asked.items() for s in range(seeds)]
+    results = iter(get(train, jobs))
+    return {key: [next(results) for _ in range(seeds)] for key in asked}
 
 
 def pictures(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:

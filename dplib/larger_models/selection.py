@@ -8,10 +8,9 @@ sense at all; ``dplib.larger_models.private_dfs`` is the form of it that is priv
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from scipy import integrate, special, stats
+from scipy import special
 
 from dplib import mechanisms
 from dplib.checks import ParameterError
@@ -168,24 +167,6 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     with np.errstate(divide="ignore"):
         log_loss = np.where(wrong < -36, wrong, np.log(-np.log1p(-np.exp(np.minimum(wrong, -1e-16)))))
         return float(-np.exp(log_number + log_loss).sum())
-
-
-def scale_delta(sd_x: float, sd_y: float, entries: int, epsilon: float) -> float:
-    """Hockey-stick divergence from N(0, sd_x^2 I) to N(0, sd_y^2 I) by quadrature over the radius, sd_x > sd_y.
-
-    What ``mechanisms.two_gaussians_delta`` has in closed form, by another way: the likelihood ratio depends on the
-    radius only, whose square is chi-squared with ``entries`` degrees of freedom.
-    """
-    ratio2 = (sd_x / sd_y) ** 2
-    middle, width = float(entries), np.sqrt(2.0 * entries)
-
-    def gap(u):  # densities of u = r^2 / sd_x^2
-        log_x = stats.chi2.logpdf(u, entries)
-        log_y = stats.chi2.logpdf(u * ratio2, entries) + np.log(ratio2)
-        return np.exp(log_x) * max(0.0, -np.expm1(min(epsilon + log_y - log_x, 0.0)))
-
-    breaks = [max(1e-12, middle + k * width) for k in (-12, -8, -5, -3, -1, 0, 1, 3, 5, 8, 12, 20)]
-    return sum(integrate.quad(gap, a, b, limit=200)[0] for a, b in pairwise(breaks) if b > a)
 
 
 def _mean(x: np.ndarray) -> np.ndarray:

@@ -64,6 +64,7 @@ def train(
     report: str = "test",
     witness_every: int | None = None,
     trace: bool = False,
+    device: str = "cpu",
 ) -> runs.Result:
     """Train until the budget is spent, and evaluate on the way and at the end.
 
@@ -107,7 +108,7 @@ def train(
         dataset=dataset, scheme=scheme, seed=seed, learning_rate=learning_rate, rejection_limit=rejection_limit,
         max_grad_norm=max_grad_norm, momentum=momentum, initial_temperature=initial_temperature, exceeds=exceeds,
         starts_at_zero=starts_at_zero, keeps_velocity=keeps_velocity, energy=energy, energy_size=energy_size,
-        report=report, witness_every=witness_every, trace=True, **cell, **stop,
+        report=report, witness_every=witness_every, trace=True, device=device, **cell, **stop,
     )  # fmt: skip
     rule = Annealing(initial_temperature, result["rejection_limit"], exceeds, starts_at_zero, keeps_velocity)
     result["curve"] = {name: [_short(v) for v in column] for name, column in result["curve"].items()}

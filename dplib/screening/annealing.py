@@ -24,6 +24,7 @@ from dplib.checks import ParameterError
 from dplib.engine import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 from dplib.screening.trace import BY_CHANCE, FORCED, LOWER, REJECTED, BatchEnergy, Energy, FixedEnergy, Run, Witness
+from dplib.sgd import find_device
 
 State = TypeVar("State")
 
@@ -167,9 +168,10 @@ def train(
     follow: Callable[[Tensor], None] | None = None,
     loss: Loss = cross_entropy,
     metric: Loss = examples.correct,
+    device: str = "cpu",
     progress: bool = False,
 ) -> Run:
-    """Algorithm 2: train ``net`` in place, on the CPU, and leave it in evaluation mode.
+    """Algorithm 2: train ``net`` in place, leave it on the device, in evaluation mode.
 
     Args:
         net: a network; its parameters that require a gradient are trained.
@@ -184,7 +186,7 @@ def train(
         at_accepted, at_queries: when, as counts of accepted updates and of queries; and always at the end.
         witness: a second energy, which decides nothing.
         follow: called after every query with the weights (parameters,), which are overwritten later.
-        loss, metric: as in :func:`dplib.dpsgd.train`.
+        loss, metric, device: as in :func:`dplib.dpsgd.train`; J is computed on the device, too.
         progress: a bar after two seconds.
 
     Raises:
@@ -195,10 +197,10 @@ def train(
         raise ParameterError("energy = None is not allowed with annealing: J has to be computed on something.")
     if accepted is not None:
         checks.integer(1).check("accepted", accepted)
-    net.to("cpu", memory_format=layout.of(net, data[0]))
+    net.to(find_device(device), memory_format=layout.of(net, data[0]))
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
-    held_out = {name: _on_cpu(net, name, pair) for name, pair in (evaluate or {}).items()}
-    training = _Training(net, _on_cpu(net, "train", data), settings, annealing, loss, rng)
+    held_out = {name: _placed(net, name, pair) for name, pair in (evaluate or {}).items()}
+    training = _Training(net, _placed(net, "train", data), settings, annealing, loss, rng)
     run, screen, start = training.run, training.screen, time.perf_counter()
     try:
         training.look_at(energy, witness)
@@ -233,7 +235,7 @@ class _Training:
     ):
         seeds = [int(seed) for seed in rng.integers(2**63, size=4)]  # as dpsgd.train draws them
         self.chances = np.random.default_rng(int(rng.integers(2**63)))
-        noise = None if settings.secure else torch.Generator().manual_seed(seeds[0])
+        noise = None if settings.secure else torch.Generator(records.y.device).manual_seed(seeds[0])
         batches = None if settings.secure else np.random.default_rng(seeds[1])
         self.sampler = sampling.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
         self.engine = Engine(net.train(), settings, records, loss, noise)
@@ -249,16 +251,16 @@ class _Training:
         if energy == "batch":
             self.energy = BatchEnergy(self.engine)
         elif energy is not None:
-            self.energy = FixedEnergy(net, _on_cpu(net, "energy", energy), loss)
+            self.energy = FixedEnergy(net, _placed(net, "energy", energy), loss)
         if witness:
-            self.witness, self.testify = witness, FixedEnergy(net, _on_cpu(net, "witness", witness.pair), loss)
+            self.witness, self.testify = witness, FixedEnergy(net, _placed(net, "witness", witness.pair), loss)
 
     def query(self) -> int:
         """Lines 3 to 22: one noisy step, and what becomes of it."""
         heard = self.witness is not None and self.screen.queries % self.witness.every == 0
         before = self.testify() if heard else math.nan
         last = [state.clone() for state in self.undone]
-        rows = torch.from_numpy(self.sampler.draw())  # line 3
+        rows = torch.from_numpy(self.sampler.draw()).to(self.engine.weights.device)  # line 3
         losses = self.engine.step(rows)  # lines 4 to 9: the weights are w_new
         change = self.energy.change(rows, losses)  # lines 10 and 11
         if heard:
@@ -290,5 +292,6 @@ class _Training:
         self.run.diverged = not bool(self.engine.weights.isfinite().all())
 
 
-def _on_cpu(net: nn.Module, name: str, pair: Pair) -> Examples:
-    return Examples(pair, name, torch.device("cpu"), next(net.parameters()).dtype, layout.of(net, pair[0]))
+def _placed(net: nn.Module, name: str, pair: Pair) -> Examples:
+    like = next(net.parameters())
+    return Examples(pair, name, like.device, like.dtype, layout.of(net, pair[0]))

@@ -39,10 +39,12 @@ class GradientAttack:
         checks.integer(1).check("block", block)
         self.net, self.settings, self.block, self.ridge = net, settings, block, ridge
         self.batch = settings.sample_rate * records
-        self.examples = [(torch.as_tensor(x), torch.as_tensor(y).long()) for x, y in (canaries, reference)]
         self.last = _flat(net)
+        place = self.last.device
+        pairs = [map(torch.as_tensor, pair) for pair in (canaries, reference)]
+        self.examples = [(x.to(place), y.long().to(place)) for x, y in pairs]
         self.velocity, self.total = torch.zeros_like(self.last), torch.zeros_like(self.last)
-        self._scores, self.count, self.seen = torch.zeros(len(canaries[1])), 0, None
+        self._scores, self.count, self.seen = self.last.new_zeros(len(canaries[1])), 0, None
         self._look()
 
     def __call__(self, _weights: Tensor) -> None:
@@ -62,7 +64,7 @@ class GradientAttack:
         """(m,), larger where a canary looks present; with what is left of the last block."""
         if self.count and self.seen:
             self._score()
-        return self._scores.numpy().astype(float)
+        return self._scores.cpu().numpy().astype(float)
 
     def _look(self) -> None:
         """Take the gradients in the middle of a block: they belong to the iterate from which the next update starts."""
@@ -108,8 +110,9 @@ class RuleAttack:
         self.net, self.count = net, len(canaries[1])
         self.initial_temperature, self.forced = initial_temperature, forced
         x, y = (torch.as_tensor(np.concatenate([a, b])) for a, b in zip(canaries, others, strict=True))
-        self.x, self.y = x, y.long()
-        self.last, self.losses = _flat(net), [self._losses()]
+        self.last = _flat(net)
+        self.x, self.y = x.to(self.last.device), y.long().to(self.last.device)
+        self.losses = [self._losses()]
 
     def __call__(self, _weights: Tensor) -> None:
         now = _flat(self.net)
@@ -127,7 +130,7 @@ class RuleAttack:
     @torch.no_grad()
     def _losses(self) -> np.ndarray:
         pieces = zip(self.x.split(PIECE), self.y.split(PIECE), strict=True)
-        return torch.cat([F.cross_entropy(self.net(x), y, reduction="none") for x, y in pieces]).double().numpy()
+        return torch.cat([F.cross_entropy(self.net(x), y, reduction="none") for x, y in pieces]).double().cpu().numpy()
 
 
 def log_odds(

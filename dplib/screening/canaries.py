@@ -18,6 +18,7 @@ from dplib.examples import Pair
 from dplib.screening import annealing, jobs
 from dplib.screening.annealing import Annealing
 from dplib.screening.attacks import GradientAttack, RuleAttack
+from dplib.sgd import find_device
 
 JUDGED = ("test", "training", "held-out")
 ABSENT = -100  # the label of a canary that is not there
@@ -62,6 +63,7 @@ def train(
     rejection_limit: int | str | None = "table-2",
     initial_temperature: float = 10.0,
     momentum: float = jobs.MOMENTUM,
+    device: str = "cpu",
 ) -> runs.Result:
     """Train with canaries that coins put in, and score every canary; a larger score says that it was there.
 
@@ -113,6 +115,7 @@ def train(
         physical_batch=jobs.PHYSICAL_BATCH,
     )
     net = jobs.network(parts["train"][0].shape[1:], "tanh", int(weights.generate_state(1)[0]))
+    net.to(find_device(device))  # the attacks look at it from the start
     if judged == "test":
         attack = GradientAttack(net, settings, n, parts["canaries"], parts["reference"], block)
     else:
@@ -128,6 +131,7 @@ def train(
         evaluate={"test": parts["test"]},
         follow=attack,
         loss=present_cross_entropy,
+        device=device,
     )
     counts = {name: run.outcomes.count(i) for i, name in enumerate(("rejected", "lower", "by_chance", "forced"))}
     return counts | {

@@ -134,6 +134,7 @@ def train(
     at_queries: list[int] | None = None,
     witness_every: int | None = None,
     trace: bool = False,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Train, and evaluate on the way and at the end.
 
@@ -207,6 +208,7 @@ def train(
         at_accepted=at_accepted or (),
         at_queries=at_queries or (),
         witness=witness,
+        device=device,
     )
     result = {**used, "rejection_limit": limit, **_result(run, {name: len(y) for name, (_, y) in judged.items()})}
     if trace:

@@ -32,19 +32,6 @@ def reliability_needed(drift: float) -> float:
     return max(0.0, drift * math.exp(norm.logsf(drift) - norm.logpdf(drift)))
 
 
-def chance_acceptances(initial_temperature: float, limit: int, rise: float, after: int) -> float:
-    """Bound on the expected number of chance acceptances of a rise of J of at least ``rise`` after so many updates.
-
-    Args:
-        initial_temperature: Q0 > 0. limit: mu0. rise: h > 0. after: tau >= 1.
-    """
-    checks.positive().check("initial_temperature", initial_temperature)
-    checks.positive().check("rise", rise)
-    checks.integer(1).check("after", after)
-    step = initial_temperature * rise
-    return (limit + 1) * math.exp(-step * after) / -math.expm1(-step)
-
-
 def most_queries(accepted: int, limit: int) -> int:
     """The most queries T with ``accepted`` >= 1 updates, by Algorithm 2: (mu0 + 1) tau + 1, and tau for mu0 = 0.
 

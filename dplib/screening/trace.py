@@ -50,7 +50,7 @@ class FixedEnergy(Energy):
     def __call__(self) -> float:
         """The mean loss at the weights as they are."""
         losses = (self._loss(self._net(x), y) for x, y in self._data.pieces(PIECE))
-        return sum(float(one.sum(dtype=torch.float64)) for one in losses) / self._data.n
+        return float(sum(one.sum(dtype=torch.float64) for one in losses)) / self._data.n  # one wait for a GPU
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
         self._new = self()

@@ -7,7 +7,6 @@ then, so that one run tells about both; for plain DP-SGD they are the same.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -166,34 +165,6 @@ def curve(results: Sequence[Result], count: str, column: str = "accuracy", point
     return table.assign(epsilon=annealing_accounts.curve(table["steps"].to_numpy(), *setting, "paper"))
 
 
-def first_budgets(results: Sequence[Result], target: float, count: str) -> list[float | None]:
-    """For each run the budget, by the paper's formula, at which its test accuracy first reaches a target; or None.
-
-    All runs are looked at after the same numbers of steps: more looks would reach a target earlier.
-
-    Args:
-        target: in [0, 1]. count: what is paid for: "accepted" updates or "queries".
-    """
-    found = []
-    for r in results:
-        looks = sorted(set(r["curve"]["queries" if count == "queries" else "accepted"]) & set(_looks(r)))
-        rows = [(epsilon(r, n), read(r, count, n)) for n in looks if n]
-        found.append(_first(rows, target))
-    return found
-
-
-def _looks(result: Result) -> list[int]:
-    """The numbers of updates at which every run of a setting was evaluated: :func:`dplib.screening.annealed.budget`."""
-    return sorted({*result["curve"]["accepted"], *result["curve"]["queries"]})
-
-
-def _first(rows: Sequence[tuple[float, float]], target: float) -> float | None:
-    for (e0, a0), (e1, a1) in pairwise([(rows[0][0], rows[0][1]), *rows]):
-        if a1 >= target:
-            return e1 if a1 <= a0 else e0 + (target - a0) / (a1 - a0) * (e1 - e0)
-    return None
-
-
 def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.DataFrame:
     """A share by tenth of the run, in percent: columns tenth, mean, low, high.
 
@@ -213,11 +184,6 @@ def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> n
     counts = [{name: column[tenth] for name, column in r["tenths"].items()} for r in results]
     counts = [{**one, "accepted": one["queries"] - one["rejected"]} for one in counts]
     return np.array([100 * one[what] / one[of] for one in counts if one[of]])
-
-
-def kept_shares(results: Sequence[Result]) -> dict[str, Measured]:
-    """Of accepted updates, in percent: those that lower J, those kept by chance, those kept by the limit."""
-    return {kind: share(100 * r[kind] / r["accepted"] for r in results) for kind in ("lower", "by_chance", "forced")}
 
 
 def near_passed(results: Sequence[Result], tenth: int) -> Measured:

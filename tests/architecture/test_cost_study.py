@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from dplib import plans, runs, trainings
-from dplib.architecture import cost_rows, cost_study, cost_tables, cost_tasks, cost_timing
+from dplib.architecture import cost_rows, cost_study, cost_tasks
 from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.checks import ParameterError
-from dplib.stats import Comparison, Measured
+from dplib.stats import Measured
 
 
 def made(function, jobs):
@@ -129,23 +129,6 @@ def test_equal_sizes_counts_unequal_and_equal_costs():
     apart, same, open_ = (Measured(3, 2, 4, 5), Measured(0, -0.3, 0.3, 5), Measured(0, -5, 5, 5))
     found = cost_rows.equal_sizes({"a, 4 layers": apart, "b, 4 layers": same, "c, 4 layers": open_, "x": 1})
     assert (found["unequal_cost"], found["equal_cost"], found["pairs_where_sgd_is_trained"]) == (1, 1, 3)
-
-
-def _difference(low, high):
-    return Comparison(Measured((low + high) / 2, low, high, 5), 0.01)
-
-
-def test_signs_of_intervals_make_an_order():
-    up, down, none = _difference(1, 2), _difference(-2, -1), _difference(-1, 1)
-    assert [cost_tables.sign(one) for one in (up, down, none)] == [1, -1, 0]
-    cases = {("holds", up, up), ("holds with change", up, none), ("undecided", up, down), ("fails", down, none)}
-    assert all(cost_tables.order_verdict(some) == verdict for verdict, *some in cases)
-
-
-def test_ratios_of_times_are_those_of_medians():
-    found = cost_timing.slowdown(network="rnn-sms-simple", batch=8, rounds=5, length=4, seed=0)
-    for side in ("dplib", "opacus"):
-        assert found[f"{side}_ratio"] == pytest.approx(found[side] / found["sgd"])
 
 
 @pytest.mark.parametrize(

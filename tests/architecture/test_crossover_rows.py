@@ -8,10 +8,8 @@ import pytest
 from dplib import claims, models, trainings
 from dplib.architecture import crossover_rows as rows
 from dplib.architecture import crossover_study as study_of
-from dplib.architecture import workflow_verdicts as judge
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE
 from dplib.checks import ParameterError
-from dplib.stats import Measured
 
 
 class Fake:
@@ -95,9 +93,3 @@ def test_best_of_is_the_mean_over_all_choices():
     assert rows.best_of([1.0, 2.0, 3.0]) == 3.0
     with pytest.raises(ParameterError, match="too few"):
         rows.best_of([1.0, 2.0])
-
-
-def test_agreement_is_not_had_by_noise():
-    measured = Measured(95.0, 94.8, 95.2, 5)
-    assert [judge.agreement(measured, value) for value in (95.7, 93.0, 97.0)] == ["agrees", "higher", "lower"]
-    assert judge.agreement(Measured(96.87, 94.0, 99.7, 5), 97.97) == "unclear"

@@ -55,11 +55,6 @@ def test_least_relative_error():
     assert 0.02 < sample_size_fit.least_relative_error(n, off) < 0.2
 
 
-def test_whole_epochs_rounds_up_to_the_end_of_an_epoch():
-    assert sample_size_fit.whole_epochs([1, 40, 41, 240], 10_000, 250).tolist() == [40, 40, 80, 240]
-    assert sample_size_fit.whole_epochs(5, 1_000_000, 250) == 4000
-
-
 def test_interpolated_budgets_are_those_of_the_accountant():
     steps = np.array([60.0, 85, 140])
     ours = sample_size_fit.epsilon_of_steps(2.0, 0.01, steps, 1e-5, "pld")

@@ -244,9 +244,8 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from dplib.architecture import search_study as se
+from dplib.architecture import search_study, search_trainings
 from dplib import runs
-from dplib.architecture.space import FCN
 runs.KEPT, runs.STORE = Path({folder!r}) / "kept", Path({folder!r}) / "studies"
 common = {{"dataset": "digits", "features": "flat", "batch": 64, "dropout": 0.2}}
 original = runs.made
@@ -257,12 +256,13 @@ def made(function, job, device="cpu"):
 runs.made = made
 cells = {{f"{{n}} layers, {{s}} sigmoid": 2.0 for n in (1, 2, 3) for s in range(n + 1)}}
 how = {{"epsilon": None, "noise_multiplier": 1.0, "steps": 4}}
-trainer = se.Trainer(runs.make, common, how, cells, 0)
-found, again = (se.search_paas(FCN, trainer, se.Sizes(3, 4, 4, [2], 0.5, 0.01), 7) for _ in range(2))
+trainer = search_trainings.Trainer(runs.make, common, how, cells, 0)
+found, again = (search_study.search_paas(trainer, search_study.Sizes(3, 4, 4, [2], 0.5, 0.01), 7) for _ in range(2))
 print(found.trainings, found == again)
 """
 
 
+@pytest.mark.long
 def test_a_killed_search_goes_on_without_training_anything_twice(tmp_path):
     log = tmp_path / "log"
     script = KILLED.format(folder=str(tmp_path), log=str(log))

@@ -9,7 +9,6 @@ from dplib.architecture.search import Evolution, paas
 from dplib.architecture.search_replays import (
     Known,
     Table,
-    best_of_distinct,
     best_of_k,
     complete,
     narrow,
@@ -49,19 +48,6 @@ def test_best_of_k_for_many_draws():
 def test_k_is_checked(k):
     with pytest.raises(ParameterError, match="ks"):
         best_of_k(SCORES, VALUES, [k])
-
-
-def test_best_of_distinct_with_equal_weights_is_best_of_k():
-    value, score = best_of_distinct(list("abcdef"), SCORES, VALUES, 3, np.random.default_rng(1), 20_000)
-    assert value == pytest.approx(best_of_k(SCORES, VALUES, [3])[0], abs=0.08)
-    assert score == pytest.approx(best_of_k(SCORES, SCORES, [3])[0], abs=0.01)
-
-
-def test_best_of_distinct_counts_networks_and_not_draws():
-    names, scores = ["a"] * 98 + ["b", "c"], np.array([0.1] * 98 + [0.2, 0.3])
-    assert best_of_distinct(names, scores, scores, 3, np.random.default_rng(2), 50) == pytest.approx((0.3, 0.3))
-    with pytest.raises(ParameterError, match="trainings"):
-        best_of_distinct(names, scores, scores, 4, np.random.default_rng(2))
 
 
 def test_a_search_on_the_table_is_the_search():

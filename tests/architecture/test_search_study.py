@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from dplib import claims
+from dplib import claims, rules
 from dplib.architecture import search_rows
-from dplib.architecture.search_study import TARGET, known_fitness, table_8, training_seed, workflows
+from dplib.architecture.search_replays import TARGET, known_fitness
+from dplib.architecture.search_study import table_8, table_9, workflows
+from dplib.architecture.search_trainings import training_seed
 
 COMMON = {"dataset": "digits", "features": "flat", "batch": 64}
 SIZES = {"generations": 2, "population": 4, "k": 6, "mgrs": [3, 2], "p_mutate": 0.7, "noise_scale": 0.01}
@@ -33,6 +35,10 @@ def test_searches_share_a_split_and_reports_are_trained_afresh():
     assert all("split_seed" not in j for j in tuning)  # splits of tuning are drawn by its own seeds
     assert {j["split_seed"] for j in get.jobs if j.get("part") != "tune"} == {0, 1}
     assert rows["rs"][0]["trainings"] <= SIZES["k"]
+    assert rows["rs"][0]["by_draws"][-1] == pytest.approx(rows["rs"][0]["own"])  # the best of all draws is the winner
+    found = search_rows.table_8(rows, SIZES)
+    assert found["B.paas-memo"]["trainings_less_distinct"] == 0
+    assert found["B.search-comparison"]["rs_minus_mgrs"].n == 2
 
 
 def test_a_winner_is_reported_by_either_optimiser():
@@ -43,6 +49,49 @@ def test_a_winner_is_reported_by_either_optimiser():
     assert {inside: set(found) for inside, found in rows.items()} == {"dp": {"dp", "sgd"}, "sgd": {"dp", "sgd"}}
     for found in rows.values():  # a search's winner is one network, whatever trains it for the report
         assert [r["network"] for r in found["dp"]] == [r["network"] for r in found["sgd"]]
+    values = search_rows.workflows(rows)
+    gain = values["B.paw"]["acc_dpsgd"].value - values["B.stw"]["acc_dpsgd"].value
+    assert values["B.paw-search-better"]["paw_minus_stw_dpsgd"].value == pytest.approx(gain)
+
+
+def test_table_9_trains_what_is_printed_and_draws_with_frozen_layers_and_without():
+    get = Fake()
+    how = {"dp": {"epsilon": 2.11}, "small": {"epsilon": 0.34}, "sgd": {"epsilon": None}}
+    settings = {
+        "optimisers": how,
+        "rates": {name: [1.0, 2.0] for name in how},
+        "units": [64, 64, 16],
+        "tuning_seeds": 3,
+    }
+    found = table_9(get, common=COMMON, **settings, splits=2, draws=12)
+    trained = {(repr(j["model"]), repr(j.get("frozen")), j["epsilon"]) for j in get.jobs if j.get("part") != "tune"}
+    assert {("[1024]", "[0]", 0.34), ("[1024]", "[0]", None), ("[128]", "None", 2.11)} <= trained
+    rows = search_rows.table_9(found)
+    cell = rows["B.table9.eps0.34-paw"]
+    assert cell["acc_dpsgd_less_printed"].value == pytest.approx(cell["acc_dpsgd"].value - 91.61)
+    better = [one["with"] > one["without"] for one in found["drawn"]]  # the fake's test accuracy is half its validation
+    assert better == ["frozen" in one["network"] for one in found["drawn"]]
+    for claim_id, values in rows.items():
+        rules.decide(claims.get(claim_id).rule, values, claims.get(claim_id).published)
+
+
+def test_replays_are_compared_in_points():
+    mean = {"noise": 0.90, "plain": 0.93, "random": 0.93, "clean_pick": 0.92}
+    found = [{"mean": {k: v + i for k, v in mean.items()}, "sd": mean, "best": 0.94 + i} for i in (0, 0.01)]
+    rows = search_rows.replays(found)
+    assert rows["B.paas-noise-robust"]["accuracy_with_minus_without"].value == pytest.approx(-3)
+    assert rows["B.evolution-beats-random"]["best_of_the_table_minus_random"].value == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("private", "plain", "says"), [([8.0, 16.0], [0.1, 0.4], None), ([8.0, 16.0], [0.4, 2.0], False)]
+)
+def test_learning_rates_count_momentum(private, plain, says):
+    kinds = [f"kind {i}" for i in range(9)]
+    rates = {name: dict(zip(kinds, some * 5, strict=False)) for name, some in (("dp", private), ("sgd", plain))}
+    values = search_rows.learning_rates(rates, 0.9)
+    row = claims.get("B.learning-rates")
+    assert rules.decide(row.rule, values, row.published) is says
 
 
 def test_other_networks_and_repeats_have_other_seeds():

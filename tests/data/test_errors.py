@@ -14,28 +14,7 @@ from dplib.data import DataError, registry
 from tests.data.layouts import idx, mnist_files, publish, sha256, write, zipped
 
 REAL = os.environ.get("DPLIB_DATA", "")
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path, monkeypatch):
-    """A scratch DPLIB_DATA and cache for each test."""
-    (tmp_path / "given").mkdir()
-    monkeypatch.setenv("DPLIB_DATA", str(tmp_path / "given"))
-    monkeypatch.setenv("DPLIB_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(1)
-
-
-@pytest.fixture
-def mnist(folders, rng, monkeypatch):
-    """A small MNIST in DPLIB_DATA; returns its folder and its files."""
-    files = mnist_files(rng)
-    publish(monkeypatch, "mnist", files)
-    return write(folders / "given", "mnist", files), files
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 # Ways to be wrong, each with one message that names the file and says what to do

@@ -192,15 +192,10 @@ def test_the_written_levels_are_those_of_the_real_records(name, encode, known, c
 # Fitted on the training part only
 
 
-FITTED = [
-    preprocess.min_max,
-    preprocess.standardise,
-    lambda d: preprocess.pca(d, 2),
-    preprocess.min_max_target,
-]
+FITTED = [preprocess.min_max, lambda d: preprocess.pca(d, 2), preprocess.min_max_target]
 
 
-@pytest.mark.parametrize("fit", FITTED, ids=["min_max", "standardise", "pca", "min_max_target"])
+@pytest.mark.parametrize("fit", FITTED, ids=["min_max", "pca", "min_max_target"])
 def test_nothing_is_learnt_from_the_test_part(fit):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=60).astype(np.float32)
@@ -223,15 +218,6 @@ def test_min_max_target_can_be_undone_from_its_note():
     assert scaled.y_train.tolist() == [0, 0.5, 1]
     assert scaled.y_test.tolist() == [1.5]
     assert "2.00 to 6.00" in scaled.notes[-1]
-
-
-def test_standardise_gives_images_one_scale_a_channel():
-    rng = np.random.default_rng(0)
-    x = rng.normal([[[[1]], [[5]], [[-2]]]], [[[[1]], [[3]], [[0.1]]]], (50, 3, 4, 4)).astype(np.float32)
-    done = preprocess.standardise(table("t", x, x[:5]))
-    assert np.allclose(done.x_train.mean(axis=(0, 2, 3)), 0, atol=1e-4)
-    assert np.allclose(done.x_train.std(axis=(0, 2, 3)), 1, atol=1e-4)
-    assert done.x_train.dtype == np.float32
 
 
 def test_pca_agrees_with_the_singular_vectors():
@@ -311,18 +297,8 @@ def test_the_word_table_has_the_papers_parameters():
     assert (text.SMS_WORDS * dimension, lstm(256), lstm(4)) == (50_000, 314_368, 880)
 
 
-def test_tfidf_rows_have_norm_one_and_training_words():
-    done = text.tfidf(messages(["free call", "free now", "see you"], ["free unseen", "unseen"]), n_words=10)
-    assert done.x_train.shape == (3, 5)
-    assert set(done.feature_names) == {"free", "call", "now", "see", "you"}
-    assert np.allclose(np.linalg.norm(done.x_train, axis=1), 1)
-    assert done.x_test[1].tolist() == [0] * 5
-    assert done.x_train.dtype == np.float32
-
-
 def test_real_messages():
     split = preprocess.paper_b_split(real("sms-spam"), 0)
     done = text.tokens(split)
     assert done.x_train.shape == (4_700, 150)
     assert done.x_train.max() == 999
-    assert text.tfidf(split).x_test.shape == (836, 1_000)

@@ -310,7 +310,7 @@ def test_nonsense_is_refused(labels, prior, epsilon):
 
 def test_other_nonsense_is_refused():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="dimensions"):
+    with pytest.raises(ParameterError, match="does not fit 3 labels"):
         response.rr([0, 1, 2], 3, np.ones((3, 1)), rng)  # would make nine of three
     for k in (0, 3, 1.5):
         with pytest.raises(ParameterError, match="k ="):
@@ -321,3 +321,30 @@ def test_other_nonsense_is_refused():
         response.success(0.5, 1.0)
     with pytest.raises(ParameterError, match="epsilon"):
         programs.certificate([0.5, 0.5], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"classes": 0}, "classes = 0"),
+        ({"classes": 2.5}, "classes = 2.5"),
+        ({"epsilon": [1.0, 2.0]}, r"epsilon of shape \(2,\) does not fit 3 labels"),
+        ({"epsilon": "1"}, "epsilon = '1'"),
+        ({"epsilon": [1, [2]]}, r"epsilon = \[1, \[2\]\]"),
+        ({"epsilon": 1j}, "epsilon = 1j"),
+        ({"labels": None}, "labels = None"),
+        ({"prior": []}, r"prior of shape \(0,\)"),
+        ({"prior": [1j, 1]}, "prior = "),
+        ({"prior": [0.5, 0.5], "epsilon": [[1.0]] * 3}, r"epsilon of shape \(3, 1\) does not fit"),
+        ({"prior": [0.5, 0.5], "k": "1"}, "k = '1'"),
+        ({"prior": [0.5, 0.5], "k": [1, 1]}, r"k of shape \(2,\) does not fit"),
+    ],
+)
+def test_what_is_given_wrongly_is_named(given, message):
+    """Texts became numbers, imaginary parts were dropped, and shapes met in NumPy."""
+    call = {"labels": [0, 1, 1], "classes": 2, "epsilon": 1.0, "rng": np.random.default_rng(0)} | given
+    function = response.rr_top_k if "k" in given else response.rr_with_prior if "prior" in given else response.rr
+    if "prior" in given:
+        del call["classes"]
+    with pytest.raises(ParameterError, match=f"^{message}"):
+        function(**call)

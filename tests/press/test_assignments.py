@@ -183,7 +183,7 @@ def test_students_get_no_hidden_test_and_no_solution(made):
 
 
 @otter
-@pytest.mark.parametrize(("version", "points"), [("grader", 10), ("student", 0)])
+@pytest.mark.parametrize(("version", "points"), [("grader", 10), pytest.param("student", 0, marks=pytest.mark.long)])
 def test_otter_run_agrees(made, tmp_path, version, points):
     """The real thing, with a kernel, on one assignment: what a container does for every submission."""
     import json

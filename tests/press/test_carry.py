@@ -85,6 +85,7 @@ def test_without_a_site_there_is_one_sentence(tmp_path, make):
         make(tmp_path)
 
 
+@pytest.mark.site
 @pytest.mark.skipif(not (carry.HTML / "index.html").exists(), reason="the site is not built: make book")
 def test_the_site_is_whole_wherever_it_lies():
     """No link and no picture has an address outside the folder, but for pages of the web."""
@@ -115,6 +116,7 @@ def test_a_portable_notebook_names_no_machine_and_keeps_its_outputs():
     assert notebook["metadata"] == {"dplib": {"digest": "0"}}
 
 
+@pytest.mark.site
 @pytest.mark.skipif(not (carry.HTML / "_sources").exists(), reason="the site is not built: make book")
 def test_downloaded_notebooks_name_no_path_of_the_machine_that_built_them():
     notebooks = sorted((carry.HTML / "_sources" / "notebooks").glob("*.ipynb"))

@@ -377,11 +377,7 @@ def test_it_diverges_without_going_on():
 
 @pytest.mark.parametrize(
     ("named", "match"),
-    [
-        ({"energy": None}, "energy"),
-        ({"accepted": 0}, "accepted"),
-        ({"energy": (HELD[0][:0], HELD[1][:0])}, "energy"),
-    ],
+    [({"energy": None}, "energy"), ({"accepted": 0}, "accepted"), ({"energy": (HELD[0][:0], HELD[1][:0])}, "energy")],
 )
 def test_what_is_refused(named, match):
     with pytest.raises(ParameterError, match=match):

@@ -329,10 +329,7 @@ def test_equation_3():
         (lambda: rules.annealed([0.0, 1.0], [1.0, 2.0], -1.0), "temperature"),
         (lambda: one_update.trial(1.0, rules.always(), 0.0), "sample_rate"),
         (lambda: one_update.epsilon_bounds(None, 0.0), "delta"),
-        (
-            lambda: one_update.released(one_update.trial(0.0, rules.Acceptance((), (0.0,), (-np.inf,)))),
-            "never|ever",
-        ),
+        (lambda: one_update.released(one_update.trial(0.0, rules.Acceptance((), (0.0,), (-np.inf,)))), "never|ever"),
     ],
 )
 def test_bad_values(call, message):

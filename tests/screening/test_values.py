@@ -62,13 +62,6 @@ def test_what_a_run_spent_is_the_formula_of_its_counts():
     assert cost["epsilon_pld_queries"].value < cost["epsilon_paper_queries"].value
 
 
-def test_a_target_is_reached_between_two_looks():
-    (found,) = values.first_budgets([plain(0.9)], 0.85, "accepted")
-    e = [values.epsilon(plain(0.9), n) for n in (1000, 4698)]
-    assert found == pytest.approx(sum(e) / 2)
-    assert values.first_budgets([plain(0.9)], 0.95, "accepted") == [None]
-
-
 def test_leads_count_what_is_beyond_chance():
     a = [ours(e) for e in (0.95, 0.951, 0.952)]
     b = [plain(e) for e in (0.90, 0.901, 0.9021)]

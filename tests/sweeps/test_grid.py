@@ -11,6 +11,10 @@ from sweeps import sweep
 from tests.sweeps.test_sweep import NASTY
 from tests.sweeps.toys import notebook
 
+# Nine lines that stand for a thousand million values.
+BOMB = ", ".join(f"&a{i + 1} [{', '.join([f'*a{i}'] * 10)}]" for i in range(9))
+MERGED = ", ".join(f"&a{i + 1} {{<<: [{', '.join([f'*a{i}'] * 10)}]}}" for i in range(9))
+
 
 @pytest.mark.parametrize(
     ("text", "found"),
@@ -55,11 +59,16 @@ def test_not_a_number_is_a_number():
         (["epsilon=1,2,1"], "epsilon = 1 stands twice in the grid"),
         (["epsilon=1,1.0"], "epsilon = 1.0 stands twice in the grid"),
         (["epsilon="], "epsilon has no value"),
-        (["seed=5:5"], "ends before it begins"),
+        (["seed=5:5"], "seed has no value: a range must not end before it begins"),
+        (["seed=0:1000000000"], "seed is not allowed: its range has over 5000000 values"),
+        (["seed=0:99999999999999999999999"], "seed is not allowed: its range has over 5000000 values"),
+        ([f"seed=0:{'9' * 5000}"], "is not allowed: its numbers are too long"),
+        (["seed=0:4000000", "epsilon=1,2"], "the grid has 8000000 runs, and may have 5000000 at most"),
+        ([f"epsilon={'9' * 400}"], "epsilon = 999.* is not allowed"),
         (["texts=[1,mnist"], "cannot be read: where there are lists or quotes, quote every text"),
         (["texts=b'x'"], "is not allowed: it must be a number, a text"),
         (["texts={1: 2}"], "is not allowed"),
-        (["texts=\udcff"], "UTF-8 cannot hold this text"),
+        (["texts=\udcff"], "must be a number, a text in UTF-8"),
     ],
 )
 def test_what_is_refused(tmp_path, words, message):
@@ -86,14 +95,20 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- 1", "a grid has chapter, parameters"),
-        ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter, parameters"),
+        ("- 1", "a grid has chapter and parameters"),
+        ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter and parameters"),
         ("chapter: toy.md\nparameters: {seed: {range: [0]}}", "range must be"),
         ("chapter: toy.md\nparameters: {seed: {range: [0, 5, 0]}}", "at least 1"),
         ("chapter: toy.md\nparameters: {seed: 2020-01-01}", "is not allowed"),
         ("chapter: toy.md\nparameters: !!python/object:os.system {}", "cannot be read"),
         ("chapter: none.md\nparameters: {}", "does not exist"),
         ("{", "cannot be read"),
+        ("[" * 3000, "cannot be read"),
+        ("chapter: toy.md\nparameters: {seed: {range: [0, 99999999999999999999999]}}", "its range has over"),
+        ("chapter: toy.md\nparameters: {texts: &a [*a]}", "cannot be read: it has over 20 aliases .*, or one inside"),
+        (f"chapter: toy.md\nparameters:\n  texts: [&a0 [1], {BOMB}]", "cannot be read: it has over 20 aliases"),
+        (f"chapter: toy.md\nparameters:\n  texts: [&a0 {{a: 1}}, {MERGED}]", "cannot be read: it has over 20 aliases"),
+        ("chapter: toy.md\nparameters: {}\nprofile: [a]", "chapter and profile must be texts"),
     ],
 )
 def test_files_that_are_refused(tmp_path, text, message):

@@ -1,7 +1,4 @@
-"""A sweep killed at random moments, then started again, ends with the table of an undisturbed one.
-
-Three moments here; ``SWEEP_KILLS=20 python -m pytest tests/sweeps/test_kill.py`` for twenty.
-"""
+"""A sweep killed at random moments, then started again, ends with the table of an undisturbed one."""
 
 import json
 import os
@@ -13,15 +10,16 @@ import time
 
 import nbformat
 import psutil
+import pytest
 
 from tests.sweeps import toys as sweep_toys
 
-KILLS = int(os.environ.get("SWEEP_KILLS", "3"))
 GRID = ("-p", "seed=0:3", "-p", "action=slow", "-p", "epsilon=2", "--cores", "2")
 LIMIT = 600  # seconds; a sweep of four short runs that takes longer hangs, whatever else the machine does
 
 
-def test_killed_at_random_moments_the_table_is_that_of_an_undisturbed_sweep(tmp_path):
+@pytest.mark.parametrize("most", [3, pytest.param(20, marks=pytest.mark.long)])
+def test_killed_at_random_moments_the_table_is_that_of_an_undisturbed_sweep(tmp_path, most):
     source = sweep_toys.notebook(tmp_path)
     start = time.monotonic()
     assert sweep_toys.sweep(source, *GRID, out="whole", store="whole-store").returncode == 0
@@ -29,7 +27,7 @@ def test_killed_at_random_moments_the_table_is_that_of_an_undisturbed_sweep(tmp_
     wanted = sweep_toys.lasting(source, "whole")
     rng = random.Random(0)
     kills = 0
-    while kills < KILLS:
+    while kills < most:
         whom = ("driver", "both", "worker")[kills % 3]
         process = _start(source)
         try:

@@ -41,7 +41,18 @@ def test_a_module_that_a_chapter_does_not_import_changes_nothing(toy):
     assert sweep_store.code("01_a") == before
     (root / "dplib" / "stats.py").write_text((root / "dplib" / "stats.py").read_text() + "# changed\n")
     assert sweep_store.code("01_a").digest != before.digest
-    assert set(sweep_store.code("01_a").files) <= set(map(str, sources.depends_on("01_a")))
+    assert set(sweep_store.code("01_a").files) == set(map(str, sources.depends_on("01_a")))
+
+
+def test_an_address_follows_claims_and_results(toy):
+    """A chapter shows rows of the ledger, and what was frozen of it."""
+    root = toy("01_a", "print('A.thm6')")
+    found = {sweep_store.code("01_a").digest}
+    for path in (root / "book" / "claims" / "A.yml", root / "book" / "results" / "01_a.real.json"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("changed")
+        found.add(sweep_store.code("01_a").digest)
+    assert len(found) == 3
 
 
 def test_a_result_replaces_a_failure_and_counts_once_whole(tmp_path):

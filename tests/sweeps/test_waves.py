@@ -144,6 +144,7 @@ def test_where_nothing_begins_it_says_so(folder, monkeypatch):
         waves.make(own(folder, "{grid: {sizes: [1], seeds: 1}}"), HERE, said=[].append, bar=False)
 
 
+@pytest.mark.long
 def test_a_killed_driver_leaves_no_lock_and_the_same_command_goes_on(folder):
     run_toys.settle(folder, SLOW)
     process = subprocess.Popen([sys.executable, "-c", DRIVER.format(folder=str(folder), text=SLOW)], cwd=ROOT)
@@ -202,6 +203,8 @@ def test_an_experiment_of_the_processor_is_not_filed_under_a_gpu():
 
     with pytest.raises(ParameterError, match="device = cuda is not allowed: plain runs on the processor"):
         runs.make(plain, [{"seed": 0}], device="cuda")
+    part = plans.Part(plain, {}, "cuda")
+    assert (part.on(plain), part.on(train)) == ("cpu", "cuda")
 
 
 @pytest.mark.skipif(bool(slurm.missing()), reason=slurm.missing())

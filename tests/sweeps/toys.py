@@ -102,5 +102,6 @@ def table(source: Path, out: str = "out") -> list[dict[str, str]]:
 
 
 def lasting(source: Path, out: str = "out") -> list[dict[str, str]]:
-    """The rows without what differs between two undisturbed sweeps."""
-    return [{name: cell for name, cell in row.items() if name not in ("seconds", "host")} for row in table(source, out)]
+    """The rows without what differs between two undisturbed sweeps, one of them perhaps after a commit."""
+    apart = ("seconds", "host", "commit")
+    return [{name: cell for name, cell in row.items() if name not in apart} for row in table(source, out)]

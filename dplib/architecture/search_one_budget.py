@@ -6,30 +6,22 @@ together; each within the whole budget (:mod:`dplib.architecture.search_budgets`
 model: unlike the paper's searches, which return an architecture, none needs another training.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from dplib import accounting
+from dplib import trainings
 from dplib.architecture import search_budgets
-from dplib.architecture.search import Network, multi_generation, paas, randomised
+from dplib.architecture.search import multi_generation, paas, randomised
 from dplib.architecture.search_budgets import Search
 from dplib.architecture.search_replays import best_of_k
-from dplib.architecture.search_study import Trainer, scores, search_rng
-from dplib.architecture.space import Space
-from dplib.stats import holm, paired
+from dplib.architecture.search_trainings import Get, Trainer, learning_rates, scores, search_rng
+from dplib.architecture.space import FCN
 
-ARMS = {
-    "fixed": "no search, a fixed network",
-    "random": "no search, a random network",
-    "rs": "RS, a random number",
-    "rs_fixed": "RS, a fixed number",
-    "mgrs": "MGRS",
-    "paas": "PAAS",
-}
+FIXED = {"model": [128], "activation": ["relu"]}  # the network of the arm without a search
 
 
 @dataclass(frozen=True)
@@ -38,13 +30,12 @@ class Plan:
 
     Attributes:
         search: what it composes, for training and for validation records alike.
-        noise_multiplier: of each training. epsilon_alone: what one such training costs by itself.
+        noise_multiplier: of each training.
         noise_scale: of the Laplace noise on a validation accuracy; 0 where none is used.
     """
 
     search: Search
     noise_multiplier: float
-    epsilon_alone: float
     noise_scale: float
 
 
@@ -85,11 +76,11 @@ def plans(total: float, delta: float, sample_rate: float, steps: int, validation
             noise = found["rs"].noise_multiplier
             search = Search(affordable(noise, sizes.rs_drawn, total, delta, sample_rate, steps))
         else:
-            noise = search_budgets.noise_for(search, total, delta, sample_rate, steps)
+            # Rounded up, lest a solver's last digit make other jobs of these.
+            noise = math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
         scored = arm not in ("fixed", "random")
         scale = search_budgets.score_scale(validation, search_budgets.epsilon_for(search, total)) if scored else 0.0
-        alone = float(accounting.epsilon(noise, sample_rate, steps, delta, "rdp"))
-        found[arm] = Plan(search, noise, alone, scale)
+        found[arm] = Plan(search, noise, scale)
     return found
 
 
@@ -107,21 +98,18 @@ def nearest_rates(tuned: Mapping[float, Mapping[str, float]], noise_multiplier: 
     return tuned[min(tuned, key=lambda noise: abs(np.log(noise / noise_multiplier)))]
 
 
-def run(space: Space, trainer: Trainer, arm: str, plan: Plan, sizes: Sizes, seed: int, fixed: Network) -> float:
+def released(trainer: Trainer, arm: str, plan: Plan, sizes: Sizes, seed: int) -> float:
     """Expected test accuracy in per cent of the model that an arm releases, on one split.
 
     Args:
-        trainer: with the steps of a training; its optimiser is replaced by the plan's noise.
-        seed: of draws, mutations and scores. fixed: the network of the arm without search.
+        trainer: with the plan's noise. seed: of draws, mutations and scores.
     """
-    how = {name: value for name, value in trainer.how.items() if name != "epsilon"}
-    trainer = replace(trainer, how={**how, "noise_multiplier": plan.noise_multiplier})
     rng = search_rng(trainer, seed)
     if arm == "fixed":
-        return float(scores(trainer.fresh(fixed, 3)).mean())
+        return float(scores(trainer.fresh(FIXED, 3)).mean())
     if arm == "paas":
         found = paas(
-            space,
+            FCN,
             trainer,
             generations=sizes.generations,
             population=sizes.population,
@@ -131,10 +119,10 @@ def run(space: Space, trainer: Trainer, arm: str, plan: Plan, sizes: Sizes, seed
         return float(scores([found.winner.result])[0])
     if arm == "mgrs":
         found = multi_generation(
-            space, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, rng=rng, noise_scale=plan.noise_scale
+            FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, rng=rng, noise_scale=plan.noise_scale
         )
         return float(scores([found.winner.result])[0])
-    found = randomised(space, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
+    found = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
     test = scores([c.result for c in found.trace])
     if arm == "random":
         return float(test.mean())
@@ -157,29 +145,43 @@ def expected_release(noisy: np.ndarray, test: np.ndarray, search: Search) -> flo
     return float(p[1:] @ best_of_k(noisy, test, range(1, len(test) + 1)))
 
 
-def against(results: Mapping[float, Mapping[str, np.ndarray]], arms: Sequence[str], base: str) -> pd.DataFrame:
-    """Arms against one of them at every total, paired by split; p-values also by Holm over all rows.
+def one_budget(
+    get: Get,
+    *,
+    common: Mapping[str, Any],
+    optimisers: Mapping[str, Mapping[str, Any]],
+    rates: Mapping[str, Sequence[float]],
+    units: Sequence[int],
+    tuning_seeds: int,
+    splits: int,
+    totals: Sequence[float],
+    steps: int,
+    records: Mapping[str, int],
+    seed: int = 7,
+    **sizes: Any,
+) -> dict[float, dict[str, np.ndarray]]:
+    """Expected test accuracies in per cent (splits,) of what each arm releases, by total budget and arm.
 
-    Returns:
-        Columns total, arm, comparison, holm.
+    Args:
+        optimisers: at whose budgets learning rates are tuned; an arm has those of the nearest noise.
+        totals: budgets, each of a whole search. steps: of every training. records: how many there are for "train" and
+            "validation". sizes: of :class:`Sizes`. The others are as in :mod:`dplib.architecture.search_study`.
     """
-    rows = [(total, arm, paired(by[arm], by[base])) for total, by in results.items() for arm in arms]
-    return pd.DataFrame(rows, columns=["total", "arm", "comparison"]).assign(
-        holm=holm(np.array([comparison.p_value for *_, comparison in rows]))
+    tuned = learning_rates(
+        get, common=common, optimisers=optimisers, rates=rates, units=units, tuning_seeds=tuning_seeds
     )
-
-
-def farther(tuned: Mapping[float, Any], found: Mapping[str, Plan]) -> dict[str, float]:
-    """How many times each arm's noise is off the nearest at which rates were tuned: 1 is at home."""
-    return {
-        arm: float(np.exp(min(abs(np.log(noise / plan.noise_multiplier)) for noise in tuned)))
-        for arm, plan in found.items()
+    sample_rate, delta, size = common["batch"] / records["train"], common["delta"], Sizes(**sizes)
+    by_noise = {
+        trainings.noise_for(how["epsilon"], sample_rate, how["steps"], delta): tuned[name]
+        for name, how in optimisers.items()
     }
-
-
-def table(found: Mapping[str, Plan]) -> list[list[Any]]:
-    """Plans as rows: arm, mean trainings, noise multiplier, epsilon of one training alone, scale of the scores."""
-    return [
-        [ARMS[arm], plan.search.mean_trainings, plan.noise_multiplier, plan.epsilon_alone, plan.noise_scale]
-        for arm, plan in found.items()
-    ]
+    found = {}
+    for total in totals:
+        arms = plans(total, delta, sample_rate, steps, records["validation"], size)
+        found[total] = {}
+        for arm, plan in arms.items():
+            how = {"epsilon": None, "noise_multiplier": plan.noise_multiplier, "steps": steps}
+            rates_of_arm = nearest_rates(by_noise, plan.noise_multiplier)
+            own = [Trainer(get, common, how, rates_of_arm, split) for split in range(splits)]
+            found[total][arm] = np.array([released(trainer, arm, plan, size, seed) for trainer in own])
+    return found

@@ -1,10 +1,13 @@
 """How much slower a step of DP-SGD is than one of SGD, on the networks of paper B's Table XVII: ratios only.
 
+    python tests/benchmarks/bench_slowdown.py      prints what row B.slowdown was measured by
+
 All sides run in one process on one thread, taking turns on the same batches of random numbers in the shape of the data.
 A ratio is one of medians. It belongs to the machine it was measured on: the paper's is a GPU, where a small network
 leaves SGD with hardly more than the cost of starting it.
 """
 
+import json
 import statistics
 import time
 import warnings
@@ -17,7 +20,6 @@ from torch import Tensor, nn
 
 from dplib import layout, printed
 from dplib.architectures import LSTM
-from dplib.checks import one_of
 from dplib.engine import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.sgd import seeded
@@ -44,7 +46,6 @@ def slowdown(*, network: str, batch: int, rounds: int, length: int, seed: int) -
         network: a name of ``printed.ARCHITECTURES``.
         length: words of a message, for the recurrent networks.
     """
-    one_of(*NETWORKS.values()).check("network", network)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -138,3 +139,8 @@ def _opacus(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
 
 
 _SIDES = {"sgd": _sgd, "dplib": _dplib, "opacus": _opacus}
+
+
+if __name__ == "__main__":
+    for row, name in NETWORKS.items():
+        print(row, json.dumps(slowdown(network=name, batch=64, rounds=5, length=40, seed=0)))
