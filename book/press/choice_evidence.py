@@ -108,12 +108,8 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-<<<<<<< HEAD
-    Of chapters 6 and 10 the records are those that their kept runs lead to, in the same form; of chapter 9 those of
+    Of chapters 3, 6 and 10 the records are those that their kept runs lead to, in the same form; of chapter 9 those of
     Table 4 are, as far as there are kept runs.
-=======
-    Of chapters 3, 6 and 10 the records are those that their kept runs lead to, in the same form.
->>>>>>> 885aed8410c4af09cd6166210c11ddd93e3a86d4
     """
     if chapter == COST:
         settings = {**SETTING, "delta": DELTA, **plans.load("03").parts["table_3"].inputs}
