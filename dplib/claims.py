@@ -162,45 +162,6 @@ def get(claim_id: str) -> Claim:
     return known[claim_id]
 
 
-def record(
-    claim_id: str,
-    values: Mapping[str, Any],
-    verdict: str,
-    because: str,
-    *,
-    data: Mapping[str, Any] | None = None,
-) -> None:
-    """Record what this run measured for a claim, and show it beside what the paper printed.
-
-    Args:
-        claim_id: a row of ``book/claims``.
-        values: name to a number, a short text or a :class:`Measured`; a name that the claim publishes stands
-            beside its published value.
-        verdict: one of VERDICTS but "not run yet".
-        because: one or two sentences: on what evidence, under which reading.
-        data: what a frozen figure needs: name to a list of numbers.
-
-    Raises:
-        ParameterError: for an unknown id or verdict, no values, or no reason.
-    """
-    from IPython.display import display
-
-    claim = get(claim_id)
-    if verdict not in VERDICTS or verdict == NOT_RUN:
-        raise ParameterError(f"verdict = {verdict!r} is not allowed: it must be one of {', '.join(VERDICTS[:-1])}.")
-    if not values or not because.strip():
-        raise ParameterError(f"{claim_id}: a record needs at least one value and a reason.")
-    row = {
-        "id": claim_id,
-        "values": {name: _plain(value) for name, value in values.items()},
-        "verdict": verdict,
-        "because": " ".join(because.split()),
-        "data": {name: _plain(value) for name, value in (data or {}).items()},
-    }
-    text = f"{claim_id}: {verdict}. {row['because']}"
-    display({"text/html": card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
-
-
 def recorder(plan: str) -> Callable[..., None]:
     """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts.
 
@@ -230,7 +191,7 @@ def recorder(plan: str) -> Callable[..., None]:
                     "Read the row, its reason and the chapter again, and write them for this result."
                 )
         text = f"{claim_id}: {row['verdict'] or plan}. {row['because']}"
-        display({"text/html": folded_card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
+        display({"text/html": card(claim, row), "text/plain": text}, metadata={RECORD: row}, raw=True)
 
     return measured
 
@@ -257,7 +218,7 @@ class UnexpectedVerdict(RuntimeError):
     """The published runs lead to another verdict than the row of the ledger says."""
 
 
-def folded_card(claim: Claim, row: Mapping[str, Any]) -> str:
+def card(claim: Claim, row: Mapping[str, Any]) -> str:
     """A record as HTML, one line until it is opened: verdict, where in the paper; then printed beside measured."""
     names = list(dict.fromkeys([*claim.published, *row["values"]]))
     body = "".join(
@@ -294,7 +255,7 @@ def rests_on(
         seeds: a number of seeds or replicates, or a sentence.
         datasets: ``dplib.data.Dataset`` objects, or names of synthetic sets.
         accounting: neighbouring relation, delta, accountant, and what is left out.
-        core_seconds: processor seconds of all runs of :mod:`dplib.study` behind the page, whenever they were made.
+        core_seconds: processor seconds of all runs behind the page, whenever they were made.
     """
     rows = [
         {
@@ -359,8 +320,7 @@ def frozen_run(path: Path) -> dict[str, Any]:
 def frozen(claim_id: str) -> dict[str, Any] | None:
     """The frozen record of a claim from the largest profile that was run (paper over real), or None.
 
-    Its keys are those of :func:`record`, with ``profile`` and ``provenance`` of the run; and ``basis`` where it is a
-    run of its own, that joined the chapter's (:func:`dplib.chapters.freeze`).
+    Its keys are those of a record, with ``profile`` and ``provenance`` of the run.
     """
     chapter = get(claim_id).chapter
     for profile in ("paper", "real"):
@@ -370,37 +330,6 @@ def frozen(claim_id: str) -> dict[str, Any] | None:
             if claim_id in run["records"]:
                 return {"provenance": run["provenance"], **run["records"][claim_id], "profile": profile}
     return None
-
-
-def card(claim: Claim, row: Mapping[str, Any]) -> str:
-    """A record as HTML: verdict, claim, and published beside measured beside the frozen run."""
-    long_run = frozen(claim.id)
-    columns = [("published", claim.published), ("this run", row["values"])]
-    if long_run:
-        date = long_run["provenance"]["date"][:10]
-        own = ", a run of its own" if "basis" in long_run else ""
-        columns.append((f"{long_run['profile']} profile, {date}{own}", long_run["values"]))
-    names = list(dict.fromkeys(name for _, values in columns for name in values))
-    head = "".join(f'<th scope="col">{html.escape(title)}</th>' for title, _ in columns)
-    body = "".join(
-        f'<tr><th scope="row">{html.escape(claim.labels.get(name, name.replace("_", " ")))}</th>'
-        + "".join(f"<td>{html.escape(shown(values.get(name)))}</td>" for _, values in columns)
-        + "</tr>"
-        for name in names
-    )
-    unit = f"<p class='unit'>Unit: {html.escape(claim.unit)}.</p>" if claim.unit else ""
-    later = ""
-    if long_run and long_run["verdict"] != row["verdict"]:
-        later = f" <em>The {long_run['profile']} profile says: {long_run['verdict']}. </em>" + html.escape(
-            long_run["because"]
-        )
-    return (
-        f'<div class="claim" data-verdict="{row["verdict"]}"><p class="claim-head">{badge(row["verdict"])} '
-        f"<strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code></p>"
-        f"<p>{html.escape(claim.statement)}</p>"
-        f'<div class="claim-table"><table><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        f"{unit}<p>{html.escape(row['because'])}{later}</p></div>"
-    )
 
 
 def badge(verdict: str) -> str:

@@ -11,7 +11,7 @@ import yaml
 from dplib.checks import ParameterError, shown
 
 DEEPEST = 50  # lists in lists; Python reads no more than 200
-ALIASES = 20  # in a file
+MOST = 200_000  # values in a file, with what its aliases stand for
 _SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected_keyword_argument": "is not known"}
 
 
@@ -49,17 +49,25 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 
 class Loader(yaml.SafeLoader):
-    """YAML with a few aliases: ten lines of them can stand for more values than a machine holds, or have no end."""
+    """YAML of bounded size: ten lines of aliases can stand for more values than a machine holds, or have no end."""
 
-    aliases = 0
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self.sizes: dict[yaml.Node, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            self.aliases += 1
-            node = self.anchors.get(self.peek_event().anchor)
-            if self.aliases > ALIASES or (node and node.end_mark is None):  # a node that is not closed yet
-                raise yaml.YAMLError(f"it has over {ALIASES} aliases (*), or one inside what it stands for")
-        return super().compose_node(parent, index)
+        alias = self.check_event(yaml.AliasEvent)
+        known = self.anchors.get(self.peek_event().anchor) if alias else None
+        if known and known.end_mark is None:  # a node that is not closed yet
+            raise yaml.YAMLError("it has an alias (*) inside what it stands for")
+        node = super().compose_node(parent, index)
+        if node not in self.sizes:
+            inside = [] if isinstance(node, yaml.ScalarNode) else node.value
+            parts = [one for pair in inside for one in (pair if isinstance(pair, tuple) else (pair,))]
+            self.sizes[node] = 1 + sum(self.sizes[one] for one in parts)
+        if self.sizes[node] > MOST:
+            raise yaml.YAMLError(f"with its aliases (*) it stands for over {MOST:,} values")
+        return node
 
 
 def read(path: Path) -> Any:

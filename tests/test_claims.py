@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dplib import claims, stats
+from dplib import claims
 from dplib.checks import ParameterError
 
 # Numbered things of each paper: every one must have a row (the papers' own numbering).
@@ -54,37 +54,8 @@ def test_an_unknown_id_names_near_ones():
         claims.get("E.thm1")
 
 
-@pytest.mark.parametrize(
-    ("values", "verdict", "because", "message"),
-    [
-        ({"x": 1}, "true", "r", "verdict = 'true'"),
-        ({"x": 1}, claims.NOT_RUN, "r", "not run yet"),
-        ({}, "holds", "r", "at least one value"),
-        ({"x": 1}, "holds", " ", "a reason"),
-    ],
-)
-def test_a_record_needs_a_verdict_a_value_and_a_reason(values, verdict, because, message):
-    with pytest.raises(ParameterError, match=message):
-        claims.record("A.thm6", values, verdict, because)
-
-
-def test_a_record_carries_its_values_and_shows_published_beside_measured(monkeypatch):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, metadata, raw: shown.append((data, metadata)))
-    measured = stats.Measured(15.1, 14.9, 15.3, 10)
-    claims.record("A.example1-noisy.t-statistic", {"feature1": measured, "ours": 2}, "holds", "a  reason")
-    (data, metadata), *_ = shown
-    row = metadata[claims.RECORD]
-    assert row["values"]["feature1"] == {"value": 15.1, "low": 14.9, "high": 15.3, "n": 10}
-    assert row["because"] == "a reason"
-    page = data["text/html"]
-    assert "15.82" in page
-    assert "15.10 [14.90, 15.30]" in page
-    assert 'data-verdict="holds"' in page
-
-
 def test_text_from_the_ledger_is_escaped():
-    row = {"values": {"<b>": "<script>alert(1)</script>"}, "verdict": "holds", "because": "<i>"}
+    row = {"values": {"<b>": "<script>alert(1)</script>"}, "verdict": "holds", "because": "<i>", "plan": "published"}
     page = claims.card(claims.get("A.thm6"), row)
     assert "<script>" not in page
     assert "&lt;i&gt;" in page

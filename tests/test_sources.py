@@ -97,14 +97,14 @@ def test_every_module_that_a_chapter_loads_is_known():
         "import sys, pathlib; import {0}; "
         "print(*[m.__file__ for m in list(sys.modules.values()) if m.__name__.partition('.')[0] in {1!r}], sep='\\n')"
     )
-    for module in ("dplib.study", "dplib.trainings"):
+    for module in ("dplib.runs", "dplib.trainings"):
         command = [sys.executable, "-c", program.format(module, tuple(sources.PACKAGES))]
         loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=sources.ROOT).stdout.split()
         assert set(map(Path, loaded)) <= set(sources.module_files(module)), module
 
 
 def test_ledger_and_frozen_results_count_where_named(toy):
-    root = toy("01_a", 'claims.record("A.thm6", {"x": 1}, "holds", "r")')
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=1)')
     (root / "book" / "results" / "01_a.real.json").write_text("{}")
     (root / "book" / "results" / "02_b.real.json").write_text("{}")
     found = names(sources.depends_on("01_a"))
@@ -113,7 +113,7 @@ def test_ledger_and_frozen_results_count_where_named(toy):
 
 
 def test_digest_follows_content_and_ignores_results(toy):
-    root = toy("01_a", 'claims.record("A.thm6", {"x": 1}, "holds", "r")')
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=1)')
     before = sources.digest("01_a")
     (root / "book" / "results" / "01_a.real.json").write_text("{}")
     (root / "dplib" / "unrelated.py").write_text("x = 1\n")

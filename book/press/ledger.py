@@ -33,7 +33,7 @@ class Row:
         """How to run what is not run yet."""
         study = sources.number(self.claim.chapter)
         made = f"python -m dplib runs make {study} --plan paper" if study in plans.studies() else ""
-        return (made or f"make paper CHAPTER={study}") if self.verdict == NOT_RUN else ""
+        return made if self.verdict == NOT_RUN else ""
 
 
 @dataclass(frozen=True)

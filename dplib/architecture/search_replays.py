@@ -244,6 +244,7 @@ def replayed(
     delta: float = 1e-5,
     dropout: float = 0.0,
     seed: int = 7,
+    device: str = "cpu",
 ) -> runs.Result:
     """Every network of a small space, trained twice on one split; and PAAS and random draws replayed on the two tables.
 
@@ -263,7 +264,8 @@ def replayed(
     how |= {"delta": delta, "dropout": dropout, "split_seed": split_seed}
 
     def trainer(asked: Sequence[tuple[Network, int]]) -> list[runs.Result]:
-        return [train(**job(network, rates, **how, seed=training_seed(network, repeat))) for network, repeat in asked]
+        jobs = [job(network, rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked]
+        return [train(**one, device=device) for one in jobs]
 
     table = complete(space, trainer, FRESH)
     found = replay(

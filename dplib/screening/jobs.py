@@ -1,4 +1,4 @@
-"""One training of the chapter on annealed DP-SGD: plain values in, plain values out, for :mod:`dplib.study`."""
+"""One training of the chapter on annealed DP-SGD: plain values in, plain values out, for :mod:`dplib.runs`."""
 
 import functools
 import math
