@@ -18,7 +18,7 @@ from dplib import claims, plans, sources
 from dplib.architecture import crossover_models, crossover_rows, feature_rows, privacy_cost_rows
 from dplib.architecture.privacy_cost_study import DELTA, SETTING
 from dplib.claims import RESULTS
-from dplib.labels import prior_rows
+from dplib.labels import prior_rows, stage_rows
 from dplib.stats import Measured, mean_interval
 
 RECORDS, LABELS = "records", "labels"
@@ -108,7 +108,8 @@ class Result:
 def run(chapter: str) -> dict[str, Any]:
     """The frozen result of a chapter's real profile: records by claim, provenance, what it rests on.
 
-    Of chapters 3, 4, 6 and 10 the records are those that their kept runs lead to, in the same form.
+    Of chapters 3, 4, 6 and 10 the records are those that their kept runs lead to, in the same form; of chapter 9 those
+    of Table 4 are, as far as there are kept runs.
     """
     if chapter == COST:
         settings = {**SETTING, "delta": DELTA, **plans.load("03").parts["table_3"].inputs}
@@ -122,6 +123,12 @@ def run(chapter: str) -> dict[str, Any]:
         return {**found, "records": found["records"] | _pairs()}
     if chapter == STAGES:  # one frozen run, on two pages
         found["records"] |= run(MORE_STAGES)["records"]
+        show = plans.load("09")
+        for name in stage_rows.TITLES:
+            kept = show.read(name) if name in show.parts else None
+            for count in (1, 2):
+                values = stage_rows.table_4(name, kept, count)
+                found["records"][f"C.table4.{name}-lp-{count}st"]["values"] = {k: asdict(v) for k, v in values.items()}
     return found
 
 

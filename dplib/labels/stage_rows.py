@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 from torch import nn
 
 from dplib import claims, stats
@@ -44,50 +45,71 @@ def table_4(name: str, found: Mapping[str, Any] | None, count: int) -> dict[str,
     """A data set's row of Table 4 with so many stages: {"eps1", ...: test accuracy in percent}.
 
     Args:
-        found: what :func:`dplib.labels.stage_study.compared` returns, or None for the frozen run.
+        found: what :func:`dplib.labels.stage_study.compared` returns; budgets that it does not have are frozen ones.
     """
-    if found is None:
-        return earlier(f"C.table4.{name}-lp-{count}st")
+    return earlier(f"C.table4.{name}-lp-{count}st") | (table_row(found["cells"], count) if found else {})
+
+
+def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) -> dict[str, Measured]:
+    """Accuracies of one method over its budgets, under the names of the ledger's columns: eps1, ..., eps_inf."""
     return {
-        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(results))
-        for (e, kind), results in sorted(found["cells"].items(), key=str)
-        if kind == count
+        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(cells[e, kind]))
+        for e in sorted(e for e, one in cells if one == kind)
     }
 
 
-def gains(name: str, found: Mapping[str, Any] | None) -> dict[str, Measured]:
-    """LP-2ST less LP-1ST in points, paired by seed: {"mnist_eps1", ...}."""
-    key = name.replace("-", "_")
-    if found is None:
-        before = earlier("C.s-2st-consistently-better")
-        return {f"{key}_eps{e}": before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
-    pairs = {e: [accuracies(found["cells"][float(e), count]) for count in (2, 1)] for e in EPSILONS}
-    return {f"{key}_eps{e}": stats.paired(*both).difference for e, both in pairs.items()}
+def gains(name: str, found: Mapping[str, Any] | None, count: int = 2) -> dict[str, Measured]:
+    """Accuracy with so many stages less that with one stage fewer, in points, paired by seed: {"mnist_eps1", ...}.
+
+    Args:
+        found: as for :func:`table_4`.
+    """
+    before = earlier({2: "C.s-2st-consistently-better", 3: "C.s-3st-gain"}[count])
+    cells = found["cells"] if found else {}
+    values = {e: before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
+    values |= {
+        int(e): stats.paired(accuracies(cells[e, count]), accuracies(cells[e, count - 1])).difference
+        for e, kind in cells if kind == count
+    }  # fmt: skip
+    return {f"{name.replace('-', '_')}_eps{e}": value for e, value in values.items()}
 
 
-def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> list[float]:
-    """Points of true validation accuracy that each choice by randomised labels lost beside the best one."""
-    return [
+def apart(a: Measured, b: Measured) -> Measured:
+    """a - b of independent runs, with Welch's 95% interval from those of a and b."""
+    errors = {one: (one.high - one.low) / 2 / student.ppf(0.975, one.n - 1) for one in (a, b)}
+    error = math.hypot(*errors.values())
+    freedom = error**4 / sum(own**4 / (one.n - 1) for one, own in errors.items())
+    half, difference = student.ppf(0.975, freedom) * error, a.value - b.value
+    return Measured(difference, difference - half, difference + half, min(a.n, b.n))
+
+
+def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:
+    """Points of true validation accuracy that choices by randomised labels lost beside the best candidate.
+
+    Args:
+        choices: of :func:`dplib.labels.stage_study.tuned`, one for each data set.
+    """
+    losses = [
         max(means["accuracy"] for means in tried.values()) - tried[one[name]]["accuracy"]
         for by_budget in choices
         for one in by_budget.values()
         for name, tried in one["tried"].items()
     ]
+    if not losses:
+        return {}
+    return {
+        "choices": len(losses), "mean_loss_by_randomised_labels": float(np.mean(losses)), "largest_loss": max(losses)
+    }  # fmt: skip
 
 
-def cited(dataset: str) -> dict[str, list[tuple[float, float]]]:
-    """Table 4's values from other papers: method to pairs (epsilon, accuracy in percent).
+def cited(stem: str) -> list[tuple[float, float]]:
+    """A table's values from other papers, (epsilon, accuracy in percent); rows whose ids begin with ``stem``.
 
     Where the cell prints no budget it is that of its column. Cells without a known column are left out.
     """
-    found: dict[str, list[tuple[float, float]]] = {}
-    for claim_id, claim in claims.load("C").items():
-        if not claim_id.startswith(f"C.table4.{dataset}-") or claim_id.endswith("st"):
-            continue
-        for column, value in claim.published.items():
-            if cell := point(column, value):
-                found.setdefault(claim.where.split(", ", 3)[-1], []).append(cell)
-    return found
+    rows = [one for id_, one in claims.load("C").items() if id_.startswith(stem) and one.sort == "cited"]
+    cells = [point(column, value) for one in rows for column, value in one.published.items()]
+    return [cell for cell in cells if cell]
 
 
 def point(column: str, value: Any) -> tuple[float, float] | None:
@@ -99,24 +121,23 @@ def point(column: str, value: Any) -> tuple[float, float] | None:
     return (float(at[1]), float(value)) if at and not isinstance(value, str) else None
 
 
-def least_lead(dataset: str, count: int) -> float:
-    """Printed accuracy of LP-MST less the best cited one of no larger epsilon, in points: the least over the columns.
+def printed_leads(stem: str, count: int) -> dict[float, float]:
+    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}.
 
     Columns without such a method are left out.
     """
-    every = [one for points in cited(dataset).values() for one in points]
-    printed = claims.get(f"C.table4.{dataset}-lp-{count}st").published
-    leads = [
-        printed[f"eps{e}"] - max(accuracy for own, accuracy in every if own <= e)
-        for e in EPSILONS
-        if any(own <= e for own, _ in every)
-    ]
-    return round(min(leads), 2)
+    others = cited(stem)
+    printed = claims.get(f"{stem}lp-{count}st").published.items()
+    ours = [cell for column, value in printed if (cell := point(column, value))]
+    best = {e: max((accuracy for own, accuracy in others if own <= e), default=None) for e, _ in ours}
+    return {e: round(accuracy - best[e], 2) for e, accuracy in ours if best[e] is not None}
 
 
 def leads() -> dict[str, float]:
     """What Table 4 says of leads over earlier methods, in points."""
-    least = {(name, count): least_lead(name, count) for name in TITLES for count in (1, 2)}
+    least = {
+        (name, count): min(printed_leads(f"C.table4.{name}-", count).values()) for name in TITLES for count in (1, 2)
+    }
     return {
         "lp1st_least_lead": min(least[name, 1] for name in TITLES),
         "lp2st_least_lead": min(least[name, 2] for name in TITLES),

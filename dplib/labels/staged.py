@@ -240,7 +240,7 @@ class Learner:
     def judge(self, model: nn.Module) -> list[float]:
         """Top-1 to top-10 accuracies on the test data."""
         scores = training.logits(model, self.test_inputs)
-        places = training.places(scores, self.test_labels)
+        places = stages.places(scores, self.test_labels)
         return [round(float((places < k).mean()), 6) for k in range(1, min(TOP, scores.shape[1]) + 1)]
 
 

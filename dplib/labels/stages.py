@@ -15,7 +15,7 @@ import numpy as np
 
 from dplib import checks
 from dplib.checks import ParameterError
-from dplib.labels.randomised_response import Response, best_k, kept, rr_with_prior
+from dplib.labels.randomised_response import Response, kept, rr_with_prior
 
 
 class Learner(Protocol):
@@ -185,21 +185,23 @@ def run(
 
 def likely(scores: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """The filter of Appendix B: which labels (m,) are among the k largest of their scores (m, K); bool (m,)."""
-    scores = np.asarray(scores)
-    own = scores[np.arange(len(labels)), labels][:, None]
-    lower_index = np.arange(scores.shape[1]) < np.asarray(labels)[:, None]  # comes first among equal scores
-    return ((scores > own) | ((scores == own) & lower_index)).sum(axis=1) < k
+    return places(scores, labels) < k
+
+
+def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """How many labels come before each example's own: scores (m, K), labels (m,) to whole numbers (m,).
+
+    Of equal scores the label with the lower index comes first.
+    """
+    scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
+    own = np.take_along_axis(scores, labels, axis=1)
+    return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
 
 def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.ndarray:
     """Which labels (m,) RRWithPrior could return for their prior (m, K): those in Y_k*; bool (m,)."""
     members = kept(prior, np.inf if epsilon is None else epsilon)
     return members[np.arange(len(labels)), labels]
-
-
-def mean_best_k(scores: np.ndarray, temperature: float, epsilon: float) -> float:
-    """Mean k* of RRWithPrior with the tempered prior of scores (m, K)."""
-    return float(best_k(tempered(scores, temperature), epsilon).mean())
 
 
 def _wrong(released: np.ndarray, truth: np.ndarray, rows: np.ndarray) -> float | None:

@@ -129,13 +129,6 @@ def soft(targets: Tensor, classes: int) -> Tensor:
     return nn.functional.one_hot(targets.long(), classes).float() if targets.ndim == 1 else targets.float()
 
 
-def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """For each example how many labels come before its own: scores (n, K), labels (n,) to whole numbers (n,)."""
-    own = np.take_along_axis(scores, labels[:, None], 1)
-    before = (scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels[:, None]))
-    return before.sum(1)
-
-
 def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:
     """Images (n, c, h, w), each moved, mirrored and cut out at random; 0, False, 0: as they are."""
     n, each = len(x), torch.arange(len(x), device=x.device)

@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
-from dplib import claims
+from dplib import claims, stats
 from dplib.architectures import small_inception
 from dplib.labels import stage_rows, stage_study
 
@@ -20,6 +22,8 @@ def test_leads_in_table_4():
     assert stage_rows.leads() == pytest.approx(
         {"lp1st_least_lead": -0.34, "lp2st_least_lead": 0.28, "fashion_lead_less_mnist_lead": 6.8}
     )
+    leads = stage_rows.printed_leads("C.table1.", 2)  # by hand from Table 1; none at epsilon 1
+    assert leads == {2.0: 19.05, 3.0: 22.89, 4.0: 23.37, 6.0: 24.26, 8.0: 21.52}
 
 
 def test_a_label_asked_twice_costs_more_than_epsilon():
@@ -42,12 +46,22 @@ def test_gains_are_paired_and_cells_have_the_ledgers_names():
     gains = stage_rows.gains("fashion-mnist", found)
     assert gains["fashion_mnist_eps1"].value == pytest.approx(10)
     assert set(stage_rows.table_4("mnist", found, 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
-    assert set(stage_rows.gains("mnist", None)) == {f"mnist_eps{e}" for e in (1, 2, 3, 4)}
+    for count in (2, 3):
+        assert set(stage_rows.gains("mnist", None, count)) == {f"mnist_eps{e}" for e in (1, 2, 3, 4)}
+
+
+def test_means_of_other_seeds_are_compared_as_by_welch():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(3, 1, 5), rng.normal(1, 4, 8)
+    found = stage_rows.apart(stats.mean_interval(a), stats.mean_interval(b))
+    expected = ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_losses_of_tuning_by_randomised_labels():
     tried = {"mixup": {0.0: {"accuracy": 90.0}, 1.0: {"accuracy": 91.5}}}
-    assert stage_rows.tuning_losses([{1.0: {"mixup": 0.0, "tried": tried}}]) == [1.5]
+    found = stage_rows.tuning_losses([{1.0: {"mixup": 0.0, "tried": tried}, 3.0: {"mixup": 1.0, "tried": tried}}])
+    assert found == {"choices": 2, "mean_loss_by_randomised_labels": 0.75, "largest_loss": 1.5}
 
 
 def test_the_inception_is_the_printed_one():
@@ -56,20 +70,27 @@ def test_the_inception_is_the_printed_one():
 
 
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
+    """Made-up scores: LP-1ST is best without mixup, LP-2ST with a coefficient of 1 and a temperature of 0.5."""
     asked = []
 
     def get(function, jobs):
         asked.extend(jobs)
-        best = {"learning_rate": 0.2, "temperature": 0.5}
-        score = [
-            0.5 + 0.1 * (j["learning_rate"] == best["learning_rate"]) - 0.1 * sum(j.get("mixup", [0])) for j in jobs
+        return [
+            {
+                "randomised": (j["learning_rate"] == 0.2)
+                + 0.1 * (j.get("mixup", [0.0]) == [float(len(j["shares"]) - 1)])
+                + 0.1 * (j.get("temperature") == 0.5),
+                "accuracy": 0.5,
+                "stages": [],
+            }
+            for j in jobs
         ]
-        return [{"randomised": s + 0.1 * (j.get("temperature") == 0.5), "accuracy": s, "stages": []}
-                for s, j in zip(score, jobs, strict=True)]  # fmt: skip
 
     tuning = {"epsilons": [1.0, 3.0], "rates": [0.05, 0.2], "mixups": [0.0, 1.0], "temperatures": [0.25, 0.5],
               "validation": 10}  # fmt: skip
     found = stage_study.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
-    assert stage_study.chosen(found["choices"], 2.0) == {"learning_rate": 0.2, "mixup": [0.0], "temperature": 0.5}
+    first, second = (stage_study.chosen(found["choices"], 2.0, count) for count in (1, 2))
+    assert first == {"learning_rate": 0.2, "mixup": [0.0]}
+    assert second == {"learning_rate": 0.2, "mixup": [1.0], "temperature": 0.5}
     assert {job["seed"] for job in asked if "validation" in job} == {1000, 1001, 1002}
     assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}

@@ -156,4 +156,3 @@ def test_filter_and_coverage_agree_with_brute_force():
         np.testing.assert_array_equal(stages.likely(scores, y, k), expected)
     prior = stages.tempered(scores, 1.0)
     np.testing.assert_array_equal(stages.covered(prior, y, 1.0), response.kept(prior, 1.0)[np.arange(200), y])
-    assert stages.mean_best_k(scores, 1.0, 1.0) == response.best_k(prior, 1.0).mean()

@@ -153,11 +153,10 @@ def test_several_inputs_and_curves():
         training.fit(net, pairs, np.zeros(6, int), epochs=1, batch_size=3, learning_rate=1.0, seed=0, mixup=1.0)
 
 
-def test_training_learns_and_places_count_ties_by_index():
+def test_training_learns():
     x, y = data()
     scores = training.logits(fitted(x, y, epochs=30, learning_rate=0.5), x)
-    assert (training.places(scores, y) == 0).mean() > 0.9
-    assert training.places(np.array([[1.0, 1.0, 0.0]] * 3), np.arange(3)).tolist() == [0, 1, 2]
+    assert (scores.argmax(axis=1) == y).mean() > 0.9
 
 
 @pytest.mark.parametrize(
