@@ -100,7 +100,7 @@ def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch
     assert 'href="#A.thm6"' in words, "a card of the page"
     assert 'href="../book/ledger.html#A.eq10"' in words, "a row without a card here"
     assert "ran in 12 seconds" in words
-    assert '<div class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
+    assert '<details class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
 
 
 def test_words_are_those_that_are_read():
