@@ -26,7 +26,6 @@ class Row:
     profile: str
     date: str
     data: dict[str, Any]  # what a figure of this claim needs
-    own_run: bool = False  # not of the chapter's frozen run: it joined later
 
     @property
     def command(self) -> str:
@@ -84,7 +83,6 @@ def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) 
         profile=PROFILES[rank],
         date=provenance["date"][:10],
         data=record.get("data", {}),
-        own_run="provenance" in record,
     )
 
 
