@@ -41,6 +41,15 @@ def test_every_table_figure_and_algorithm_has_a_row(paper):
         assert any(id_.startswith(f"{paper}.{name}") for id_ in ids), f"paper {paper}: no row for {name}"
 
 
+@pytest.mark.parametrize("paper", ["C", "D"])
+def test_an_open_row_names_the_run_that_would_decide_it_and_its_cost(paper):
+    for claim in claims.load(paper).values():
+        frozen = claims.frozen(claim.id)
+        verdict = claim.expects or (frozen["verdict"] if frozen else claims.NOT_RUN)
+        if verdict in ("undecided", claims.NOT_RUN) and claim.sort != "cited":
+            assert re.search(r"hours?\b|core-minutes|seconds|costs nothing|No run:", claim.decides), claim.id
+
+
 def test_known_printed_values():
     """A sample of cells read off the papers by eye."""
     assert claims.get("A.table1.resnet50-dfs").published == {"min": 84.8, "max": 86.4, "median": 85.7}
