@@ -29,9 +29,9 @@ from dplib.labels.releases import Evidence
 LATER = {
     "vector": "binary vectors, a classifier a bit",
     "vector-likelihood": "binary vectors, likelihood",
-    "unprojected": "noisy gradients",
-    "projected": "noisy gradients, projected (LabelDP-Pro)",
-    "sums": "one noisy sum",
+    "unprojected": "curator: noisy gradients",
+    "projected": "curator: the same, projected (LabelDP-Pro)",
+    "sums": "curator: one noisy sum",
 }
 CENTRAL = ("unprojected", "projected", "sums")
 SENSITIVITY = float(np.sqrt(2))  # of the sum, for rows of length at most 1
