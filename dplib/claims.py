@@ -35,7 +35,7 @@ PAPERS = ("A", "B", "C", "D")
 # What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
 SORTS = ("claim", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
-_OF_RULES = ("sort", "decides", "rule", "corrected", "correction", "unstated", "because", "expects")
+_OF_RULES = ("sort", "rule", "corrected", "correction", "unstated", "because", "expects")
 Kind = Literal[
     "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
     "statement", "table", "assumption",
@@ -49,8 +49,7 @@ class Claim:
     ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
     the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
     the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are
-    still to be converted have none of these. ``decides`` names the run that would decide a row that is undecided or
-    not run, and its cost.
+    still to be converted have none of these.
     """
 
     id: str
@@ -64,7 +63,6 @@ class Claim:
     unit: str = ""
     note: str = ""
     sort: Literal[SORTS] = "claim"
-    decides: str = ""
     rule: Mapping[str, Any] = Field(default_factory=dict)
     corrected: Mapping[str, Any] = Field(default_factory=dict)
     correction: str = ""
@@ -85,7 +83,6 @@ class _Part(BaseModel, extra="forbid"):
     unit: str = ""
     note: str = ""
     sort: Literal[SORTS] = "claim"
-    decides: str = ""
     rule: dict[str, Any] = {}
     corrected: dict[str, Any] = {}
     correction: str = ""
@@ -235,7 +232,6 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
     verdict = badge(row["verdict"]) if row["verdict"] else f"<em>plan {html.escape(row['plan'])}: no verdict</em>"
     short = html.escape(textwrap.shorten(claim.statement, 90, placeholder=" …"))
     head = f"{verdict} <strong>{html.escape(claim.where)}</strong>: {short} <code>{claim.id}</code>"
-    change += f"<p>What would decide it: {html.escape(claim.decides)}</p>" if row["verdict"] == "undecided" else ""
     columns = f'<td></td><th scope="col">printed{unit}</th><th scope="col">measured</th>'
     return (
         f'<details class="claim" data-verdict="{row["verdict"]}"><summary>{head}</summary>'

@@ -9,7 +9,6 @@ from dplib.claims import NOT_RUN, PAPERS, VERDICTS
 from press.ledger import Row
 
 KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
-OPEN = ("undecided", NOT_RUN)
 SHOWN = 4  # values of a row that one sees without unfolding the others
 
 
@@ -63,7 +62,6 @@ def _more(row: Row) -> str:
     lines += [f"Not stated: {claim.unstated}."] if claim.unstated else []
     lines += [f"Rule: {rules.words(claim.rule)}."] if claim.rule else []
     lines += [claim.note] if claim.note else []
-    lines += [f"What would decide it: {claim.decides}"] if claim.decides and row.verdict in OPEN else []
     text = "".join(_paragraph(line) for line in lines)
     if row.verdict == NOT_RUN and claim.sort == "cited":
         return f"{_paragraph('Another paper’s result, cited: not ours to run.')}{text}"
