@@ -10,7 +10,7 @@ from scipy import optimize
 from sklearn.linear_model import LogisticRegression
 
 from dplib import audit, mechanisms
-from dplib.labels import label_audit, later_methods, randomised_response, releases
+from dplib.labels import audits, later_methods, randomised_response, releases
 from dplib.labels.prior_tasks import Task
 
 
@@ -101,10 +101,10 @@ def test_an_audit_of_answers_certifies_what_a_simulated_one_does(rng):
         answers = randomised_response.rr(labels, 10, 1.0, rng).labels
         guessed = answers < 2
         found.append(audit.one_run_epsilon(2000, int(guessed.sum()), int((answers == labels).sum()), 0.0))
-    assert np.median(found) == pytest.approx(label_audit.of_answers(1.0, 2000, 10), abs=0.05)
-    assert label_audit.of_answers(1.0, 100_000, 2) == pytest.approx(1.0, abs=0.02)
+    assert np.median(found) == pytest.approx(audits.of_answers(1.0, 2000, 10), abs=0.05)
+    assert audits.of_answers(1.0, 100_000, 2) == pytest.approx(1.0, abs=0.02)
 
 
 def test_an_audit_of_a_sum_certifies_less():
-    table = label_audit.table((1.0,))
+    table = audits.table((1.0,))
     assert table.loc[("one noisy sum", 1000), "ε = 1"] < table.loc[("answers, 10 labels", 1000), "ε = 1"] < 1
