@@ -114,9 +114,7 @@ def slides() -> None:
 
 
 @main.command("assignments")
-@click.option(
-    "--seed", type=click.IntRange(0), help="Other numbers, so that the public solutions fail. Keep it secret."
-)
+@click.option("--seed", type=click.IntRange(0), help="Of a variant in which public solutions fail. Keep it secret.")
 def assignments_(seed) -> None:
     """Make the assignments, and mark their solutions and an empty copy of each (make assignments has the set-up)."""
     from press import assignments

@@ -41,7 +41,7 @@ def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | No
     others = [
         code for one in assignment.questions if one is not question for kind in one.cells.values() for code in kind
     ]
-    if not names or any(re.search(rf"\b{names[-1]}\b", code) for code in others):
+    if not names or any(re.search(rf"\b{names[-1]}\b", code) for code in used):
         return None
     questions = list(assignment.questions)
     questions[place] = _in_units(question, names[-1], unit)
