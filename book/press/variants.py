@@ -38,9 +38,8 @@ def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | No
     """One question in units of ``unit``; None where its last function is used by another question."""
     question = assignment.questions[place]
     names = re.findall(r"^def (\w+)\(", "\n".join(question.cells["solution"]), re.MULTILINE)
-    others = [
-        code for one in assignment.questions if one is not question for kind in one.cells.values() for code in kind
-    ]
+    others = [one for one in assignment.questions if one is not question]
+    used = [code for one in others for cells in one.cells.values() for code in cells]
     if not names or any(re.search(rf"\b{names[-1]}\b", code) for code in used):
         return None
     questions = list(assignment.questions)
