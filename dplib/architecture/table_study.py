@@ -1,7 +1,7 @@
 """Chapter 13's own runs: logistic regression by DP-SGD on tables, as the chapter prints it for a reader to run.
 
-Nothing looks at a record outside epsilon but the choice of the learning rate: numbers are scaled by ranges known without
-the records, categories are one-hot, and each row is scaled to length 1 by itself. All records are one batch.
+Nothing looks at a record outside epsilon but the choice of the learning rate: numbers are scaled by ranges known
+without the records, categories are one-hot, each row is scaled to length 1 by itself. All records are one batch.
 """
 
 import math
