@@ -12,7 +12,6 @@ import numpy as np
 
 from dplib import checks, data, dpsgd, runs, tuning
 from dplib.architecture import feature_data
-from dplib.data import preprocess
 from dplib.models import mlp
 from dplib.sgd import seeded
 from dplib.trainings import noise_for
@@ -32,7 +31,7 @@ def rows(dataset: str, n: int | None, seed: int, part: str) -> tuple[dpsgd.Data,
     checks.one_of(*DATASETS).check("dataset", dataset)
     checks.one_of("report", "tune").check("part", part)
     if dataset == "location":
-        loaded = preprocess.paper_b_split(data.load(dataset), seed)
+        loaded = data.load(dataset, split_seed=seed)
     else:
         loaded = feature_data.load(dataset, seed)
     train, test = (unit_rows(x) for x in (loaded.x_train, loaded.x_test))

@@ -165,15 +165,20 @@ def components(
     key = _key(data.load(dataset).checksum, dataset, asdict(recipe), seed, dictionary, dimensions)
 
     def make() -> dict[str, np.ndarray]:
-        train, test = features(dataset, seed=seed, **options)
-        rng = np.random.default_rng([seed, 2])
-        some = train[np.sort(rng.permutation(len(train))[:20_000])]
-        values, vectors = np.linalg.eigh((some.T @ some / len(some)).astype(np.float64))
-        basis = (vectors[:, ::-1][:, :dimensions] / np.sqrt(values[-1])).astype(np.float32)
-        return {"train": train @ basis, "test": test @ basis}
+        train, test = project(*features(dataset, seed=seed, **options), dimensions, seed)
+        return {"train": train, "test": test}
 
     kept = _cached(key, make, cache_dir)
     return kept["train"], kept["test"]
+
+
+def project(train: np.ndarray, test: np.ndarray, dimensions: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d), (n', d) on their leading principal components: what :func:`components` has of a data set."""
+    rng = np.random.default_rng([seed, 2])
+    some = train[np.sort(rng.permutation(len(train))[:20_000])]
+    values, vectors = np.linalg.eigh((some.T @ some / len(some)).astype(np.float64))
+    basis = (vectors[:, ::-1][:, :dimensions] / np.sqrt(values[-1])).astype(np.float32)
+    return train @ basis, test @ basis
 
 
 def learn(images: np.ndarray, recipe: Recipe, rng: np.random.Generator) -> Dictionary:
