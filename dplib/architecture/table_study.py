@@ -30,10 +30,7 @@ def rows(dataset: str, n: int | None, seed: int, part: str) -> tuple[dpsgd.Data,
     """
     checks.one_of(*DATASETS).check("dataset", dataset)
     checks.one_of("report", "tune").check("part", part)
-    if dataset == "location":
-        loaded = data.load(dataset, split_seed=seed)
-    else:
-        loaded = feature_data.load(dataset, seed)
+    loaded = data.load(dataset, split_seed=seed) if dataset == "location" else feature_data.load(dataset, seed)
     train, test = (unit_rows(x) for x in (loaded.x_train, loaded.x_test))
     y, y_test = (np.asarray(labels).astype(np.int64) for labels in (loaded.y_train, loaded.y_test))
     order = np.random.default_rng([seed, 13]).permutation(len(train))
