@@ -14,9 +14,14 @@
       document.head.append(script);
     }));
 
-  const filled = (dial, at, line) =>
+  const plain = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+
+  // The answer: names of options, numbers as they stand, texts by position, and what the first chart computed.
+  const filled = (dial, at, views, line) =>
     line.replace(/{(\w+)}/g, (_, name) => {
       if (name in dial.controls) return dial.controls[name][at[name]];
+      if (name in dial.numbers) return plain(at[name]);
+      if (dial.formulas.includes(name)) return views[0].signal(`${name}Text`);
       const { over, texts, rows } = dial.texts[name];
       return texts[rows[over.reduce((row, control) => row * dial.controls[control].length + at[control], 0)]];
     });
@@ -41,22 +46,32 @@
       show(false);
       throw error;
     }
-    const turn = () => {
-      const at = Object.fromEntries(inputs.map((input) => [input.name, Number(input.value)]));
-      for (const input of inputs.filter((input) => input.type === "range")) {
-        const value = dial.controls[input.name][input.value];
-        input.setAttribute("aria-valuetext", value);
-        input.nextElementSibling.textContent = value;
-      }
-      const lines = dial.lines.map((line) => filled(dial, at, line)).filter((line) => line.trim());
-      answer.replaceChildren(...lines.map((line) => Object.assign(document.createElement("span"), { textContent: line })));
-      for (const view of views) {
-        for (const [name, position] of Object.entries(at)) view.signal(name, position);
-        view.runAsync();
-      }
+    const typed = Object.fromEntries([...figure.querySelectorAll(".dial-typed")].map((input) => [input.dataset.of, input]));
+    // What an input stands for: a position, or a number of four digits; one that is typed counts as it is.
+    const value = (input) => {
+      const number = dial.numbers[input.name];
+      if (!number) return Number(input.value);
+      const own = typed[input.name];
+      if (own === document.activeElement) return Math.min(number.most, Math.max(number.least, Number(own.value) || number.least));
+      return Number((number.log ? 10 ** input.value : Number(input.value)).toPrecision(4));
     };
-    for (const input of inputs) input.addEventListener("input", turn);
-    turn(); // a browser may have kept the positions of an earlier visit
+    const turn = async () => {
+      const at = Object.fromEntries(inputs.map((input) => [input.name, value(input)]));
+      for (const input of inputs.filter((input) => input.type === "range")) {
+        const number = dial.numbers[input.name], now = at[input.name];
+        input.setAttribute("aria-valuetext", number ? plain(now) : dial.controls[input.name][now]);
+        const own = typed[input.name];
+        if (!number) input.nextElementSibling.textContent = dial.controls[input.name][now];
+        else if (own === document.activeElement) input.value = number.log ? Math.log10(now) : now;
+        else own.value = now;
+      }
+      for (const view of views) for (const [name, now] of Object.entries(at)) view.signal(name, now);
+      await Promise.all(views.map((view) => view.runAsync()));
+      const lines = dial.lines.map((line) => filled(dial, at, views, line)).filter((line) => line.trim());
+      answer.replaceChildren(...lines.map((line) => Object.assign(document.createElement("span"), { textContent: line })));
+    };
+    for (const input of [...inputs, ...Object.values(typed)]) input.addEventListener("input", turn);
+    await turn(); // a browser may have kept the positions of an earlier visit
     window.dials[figure.id.replace("dial-", "")] = views;
   };
 

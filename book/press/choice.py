@@ -1,28 +1,108 @@
-"""Choose a model for a private training: walk the chart, then look up what was measured nearest.
+"""Choose a model for a private training: the best method that was measured on the nearest data set, with its settings.
 
-An answer is a nearest neighbour over the frozen results of this book under stated rules, not a law. Its accuracy is
-that of the nearest result of the advised family, moved to the problem, with the worst error that the same procedure
-makes on the book's own data sets when each in turn is left out. Where nothing lies near, there is no number.
+No number is foretold from a wide interval. What is promised is a share: of what the same code gains over a constant
+prediction without noise, so much is left under privacy, the worst among the data sets near the problem.
 """
 
 import functools
 import math
-from collections.abc import Sequence
+import string
+import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numpy as np
+from dplib import accounting, checks
+from dplib.checks import ParameterError
+from press.choice_evidence import IMAGE, LABELS, RECORDS, TABLE, TEXT, Data, Result, table
 
-from dplib import accounting
-from dplib.stats import Measured
-from press import choice_evidence, choice_rules
-from press.choice_evidence import LABELS, Result
-from press.choice_problem import Problem
-from press.choice_rules import Leaf, Question
-
+WORDS = Path(__file__).with_name("choice.toml")
 REACH = 1.0  # decades: beyond a factor of ten in one quantity alone, nothing is near
-SLACK = 1.1  # how much more noise than a batch of all records a smaller batch may cost
-RATES = 2.0 ** -np.arange(15)  # sample rates to choose from: all records, a half, a quarter, ...
-LEAST_GAIN = 2.0  # points that learning must gain without privacy before a share of the gain means anything
+LEAST_SHARE = 0.1  # a smaller share of the gain is called none
+AS_MANY = 1.25  # so many times the problem's records are still about as many
+LEAST_LABELS = 0.02  # a smaller epsilon, halved, is below what the accountant's orders can certify
+PURE = ("objective", "objective-few")  # methods with delta = 0 for one record replaced
+RANGES = {
+    "n": checks.integer(10, 10**9),
+    "d": checks.integer(1, 10**7),
+    "classes": checks.integer(2, 1000),
+    "epsilon": checks.number(0.005, 1000),
+    "delta": checks.number(0, 0.99),
+    "kind": checks.one_of(IMAGE, TABLE, TEXT),
+    "private": checks.one_of(RECORDS, LABELS),
+    "without_noise": checks.number(0, 100),
+    "frequent_class": checks.number(0, 99.9),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned, and what is to be protected.
+
+    Attributes:
+        n: training records. d: numbers in a record. classes: of the label. epsilon, delta: the budget; delta 0 asks
+            for pure DP. kind: image, table or text. private: "records", or only the "labels".
+        without_noise: test accuracy (%) of the printed code with noise_multiplier 0, from public knowledge; 0: unknown.
+        frequent_class: percentage of the most frequent class; 0: unknown, all alike.
+
+    Raises:
+        ParameterError: for a value outside :data:`RANGES`, a delta above 1 / n, or an epsilon below
+            :data:`LEAST_LABELS` where only labels are private.
+    """
+
+    n: int
+    d: int
+    classes: int
+    epsilon: float
+    delta: float
+    kind: str
+    private: str = RECORDS
+    without_noise: float = 0.0
+    frequent_class: float = 0.0
+
+    def __post_init__(self):
+        for name, rule in RANGES.items():
+            rule.check(name, getattr(self, name))
+        if self.private == LABELS and self.epsilon < LEAST_LABELS:
+            raise ParameterError(
+                f"epsilon = {self.epsilon:g} is not allowed: for private labels it must be at least {LEAST_LABELS:g}, "
+                "of which DP-SGD gets half."
+            )
+        if self.delta > 1 / self.n:
+            raise ParameterError(
+                f"delta = {self.delta:g} is not allowed: it must be at most 1/n = {1 / self.n:.3g}, for else a "
+                "mechanism that publishes a whole record now and then would count as private."
+            )
+        if 0 < self.frequent_class < 100 / self.classes:
+            raise ParameterError(
+                f"frequent_class = {self.frequent_class:g} is not allowed: of {self.classes} classes the most frequent "
+                f"one has at least {100 / self.classes:.3g}% (0: unknown)."
+            )
+        if 0 < self.without_noise <= self.constant:
+            raise ParameterError(
+                f"without_noise = {self.without_noise:g} is not allowed: it must be above the {self.constant:.3g}% of "
+                "a constant prediction (0: unknown)."
+            )
+
+    @property
+    def constant(self) -> float:
+        """Accuracy (%) of a constant prediction, 100 / classes where the most frequent class is not known."""
+        return self.frequent_class or 100 / self.classes
+
+    @property
+    def record_epsilon(self) -> float:
+        """Epsilon for one record added or removed that covers what is asked for: half of it for a replaced label.
+
+        Replacing a label is removing one record and adding another: (epsilon / 2, delta') for one of them gives
+        (epsilon, (1 + e^(epsilon / 2)) delta') for both.
+        """
+        return self.epsilon / 2 if self.private == LABELS else self.epsilon
+
+    @property
+    def record_delta(self) -> float:
+        """The delta that goes with :attr:`record_epsilon`."""
+        return self.delta / (1 + math.exp(self.record_epsilon)) if self.private == LABELS else self.delta
 
 
 @dataclass(frozen=True)
@@ -30,207 +110,239 @@ class Settings:
     """How to train by DP-SGD: one record added or removed, Poisson sampling, the sum of clipped gradients noised.
 
     Attributes:
-        sample_rate: chance of each record to be in a batch. batch: records in a batch on average. steps: as in the
-            nearest frozen training. noise_multiplier: by Rényi DP, on the safe side. spent: epsilon of these settings
-            by privacy loss distributions, an independent computation. noise: of a step's mean gradient,
-            relative to that of a batch of all records.
+        sample_rate: chance of each record to be in a batch. batch: records in a batch on average.
+        learning_rate: best on validation records of the measured data set, at the budget ``tuned_at``.
+        noise_multiplier: by Rényi DP, rounded up. spent: epsilon by privacy loss distributions, a second computation.
     """
 
     sample_rate: float
     batch: int
     steps: int
+    learning_rate: float
+    tuned_at: float
     noise_multiplier: float
     spent: float
-    noise: float
+    max_grad_norm: float
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the chart and the nearest results say of a problem.
+    """What the nearest results say of a problem.
 
     Attributes:
-        path: questions and answers on the way to the leaf. settings: None where no DP-SGD is advised.
-        nearest: the nearest frozen result of the advised family, kind and protection; distance: to it, in decades.
-        expected: accuracy (%) with the interval that leaving out data sets suggests; None where nothing is near or
-            nothing can be compared. carried: "share" or "accuracy": what was taken over from the nearest result.
-        others: the nearest result of every data set of that kind and protection within reach, of any family, and a
-            better one of another family at the same point.
+        nearest: the best method's result on the nearest data set, at the largest measured budget that does not exceed
+            the problem's; None where nobody measured such data. distance: to that data set, in decades.
+        affordable: whether the budget of ``nearest`` does not exceed the problem's.
+        share: of the gain over a constant, promised; None: no promise. worst: the data set that it comes from, of
+            ``count`` near the problem.
+        others: what else was measured on the nearest data set within the budget, the best first.
+        settings: of DP-SGD; None for other methods.
     """
 
     problem: Problem
-    path: tuple[tuple[Question, bool], ...]
-    leaf: Leaf
-    settings: Settings | None
     nearest: Result | None
     distance: float
-    expected: Measured | None
-    carried: str
-    others: tuple[tuple[Result, float], ...]
+    affordable: bool
+    share: float | None
+    worst: str
+    count: int
+    others: tuple[Result, ...]
+    settings: Settings | None
 
     @property
-    def near(self) -> bool:
-        """Whether the nearest result is near enough to say anything."""
-        return self.nearest is not None and self.distance <= REACH
+    def method(self) -> str:
+        """A key of "method" in ``choice.toml``."""
+        return self.nearest.method if self.nearest else "none"
+
+    @property
+    def promised(self) -> float | None:
+        """The least accuracy (%) that is promised, where the one without noise is known."""
+        if self.share is None or not self.problem.without_noise:
+            return None
+        return self.problem.constant + self.share * (self.problem.without_noise - self.problem.constant)
 
 
-def choose(problem: Problem) -> Answer:
-    """Walk the chart, take over the nearest result, and fix batch and noise."""
-    path, leaf = choice_rules.walk(problem.facts)
-    epsilon = problem.epsilon if leaf.private == LABELS else problem.record_epsilon
-    point = (problem.n, problem.d, problem.classes, epsilon)
-    alike = [one for one in choice_evidence.table() if (one.data.kind, one.private) == (problem.kind, leaf.private)]
-    own = [one for one in alike if one.family == leaf.family]
-    nearest = min(own, key=lambda one: distance(point, _point(one)), default=None)
-    far = distance(point, _point(nearest)) if nearest else math.inf
-    expected, carried = _expected(problem, leaf, nearest) if far <= REACH else (None, "")
-    if leaf.family == "constant" and problem.frequent_class:
-        expected, carried = Measured(problem.frequent_class), "constant"
-    settings = dpsgd(problem, nearest.steps) if nearest and nearest.steps else None
-    others = tuple(found for found in _others(point, alike, leaf.family) if found[0] is not nearest)
-    return Answer(problem, tuple(path), leaf, settings, nearest, far, expected, carried, others)
-
-
-def distance(a: Sequence[float], b: Sequence[float]) -> float:
-    """Euclidean distance in decades: log10 of the ratios of n, d, classes and epsilon, all weighing the same."""
-    return math.hypot(*(math.log10(x / y) for x, y in zip(a, b, strict=True)))
-
-
-def dpsgd(problem: Problem, steps: int) -> Settings:
-    """Batch by :func:`least_rate`, noise for the problem's budget as one for records, and a second accountant."""
-    epsilon, delta = problem.record_epsilon, problem.record_delta
-    rate, sigma, noise = (float(part) for part in least_rate(epsilon, delta, steps))
-    spent = accounting.epsilon(sigma, rate, steps, delta, "pld")
-    return Settings(rate, max(1, round(rate * problem.n)), steps, sigma, float(spent), noise)
-
-
-def least_rate(epsilon, delta, steps) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The least sample rate whose noise is within SLACK of a batch of all records.
-
-    A step's mean gradient carries noise of standard deviation sigma(q) C / (q n). At a given budget and number of steps
-    sigma(q) / q falls as q grows, towards sigma(1): a larger batch is never worse, but it costs more time, and beyond
-    some q brings next to nothing. That q does not depend on n.
+def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
+    """The best method on the nearest data set, and the worst share that it kept near the problem.
 
     Args:
-        epsilon, delta, steps: arrays broadcast; delta > 0.
-
-    Returns:
-        The rate, one of RATES; its noise multiplier by Rényi DP; its noise relative to that of all records.
+        leave_out: names of data sets whose results are not looked at.
     """
-
-    def noise(place):
-        return accounting.noise_multiplier(epsilon, RATES[place], steps, delta, "rdp")
-
-    shape = np.broadcast_shapes(np.shape(epsilon), np.shape(delta), np.shape(steps))
-    low, high = np.zeros(shape, int), np.full(shape, len(RATES) - 1)
-    every = noise(low)
-    while (low < high).any():  # bisection: the noise falls with the rate
-        middle = (low + high + 1) // 2
-        enough = noise(middle) / RATES[middle] <= SLACK * every
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
-    sigma = noise(low)
-    return RATES[low], sigma, sigma / RATES[low] / every
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A frozen result, and what the procedure says of it when its own data set is left out.
-
-    Attributes:
-        result: the one to be foretold. neighbour: the nearest of another data set with the same kind and protection,
-            of the same family where there is one within reach. accuracy_error: neighbour's accuracy less the true one,
-            in points; share_error: the same where the share of the gain is taken over, None where it is not defined.
-    """
-
-    result: Result
-    neighbour: Result
-    distance: float
-    accuracy_error: float
-    share_error: float | None
+    alike = [one for one in table() if one.data.kind == problem.kind and one.data.source not in leave_out]
+    alike = [one for one in alike if protects(one, problem) and one.share is not None]  # there was something to learn
+    if not alike:
+        return Answer(problem, None, math.inf, False, None, "", 0, (), None)
+    some = [one for one in alike if affordable(one, problem)] or alike
+    name = min(some, key=lambda one: distance(problem, one.data)).data.name
+    own = [one for one in alike if one.data.name == name]
+    within = best_of([one for one in own if affordable(one, problem)])
+    nearest = within[0] if within else min(own, key=lambda one: (one.epsilon, -one.accuracy.value))
+    far = distance(problem, nearest.data)
+    rivals = [one for one in alike if one.method == nearest.method and distance(problem, one.data) <= REACH]
+    shares = worst_shares([one for one in rivals if affordable(one, problem)]) if within and far <= REACH else {}
+    worst = min(shares, key=shares.__getitem__, default="")
+    share = shares[worst] if worst and shares[worst] >= LEAST_SHARE else None
+    others, how = tuple(within[1:]), settings(problem, nearest)
+    return Answer(problem, nearest, far, bool(within), share, worst, len(shares), others, how)
 
 
-@functools.cache
-def left_out() -> tuple[LeftOut, ...]:
-    """Every result that has a neighbour within REACH in another data set."""
+def left_out() -> list[tuple[Result, Answer]]:
+    """Each result, and what is said of its data set and budget when that data set is left out."""
     found = []
-    for one in choice_evidence.table():
-        others = [
-            (other.family != one.family, far, other)
-            for other in choice_evidence.table()
-            if (other.data.kind, other.private) == (one.data.kind, one.private) and other.data.name != one.data.name
-            if (far := distance(_point(one), _point(other))) <= REACH
-        ]
-        if others:
-            _, far, nearest = min(others, key=lambda found: found[:2])
-            share = share_kept(nearest)
-            foretold = None if share is None or one.without is None else _carry(share, one.data.floor, one.without)
-            error = None if foretold is None else foretold - one.accuracy
-            found.append(LeftOut(one, nearest, far, nearest.accuracy - one.accuracy, error))
-    return tuple(found)
+    for one in table():
+        if one.share is None or not RANGES["epsilon"].accepts(one.epsilon):
+            continue
+        delta = 0.0 if one.private == LABELS or one.method in PURE else 1e-5
+        data = one.data
+        asked = Problem(data.n, data.d, data.classes, one.epsilon, delta, data.kind, one.private)
+        answer = choose(asked, leave_out=[data.source])
+        if answer.method == one.method:
+            found.append((one, answer))
+    return found
 
 
-def share_kept(one: Result) -> float | None:
-    """Share of what learning gains that privacy leaves, in [0, 1]; None where learning gains hardly anything."""
-    if one.without is None or one.without - one.data.floor < LEAST_GAIN:
+def protects(one: Result, problem: Problem) -> bool:
+    """Whether a method protects what is asked for, with the delta asked for."""
+    if one.private == LABELS:
+        return problem.private == LABELS
+    return (one.method in PURE) == (problem.delta == 0)
+
+
+def affordable(one: Result, problem: Problem) -> bool:
+    """Whether a result's budget is at most the problem's: n times epsilon; of noise on labels epsilon, for about n.
+
+    One record hides among n: chapter 3 finds that the epsilon needed for one accuracy falls about as 1/n.
+    """
+    if one.private == LABELS:
+        return one.epsilon <= problem.epsilon * (1 + 1e-9) and one.data.n <= AS_MANY * problem.n
+    epsilon = problem.epsilon if one.method in PURE else problem.record_epsilon
+    return one.data.n * one.epsilon <= problem.n * epsilon * (1 + 1e-9)
+
+
+def best_of(results: Collection[Result]) -> list[Result]:
+    """Of each method the result at its largest budget, the most accurate first."""
+    last = {one.method: one for one in sorted(results, key=lambda one: one.epsilon)}
+    return sorted(last.values(), key=lambda one: -one.accuracy.value)
+
+
+def worst_shares(results: Collection[Result]) -> dict[str, float]:
+    """The share kept on each data set at its largest budget."""
+    return {one.data.name: one.share for one in sorted(results, key=lambda one: one.epsilon)}
+
+
+def distance(problem: Problem, other: Data) -> float:
+    """Euclidean distance in decades: log10 of the ratios of n, d and classes, all weighing the same."""
+    return math.hypot(*(math.log10(getattr(problem, name) / getattr(other, name)) for name in ("n", "d", "classes")))
+
+
+def settings(problem: Problem, one: Result) -> Settings | None:
+    """Of a result by DP-SGD its settings, with the noise for the problem's own budget.
+
+    Where a budget left nothing, its learning rate says nothing: that of the least budget that left something is taken.
+    """
+    if one.steps is None:
         return None
-    return min(1.0, max(0.0, (one.accuracy - one.data.floor) / (one.without - one.data.floor)))
+    same = [other for other in table() if (other.data, other.method) == (one.data, one.method)]
+    left = [other for other in same if other.epsilon >= one.epsilon and (other.share or 0) >= LEAST_SHARE]
+    rate = min(left, key=lambda other: other.epsilon, default=one)
+    noise = rounded_up(float(noise_for(problem.record_epsilon, problem.record_delta, one.sample_rate, one.steps)))
+    spent = accounting.epsilon(noise, one.sample_rate, one.steps, problem.record_delta, "pld")
+    batch, clip = max(1, round(one.sample_rate * problem.n)), one.more.get("clip", 1.0)
+    return Settings(one.sample_rate, batch, one.steps, rate.learning_rate, rate.epsilon, noise, float(spent), clip)
 
 
-def foretold(kind: str, private: str) -> list[str]:
-    """The data sets of a kind that have another one within reach: those whose results say how far they carry."""
-    return sorted({one.result.data.name for one in _pool(kind, private)})
+def noise_for(epsilon, delta, sample_rate: float, steps: int):
+    """The noise multiplier by Rényi DP; arrays broadcast."""
+    return accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "rdp")
+
+
+def rounded_up(value: float) -> float:
+    """To three decimals, never down: what is printed must not spend more."""
+    return math.ceil(1000 * value) / 1000
 
 
 @functools.cache
-def worst(kind: str, private: str) -> dict[str, float]:
-    """The largest error in points of each way to take a result over, on data sets of a kind left out in turn."""
-    pool = _pool(kind, private)
-    errors = {"accuracy": [one.accuracy_error for one in pool], "share": [one.share_error for one in pool]}
-    found = {how: [abs(e) for e in errors[how] if e is not None] for how in errors}
-    return {how: max(some) for how, some in found.items() if some}
+def words() -> dict[str, Any]:
+    """What ``choice.toml`` says: methods with their code, caveats, and paper B's advice."""
+    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
 
 
-def _pool(kind: str, private: str) -> list[LeftOut]:
-    return [one for one in left_out() if (one.result.data.kind, one.result.private) == (kind, private)]
+def code(answer: Answer) -> dict[str, str]:
+    """Programs for the answer, by library: ten lines or so from arrays to a test accuracy."""
+    own = words()["method"][answer.method].get("code", {})
+    return {library: string.Template(text).substitute(_gaps(answer)).strip() for library, text in own.items()}
 
 
-def _expected(problem: Problem, leaf: Leaf, nearest: Result) -> tuple[Measured | None, str]:
-    """The nearest result taken over in the way that fails least on left-out data sets, widened by its worst error."""
-    alone = nearest.data.name not in foretold(problem.kind, leaf.private)
-    errors = {} if alone else worst(problem.kind, leaf.private)
-    share = share_kept(nearest)
-    if share is None or not problem.accuracy_without_privacy:
-        errors = {how: error for how, error in errors.items() if how != "share"}
-    if not errors:
-        return None, ""
-    how = min(errors, key=errors.get)
-    middle = _carry(share, problem.floor, problem.accuracy_without_privacy) if how == "share" else nearest.accuracy
-    low, high = max(0.0, middle - errors[how]), min(100.0, middle + errors[how])
-    return Measured(middle, low, high), how
+def _gaps(answer: Answer) -> Mapping[str, Any]:
+    problem, s, one = answer.problem, answer.settings, answer.nearest
+    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}"} | {k: f"{v:g}" for k, v in one.more.items()}
+    if rate := (s or one).learning_rate:
+        gaps["learning_rate"] = f"{rate:g}"
+    if s:
+        gaps |= {"rate": f"{s.sample_rate:.5f}", "batch": s.batch, "steps": s.steps, "clip": f"{s.max_grad_norm:g}",
+                 "noise": f"{s.noise_multiplier:.3f}"}  # fmt: skip
+    return gaps
 
 
-def _carry(share: float, floor: float, without: float) -> float:
-    return floor + share * (without - floor)
+def lines(answer: Answer) -> list[tuple[str, str]]:
+    """The answer as (heading, text), caveats last; the interactive page writes the same lines."""
+    problem, says = answer.problem, words()["says"]
+    found = [("Advice", words()["method"][answer.method]["says"])]
+    if s := answer.settings:
+        found += [
+            ("Clipping norm", f"{s.max_grad_norm:g}"),
+            ("Learning rate", f"{s.learning_rate:g}, tuned on {answer.nearest.data.name} at ε = {s.tuned_at:g}"),
+            ("Batch", f"{s.batch:,} records on average, each drawn with probability {s.sample_rate:.5f}"),
+            ("Noise multiplier", f"{s.noise_multiplier:.3f} (Rényi DP; one record added or removed)"),
+            ("Steps", f"{s.steps}"),
+        ]
+        if problem.private == LABELS:
+            found.append(("Budget", says["half"]))
+    found.append(("A constant prediction", f"{problem.constant:.1f}%{'' if problem.frequent_class else says['alike']}"))
+    found += [("Nearest measurement", nearest(answer)), ("Promise", promise(answer))]
+    found += [("Also measured there", described(one)) for one in answer.others]
+    return found + [("Caveat", text) for text in caveats(answer)]
 
 
-def _point(one: Result) -> tuple[float, float, float, float]:
-    return one.data.n, one.data.d, one.data.classes, one.epsilon
+def nearest(answer: Answer) -> str:
+    """The nearest measurement and how far its data set is."""
+    if answer.nearest is None:
+        return words()["says"]["nothing"]
+    return f"{described(answer.nearest)}; {answer.distance:.2f} decades away"
 
 
-def _others(point: Sequence[float], alike: Sequence[Result], family: str | None) -> tuple[tuple[Result, float], ...]:
-    """The nearest result of each data set within reach, the nearest data set first; ties go to the advised family.
+def promise(answer: Answer) -> str:
+    """What is promised, or why nothing is."""
+    says = words()["says"]
+    if answer.nearest is None:
+        return says["unmeasured"]
+    if answer.distance > REACH:
+        return says["far"]
+    if not answer.affordable:
+        return says["tight"]
+    if answer.share is None:
+        return says["none"]
+    least = "" if answer.promised is None else f", which is {answer.promised:.1f}%"
+    return string.Template(says["share"]).substitute(
+        share=math.floor(100 * answer.share), least=least, worst=answer.worst, count=answer.count
+    )
 
-    The best result of another family at the same point follows it where that is better: advice may turn out so.
-    """
-    ranked = sorted((distance(point, _point(one)), one.family != family, place) for place, one in enumerate(alike))
-    found: dict[str, list[tuple[Result, float]]] = {}
-    for far, _, place in ranked:
-        if far <= REACH:
-            found.setdefault(alike[place].data.name, []).append((alike[place], far))
-    return tuple(one for same in found.values() for one in _first_and_better(same))
+
+def described(one: Result) -> str:
+    """A result in words, with the constant and the accuracy without noise beside it."""
+    data, accuracy = one.data, one.accuracy
+    return (
+        f"{accuracy.value:.1f}% [{accuracy.low:.1f}, {accuracy.high:.1f}] on {data.name} ({data.n:,} records) at "
+        f"ε = {one.epsilon:g}, by {words()['method'][one.method]['name']}; a constant has {data.constant:.1f}%, the "
+        f"same without noise {one.without:.1f}% (chapter {one.chapter})"
+    )
 
 
-def _first_and_better(same: list[tuple[Result, float]]) -> list[tuple[Result, float]]:
-    first, far = same[0]
-    rivals = [one for one, at in same if at == far and one.family != first.family and one.accuracy > first.accuracy]
-    best = max(rivals, key=lambda one: one.accuracy, default=None)
-    return [same[0]] if best is None else [same[0], (best, far)]
+def caveats(answer: Answer) -> list[str]:
+    """What goes with a method, and with a budget that promises little."""
+    problem, own = answer.problem, words()["says"]
+    found = list(words()["method"][answer.method].get("caveats", []))
+    exposed = -math.expm1(problem.n * math.log1p(-problem.delta))
+    if exposed > 0.1:
+        found.append(string.Template(own["exposed"]).substitute(percent=f"{100 * exposed:.0f}"))
+    return found + ([own["large"]] if problem.epsilon > 10 else [])

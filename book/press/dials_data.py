@@ -1,4 +1,4 @@
-"""The numbers behind the dials: closed forms on a grid, and what the chapters' runs lead to."""
+"""The numbers behind the dials: what their closed forms take, and what the chapters' runs lead to."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,15 +9,12 @@ import pandas as pd
 
 from dplib import mechanisms, plans
 from dplib.architecture import crossover_models, crossover_rows
-from dplib.labels import randomised_response as response
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.screening import accounts, rules
 from dplib.screening import one_update as screening
 
 # ---- Chapter 1: private Gaussian mixtures ----
 
-DECADE = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-EPSILONS = (*(round(m * 10.0**k, 10) for k in range(-1, 4) for m in DECADE), 10_000.0)
 DIMENSIONS = (20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10_000)
 DELTA = 1e-4
 N_PER_CLASS = 30
@@ -41,22 +38,10 @@ def scale(signal: str, p: int, noise: str) -> float:
     return 2 * float(gmm.max_norms(mixture(signal, p), int(noise[1]), 10, generator).mean())
 
 
-@cache
-def gmm_errors(signal: str, noise: str) -> np.ndarray:
-    """Mean error on noisy test points, to first order (:func:`gmm_bounds.predicted_error`), (epsilons, dimensions)."""
-    errors = np.empty((len(EPSILONS), len(DIMENSIONS)))
-    for j, p in enumerate(DIMENSIONS):
-        clean, unit = mixture(signal, p), scale(signal, p, noise)
-        for i, epsilon in enumerate(EPSILONS):
-            noisy = replace(clean, noise_sd=float(mechanisms.paper_sigma(epsilon, DELTA, unit)))
-            errors[i, j] = gmm_bounds.predicted_error(noisy)
-    return errors
-
-
-def definition2_spends() -> np.ndarray:
-    """The exact epsilon that the noise of Definition 2 spends where it claims EPSILONS, by a closed form."""
-    claimed = np.array(EPSILONS)
-    return np.asarray(mechanisms.gaussian_epsilon(mechanisms.paper_sigma(claimed, DELTA), 1.0, DELTA))
+def gmm_error(signal: str, noise: str, p: int, epsilon: float) -> float:
+    """Mean error on noisy test points, to first order (:func:`gmm_bounds.predicted_error`)."""
+    noisy = replace(mixture(signal, p), noise_sd=float(mechanisms.paper_sigma(epsilon, DELTA, scale(signal, p, noise))))
+    return gmm_bounds.predicted_error(noisy)
 
 
 # ---- Chapter 4: two networks and their crossing ----
@@ -132,8 +117,6 @@ def budgets() -> tuple[float, ...]:
 # ---- Chapter 8: randomised response with a prior ----
 
 CLASSES = 10
-BUDGETS = tuple(round(0.2 * k, 1) for k in range(41))  # 0 to 8
-SHARPNESS = tuple(round(0.1 * k, 1) for k in range(11))
 SHAPES = ("long tail", "one favourite", "two candidates")
 
 
@@ -149,30 +132,6 @@ def prior(shape: str, sharpness: float) -> np.ndarray:
     first = {"one favourite": 1, "two candidates": 2}[shape]
     mass = (1 - sharpness) * first / CLASSES + sharpness * 0.99
     return np.where(np.arange(CLASSES) < first, mass / first, (1 - mass) / (CLASSES - first))
-
-
-@dataclass(frozen=True)
-class Answering:
-    """RRWithPrior at BUDGETS; arrays of shape (budgets,).
-
-    Attributes:
-        k: labels kept. success: probability of the true label. plain: that of plain RR. guess: that of the likeliest
-            label, a number. level: the water level, e^-epsilon times success.
-    """
-
-    k: np.ndarray
-    success: np.ndarray
-    plain: np.ndarray
-    guess: float
-    level: np.ndarray
-
-
-def answering(shape: str, sharpness: float) -> Answering:
-    """k*, success and water level for a prior, from :mod:`randomised_response`'s closed forms."""
-    p, epsilon = prior(shape, sharpness), np.array(BUDGETS)
-    w = response.success(np.broadcast_to(p, (len(epsilon), CLASSES)), epsilon)
-    best = w.max(axis=-1)
-    return Answering(response.best_k(p, epsilon), best, w[:, -1], float(p.max()), np.exp(-epsilon) * best)
 
 
 # ---- Chapter 12: what screening leaks ----

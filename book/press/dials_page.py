@@ -10,8 +10,9 @@ part that a page embeds into a folder, and pictures and the script into another 
 
 import html
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,45 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Number:
+    """An input that takes any number: a slider, and a field to type into.
+
+    Attributes:
+        name, label: as in :class:`Control`. least, most, start: of the number. log: whether the slider is logarithmic.
+    """
+
+    name: str
+    label: str
+    least: float
+    most: float
+    start: float
+    log: bool = False
+
+    def __post_init__(self):
+        if not self.name.isalpha() or not self.least <= self.start <= self.most or (self.log and self.least <= 0):
+            raise ParameterError(f"number {self.name!r} needs a name of letters, and a start in its range.")
+
+    def on_slider(self, value: float) -> float:
+        """Where a value stands on the slider."""
+        return math.log10(value) if self.log else value
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A number or a text that the page computes from the controls, by a closed form.
+
+    Attributes:
+        expression: of Vega, of controls, parameters and earlier formulas. python: the same from {name: value} of them,
+            by the library; a test compares the two in a browser.
+        form: how a number is written, of Python and of D3 alike, such as ".3f"; "" for a text.
+    """
+
+    expression: str
+    python: Callable[[Mapping[str, Any]], Any]
+    form: str = ""
+
+
+@dataclass(frozen=True)
 class Text:
     """A part of the answer that depends on some of the controls.
 
@@ -88,53 +128,76 @@ class Dial:
         alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
         note: below the figure: bands, what is neglected, where the numbers come from.
         parameters: further parameters of the charts, such as the grid behind a control.
+        formulas: what the page computes at any number, in this order, for charts and answer.
     """
 
     name: str
     title: str
-    controls: Sequence[Control]
+    controls: Sequence[Control | Number]
     charts: Sequence[Mapping[str, Any]]
     lines: Sequence[str]
     texts: Mapping[str, Text]
     alt: str
     note: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    formulas: Mapping[str, Formula] = field(default_factory=dict)
 
     def __post_init__(self):
-        sizes = {control.name: len(control.options) for control in self.controls}
+        sizes = {one.name: len(one.options) for one in self.controls if isinstance(one, Control)}
         for name, text in self.texts.items():
             expected = tuple(sizes[control] for control in text.over)
             if np.shape(text.values) != expected:
                 raise ParameterError(f"{self.name}: {name} has shape {np.shape(text.values)}, must be {expected}.")
         named = set(re.findall(r"{(\w+)}", "".join(self.lines)))
-        if not named <= set(sizes) | set(self.texts):
-            raise ParameterError(f"{self.name}: {sorted(named - set(sizes) - set(self.texts))} are not known.")
+        known = {one.name for one in self.controls} | set(self.texts) | set(self.formulas)
+        if not named <= known:
+            raise ParameterError(f"{self.name}: {sorted(named - known)} are not known.")
 
     @property
-    def start(self) -> dict[str, int]:
-        """The controls' positions at first."""
+    def start(self) -> dict[str, float]:
+        """The controls' positions and numbers at first."""
         return {control.name: control.start for control in self.controls}
 
-    def answer(self, **positions: int) -> list[str]:
-        """The lines of the answer at these positions; controls that are not named stand at their start."""
+    def computed(self, at: Mapping[str, float]) -> dict[str, Any]:
+        """Controls, parameters and the formulas' values, by the library."""
+        known = {**self.parameters, **at}
+        for name, formula in self.formulas.items():
+            known[name] = formula.python(known)
+        return known
+
+    def answer(self, **positions: float) -> list[str]:
+        """The lines of the answer at these positions and numbers; controls that are not named stand at their start."""
         at = self.start | positions
-        known = {control.name: control.options[at[control.name]] for control in self.controls}
+        values = self.computed(at)
+        known = {
+            one.name: one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
+            for one in self.controls
+        }
+        known |= {name: format(values[name], formula.form) for name, formula in self._answering()}
         known |= {name: str(text.values[tuple(at[c] for c in text.over)]) for name, text in self.texts.items()}
         lines = [re.sub(r"{(\w+)}", lambda match: known[match[1]], line) for line in self.lines]
         return [line for line in lines if line.strip()]
 
     def specification(self, chart: Mapping[str, Any], width: int | str = "container") -> dict[str, Any]:
         """A chart as Vega-Lite draws it: with its width, the parameters and the book's look."""
-        parameters = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
-        return {"width": width, "config": CONFIG, **chart, "params": [*chart.get("params", []), *parameters]}
+        return {"width": width, "config": CONFIG, **chart, "params": [*chart.get("params", []), *self._parameters()]}
+
+    def _parameters(self) -> list[dict[str, Any]]:
+        values = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
+        values += [{"name": name, "expr": formula.expression} for name, formula in self.formulas.items()]
+        shown = {name: f"format({name}, '{one.form}')" if one.form else name for name, one in self._answering()}
+        return values + [{"name": f"{name}Text", "expr": expression} for name, expression in shown.items()]
+
+    def _answering(self) -> list[tuple[str, Formula]]:
+        """The formulas that the answer writes."""
+        return [(name, one) for name, one in self.formulas.items() if f"{{{name}}}" in "".join(self.lines)]
 
     def printed(self) -> dict[str, Any]:
         """All charts in one description, with the colours of print and the controls at their start."""
-        parameters = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
         charts = [{"width": 640 if len(self.charts) == 1 else 380, **chart} for chart in self.charts]
         own = {"color": "independent", "strokeDash": "independent"}  # each chart keeps its legend
         whole = charts[0] if len(charts) == 1 else {"hconcat": charts, "spacing": 30, "resolve": {"scale": own}}
-        whole = {"config": CONFIG, **whole, "params": [*whole.get("params", []), *parameters], "padding": 8}
+        whole = {"config": CONFIG, **whole, "params": [*whole.get("params", []), *self._parameters()], "padding": 8}
         text = json.dumps(whole)
         for variable, colour in _PRINTED.items():
             text = text.replace(variable, colour)
@@ -179,11 +242,14 @@ def embedded(dial: Dial) -> str:
     for chart in charts:
         del chart["$schema"]  # an address
     data = {
-        "controls": {control.name: list(control.options) for control in dial.controls},
+        "controls": {one.name: list(one.options) for one in dial.controls if isinstance(one, Control)},
+        "numbers": {one.name: {"least": one.least, "most": one.most, "log": one.log}
+                    for one in dial.controls if isinstance(one, Number)},
+        "formulas": [name for name, _ in dial._answering()],
         "lines": list(dial.lines),
         "texts": {name: _packed(text) for name, text in dial.texts.items()},
         "charts": charts,
-    }
+    }  # fmt: skip
     script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     controls = "\n".join(_control(control, id_) for control in dial.controls)
     places = "\n".join('<div class="dial-chart"></div>' for _ in dial.charts)
@@ -210,7 +276,26 @@ def embedded(dial: Dial) -> str:
 """
 
 
-def _control(control: Control, dial: str) -> str:
+def plain(value: float) -> str:
+    """A number as it is written beside a slider: three digits, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def _number(one: Number, dial: str) -> str:
+    id_, label = f"{dial}-{one.name}", html.escape(one.label)
+    ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
+    return (
+        f'<div class="dial-control"><label for="{id_}">{label}</label>'
+        f'<input type="range" id="{id_}" name="{one.name}" {ends} step="any" value="{one.on_slider(one.start):.12g}" '
+        f'aria-valuetext="{plain(one.start)}">'
+        f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
+        f'step="any" value="{one.start:g}" aria-label="{label}, typed"></div>'
+    )
+
+
+def _control(control: Control | Number, dial: str) -> str:
+    if isinstance(control, Number):
+        return _number(control, dial)
     id_, label = f"{dial}-{control.name}", html.escape(control.label)
     shown = [html.escape(option) for option in control.options]
     if control.menu:

@@ -3,23 +3,13 @@
 import numpy as np
 
 from press import dials_data as data
-from press.dials_page import BLUE, Control, Dial, Text, rounded
+from press import dials_formulas
+from press.dials_page import BLUE, Control, Dial, Number, Text, rounded
 from press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke, texts_of
 
 
 def prior() -> Dial:
     """Part C: what RRWithPrior keeps, and how often it is right."""
-    found = [[data.answering(shape, s) for s in data.SHARPNESS] for shape in data.SHAPES]
-    priors, curves = [], []
-    for i, shape in enumerate(data.SHAPES):
-        for j, s in enumerate(data.SHARPNESS):
-            one, at = found[i][j], {"shape": i, "sharpness": j}
-            p = rounded(data.prior(shape, s))
-            priors.append(at | {"prior": p, "k": one.k.tolist(), "level": rounded(one.level)})
-            constant = np.full(len(data.BUDGETS), one.guess)
-            lines = {"RRWithPrior": one.success, "plain RR": one.plain, "always the likeliest label": constant}
-            curves += [at | {"answer": name, "right": rounded(values)} for name, values in lines.items()]
-    mine = {"filter": "datum.shape === shape && datum.sharpness === sharpness"}
     fifths = [0, 0.2, 0.4, 0.6, 0.8, 1]
     water = {"field": "water", "type": "quantitative"}
     label = {"field": "label", "type": "ordinal", "title": "label, the likeliest first", "axis": {"labelAngle": 0}}
@@ -28,19 +18,18 @@ def prior() -> Dial:
     bars = {
         "height": HEIGHT,
         "title": "which labels are kept",
-        "data": {"name": "priors", "values": priors},
-        "transform": [mine, {"calculate": "datum.level[epsilon]", "as": "water"}],
+        "data": {"name": "priors", "values": [{"label": j + 1} for j in range(data.CLASSES)]},
+        "transform": [
+            {"calculate": "prior[datum.label - 1]", "as": "mass"},
+            {"calculate": "datum.label <= k ? 'kept' : 'dropped'", "as": "state"},
+            {"calculate": "level", "as": "water"},
+        ],
         "layer": [
             {
-                "transform": [
-                    {"calculate": "sequence(1, 11)", "as": "label"},
-                    {"flatten": ["label", "prior"]},
-                    {"calculate": "datum.label <= datum.k[epsilon] ? 'kept' : 'dropped'", "as": "state"},
-                ],
                 "mark": {"type": "bar"},
                 "encoding": {
                     "x": label,
-                    "y": axis("prior", "prior probability", {"domain": [0, 1]}, values=fifths),
+                    "y": axis("mass", "prior probability", {"domain": [0, 1]}, values=fifths),
                     **state,
                 },
             },
@@ -51,24 +40,29 @@ def prior() -> Dial:
     x = axis("epsilon", "privacy budget ε", values=[0, 2, 4, 6, 8])
     y = axis("right", "probability of the true label", {"domain": [0, 1]}, values=fifths)
     colour = key("answer", {"RRWithPrior": BLUE, "plain RR": ORANGE, "always the likeliest label": GREEN})
+    answers = {
+        "RRWithPrior": dials_formulas.best("datum.epsilon"),
+        "plain RR": dials_formulas.success("datum.epsilon", data.CLASSES),
+        "always the likeliest label": "prior[0]",
+    }
+    chosen = " : ".join(f"datum.answer === '{one}' ? {value}" for one, value in answers.items())
+    curves = [{"answer": one, "grid": 0.1 * i} for one in answers for i in range(81)]
+    drawn = {"calculate": f"{chosen} : 0", "as": "right"}
+    ends = [{"filter": "datum.grid === 0"}, {"calculate": "epsilon", "as": "epsilon"}, drawn]
     right = {
         "height": HEIGHT,
         "title": "how often the answer is true",
         "data": {"name": "success", "values": curves},
-        "transform": [mine, {"calculate": "grid", "as": "epsilon"}, {"flatten": ["epsilon", "right"]}],
+        "transform": [{"calculate": "datum.grid", "as": "epsilon"}, drawn],
         "encoding": {"x": x, "y": y},
-        "layer": [line(colour), here("grid[epsilon]", x), dots(colour, {"filter": "datum.epsilon === grid[epsilon]"})],
+        "layer": [line(colour), here("epsilon", x), dots(colour, *ends)],
     }
-    over = ("shape", "sharpness", "epsilon")
-    k = np.array([[one.k for one in row] for row in found])
-    only_one = "One label is kept: the answer is a constant, tells nothing of the true label, and spends no privacy."
-    every = np.where(k == data.CLASSES, "All labels are kept: this is plain randomised response.", "")
     return Dial(
         "08",
         "Turn ε and the prior: how many labels does RRWithPrior keep, and how often is it right?",
         [
-            Control("epsilon", "privacy budget ε", [f"{e:g}" for e in data.BUDGETS], data.BUDGETS.index(1.0)),
-            Control("sharpness", "sharpness of the prior", [f"{s:g}" for s in data.SHARPNESS], 3),
+            Number("epsilon", "privacy budget ε", 0.0, 8.0, 1.0),
+            Number("sharpness", "sharpness of the prior", 0.0, 1.0, 0.3),
             Control("shape", "shape of the prior", data.SHAPES, menu=True),
         ],
         [bars, right],
@@ -77,22 +71,16 @@ def prior() -> Dial:
             "randomised response {plain}, always the likeliest label {guess}.",
             "{constant}",
         ],
-        {
-            "k": Text(over, texts_of(k, "{:d}")),
-            "right": Text(over, texts_of([[one.success for one in row] for row in found], "{:.3f}")),
-            "plain": Text(("epsilon",), texts_of(found[0][0].plain, "{:.3f}")),
-            "guess": Text(over[:2], texts_of([[one.guess for one in row] for row in found], "{:.3f}")),
-            "constant": Text(over, np.where(k == 1, only_one, every)),
-        },
+        {},
         "Left: a long-tailed prior over ten labels; at ε = 1 RRWithPrior keeps the two whose prior lies above the "
         "water level. Right: probability of the true label against ε from 0 to 8. RRWithPrior is never below plain "
         "randomised response, nor below the constant answer; it leaves the constant at ε = 0.8 and joins plain "
         "randomised response at ε = 3.4.",
-        "Exact, by the formulas of Algorithm 2, for a label drawn from the prior. A label is kept if its prior "
-        "reaches the water level. Sharpness 0 is the uniform prior; long tail: rank to the power −4 times the "
-        "sharpness; the other shapes: up to 99% for the favourites. The printed picture shows a long tail of "
-        "sharpness 0.3 at ε = 1.",
-        {"grid": list(data.BUDGETS)},
+        "Computed in this page, at any ε and sharpness, by the formulas of Algorithm 2, for a label drawn from the "
+        "prior. A label is kept if its prior reaches the water level. Sharpness 0 is the uniform prior; long tail: "
+        "rank to the power −4 times the sharpness; the other shapes: up to 99% for the favourites. The printed picture "
+        "shows a long tail of sharpness 0.3 at ε = 1.",
+        formulas=dials_formulas.answering(),
     )
 
 
@@ -173,7 +161,8 @@ def screening() -> Dial:
         "to 6.3 near 11%; counting every gradient costs more, up to 9. Right: ε of one update against the rejections "
         "allowed: claimed 5.3, without screening 4.4; with it, it rises to 17.3 at 15 rejections, and falls to 3.9 "
         "from 16 on.",
-        "Left: exact values of an honest one-parameter instance at the paper's N, B, σ and μ₀, with δ = "
+        "Not computed here, but read from published runs and exact sums. Left: "
+        "exact values of an honest one-parameter instance at the paper's N, B, σ and μ₀, with δ = "
         "0.00001 and as many accepted updates as Lemma 2 allows for ε = 3. The push is that of the other records "
         "against the energy, in standard deviations of the noise; after μ₀ rejections a candidate is accepted unseen. "
         "The printed picture shows MNIST's worst push, and μ₀ = 10.",

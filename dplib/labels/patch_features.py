@@ -114,20 +114,28 @@ def features(
     key = _key(loaded.checksum, dataset, asdict(recipe), seed, dictionary)
 
     def make() -> dict[str, np.ndarray]:
-        source = loaded.x_train
-        if dictionary == "synthetic":
-            source = dead_leaves(2000, source.shape[1], source.shape[2], np.random.default_rng([seed, 1]))
-        learned = learn(source, recipe, np.random.default_rng([seed, 0]))
-        train, test = (extract(x, learned, recipe) for x in (loaded.x_train, loaded.x_test))
-        reference = train if dictionary == "train" else extract(source, learned, recipe)
-        mean, scale = reference.mean(axis=0, dtype=np.float64), reference.std(axis=0, dtype=np.float64)
-        for part in (train, test):
-            part -= mean.astype(np.float32)
-            part /= np.where(scale > 0, scale, 1).astype(np.float32)
-        return {"train": train, "test": test}
+        found = of_images(loaded.x_train, loaded.x_test, recipe, seed, dictionary=dictionary)
+        return dict(zip(("train", "test"), found, strict=True))
 
     kept = _cached(key, make, cache_dir)
     return kept["train"], kept["test"]
+
+
+def of_images(
+    train: np.ndarray, test: np.ndarray, recipe: Recipe, seed: int = 0, *, dictionary: str = "synthetic"
+) -> tuple[np.ndarray, np.ndarray]:
+    """What :func:`features` makes of a data set, of any images (n, channels, height, width) in [0, 1]."""
+    source = train
+    if dictionary == "synthetic":
+        source = dead_leaves(2000, train.shape[1], train.shape[2], np.random.default_rng([seed, 1]))
+    learned = learn(source, recipe, np.random.default_rng([seed, 0]))
+    found = [extract(x, learned, recipe) for x in (train, test)]
+    reference = found[0] if dictionary == "train" else extract(source, learned, recipe)
+    mean, scale = reference.mean(axis=0, dtype=np.float64), reference.std(axis=0, dtype=np.float64)
+    for part in found:
+        part -= mean.astype(np.float32)
+        part /= np.where(scale > 0, scale, 1).astype(np.float32)
+    return found[0], found[1]
 
 
 def components(
@@ -157,15 +165,20 @@ def components(
     key = _key(data.load(dataset).checksum, dataset, asdict(recipe), seed, dictionary, dimensions)
 
     def make() -> dict[str, np.ndarray]:
-        train, test = features(dataset, seed=seed, **options)
-        rng = np.random.default_rng([seed, 2])
-        some = train[np.sort(rng.permutation(len(train))[:20_000])]
-        values, vectors = np.linalg.eigh((some.T @ some / len(some)).astype(np.float64))
-        basis = (vectors[:, ::-1][:, :dimensions] / np.sqrt(values[-1])).astype(np.float32)
-        return {"train": train @ basis, "test": test @ basis}
+        train, test = project(*features(dataset, seed=seed, **options), dimensions, seed)
+        return {"train": train, "test": test}
 
     kept = _cached(key, make, cache_dir)
     return kept["train"], kept["test"]
+
+
+def project(train: np.ndarray, test: np.ndarray, dimensions: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d), (n', d) on their leading principal components: what :func:`components` has of a data set."""
+    rng = np.random.default_rng([seed, 2])
+    some = train[np.sort(rng.permutation(len(train))[:20_000])]
+    values, vectors = np.linalg.eigh((some.T @ some / len(some)).astype(np.float64))
+    basis = (vectors[:, ::-1][:, :dimensions] / np.sqrt(values[-1])).astype(np.float32)
+    return train @ basis, test @ basis
 
 
 def learn(images: np.ndarray, recipe: Recipe, rng: np.random.Generator) -> Dictionary:

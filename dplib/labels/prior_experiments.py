@@ -4,6 +4,7 @@ Neighbours differ in the label of one record for label privacy, and in the prese
 epsilons share an axis in a figure, and no meaning.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -121,7 +122,7 @@ def private_sgd(
     data is not accounted, as the choices of the label-private methods are not.
 
     Args:
-        dataset, maps: the task, with "fixed" features. pairs: of budget and learning rate, each > 0.
+        dataset, maps: the task, with "fixed" features. pairs: of budget and learning rate, each > 0; inf: no noise.
         batch: expected records in a step. steps, max_grad_norm, delta: of DP-SGD.
         seed: of the validation part, sampling and noise.
 
@@ -130,7 +131,10 @@ def private_sgd(
     """
     problem = task(dataset, "fixed", maps, 0, seed)
     rate = min(1.0, batch / len(problem.y_train))
-    noise = [float(accounting.noise_multiplier(epsilon, rate, steps, delta)) for epsilon, _ in pairs]
+    noise = [
+        0.0 if math.isinf(epsilon) else float(accounting.noise_multiplier(epsilon, rate, steps, delta))
+        for epsilon, _ in pairs
+    ]
     settings = [DPSGD(steps, rate, step, s, max_grad_norm) for (_, step), s in zip(pairs, noise, strict=True)]
     sets = Data(
         (problem.x_train, problem.y_train), (problem.x_valid, problem.y_valid), (problem.x_test, problem.y_test)

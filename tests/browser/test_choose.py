@@ -1,36 +1,33 @@
 """The form of "Choose a model" in headless Chromium: it answers as press.choice does, by mouse and by keyboard."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 
-from press import choice, choice_text
+from press import choice, choice_page
 from press.choice import Problem
 from tests.conftest import ROOT, STILL, needs_chromium, watched
 
-PAGE = ROOT / "_build" / "html" / "notebooks" / "13_choose_a_model.html"
-pytestmark = [
-    pytest.mark.site,
-    needs_chromium,
-    pytest.mark.skipif(not PAGE.exists(), reason="the site is not built: make book"),
-]
+STATIC = ROOT / "book" / "_static"
+pytestmark = [pytest.mark.site, needs_chromium]
 IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
 TABLE = Problem(20000, 100, 2, 0.1, 1e-5, "table")
 PROBLEMS = [
     IMAGES,
-    replace(IMAGES, accuracy_without_privacy=97.0),
-    replace(IMAGES, epsilon=0.1, public=True),
-    replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, accuracy_without_privacy=90.0, frequent_class=20.0),
+    replace(IMAGES, without_noise=97.0),
+    replace(IMAGES, epsilon=0.1),
+    replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, without_noise=90.0, frequent_class=20.0),
     replace(IMAGES, n=10**6, delta=1e-7),
     replace(IMAGES, epsilon=100.0),
     replace(IMAGES, private="labels"),
-    replace(IMAGES, private="labels", epsilon=3.0, d=3072, accuracy_without_privacy=80.0),
+    replace(IMAGES, private="labels", epsilon=3.0, d=3072, without_noise=80.0),
     replace(IMAGES, private="labels", delta=0.0),
     replace(IMAGES, private="labels", delta=0.0, epsilon=0.1),
     TABLE,
     replace(TABLE, n=500, d=30),
     replace(TABLE, n=500, d=30, frequent_class=71.0),
-    replace(TABLE, delta=0.0, accuracy_without_privacy=85.0, frequent_class=75.0),
+    replace(TABLE, delta=0.0, without_noise=85.0, frequent_class=75.0),
     replace(TABLE, classes=30, n=5000, d=446, epsilon=2.0, delta=1e-6),
     replace(TABLE, kind="text", n=5000, d=40, epsilon=5.0),
     replace(TABLE, kind="text", n=5000, d=40, epsilon=8.0),
@@ -38,32 +35,45 @@ PROBLEMS = [
 
 
 @pytest.fixture(scope="module")
-def page(browser):
+def page(browser, tmp_path_factory):
+    """A page with the form alone, as the chapter's cell writes it."""
+    root = tmp_path_factory.mktemp("choose")
+    (root / "notebooks").mkdir()
+    shutil.copytree(STATIC, root / "_static")
+    file = root / "notebooks" / "page.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8>{choice_page.page(choice.choose(IMAGES))}", encoding="utf-8")
     page = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
-    page.goto(PAGE.as_uri(), wait_until="load")
+    page.goto(file.as_uri(), wait_until="load")
     return page
 
 
 def fill(page, problem):
     for name in ("kind", "private"):
         page.select_option(f"#choose-form [name={name}]", getattr(problem, name))
-    page.select_option("#choose-form [name=public]", "yes" if problem.public else "no")
-    for name in ("n", "d", "classes", "accuracy_without_privacy", "frequent_class"):
+    for name in ("n", "d", "classes", "without_noise", "frequent_class"):
         page.fill(f"#choose-form [name={name}]", f"{getattr(problem, name):.12g}")
     for name in ("epsilon", "delta"):
         page.select_option(f"#choose-form [name={name}]", f"{getattr(problem, name):g}")
 
 
 def lines(page):
-    """What the page answers, without its last two headings, which name the way and the rows."""
+    """What the page answers."""
     found = page.eval_on_selector_all("#choose-answer dd", "all => all.map(dd => [dd.dataset.heading, dd.textContent])")
-    return [tuple(one) for one in found if one[0] not in ("Way through the chart", "Rests on")]
+    return [tuple(one) for one in found]
+
+
+def programs(page):
+    """The programs on the page, by library."""
+    found = page.eval_on_selector_all("#choose-code > *", "all => all.map(one => one.textContent)")
+    return {title.removeprefix("With "): text for title, text in zip(found[::2], found[1::2], strict=True)}
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda one: f"{one.kind}-{one.private}-{one.n}-{one.epsilon:g}")
 def test_the_page_answers_as_python_does(page, problem):
     fill(page, problem)
-    assert lines(page) == choice_text.lines(choice.choose(problem))
+    answer = choice.choose(problem)
+    assert lines(page) == choice.lines(answer)
+    assert programs(page) == choice.code(answer)
     assert not page.errors
 
 
@@ -83,10 +93,10 @@ def test_it_works_by_keyboard_alone(page):
     before = lines(page)
     page.focus("#choose-form [name=kind]")
     reached = []
-    for _ in range(10):
+    for _ in range(9):
         reached.append(page.evaluate("document.activeElement.name"))
         page.keyboard.press("Tab")
-    names = "kind private n d classes epsilon delta public accuracy_without_privacy frequent_class"
+    names = "kind private n d classes epsilon delta without_noise frequent_class"
     assert reached == names.split()
     page.focus("#choose-form [name=epsilon]")
     page.keyboard.press("ArrowDown")

@@ -20,8 +20,6 @@ pytestmark = [
 ]
 # The first chart that a slider changes, and which of its dots stands for which part of the answer.
 DRAWN = {
-    "01": ("epsilon", 0, ("noise", "sensitivity one", "error"), "unit"),
-    "08": ("epsilon", 1, ("answer", "RRWithPrior", "right"), "right"),
     "12": ("push", 0, ("account", "exact", "epsilon"), "exact"),
 }
 SYMBOLS = """view => {
@@ -79,7 +77,8 @@ def check(page, name, control):
     assert signals == [position] * len(dial["charts"])
     at = {c: int(page.locator(f"#dial-{name}-{c}").input_value()) for c in dial["controls"]}
     answer = page.locator(f"#dial-{name} .dial-answer").inner_text()
-    for part in re.findall(r"{(\w+)}", dial["lines"][0]):
+    stored = {*dial["controls"], *dial["texts"]}  # what is computed has a test of its own, test_dials_formulas
+    for part in stored.intersection(re.findall(r"{(\w+)}", dial["lines"][0])):
         assert (dial["controls"][part][at[part]] if part in at else text_of(dial, part, at)) in answer
     if name in DRAWN and control == DRAWN[name][0]:
         _, chart, (field, which, value), part = DRAWN[name]
@@ -114,7 +113,9 @@ def test_a_slider_by_key(opened, name):
 @pytest.mark.parametrize("name", PAGES)
 def test_a_slider_by_mouse(opened, name):
     page = opened(name)
-    slider = page.locator(f"#dial-{name} input[type=range]").first
+    if not page.locator(f"#dial-{name} input[type=range][step='1']").count():
+        pytest.skip("numbers only")
+    slider = page.locator(f"#dial-{name} input[type=range][step='1']").first
     control, before = slider.get_attribute("name"), slider.input_value()
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()

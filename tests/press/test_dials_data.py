@@ -17,7 +17,7 @@ from dplib.labels import randomised_response_lp as programs
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.screening import accounts, instances, leak_rows
 from press import dials, dials_data, dials_page
-from press.dials_page import Control, Dial, Text
+from press.dials_page import Control, Dial, Number, Text
 
 
 @pytest.fixture(scope="module")
@@ -45,35 +45,39 @@ def noisy(setting, noise, epsilon, rng):
 
 
 @pytest.mark.parametrize(
-    ("signal", "noise", "i", "j"), [("dense", "L1", 3, 0), ("sparse", "L2", 20, 8), ("dense", "unit", 10, 13)]
+    ("signal", "noise", "p", "epsilon"),
+    [("dense", "L1", 20, 0.3), ("sparse", "L2", 200, 300.0), ("dense", "unit", 3000, 5.0)],
 )
-def test_mixtures_are_the_chapters(signal, noise, i, j):
+def test_mixtures_are_the_chapters(signal, noise, p, epsilon):
     """The same setting made by the chapter's own function, and its error by the chapter's own formula."""
-    p, epsilon = dials_data.DIMENSIONS[j], dials_data.EPSILONS[i]
-    rng = np.random.default_rng([dials_data.SEED, p])
-    setting = noisy(dials_data.mixture(signal, p), noise, epsilon, rng)
-    assert dials_data.gmm_errors(signal, noise)[i, j] == pytest.approx(gmm_bounds.predicted_error(setting), rel=1e-12)
+    setting = noisy(dials_data.mixture(signal, p), noise, epsilon, np.random.default_rng([dials_data.SEED, p]))
+    expected = gmm_bounds.predicted_error(setting)
+    assert dials_data.gmm_error(signal, noise, p, epsilon) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("signal", "noise", "i", "j"),
-    [("dense", "none", 0, 0), ("sparse", "none", 0, 12), ("dense", "unit", 6, 4), ("sparse", "unit", 12, 10)],
+    ("signal", "noise", "p", "epsilon"),
+    [
+        ("dense", "none", 20, 0.1),
+        ("sparse", "none", 2000, 0.1),
+        ("dense", "unit", 100, 1.0),
+        ("sparse", "unit", 700, 9.0),
+    ],
 )
-def test_the_formula_is_near_simulated_errors(signal, noise, i, j):
+def test_the_formula_is_near_simulated_errors(signal, noise, p, epsilon):
     """Thousands of training sets: the first-order formula is off by less than 0.006 where the error is largest."""
-    p, epsilon = dials_data.DIMENSIONS[j], dials_data.EPSILONS[i]
     rng = np.random.default_rng(5)
     setting = noisy(dials_data.mixture(signal, p), noise, epsilon, rng)
     simulated = 0.5 - gmm.advantage(gmm.draw_mirrored(setting, 2000, rng), setting.n).mean()
-    assert dials_data.gmm_errors(signal, noise)[i, j] == pytest.approx(simulated, abs=0.006)
+    assert dials_data.gmm_error(signal, noise, p, epsilon) == pytest.approx(simulated, abs=0.006)
 
 
-def test_what_definition_2_spends():
-    spends = dials_data.definition2_spends()
-    for i in (0, 6, 12, 18):
-        sigma = -np.log(dials_data.DELTA) / dials_data.EPSILONS[i]
-        expected = gaussian_mechanism.get_epsilon_gaussian(sigma, dials_data.DELTA)
-        assert spends[i] == pytest.approx(expected, abs=1e-6)
+def test_what_definition_2_spends(made):
+    for epsilon in (0.1, 1.0, 10.0, 100.0):
+        expected = gaussian_mechanism.get_epsilon_gaussian(-np.log(dials_data.DELTA) / epsilon, dials_data.DELTA)
+        assert made["01"].computed(made["01"].start | {"epsilon": epsilon})["spent"] == pytest.approx(
+            expected, abs=1e-6
+        )
 
 
 def test_curves_are_those_of_the_chapter():
@@ -107,18 +111,16 @@ def test_a_reader_between_two_budgets():
         assert [one.verdict(e) for e in (low / 2, low, value, high, 2 * high)] == [1, 0, 0, 0, -1]
 
 
-@pytest.mark.parametrize(("shape", "s", "b"), list(product(dials_data.SHAPES, (0, 3, 10), (1, 5, 20))))
-def test_priors_against_a_linear_program_and_the_water_level(shape, s, b):
-    sharpness, epsilon = dials_data.SHARPNESS[s], dials_data.BUDGETS[b]
-    p, one = dials_data.prior(shape, sharpness), dials_data.answering(shape, sharpness)
+@pytest.mark.parametrize(("shape", "sharpness", "epsilon"), list(product(range(3), (0.0, 0.3, 1.0), (0.2, 1.0, 4.0))))
+def test_priors_against_a_linear_program_and_the_water_level(made, shape, sharpness, epsilon):
+    one = made["08"].computed({"shape": shape, "sharpness": sharpness, "epsilon": epsilon})
+    p, level = one["prior"], one["level"]
     assert p.sum() == pytest.approx(1)
     assert (np.diff(p) <= 1e-15).all()
-    assert one.success[b] == pytest.approx(programs.lp1(p, epsilon).value, abs=1e-8)
-    w = np.cumsum(p) / (1 + np.arange(10) * np.exp(-epsilon))
-    assert w[one.k[b] - 1] == pytest.approx(w.max(), abs=1e-14)
-    level = one.level[b]
+    assert one["right"] == pytest.approx(programs.lp1(p, epsilon).value, abs=1e-8)
+    assert one["w"][one["k"] - 1] == pytest.approx(one["w"].max(), abs=1e-14)
     assert np.maximum(p - level, 0).sum() == pytest.approx(np.expm1(epsilon) * level)
-    assert (p >= level - 1e-12).sum() == one.k[b] == response.best_k(p, epsilon)
+    assert (p >= level - 1e-12).sum() == one["k"] == response.best_k(p, epsilon)
 
 
 def test_screening_is_that_of_the_published_runs():
@@ -153,7 +155,9 @@ def test_screening_computed_again():
 
 def test_every_position_has_an_answer(made):
     for dial in made.values():
-        for positions in product(*(range(len(control.options)) for control in dial.controls)):
+        ends = ((one.least, one.start, one.most) if isinstance(one, Number) else range(len(one.options))
+                for one in dial.controls)  # fmt: skip
+        for positions in product(*ends):
             lines = dial.answer(**dict(zip((c.name for c in dial.controls), positions, strict=True)))
             assert lines
             assert not any("{" in line or "nan" in line for line in lines)
@@ -165,7 +169,7 @@ def test_answers_in_words(made):
     assert "cannot say" in made["04"].answer(pair=0, epsilon=at(1000.0))[1]
     assert "train the PAW CNN" in made["04"].answer(pair=4, epsilon=at(1.09))[1]
     assert "was run from" in made["04"].answer(pair=4, epsilon=at(1000.0))[0]
-    assert "spends no privacy" in made["08"].answer(shape=1, sharpness=10, epsilon=1)[1]
+    assert "spends no privacy" in made["08"].answer(shape=1, sharpness=1.0, epsilon=0.2)[1]
     assert "k* = 10 of 10" in made["08"].answer(sharpness=0)[0]
     assert "times the claim" in made["12"].answer()[0]
     assert "slack" in made["12"].answer(push=0)[0]
@@ -173,21 +177,23 @@ def test_answers_in_words(made):
 
 def test_the_pictures_descriptions_are_true(made):
     """Each number in an alternative text, from the data at the controls' start."""
-    epsilon = made["01"].start["epsilon"]
-    unit = dials_data.gmm_errors("dense", "unit")[epsilon]
+
+    def errors(noise):
+        return np.array([dials_data.gmm_error("dense", noise, p, 1.0) for p in dials_data.DIMENSIONS])
+
+    unit = errors("unit")
     assert f"falls from {unit[0]:.2f} to 0" in made["01"].alt
     assert unit[-1] < 0.0005
-    assert dials_data.gmm_errors("dense", "none").max() < 0.0005
-    assert min(dials_data.gmm_errors("dense", noise)[epsilon].min() for noise in ("L1", "L2")) > 0.49
+    assert errors("none").max() < 0.0005
+    assert min(errors(noise).min() for noise in ("L1", "L2")) > 0.49
 
     pair = dials_data.pairs()[made["04"].start["pair"]]
     assert pair.mean[0, 0] - pair.mean[1, 0] > 1
     assert abs(np.diff(pair.mean[:, -1])[0]) < 0.25
     assert f"ε = {pair.crossing[0]:.0f}, 95% interval from {pair.crossing[1]:.0f} to" in made["04"].alt
 
-    one = dials_data.answering("long tail", dials_data.SHARPNESS[made["08"].start["sharpness"]])
-    p = dials_data.prior("long tail", 0.3)
-    assert one.k[made["08"].start["epsilon"]] == 2
+    p = dials_data.prior("long tail", made["08"].start["sharpness"])
+    assert made["08"].computed(made["08"].start)["k"] == 2
     assert f"constant at ε = {response.switch_points(p)[0]:.1f}" in made["08"].alt
     assert f"joins plain randomised response at ε = {response.switch_points(p)[-1]:.1f}" in made["08"].alt
 
@@ -217,7 +223,7 @@ def test_the_page_of_a_dial(made, written):
         assert (written / f"dial_{name}.svg").read_text().startswith("<svg")
         data = json.loads(page.split('class="dial-data">')[1].split("</script>")[0])
         signals = {signal["name"] for chart in data["charts"] for signal in chart["signals"]}
-        assert set(data["controls"]) <= signals
+        assert {*data["controls"], *data["numbers"], *dial.formulas} <= signals
     script = (written / "vega.js").read_text(encoding="utf-8")
     assert len(script) < 1_000_000
     assert script.startswith("(() => {"), "its names would meet those of other scripts"
@@ -226,7 +232,7 @@ def test_the_page_of_a_dial(made, written):
 def test_the_browser_finds_the_same_texts(made):
     """The packed form, read as dials.js reads it."""
     for dial in made.values():
-        sizes = {control.name: len(control.options) for control in dial.controls}
+        sizes = {one.name: len(one.options) for one in dial.controls if not isinstance(one, Number)}
         rng = np.random.default_rng(0)
         for text in dial.texts.values():
             packed = dials_page._packed(text)
@@ -259,6 +265,8 @@ def test_a_dial_without_charts_and_with_markup_in_its_texts():
 def test_mistakes_are_refused(tmp_path):
     with pytest.raises(ParameterError, match="start"):
         Control("epsilon", "", ["1"], start=1)
+    with pytest.raises(ParameterError, match="range"):
+        Number("epsilon", "", 1.0, 2.0, 3.0)
     with pytest.raises(ParameterError, match="not known"):
         toy(lines=["{other}"])
     with pytest.raises(ParameterError, match="shape"):
