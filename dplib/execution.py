@@ -79,6 +79,18 @@ def commit() -> str:
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def check_commit() -> None:
+    """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it.
+
+    A tree without history, such as a downloaded archive, passes: its runs are its reader's own.
+    """
+    if (ROOT / ".git").exists() and not commit():
+        raise ParameterError(
+            f"git cannot tell the commit of {ROOT}, and the line of a run names it: `git -C {ROOT} describe --always` "
+            "says why."
+        )
+
+
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide results; empty for one that is not installed."""
     return {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}

@@ -15,11 +15,14 @@ import functools
 import hashlib
 import inspect
 import json
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ KEPT = ROOT / "book" / "runs"
 STORE = ROOT / "_build" / "store"
 
 Line = dict[str, Any]
+UNNAMED = ("", "unknown")  # commits of runs that are not published
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
 
 
@@ -147,13 +151,33 @@ def device_rule() -> checks.Rule:
 
 @contextlib.contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes for runs, each on one thread, that file where this process does; RunFailed where one is killed."""
-    given = {"mp_context": get_context("spawn"), "initializer": settle, "initargs": (KEPT, STORE)}
+    """Processes for runs, each on one thread, that file where this process does, and end with it, however it ends.
+
+    Raises:
+        RunFailed: where one is killed.
+    """
+    given = {"mp_context": get_context("spawn"), "initializer": _begin, "initargs": (KEPT, STORE)}
     try:
         with ProcessPoolExecutor(workers, **given) as processes:
-            yield processes
+            try:
+                yield processes
+            except KeyboardInterrupt:  # the executor would wait for runs that take hours
+                for process in active_children():
+                    process.terminate()
+                raise
     except BrokenProcessPool:
         raise RunFailed("a worker process was killed, perhaps for its memory; finished runs are filed.") from None
+
+
+def _begin(kept: Path, store: Path) -> None:
+    settle(kept, store)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def settle(kept: Path, store: Path) -> None:
@@ -231,13 +255,19 @@ def keep() -> dict[str, int]:
     Equal lines merge. A file is removed only once its line stands in ``book/runs``.
 
     Raises:
-        StoreError: where a line of one key has another result than the stored one; nothing of that file is changed.
+        StoreError: where a line of one key has another result than the stored one, or names no commit; nothing of that
+            experiment's file is changed.
     """
     return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
 
 
 def _keep(folder: Path) -> int:
     new = {path: one for path in sorted(folder.glob("*.json")) if (one := _filed(path))}
+    if unnamed := [path for path, one in new.items() if one["made"].get("commit", "") in UNNAMED]:
+        raise StoreError(
+            f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
+            f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
+        )
     count = merge(folder.name, new.values())
     for path in new:
         path.unlink(missing_ok=True)
@@ -429,7 +459,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
 
     hardware = execution.hardware()
     capability = torch.backends.cpu.get_cpu_capability()
-    here = {"commit": execution.commit(), "processor": hardware["processor"], "capability": capability}
+    here = {"commit": execution.commit() or "unknown", "processor": hardware["processor"], "capability": capability}
     if device == "cuda":
         here["gpu"] = hardware["gpu"]
     return {**here, "threads": torch.get_num_threads(), "versions": execution.versions()}

@@ -39,8 +39,9 @@ def runs(context: click.Context) -> None:
 @click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one job.")
 def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> None:
     """Make the missing runs of studies; stopped at any time, the same command goes on."""
-    from dplib import plans
+    from dplib import execution, plans
 
+    execution.check_commit()
     wanted = [plans.load(study, plan) for study in studies]
     given = {name: value for name, value in options.items() if value is not None}
     own = {"workers", "limit", "first"} if executor == "local" else {"jobs", "minutes", "mem_mb"}

@@ -12,11 +12,8 @@ train = run_toys.train
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
-    run_toys.settle(tmp_path)
-    return tmp_path
+def folder(run_folder):
+    return run_folder
 
 
 def sizes(wanted):
