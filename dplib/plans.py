@@ -4,7 +4,8 @@ A file names a module and has a few plans: ``quick``; ``published``, what the pa
 be run for them; ``paper``, the printed settings, for GPUs. A plan is a list of parts by name, what matters most first.
 A part is a function of the module, ``part(get, **inputs)``, which asks ``get(experiment, jobs)`` for results and may
 choose further jobs by them: so tuning extends its grids, and a search its candidates.
-With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU.
+With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU; ``gpu`` beside the plans
+says what those of "paper" may take (:class:`OnGPU`).
 """
 
 import contextlib
@@ -47,6 +48,19 @@ class Part:
     def on(self, function: Callable[..., runs.Result]) -> str:
         """Where it has an experiment run: on the processor those that take no device, such as a least-squares fit."""
         return self.device if runs.takes_device(function) else "cpu"
+
+
+@dataclass(frozen=True)
+class OnGPU:
+    """What a study's plan "paper" may take on a GPU, reckoned and never measured, and the ledger's rows that need it.
+
+    Attributes:
+        hours: of one GPU. how: what they are reckoned by. rows: ids, in which * stands for any text.
+    """
+
+    hours: float
+    how: str
+    rows: list[str]
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,13 @@ def studies() -> list[str]:
 
 def names(study: str) -> list[str]:
     """The plans of a study."""
-    return [name for name in _document(_file(study)) if name != "module"]
+    return [name for name in _document(_file(study)) if name not in ("module", "gpu")]
+
+
+def on_gpu(study: str) -> OnGPU | None:
+    """What a study says of its GPU, if anything."""
+    document = _document(_file(study))
+    return values.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
 
 
 def load(study: str, plan: str = "published") -> Plan:

@@ -16,7 +16,7 @@ import nbformat
 from dplib import claims, sources
 from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
-from press import benchmarks, boxes, carry, course, dials, findings, finish, ledger, ledger_page, links, sweep_cost
+from press import benchmarks, boxes, carry, course, dials, findings, finish, gpu, ledger, ledger_page, links, sweep_cost
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
@@ -44,6 +44,7 @@ def build() -> Path:
     _write("data.md", data_table())
     _write("course.md", course.markdown())
     dials.build(GENERATED, SOURCE / "book" / "_static")
+    _write("gpu.md", gpu.markdown([row.claim for row in rows]))
     _write("launch.md", carry.launch_markdown(carry.address()))
     _write("links.md", links.markdown(SOURCE))
     arguments = ["build", str(SOURCE), "--path-output", str(ROOT), "--all", "-W", "-n", "--keep-going", "-q"]
