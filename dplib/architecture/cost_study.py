@@ -16,7 +16,7 @@ import numpy as np
 from dplib import objpert, runs, stats, tuning
 from dplib.architecture import cost_tasks
 from dplib.checks import ParameterError
-from dplib.tasks import PATIENTS
+from dplib.data.tasks import PATIENTS
 from dplib.trainings import train
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]

@@ -41,7 +41,7 @@ def steps_to_target(
     """Train by DP-SGD until the validation accuracy first reaches ``target``.
 
     Args:
-        dataset, features, part: of :func:`dplib.tasks.task`; its validation part decides when to stop.
+        dataset, features, part: of :func:`dplib.data.tasks.task`; its validation part decides when to stop.
         hidden: units of each hidden layer.
         n: training records, drawn with replacement.
         learning_rate: of plain SGD on the noisy gradients.
