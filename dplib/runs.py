@@ -28,17 +28,16 @@ from typing import Any
 
 from dplib import checks, execution
 from dplib.checks import ParameterError
-from dplib.data import registry
 from dplib.execution import ROOT
 from dplib.files import locked, publish
 from dplib.jobs import Experiment as Experiment
-from dplib.jobs import Job, Result, as_called, changed, job_of
+from dplib.jobs import Job, Line, Result, as_called, changed, job_of, key_of, key_of_line
 from dplib.jobs import experiment as experiment
+from dplib.jobs import identity as identity
 
 KEPT = ROOT / "book" / "runs"
 STORE = ROOT / "_build" / "store"
 
-Line = dict[str, Any]
 UNNAMED = ("", "unknown")  # commits of runs that are not published
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
 
@@ -359,36 +358,6 @@ def takes_device(function: Callable[..., Result]) -> bool:
     return "device" in inspect.signature(function).parameters
 
 
-def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
-    """What the key of a run is made of: experiment, version, job, data, device."""
-    about, full = function.experiment, job_of(function, job)
-    sets = [value for key in about.data for value in _flat(full[key])]
-    data = {one: checksum(one) for one in sorted(set(sets))}
-    return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
-
-
-def checksum(dataset: str) -> str:
-    """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
-    if dataset.startswith("synthetic-"):  # drawn by the code
-        return "synthetic"
-    entry = registry.entry(dataset)
-    if not entry.files:
-        return "embedded"
-    text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> str:
-    """The key of a run within its experiment's file."""
-    return key_of_line(identity(function, job, device))
-
-
-def key_of_line(one: Line) -> str:
-    """The key of a line within its experiment's file."""
-    # The job first: a file is sorted by it.
-    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
-
-
 def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
     digest = hashlib.sha256(key_of(function, job, device).encode()).hexdigest()[:32]
     return STORE / function.experiment.name / f"{digest}.json"
@@ -442,14 +411,6 @@ def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
                 raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
             found[key] = one
     return found
-
-
-def _flat(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _flat(one)
 
 
 @functools.cache
