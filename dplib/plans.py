@@ -226,7 +226,7 @@ def make(
 
     Args:
         workers: processes, each on one thread.
-        limit: seconds after which no further run is begun; those that run are finished.
+        limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
         first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
         said: told a line for each run.
 
@@ -250,8 +250,8 @@ def make(
                 todo, seconds = ordered([one for one in missing(plans) if repr(one) not in busy], first)
                 looked = time.monotonic()
                 took = looked - begun
-            while todo and len(running) < workers and time.monotonic() < end:
-                one, _ = todo.pop(0), seconds.pop(0)
+            while len(running) < workers and (at := _first_that_fits(seconds, end - time.monotonic())) is not None:
+                one, _ = todo.pop(at), seconds.pop(at)
                 running[pool.submit(runs.compute, *one)] = one
             if not running:
                 break
@@ -265,6 +265,10 @@ def make(
     if failed:
         raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(failed[0][0])}: {failed[0][1]}")
     return len(missing(plans))
+
+
+def _first_that_fits(seconds: Sequence[float | None], left: float) -> int | None:
+    return next((i for i, one in enumerate(seconds) if left > 0 and (one or 0) <= left), None)
 
 
 def _check_gpu(plans: Sequence[Plan]) -> None:

@@ -60,6 +60,14 @@ def test_make_begins_nothing_after_its_limit():
     assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
 
 
+def test_make_begins_what_fits_into_its_limit(monkeypatch):
+    """The order of the plan, less what would take too long; the next call goes on."""
+    monkeypatch.setattr(plans, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
+    assert plans.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
+    assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
+    assert plans.make([plans.load("toy")], said=lambda text: None) == 0
+
+
 def test_a_failing_run_stops_no_other():
     text = "module: tests.run_toys\npublished: {grid: {sizes: [0, 1], seeds: 1}, tuned: {sizes: [1], seeds: 1}}\n"
     run_toys.settle(plans.PLANS.parent, text)
