@@ -7,11 +7,14 @@ import platform
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 
 from dplib.checks import ParameterError
 
@@ -89,6 +92,20 @@ def check_commit() -> None:
             f"git cannot tell the commit of {ROOT}, and the line of a run names it: `git -C {ROOT} describe --always` "
             "says why."
         )
+
+
+def end_with_parent() -> None:
+    """Let this process, which multiprocessing has started, end with its parent, however that ends; its children too."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is None:
+        return
+    parent.join()
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
 
 
 def versions() -> dict[str, str]:

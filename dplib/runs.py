@@ -15,14 +15,12 @@ import functools
 import hashlib
 import inspect
 import json
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -171,12 +169,7 @@ def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 def _begin(kept: Path, store: Path) -> None:
     settle(kept, store)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
-    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
+    execution.end_with_parent()
 
 
 def settle(kept: Path, store: Path) -> None:
