@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dplib import claims
+from dplib import claims, rules
 from dplib.checks import ParameterError
 
 # Numbered things of each paper: every one must have a row (the papers' own numbering).
@@ -39,6 +39,16 @@ def test_every_table_figure_and_algorithm_has_a_row(paper):
             assert any(map(pattern.match, ids)), f"paper {paper}: no row for {prefix} {number}"
     for name in NUMBERED[paper]:
         assert any(id_.startswith(f"{paper}.{name}") for id_ in ids), f"paper {paper}: no row for {name}"
+
+
+@pytest.mark.parametrize("paper", ["C", "D"])
+def test_an_open_row_names_what_would_decide_it_and_its_cost(paper):
+    for claim in claims.load(paper).values():
+        frozen = claims.frozen(claim.id)
+        verdict = claim.expects or (frozen["verdict"] if frozen else claims.NOT_RUN)
+        if verdict in ("undecided", claims.NOT_RUN) and claim.sort != "cited":
+            said = " ".join([claim.because, *rules.by_hand(claim.rule)]) if claim.rule else claim.because
+            assert re.search(r"hours?\b|core-minutes|in seconds|no run", said, re.IGNORECASE), claim.id
 
 
 def test_known_printed_values():

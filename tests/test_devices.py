@@ -14,8 +14,9 @@ from tests import stand_in_gpu
 
 EXPERIMENTS = plans.experiments()
 ON_GPU = [name for name, one in EXPERIMENTS.items() if "device" in inspect.signature(one).parameters]
-# Objective perturbation of small tables, and a line with two parameters: nothing that a GPU would make faster.
-SMALL = {"feature_budget", "feature_checks", "feature_table", "feature_pafs", "annealed_line"}
+# Objective perturbation of small tables, a line with two parameters, linear classifiers that are mostly in NumPy:
+# nothing that a GPU would make much faster.
+SMALL = {"feature_budget", "feature_checks", "feature_table", "feature_pafs", "annealed_line", "label_later"}
 SHORTER = {"annealed": {"queries": 60}, "dfs_network": {"settings": [["variance", 5.0]]}}  # than the probe
 JOBS = [  # (experiment, changes to its probe)
     *((name, SHORTER.get(name, {})) for name in ON_GPU),

@@ -31,7 +31,8 @@ class Row:
     def command(self) -> str:
         """How to run what is not run yet."""
         study = sources.number(self.claim.chapter)
-        made = f"python -m dplib runs make {study} --plan paper" if study in plans.studies() else ""
+        plan = "wanted" if "wanted" in self.claim.because else "paper"
+        made = f"python -m dplib runs make {study} --plan {plan}" if study in plans.studies() else ""
         return made if self.verdict == NOT_RUN else ""
 
 
@@ -73,7 +74,7 @@ def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row
 
 def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) -> Row:
     if best is None:
-        return Row(claim, NOT_RUN, {}, "", "", "", {})
+        return Row(claim, NOT_RUN, {}, claim.because, "", "", {})
     rank, record, provenance = best
     return Row(
         claim=claim,

@@ -63,6 +63,8 @@ def _more(row: Row) -> str:
     lines += [f"Rule: {rules.words(claim.rule)}."] if claim.rule else []
     lines += [claim.note] if claim.note else []
     text = "".join(_paragraph(line) for line in lines)
+    if row.verdict == NOT_RUN and claim.sort == "cited":
+        return f"{_paragraph('Another paper’s result, cited: not ours to run.')}{text}"
     if row.verdict == NOT_RUN:
         return f"<details><summary>how to run it</summary>{text}<p><code>{row.command}</code></p></details>"
     runs = f"runs: <code>python -m dplib runs export {study}</code>"

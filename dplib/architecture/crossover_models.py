@@ -1,10 +1,6 @@
-"""From chapter 4's runs of several models to values: three kinds of model, CNNs, sizes, and shared learning rates.
-
-As in :mod:`dplib.architecture.crossover_rows`, a part that the plan does not have yet is that of the frozen run.
-"""
+"""From chapter 4's runs of several models to values: three kinds of model, CNNs, sizes, and shared learning rates."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +9,9 @@ import pandas as pd
 
 from dplib import claims, printed, stats
 from dplib.architecture import crossover, crossover_rows
-from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells, curve, frozen
+from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells, curve
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
+from dplib.data import registry
 from dplib.models import parameter_count
 from dplib.plans import Plan
 from dplib.runs import Result
@@ -44,11 +41,6 @@ CNNS = {"stw": "STW CNN", "paw": "PAW CNN", "lenet": "LeNet-5"}
 def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float, float, float], str]]]:
     """Figure 8: each model's accuracy in percent over the budget; and each pair's crossing, as numbers and in words."""
     two = [(THREE[0], THREE[1]), (THREE[0], THREE[2]), (THREE[1], THREE[2])]
-    if "three" not in study.parts:
-        data, shown = claims.frozen("B.fig8")["data"], claims.frozen("B.crossover-three-models")["values"]
-        curves = {n: pd.DataFrame({p: data[f"{n}: {p}"] for p in ("epsilon", "mean", "low", "high")}) for n in THREE}
-        words = {pair: shown[f"crossover {' / '.join(pair)}"] for pair in two}
-        return curves, {pair: (numbers(one), one) for pair, one in words.items()}
     found = study.read("three")
     at = sorted(found[THREE[0]])
     test = {name: np.stack([accuracies(found[name][e]) for e in at], axis=1) for name in THREE}
@@ -57,13 +49,6 @@ def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float,
         crossing = crossover.estimate(at, test[one], test[other], rng=np.random.default_rng(0))
         crossings[one, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
     return {name: curve(at, values) for name, values in test.items()}, crossings
-
-
-def numbers(shown: str) -> tuple[float, float, float]:
-    """A crossover in words, "0.34 [0.233, above 10]", as value and ends: "below" is 0, "above" inf."""
-    head, low, high = re.fullmatch(r"(.*) \[(.*), (.*)\]", shown).groups()
-    ends = {"below": 0.0, "above": math.inf, "none": 0.0}
-    return tuple(ends[part.split()[0].rstrip(":")] if part[0].isalpha() else float(part) for part in (head, low, high))
 
 
 def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[float, float, float], str]]) -> Values:
@@ -91,15 +76,6 @@ def sizes(study: Plan) -> tuple[pd.DataFrame, dict[str, Any]]:
 
     The best smaller network is that with the best mean, DP-SGD, on validation data among all but the largest.
     """
-    if "sizes" not in study.parts:
-        old = frozen("B.fig1")
-        data = pd.DataFrame(claims.frozen("B.fig1")["data"])
-        return data, {
-            "parameters_of_the_best_smaller": (peak := int(claims.frozen("B.fig1")["values"]["parameters_at_peak"])),
-            "rank_of_the_best_smaller": 1 + data["parameters"].tolist().index(peak),
-            "sgd_largest_less_smallest": old["SGD: largest − smallest"],
-            "best_smaller_less_largest": old["peak − largest"],
-        }
     found = list(study.read("sizes").values())
     sgd, dp = (np.stack([accuracies(one[e]) for one in found]) for e in (math.inf, 2.11))
     best = int(np.mean([accuracies(one[2.11], "validation") for one in found[:-1]], axis=1).argmax())
@@ -115,13 +91,7 @@ def sizes(study: Plan) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
     """Figure 9: simple less complex, in points, by shared rate and at "own rates"; and its rows."""
-    if "rates" not in study.parts:
-        old = frozen("B.learning-rate")
-        gaps = {k.removeprefix("gap at "): v for k, v in old.items() if k.startswith("gap at ")}
-        losses = {name: old[f"loss at the rate of SGD, {net}"] for name, net in _SHORT.items()}
-        served, some = claims.frozen("B.learning-rate")["values"]["one rate serves both at"].split(", "), (5, 0, 6)
-    else:
-        gaps, losses, served, some = _rates(study.read("rates"), study.read("mnist"))
+    gaps, losses, served, some = _rates(study.read("rates"), study.read("mnist"))
     values = {f"gap_at_{name.replace(' ', '_')}": one for name, one in gaps.items()}
     return gaps, {
         "B.learning-rate": {
@@ -162,9 +132,9 @@ def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept)
 
 
 def table_4(study: Plan) -> Values:
-    """Cells of Table IV, and the rows on LeNet-5, the CNNs and the small FCN."""
+    """Cells of Table IV, and the rows on LeNet-5, the CNNs and the small FCN; none where the plan has no such runs."""
     if "table_4" not in study.parts:
-        return _frozen_table_4()
+        return {}
     found = study.read("table_4")
     budgets = [4.39, 2.98, 1.09, 1.05]
     rows: Values = {}
@@ -214,42 +184,17 @@ def table_4(study: Plan) -> Values:
     return rows
 
 
-def _frozen_table_4() -> Values:
-    old = {i: frozen(i) for i in ("B.lenet", "B.intro-lenet", "B.fcn-beats-cnn", "B.intro-mnist-tiny")}
-    rows = {}
-    for short in CNNS:
-        row = f"B.table4.eps1.09-{short}"
-        own = {name: frozen(row)[name] for name in ("acc_dpsgd", "acc_sgd")}
-        rows[row] = own | cells(row, own)
-    return rows | {
-        "B.lenet": {
-            "parameter_difference": _count("lenet5-mnist") - _count("cnn-mnist-paw"),
-            "lenet_less_stw_sgd": old["B.lenet"]["LeNet-5 − STW CNN, SGD"],
-            "paw_ahead": 0,  # both comparisons that were run fall short of the printed accuracies
-            "paw_behind": 0,
-            "paw_less_lenet_at_1_09": old["B.lenet"]["PAW CNN − LeNet-5, ε = 1.09"],
-            "paw_less_stw_at_1_09": old["B.lenet"]["PAW CNN − STW CNN, ε = 1.09"],
-        },
-        "B.intro-lenet": old["B.intro-lenet"],
-        "B.fcn-beats-cnn": old["B.fcn-beats-cnn"],
-        "B.intro-mnist-tiny": {
-            "parameters": _count("fcn-mnist-paw"),
-            "fcn_less_stw_cnn": old["B.intro-mnist-tiny"]["FCN − STW CNN"],
-            "fcn_less_paw_cnn": old["B.intro-mnist-tiny"]["FCN − PAW CNN"],
-        },
-    }
-
-
 def _count(name: str) -> int:
     return parameter_count(printed.ARCHITECTURES[name].make())
 
 
 def data_sets() -> Values:
-    """Sizes of the data sets, counted by the loader in the frozen run; half of the published test part validates."""
+    """Sizes of MNIST and Fashion-MNIST, from the lengths of their published files; half of the test part validates."""
     rows: Values = {}
-    for name in ("mnist", "fashion-mnist", "cifar10"):
-        old = claims.frozen(f"B.data-{name}")["values"]
-        rows[f"B.data-{name}"] = {k: old[k] for k in claims.get(f"B.data-{name}").published}
+    for name in ("mnist", "fashion-mnist"):
+        files = registry.entry(name).files
+        train, test = ((one.content_bytes - 16) // 28**2 for one in files if "images" in one.name)  # 16: the header
+        rows[f"B.data-{name}"] = {"n": train + test, "n_train": train, "n_val": test // 2, "n_test": test - test // 2}
     parts = claims.get("B.data-purchase100").published
     rows["B.data-purchase100"] = {"sum_of_parts": parts["n_train"] + parts["n_val"] + parts["n_test"]}
     return rows

@@ -1,8 +1,4 @@
-"""From chapter 4's runs to values for its tables, figures and rows of the ledger.
-
-A part that its plan does not have yet (notebooks/plans/04.yml, "wanted") is that of an earlier, frozen run, which had
-one tuning seed. Such parts are to be moved to "published" as they come; nothing here changes then.
-"""
+"""From chapter 4's runs to values for its tables, figures and rows of the ledger."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,15 +20,8 @@ from dplib.stats import Measured
 
 Curves = dict[str, pd.DataFrame]  # label to columns epsilon, mean, low, high
 Values = dict[str, dict[str, Any]]
-# Pairs of networks: where the runs are, and what the frozen run called the same.
-PARTS = {
-    "mnist": "mnist",
-    "longer": "mnist, 3× steps",
-    "fashion": "fashion-mnist",
-    "jpeg": "cifar10-jpeg",
-    "location": "location",
-}
-PRINTED = {"mnist": 2.11, "longer": 2.11, "fashion": 2.11, "jpeg": 2.34, "location": 1.54}  # epsilon of Table I
+# Pairs of networks by the part of the plan, with the epsilon of Table I.
+PRINTED = {"mnist": 2.11, "longer": 2.11, "fashion": 2.11, "jpeg": 2.34, "location": 1.54}
 # The data sets of the paper that we have, MNIST in its longest training; location is a set of ours.
 PAPERS = {"mnist": "longer", "fashion_mnist": "fashion", "cifar10_jpeg": "jpeg"}
 AGREES = 1.0  # points around a printed accuracy in which our interval agrees: batch and epochs are not the paper's
@@ -51,7 +40,7 @@ class Pair:
         leads: at each budget 1 where the simple network leads beyond chance, -1 where the complex one does.
         later_larger: the simple one's relative lead is beyond chance larger at a budget below the crossing than at the
             smallest; first_largest: it is smaller beyond chance at all of them.
-        runs: accuracies (seeds, budgets) on test and validation data, by network; None of the frozen run.
+        runs: accuracies (seeds, budgets) on test and validation data, by network.
     """
 
     curves: Curves
@@ -63,9 +52,9 @@ class Pair:
     crossing: tuple[float, float, float]
     shown: str
     leads: tuple[int, ...]
-    later_larger: bool = False
-    first_largest: bool = False
-    runs: "Runs | None" = None
+    later_larger: bool
+    first_largest: bool
+    runs: "Runs"
 
     @property
     def epsilons(self) -> list[float]:
@@ -95,11 +84,8 @@ class Runs:
 
 
 def pairs(study: Plan) -> dict[str, Pair]:
-    """Every pair by its part: from the study's runs where it has the part, else from the frozen run."""
-    return {
-        part: of_runs(study.read(part), PRINTED[part]) if part in study.parts else _frozen_pair(name, PRINTED[part])
-        for part, name in PARTS.items()
-    }
+    """Every pair of networks by its part of the plan."""
+    return {part: of_runs(study.read(part), printed) for part, printed in PRINTED.items()}
 
 
 def of_runs(found: Swept, printed: float) -> Pair:
@@ -159,42 +145,10 @@ def _later_gaps(relative: np.ndarray, below: np.ndarray) -> list[int]:
     return [int(yes * np.sign(one.difference.value)) for one, yes in zip(found, clear, strict=True)]
 
 
-def _frozen_pair(name: str, printed: float) -> Pair:
-    data, all_gaps = claims.frozen("B.fig7")["data"], frozen("B.paw-wins-everywhere")
-    curves = {
-        net: pd.DataFrame(
-            {"epsilon": data[f"{name}: epsilon"], **{p: data[f"{name}: {short} {p}"] for p in ("mean", "low", "high")}}
-        )
-        for net, short in ((SIMPLE, "simple"), (COMPLEX, "complex"))
-    }
-    short = name.partition(",")[0]
-    row = f"B.table1.fcn-{'cifar10' if short == 'cifar10-jpeg' else short}"
-    sgd = [Measured(data[f"{name}: {net} sgd"][0]) for net in ("simple", "complex")]
-    if short != "location":
-        sgd = [frozen(f"{row}-{kind}")["acc_sgd"] for kind in ("paw", "stw")]
-    return Pair(
-        curves=curves,
-        sgd=tuple(sgd),
-        dp=tuple(at(curves, net, printed) for net in curves),
-        dp_gap=all_gaps[f"DP-SGD gap, {short}"],
-        sgd_gap=all_gaps[f"SGD gap, {short}"],
-        cost_gap=frozen("B.takeaway-vi")[f"cost: complex − simple, {short}"],
-        crossing=tuple(math.inf if end >= 1e300 else end for end in data[f"{name}: crossing"]),
-        shown=claims.frozen("B.fig7")["values"][f"crossover, {name}"],
-        leads=tuple(int(sign) for sign in data[f"{name}: leads"]),
-    )
-
-
 def at(curves: Curves, name: str, epsilon: float) -> Measured:
     """A curve's mean and 95% interval at one of its budgets, five seeds."""
     row = curves[name].set_index("epsilon").loc[epsilon]
     return Measured(float(row["mean"]), float(row["low"]), float(row["high"]), n=5)
-
-
-def frozen(claim_id: str) -> dict[str, Measured]:
-    """The measured values of a row's frozen run, by name; nothing where there is none."""
-    row = claims.frozen(claim_id)
-    return {k: Measured(**v) for k, v in row["values"].items() if isinstance(v, dict)} if row else {}
 
 
 # --- rows on pairs ----------------------------------------------------------------------------------------------------
@@ -272,10 +226,8 @@ def _around(crossing: tuple[float, float, float], centre: float = 1e4, factor: f
 
 
 def of_seeds(found: Mapping[str, Pair]) -> Values:
-    """The rows that need single runs, on the pairs that have them; no values where none has."""
-    some = {part: one.runs for part, one in found.items() if one.runs}
-    if not some:
-        return {"B.eq4": {}, "B.crossover-rule": {}, "B.protocol-architecture": {}}
+    """The rows that need single runs."""
+    some = {part: one.runs for part, one in found.items()}
     cheaper, gains = [], {"simple": [], "complex": []}
     for part, one in some.items():
         (simple, complex_), (sgd, sgd_complex) = one.test, (accuracy[:, None] for accuracy in one.sgd)

@@ -256,49 +256,16 @@ def table_9(found: Mapping[str, Any]) -> Values:
 
 
 def trained(study: Plan) -> Values:
-    """All rows that rest on trainings, of a plan's parts; of those that the plan lacks, from the frozen run."""
-
-    def totals(found: Mapping[float, Mapping[str, np.ndarray]]) -> Values:
-        return {"B.search-when": one_budget(found)}
-
-    def rates(found: Mapping[str, Mapping[str, float]]) -> Values:
-        momentum = study.parts["learning_rates"].inputs["optimisers"]["sgd"]["momentum"]
-        return {"B.learning-rates": learning_rates(found, momentum)}
-
-    def searches(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Values:
-        return table_8(found, study.parts["table_8"].inputs)
-
-    rows = frozen()
-    parts = {"table_8": searches, "one_budget": totals, "replays": replays, "learning_rates": rates}
-    for name, values_of in {**parts, "table_9": table_9, "workflows": workflows}.items():
-        if name in study.parts:
-            found = values_of(study.read(name))
-            if name in ("table_8", "one_budget"):  # which share this row
-                found["B.search-when"] = rows.get("B.search-when", {}) | found["B.search-when"]
-            rows |= found
-    return rows
-
-
-def frozen() -> Values:
-    """The rows of the frozen run of 22 November 2026, with what their rules ask for beside; {} once it is gone."""
-    if claims.frozen("B.search-when") is None:
-        return {}
-    names = "stw paw paas-stw-paw paw-search-better rs-settings learning-rates rwt-search search-tradeoff search-when"
-    names += " search-comparison paas-noise-robust evolution-beats-random table8.paas table8.rs table8.mgrs"
-    nine = [f"B.table9.eps{epsilon}-{which}" for epsilon in ("2.11", "0.34") for which in ("stw", "paw")]
-    rows = {}
-    for claim_id in [*(f"B.{name}" for name in names.split()), *nine]:
-        values = claims.frozen(claim_id)["values"]
-        rows[claim_id] = {name: Measured(**v) if isinstance(v, dict) else v for name, v in values.items()}
-    for claim_id in nine:
-        for how in ("acc_dpsgd", "acc_sgd"):
-            shown, of = claims.get(claim_id).published[how], rows[claim_id][how]
-            rows[claim_id][f"{how}_less_printed"] = Measured(of.value - shown, of.low - shown, of.high - shown, of.n)
-    rows["B.rwt-search"]["loss_points_relu"] = rows["B.rwt-search"].pop("loss_points")
-    rates = rows["B.learning-rates"]
-    rates |= {f"kinds_dpsgd_{way}_sgd": rates.pop(f"kinds_dpsgd_{way}_sgd_with_momentum") for way in ("above", "below")}
-    rates |= {"kinds": 9, "sgd_momentum": 0.9}
-    rows["B.paas-memo"] = {"trainings_less_distinct": 0.0}
+    """All rows that rest on trainings, from a plan's parts."""
+    momentum = study.parts["learning_rates"].inputs["optimisers"]["sgd"]["momentum"]
+    rows = {
+        **table_8(study.read("table_8"), study.parts["table_8"].inputs),
+        **replays(study.read("replays")),
+        **table_9(study.read("table_9")),
+        **workflows(study.read("workflows")),
+        "B.learning-rates": learning_rates(study.read("learning_rates"), momentum),
+    }
+    rows["B.search-when"] |= one_budget(study.read("one_budget"))
     return rows
 
 

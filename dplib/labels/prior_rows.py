@@ -11,6 +11,7 @@ from scipy import stats as sps
 
 from dplib import accounting, plotting, runs
 from dplib.labels import prior_exact, priors
+from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
 from dplib.labels.prior_study import RELEASES, Compared, Votes
 from dplib.stats import mean_interval, paired
@@ -19,6 +20,7 @@ Values = dict[str, dict[str, Any]]
 GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
 BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the histogram's share
 SMALL = (0.05, 0.1)  # budgets of the paper's claim on small ones
+NAMES = METHODS | LATER
 SGD = "DP-SGD (whole records, δ > 0)"
 SHORT = {
     "clean": "no privacy", "rr": "randomised response", "clusters": "cluster priors", "stages": "two stages",
@@ -174,6 +176,13 @@ def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
+def beside(one: Compared, later: Compared) -> Compared:
+    """Methods of later years with those of :func:`prior_study.methods`, same seeds, at the budgets of the former."""
+    at = [one.epsilons.index(e) for e in later.epsilons]
+    both = {name: values[:, at] for name, values in one.test.items()} | dict(later.test)
+    return Compared(later.epsilons, both, {}, {}, ())
+
+
 def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
     """Test accuracies with intervals; bold: the best private method at a budget, and all not worse beyond chance."""
     private = [m for m in methods if m != "clean"]
@@ -181,8 +190,8 @@ def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
     for e in epsilons:
         top = max(private, key=lambda m, e=e: one.mean(m, e).value)
         close = {m for m in private if m == top or (one.gain(top, m, e).low or 0) <= 0}
-        cells[f"ε = {e:g}"] = {METHODS[m]: str(one.mean(m, e)) for m in methods}
-        bold[f"ε = {e:g}"] = {METHODS[m]: "font-weight: bold" if m in close else "" for m in methods}
+        cells[f"ε = {e:g}"] = {NAMES[m]: str(one.mean(m, e)) for m in methods}
+        bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
     styles = pd.DataFrame(bold)
     return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dplib import runs
+from dplib import checks, runs
 from dplib.labels import priors
+from dplib.labels.later_methods import LATER, compare_later
 from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
@@ -22,7 +23,10 @@ from dplib.stats import Measured, mean_interval, paired
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 TUNING = 1000  # of the first seed for tuning
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
-RELEASES = {"rr": "randomised response", "prior": "RRWithPrior", "laplace": "Laplace noise", "subset": "random subset"}
+RELEASES = {
+    "rr": "randomised response", "prior": "RRWithPrior", "laplace": "Laplace noise", "subset": "random subset",
+    "vector": "binary vector",
+}  # fmt: skip
 PEAKED = (0.6, 0.2, *[0.025] * 8)  # a prior of ten labels, beside the flat one
 
 
@@ -81,13 +85,40 @@ def methods(
     }
 
 
-def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds) -> Compared:
+def later(
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    epsilons: Sequence[float],
+    rates: Mapping[str, Sequence[float]],
+    seeds: int,
+    tuning_seeds: int,
+    **settings: Any,
+) -> dict[str, Compared]:
+    """Methods of later years, each with a grid of its own, tuned as those of :func:`methods`: {data set: Compared}.
+
+    Args:
+        rates: method of :data:`LATER` to its learning rates, or for "sums" its ridges.
+    """
+    checks.check_names(rates, LATER, "rates")
+    found = {}
+    for name in datasets:
+        fixed = {"dataset": name, **settings}
+        own = [_tuned(get, fixed, list(epsilons), [m], rates[m], seeds, tuning_seeds, compare_later) for m in rates]
+        test, chosen = (
+            {m: getattr(one, part)[m] for m, one in zip(rates, own, strict=True)} for part in ("test", "rates")
+        )
+        found[name] = Compared(tuple(epsilons), test, chosen, {}, tuple(sorted({r for one in own for r in one.tried})))
+    return found
+
+
+def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare) -> Compared:
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
     grid, scores = sorted(float(rate) for rate in rates), {}
     while True:
         new = [rate for rate in grid if rate not in scores] if len(grid) > 1 else []
         jobs = [{**fixed, "rates": rate, "seed": TUNING + i} for rate in new for i in range(tuning_seeds)]
-        found = iter(get(compare, jobs)) if jobs else iter(())
+        found = iter(get(run, jobs)) if jobs else iter(())
         for rate in new:
             own = [next(found)["validation"] for _ in range(tuning_seeds)]
             scores[rate] = {name: np.mean([one[name] for one in own], axis=0) for name in names}
@@ -97,12 +128,12 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds) -> Compared:
         if grown == grid:
             break
         grid = grown
-    results = get(compare, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
+    results = get(run, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
     return Compared(
         tuple(epsilons),
         {name: 100 * np.array([one["test"][name] for one in results]) for name in names},
         best,
-        {name: np.array([one["facts"][name] for one in results]) for name in results[0]["facts"]},
+        {name: np.array([one["facts"][name] for one in results]) for name in results[0].get("facts", {})},
         tuple(grid),
     )
 

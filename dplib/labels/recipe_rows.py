@@ -24,36 +24,35 @@ AT = 2.0  # epsilon of Figures 3 to 5
 
 
 def values(plan: Plan) -> Rows:
-    """Values by claim, from the parts that a plan of study 09b has."""
-    found: Rows = {}
-    if "heads" in plan.parts:
-        found |= heads(plan.read("heads"))
-    if "recipes" in plan.parts:
-        runs = plan.read("recipes")
-        found |= recipe(runs) | shares(runs) | mixups(runs) | robust(runs, plan.read("heads")["cells"][AT, 1])
-    if "ratings" in plan.parts:
-        found |= ratings(plan.read("ratings"))
-    return found
+    """Values by claim, of study 09b."""
+    found, changed = plan.read("heads"), plan.read("recipes")
+    return {
+        **heads(found),
+        **recipe(changed),
+        **shares(changed),
+        **mixups(changed),
+        **robust(changed, found["cells"][AT, 1]),
+        **ratings(plan.read("ratings")),
+    }
 
 
 def drawn(plan: Plan) -> dict[str, dict[str, list[float]]]:
-    """What the figures draw, by claim, from the parts that a plan has."""
-    found = {}
-    if "heads" in plan.parts:
-        found["C.fig3"] = curves(plan.read("heads"))
-    if "recipes" in plan.parts:
-        runs = plan.read("recipes")
-        top, final, _ = dots(runs["shares"]).T
-        means = {name: {at: float(accuracies(one).mean()) for at, one in runs[name].items()}
-                 for name in ("shares", "mixups")}  # fmt: skip
-        by_share = sorted({share for share, _ in means["shares"]})
-        by_mixup = sorted({a for a, _ in means["mixups"]})
-        found["C.fig4a"] = {
-            f"{t:g}": [means["shares"][share, t] for share in by_share] for t in sorted({t for _, t in means["shares"]})
-        } | {"share": [100 * share for share in by_share]}
-        found["C.fig4b"] = {f"{a:g}": [means["mixups"][a, b] for b in by_mixup] for a in by_mixup}
-        found["C.fig5"] = {"top_k": top.tolist(), "final": final.tolist()}
-    return found
+    """What the figures draw, by claim."""
+    changed = plan.read("recipes")
+    top, final, _ = dots(changed["shares"]).T
+    means = {name: {at: float(accuracies(one).mean()) for at, one in changed[name].items()}
+             for name in ("shares", "mixups")}  # fmt: skip
+    by_share = sorted({share for share, _ in means["shares"]})
+    by_mixup = sorted({a for a, _ in means["mixups"]})
+    by_temperature = {
+        f"{t:g}": [means["shares"][share, t] for share in by_share] for t in sorted({t for _, t in means["shares"]})
+    }
+    return {
+        "C.fig3": curves(plan.read("heads")),
+        "C.fig4a": by_temperature | {"share": [100 * share for share in by_share]},
+        "C.fig4b": {f"{a:g}": [means["mixups"][a, b] for b in by_mixup] for a in by_mixup},
+        "C.fig5": {"top_k": top.tolist(), "final": final.tolist()},
+    }
 
 
 def heads(found: Mapping[str, Any]) -> Rows:

@@ -7,7 +7,8 @@ Releases:
 - randomised response, with or without a prior: :mod:`dplib.labels.randomised_response`;
 - :func:`laplace`: the label as a one-hot vector plus Laplace noise (Malek and others 2021, "ALIBI"). Replacing a label
   moves two entries by one: L1 sensitivity 2, so noise of scale 2 / epsilon spends epsilon, and exactly that;
-- :func:`subset`: a random set of labels that more often than not holds the true one (Ye and Barg 2018).
+- :func:`subset`: a random set of labels that more often than not holds the true one (Ye and Barg 2018);
+- :func:`vector`: the one-hot label with each bit flipped by itself (Erlingsson and others 2014, Zhao and others 2025).
 
 Whatever is released, all that it says of the label y is its likelihood q(release | y), one number for each label. So a
 learner takes :class:`Evidence`, and there are three ways to use it for a model with probabilities p(y | x):
@@ -138,6 +139,17 @@ def subset_likelihood(members, epsilon: float) -> Evidence:
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
+def vector(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+    """One-hot labels, each bit flipped with probability 1 / (1 + e^(epsilon/2)): bool (n, classes). epsilon-DP.
+
+    Replacing a label moves two bits, each by a factor of e^(epsilon/2) at most, and both by as much at once where the
+    released bits are those of one of the two: the loss is epsilon. The likelihood is that of :func:`subset_likelihood`.
+    """
+    positive().check("epsilon", epsilon)
+    truth = np.eye(classes, dtype=bool)[np.asarray(labels)]
+    return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
+
+
 def posterior(prior, evidence: Evidence) -> np.ndarray:
     """Bayes' posterior r(y) ~ prior(y) q(release | y), shape (n, K). prior: shape (n, K) or (K,)."""
     if evidence.kind != "likelihood":
@@ -154,7 +166,7 @@ def information(release: str, prior, epsilon: float, draws: int, rng) -> np.ndar
     A draw's value is the log-ratio of posterior and prior at the true label; its mean is the mutual information.
 
     Args:
-        release: "rr", "prior" (RRWithPrior), "laplace" or "subset". prior: shape (K,), known to the learner.
+        release: "rr", "prior" (RRWithPrior), "laplace", "subset" or "vector". prior: shape (K,), known to the learner.
     """
     prior = np.asarray(prior, dtype=float)
     labels = rng.choice(len(prior), draws, p=prior)
@@ -164,12 +176,14 @@ def information(release: str, prior, epsilon: float, draws: int, rng) -> np.ndar
 
 
 def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
-    """Release labels by one of the four mechanisms of :func:`information`, as a likelihood. prior: shape (n, K)."""
+    """Release labels by one of the mechanisms of :func:`information`, as a likelihood. prior: shape (n, K)."""
     classes = np.shape(prior)[1]
     if release == "laplace":
         return laplace_likelihood(laplace(labels, classes, epsilon, rng), epsilon)
     if release == "subset":
         return subset_likelihood(subset(labels, classes, epsilon, rng), epsilon)
+    if release == "vector":
+        return subset_likelihood(vector(labels, classes, epsilon, rng), epsilon)
     if release == "rr":
         members = np.ones(classes, dtype=bool)
         answers = randomised_response.rr(labels, classes, epsilon, rng).labels
@@ -177,5 +191,5 @@ def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
         members = randomised_response.kept(prior, epsilon)
         answers = randomised_response.rr_with_prior(labels, prior, epsilon, rng).labels
     else:
-        raise ParameterError(f"release = {release!r} is not allowed: it must be rr, prior, laplace or subset.")
+        raise ParameterError(f"release = {release!r} is not allowed: it must be rr, prior, laplace, subset or vector.")
     return answer_likelihood(answers, members, epsilon)

@@ -72,6 +72,11 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
             },
             "steps_lemma_3_mnist": allowed["lemma 3"],
             "steps_lemma_2_mnist": allowed["lemma 2"],
+            **{
+                f"steps_{name}_{key}": one["allowed"][account]
+                for name, account in (("proven_by_pld", "pld"), ("the_most", "most"))
+                for key, one in zip(keys, budgets.values(), strict=True)
+            },
         },
         "D.s-alpha-grid": {
             "alpha_min": int(accounts.ORDERS[0]),
@@ -343,3 +348,19 @@ def noisy_tests(found: Mapping[str, runs.Result]) -> pd.DataFrame:
     names = {"steps": "accepted updates", "claimed": "claimed, tests included", "exact": "exact, updates alone",
              "below": "second computation, from below"}  # fmt: skip
     return pd.DataFrame({s: {title: one[name] for name, title in names.items()} for s, one in found.items()}).T
+
+
+def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Free screening, of :func:`leak_study.screened_freely`: accuracies, and paired differences, a row a budget."""
+    names = {"alone": "public records alone", "plain": "DP-SGD", "screened": "DP-SGD, screened",
+             "public": "DP-SGD, steps on J"}  # fmt: skip
+    rows = {}
+    for epsilon, arms in found.items():
+        row = {title: str(stats.mean_interval(arms[name]["test"])) for name, title in names.items()}
+        for name, title in (("screened", "screening gains"), ("public", "steps on J gain")):
+            row[title] = str(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)
+        row["candidates an update"] = (
+            f"{arms['screened']['candidates'].mean() / arms['plain']['candidates'].mean():.1f}"
+        )
+        rows[f"{epsilon:g}"] = row
+    return pd.DataFrame(rows).rename_axis("ε", axis="columns")

@@ -28,6 +28,7 @@ from dplib.screening.counterexamples import UP as UP
 from dplib.screening.counterexamples import conditions as conditions
 from dplib.screening.counterexamples import one_epsilon as one_epsilon
 from dplib.screening.counterexamples import pair
+from dplib.screening.free import compare as free_compare
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
@@ -358,6 +359,46 @@ def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, dict[st
         by_seed = [annealing_accounts.epsilons(a, t, sigma, q, DELTA) for sigma, q, a, t in counts]
         found[name] = {"claimed": by_seed[0]["accepted"], "all": [one["queries_pld"] for one in by_seed],
                        "rate": sum(a for *_, a, _ in counts) / sum(t for *_, t in counts)}  # fmt: skip
+    return found
+
+
+def screened_freely(
+    get: Get,
+    *,
+    dataset: str,
+    epsilons: Sequence[float],
+    rates: Sequence[float],
+    strengths: dict[str, Sequence[float]],
+    seeds: int,
+    tuning_seeds: int,
+) -> dict[float, dict[str, dict[str, Any]]]:
+    """Free screening against DP-SGD, and against other uses of the public records, at equal budgets.
+
+    Args:
+        rates: learning rates of every arm. strengths: of "screened" (Q) and "public" (the step on J). A pair is chosen
+            for each arm and budget by mean accuracy on validation records over the seeds 1000, 1001, ...
+
+    Returns:
+        Budget to arm to "pair" (chosen), "test" accuracies in percent and "candidates", by seed; "alone" is "public"
+        with learning rate 0, for which no budget is spent.
+    """
+    grids = {"plain": [[rate, 0.0] for rate in rates], "alone": [[0.0, s] for s in strengths["public"]]}
+    grids |= {arm: [[rate, s] for rate in rates for s in strengths[arm]] for arm in ("screened", "public")}
+    found: dict[float, dict[str, dict[str, Any]]] = {}
+    for epsilon in epsilons:
+        found[epsilon] = {}
+        for name, pairs in grids.items():
+            job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
+            tried = get(free_compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
+            scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
+            pair_ = pairs[int(np.nanargmax(scores))]
+            done = get(free_compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
+            found[epsilon][name] = {
+                "pair": pair_,
+                "test": 100 * np.array([one["test"][0] for one in done], dtype=float),
+                "candidates": np.array([one["candidates"][0] for one in done]),
+                "epsilon_prv": done[0]["epsilon_prv"],
+            }
     return found
 
 

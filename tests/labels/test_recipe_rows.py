@@ -73,15 +73,3 @@ def test_runs_that_keep_all_classes_stand_apart(plan):
     cells |= {(0.9, 0.5): runs(0.5, mean_k=3.0, top=(0.9, 0.97, 1.0))}
     assert recipe_rows.end(cells, 96, 100).value == pytest.approx(0.5)
     assert recipe_rows.end(cells, 96, 100, every=True).value < -1
-
-
-def test_a_plan_without_runs_has_no_values():
-    empty = SimpleNamespace(parts={})
-    assert recipe_rows.values(empty) == recipe_rows.drawn(empty) == {}
-
-
-def test_figures_have_the_shape_of_the_frozen_ones(plan):
-    for claim_id, data in recipe_rows.drawn(plan).items():
-        frozen = claims.frozen(claim_id)["data"]
-        assert {isinstance(one, list) for one in data.values()} == {True}
-        assert claim_id not in ("C.fig3", "C.fig5") or set(data) == set(frozen)
