@@ -62,7 +62,7 @@ $(OTTER): | $(READY)
 otter: $(OTTER)
 
 assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
-	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments
+	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments $(if $(SEED),--seed $(SEED))
 
 # Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder

@@ -122,11 +122,12 @@ def slides() -> None:
 
 
 @main.command("assignments")
-def assignments_() -> None:
+@click.option("--seed", type=click.IntRange(0), help="Of a variant in which public solutions fail. Keep it secret.")
+def assignments_(seed) -> None:
     """Make the assignments, and mark their solutions and an empty copy of each (make assignments has the set-up)."""
     from press import assignments
 
-    for line in assignments.build():
+    for line in assignments.build(seed):
         click.echo(line)
     click.echo(f"The assignments: {assignments.OUTPUT.as_uri()}")
 

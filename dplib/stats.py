@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from dplib.checks import ParameterError
 
@@ -85,6 +85,40 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     steps = len(p_values) - np.arange(len(p_values))
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps * p_values[order]))
     return adjusted
+
+
+def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """The least true difference that a paired t-test over n seeds finds with probability ``power``.
+
+    In standard deviations of the paired differences, which are taken as normal. The mean of n of them is called a
+    difference where it is more than t times its own standard error from 0.
+    """
+    t, scale = stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
+
+    def found(difference):
+        shift = difference * n**0.5
+        return 1 - (stats.norm.cdf(t * scale - shift) - stats.norm.cdf(-t * scale - shift)).mean()
+
+    return float(optimize.brentq(lambda difference: found(difference) - power, 0, 100))
+
+
+def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
+    """The least margin within which n seeds show two equal methods to be equivalent with probability ``power``.
+
+    Two one-sided tests at 1 - level each, in standard deviations of the paired differences: the mean must lie within
+    the margin by t standard errors.
+    """
+    t, scale = stats.t.ppf(level, n - 1), _scales(n)
+
+    def shown(margin):
+        return np.clip(2 * stats.norm.cdf(margin * n**0.5 - t * scale) - 1, 0, None).mean()
+
+    return float(optimize.brentq(lambda margin: shown(margin) - power, 0, 100))
+
+
+def _scales(n, points=4000):
+    """Midpoint quantiles of an estimated standard deviation over the true one, of n normal runs."""
+    return np.sqrt(stats.chi2.ppf((np.arange(points) + 0.5) / points, n - 1) / (n - 1))
 
 
 def _runs(values: np.ndarray) -> np.ndarray:

@@ -67,3 +67,17 @@ def test_an_end_of_an_interval_keeps_its_sign():
     assert str(stats.Measured(1.0, 0.0, 2.0, 5)) == "1.0 [0.0, 2.0]"
     assert str(stats.Measured(-0.03, -0.9, 0.9, 5)) == "0.0 [-0.9, 0.9]", "no zero with a sign"
     assert str(stats.Measured(-1e-9, -2e-9, 2e-9, 5)) == "0.000000 [0.000000, 0.000000]"
+
+
+@pytest.mark.parametrize("n", [3, 5, 20])
+def test_a_visible_difference_has_its_power_by_the_noncentral_t(n):
+    shift = stats.visible_difference(n) * np.sqrt(n)
+    assert scipy_stats.nct.sf(scipy_stats.t.ppf(0.975, n - 1), n - 1, shift) == pytest.approx(0.8, abs=1e-3)
+
+
+def test_a_provable_margin_has_its_power_over_seeds():
+    rng, n = np.random.default_rng(0), 5
+    runs = rng.standard_normal((20_000, n))
+    half = scipy_stats.t.ppf(0.95, n - 1) * runs.std(1, ddof=1) / np.sqrt(n)
+    shown = (np.abs(runs.mean(1)) + half < stats.provable_margin(n)).mean()
+    assert abs(shown - 0.8) < 0.012  # four standard errors

@@ -147,18 +147,23 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def build() -> Iterator[str]:
+def build(seed: int | None = None) -> Iterator[str]:
     """Make every assignment in ``_build/assignments``, grade its solutions and an empty copy; yields a line for each.
+
+    Args:
+        seed: of a variant, in which the public solutions fail (``press.variants``); None for the public assignments.
 
     Raises:
         ParameterError: where Otter-Grader is not on the path.
         RunError: where solutions earn less than full marks, or an empty notebook earns any.
     """
+    from press import variants
+
     if importlib.util.find_spec("otter") is None:
         raise ParameterError("Otter-Grader is not on the path: make assignments installs it and calls this command.")
     shutil.rmtree(OUTPUT, ignore_errors=True)
     for name in names():
-        assignment = load(name)
+        assignment = load(name) if seed is None else variants.variant(load(name), seed)
         folder = OUTPUT / name
         _assign(assignment, folder)
         solved = graded(folder / "grader" / f"{name}.ipynb", folder)

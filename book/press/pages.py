@@ -16,7 +16,20 @@ import nbformat
 from dplib import claims, sources
 from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
-from press import benchmarks, boxes, carry, course, dials, findings, finish, gpu, ledger, ledger_page, sweep_cost
+from press import (
+    benchmarks,
+    boxes,
+    carry,
+    course,
+    dials,
+    findings,
+    finish,
+    gpu,
+    ledger,
+    ledger_page,
+    seeds,
+    sweep_cost,
+)
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
@@ -43,6 +56,7 @@ def build() -> Path:
     _write("status.md", status_tables(chapters))
     _write("data.md", data_table())
     _write("course.md", course.markdown())
+    _write("seeds.md", seeds.markdown())
     dials.build(GENERATED, SOURCE / "book" / "_static")
     _write("gpu.md", gpu.markdown([row.claim for row in rows]))
     _write("launch.md", carry.launch_markdown(carry.address()))

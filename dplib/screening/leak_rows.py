@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplib import mechanisms, rdp, runs, stats
+from dplib import accounting, mechanisms, rdp, runs, stats
 from dplib.screening import (
     accounts,
     annealing_accounts,
@@ -344,10 +344,20 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
 
 
 def noisy_tests(found: Mapping[str, runs.Result]) -> pd.DataFrame:
-    """DPSUR: what its theorem claims for updates and tests, and what the updates alone can spend."""
-    names = {"steps": "accepted updates", "claimed": "claimed, tests included", "exact": "exact, updates alone",
-             "below": "second computation, from below"}  # fmt: skip
-    return pd.DataFrame({s: {title: one[name] for name, title in names.items()} for s, one in found.items()}).T
+    """DPSUR: what its theorem claims for updates and tests, what the updates alone can spend, and a corrected rate."""
+    cases = {case.name: case for case in instances.DPSUR}
+
+    def row(one, case):
+        rate = one["ratio"] * case.batch / case.records
+        return {
+            "accepted updates": one["steps"],
+            "claimed, tests included": one["claimed"],
+            "exact, updates alone": one["exact"],
+            "second computation, from below": one["below"],
+            "charged at rate ρq": float(accounting.epsilon(case.noise_multiplier, rate, one["steps"], DELTA, "rdp")),
+        }
+
+    return pd.DataFrame({name: row(one, cases[name]) for name, one in found.items()}).T
 
 
 def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 
 from dplib import sources
 from dplib.checks import ParameterError
-from press import assignments
+from press import assignments, variants
 from tests.conftest import ROOT
 
 NAMES = assignments.names()
@@ -196,3 +196,19 @@ def test_otter_run_agrees(made, tmp_path, version, points):
     assert done.returncode == 0, done.stderr[-3000:]
     results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert sum(test.get("score", 0) for test in results["tests"]) == pytest.approx(points)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_variant_fails_the_public_solution_and_passes_its_own(name):
+    public = assignments.load(name)
+    mine = variants.variant(public, 5)
+    assert assignments.marks(mine, answers(mine)) == pytest.approx(10, abs=1e-9)
+    assert assignments.marks(mine, answers(mine, assignments.stub)) == 0
+    assert assignments.marks(mine, answers(public)) < 10
+
+
+def test_a_variant_is_the_same_for_the_same_seed_only():
+    public = assignments.load("08_rr_with_prior")
+    first, again, other = (variants.variant(public, seed) for seed in (5, 5, 6))
+    assert first == again
+    assert first != other

@@ -1,0 +1,68 @@
+"""Assignments whose public solutions fail: results in units that are drawn from a seed which the teacher keeps.
+
+A question whose last function returns a number, or an array, asks for it in units of its own, such as 3.7. Tests
+multiply by the unit before they compare. A question is changed only where this was tried: the changed solution must
+earn full marks and the public one less. Who copies is found out; who reads the sentence and divides is not.
+"""
+
+import re
+import zlib
+from dataclasses import replace
+
+import numpy as np
+
+from dplib.execution import RunError
+from press import assignments
+from press.assignments import Assignment, Question
+
+
+def variant(assignment: Assignment, seed: int) -> Assignment:
+    """The assignment with other numbers; the same for the same seed.
+
+    Raises:
+        RunError: where no question can be changed.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(assignment.name.encode())])
+    units = rng.choice(np.arange(11, 98), len(assignment.questions), replace=False) / 10
+    changed = assignment
+    for place, unit in enumerate(units):
+        tried = _changed(changed, place, float(unit))
+        if tried and _works(changed, tried, place):
+            changed = tried
+    if changed is assignment:
+        raise RunError(f"{assignment.name}: no question of it returns a number that nothing else uses.")
+    return changed
+
+
+def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | None:
+    """One question in units of ``unit``; None where its last function is used by another question."""
+    question = assignment.questions[place]
+    names = re.findall(r"^def (\w+)\(", "\n".join(question.cells["solution"]), re.MULTILINE)
+    others = [one for one in assignment.questions if one is not question]
+    used = [code for one in others for cells in one.cells.values() for code in cells]
+    if not names or any(re.search(rf"\b{names[-1]}\b", code) for code in used):
+        return None
+    questions = list(assignment.questions)
+    questions[place] = _in_units(question, names[-1], unit)
+    return replace(assignment, questions=questions)
+
+
+def _in_units(question: Question, name: str, unit: float) -> Question:
+    """The question with its text, solution and tests changed."""
+    after = f"# BEGIN SOLUTION\n_plain_{name} = {name}\n\n\ndef {name}(*values, **named):\n"
+    after += f"    return np.asarray(_plain_{name}(*values, **named)) / {unit}\n# END SOLUTION"
+    before = f"def in_plain_units(*values, **named):\n    return {unit} * np.asarray({name}(*values, **named))\n\n\n"
+    cells = {
+        kind: [before + re.sub(rf"\b{name}\(", "in_plain_units(", code) for code in question.cells[kind]]
+        for kind in ("check", "hidden")
+    }
+    cells["solution"] = [*question.cells["solution"], after]
+    text = f"{question.text}\n\n**In your version** `{name}` returns this in units of {unit}: divide by {unit}."
+    return replace(question, text=text, cells=cells)
+
+
+def _works(public: Assignment, tried: Assignment, place: int) -> bool:
+    """Whether the tried solution earns all of the question's points, and the public one does not."""
+    solutions = [[code for one in which.questions for code in one.cells["solution"]] for which in (tried, public)]
+    mine, theirs = (assignments.marks(tried, answers, only=place) for answers in solutions)
+    return abs(mine - tried.questions[place].points) < 1e-9 and theirs < mine
