@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: env otter zip pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
+.PHONY: env otter zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,6 +38,9 @@ env: $(READY) ## the environment alone, in .venv
 
 zip: book ## the site in one file, _build/dp-book.zip
 	@$(BIN)/python -m dplib zip
+
+links: book ## whether every address outside the book still answers; needs a network
+	@$(BIN)/python -m dplib links
 
 pdf: book ## the book on paper, _build/dp-book.pdf; needs Chromium
 	@$(BIN)/python -m dplib pdf

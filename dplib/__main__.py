@@ -88,6 +88,14 @@ def site() -> None:
     click.echo(f"The book: {pages.build().as_uri()}")
 
 
+@main.command()
+def links() -> None:
+    """Ask whether every address outside the book still answers; this needs the site and a network."""
+    from press import pages
+
+    click.echo(f"Every address answers: {pages.check_links()}")
+
+
 @main.command("zip")
 def zip_() -> None:
     """Pack the rendered site into one file."""

@@ -7,6 +7,7 @@ belongs to a process instead, Snakemake itself, and ends with it however it ends
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from dplib import files
 
 def run(arguments: Sequence[str]) -> str:
     """Become Snakemake with these arguments, in the folder one is in; returns only to say why not."""
+    if not shutil.which("which"):  # the plugin for SLURM asks it, on every start
+        return "The program which is missing, and Snakemake needs it: install it (Fedora: dnf install which)."
     path = Path(".snakemake") / "alone.lock"
     path.parent.mkdir(exist_ok=True)
     try:

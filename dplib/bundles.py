@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from dplib import runs
+from dplib import execution, runs
 from dplib.files import publish
 from dplib.plans import Wanted
 
@@ -46,6 +46,7 @@ def write(path: Path, bundle: Sequence[Wanted]) -> None:
 
 def compute(path: Path) -> None:
     """Make the runs of a bundle that are not settled yet, each filed as it comes; one that fails stops no other."""
+    execution.check_commit()
     bundle, work = json.loads(path.read_text(encoding="utf-8")), path.parent
     function = getattr(importlib.import_module(bundle["module"]), bundle["function"])
     runs.settle(Path(bundle["kept"]), Path(bundle["store"]))

@@ -72,12 +72,12 @@ def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
 
 def recorded(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
     """What an executed notebook recorded, in the order of its cells."""
-    return _outputs(notebook, RECORD)
+    return outputs(notebook, RECORD)
 
 
 def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
     """What an executed notebook says it rests on (``claims.rests_on``); empty where it says nothing."""
-    return next(iter(_outputs(notebook, BASIS)), {})
+    return next(iter(outputs(notebook, BASIS)), {})
 
 
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +94,7 @@ def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
+def outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
+    """What an executed notebook's outputs say under a key of their metadata, in order."""
+    found = (output.get("metadata", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [metadata[key] for metadata in found if key in metadata]

@@ -7,11 +7,14 @@ import platform
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 
 from dplib.checks import ParameterError
 
@@ -77,6 +80,32 @@ def commit() -> str:
         return ""
     query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def check_commit() -> None:
+    """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it.
+
+    A tree without history, such as a downloaded archive, passes: its runs are its reader's own.
+    """
+    if (ROOT / ".git").exists() and not commit():
+        raise ParameterError(
+            f"git cannot tell the commit of {ROOT}, and the line of a run names it: `git -C {ROOT} describe --always` "
+            "says why."
+        )
+
+
+def end_with_parent() -> None:
+    """Let this process, which multiprocessing has started, end with its parent, however that ends; its children too."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is None:
+        return
+    parent.join()
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
 
 
 def versions() -> dict[str, str]:

@@ -4,19 +4,23 @@ Part of :mod:`dplib.runs`, which names it all again.
 """
 
 import functools
+import hashlib
 import inspect
+import json
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dplib import checks
 from dplib.checks import ParameterError
+from dplib.data import registry
 
 Job = Mapping[str, Any]
 Result = dict[str, Any]
+Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,44 @@ def as_called(value: Any) -> Any:
     if isinstance(value, list):
         return [as_called(one) for one in value]
     return float(value) if value in ("inf", "-inf") else value
+
+
+def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
+    """What the key of a run is made of: experiment, version, job, data, device."""
+    about, full = function.experiment, job_of(function, job)
+    sets = [value for key in about.data for value in _flat(full[key])]
+    data = {one: checksum(one) for one in sorted(set(sets))}
+    return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
+
+
+def checksum(dataset: str) -> str:
+    """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
+    if dataset.startswith("synthetic-"):  # drawn by the code
+        return "synthetic"
+    entry = registry.entry(dataset)
+    if not entry.files:
+        return "embedded"
+    text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> str:
+    """The key of a run within its experiment's file."""
+    return key_of_line(identity(function, job, device))
+
+
+def key_of_line(one: Line) -> str:
+    """The key of a line within its experiment's file."""
+    # The job first: a file is sorted by it.
+    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _flat(one)
 
 
 @functools.cache

@@ -4,7 +4,8 @@ A file names a module and has a few plans: ``quick``; ``published``, what the pa
 be run for them; ``paper``, the printed settings, for GPUs. A plan is a list of parts by name, what matters most first.
 A part is a function of the module, ``part(get, **inputs)``, which asks ``get(experiment, jobs)`` for results and may
 choose further jobs by them: so tuning extends its grids, and a search its candidates.
-With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU.
+With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU; ``gpu`` beside the plans
+says what those of "paper" may take (:class:`OnGPU`).
 """
 
 import contextlib
@@ -47,6 +48,19 @@ class Part:
     def on(self, function: Callable[..., runs.Result]) -> str:
         """Where it has an experiment run: on the processor those that take no device, such as a least-squares fit."""
         return self.device if runs.takes_device(function) else "cpu"
+
+
+@dataclass(frozen=True)
+class OnGPU:
+    """What a study's plan "paper" may take on a GPU, reckoned and never measured, and the ledger's rows that need it.
+
+    Attributes:
+        hours: of one GPU. how: what they are reckoned by. rows: ids, in which * stands for any text.
+    """
+
+    hours: float
+    how: str
+    rows: list[str]
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,13 @@ def studies() -> list[str]:
 
 def names(study: str) -> list[str]:
     """The plans of a study."""
-    return [name for name in _document(_file(study)) if name != "module"]
+    return [name for name in _document(_file(study)) if name not in ("module", "gpu")]
+
+
+def on_gpu(study: str) -> OnGPU | None:
+    """What a study says of its GPU, if anything."""
+    document = _document(_file(study))
+    return values.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
 
 
 def load(study: str, plan: str = "published") -> Plan:
@@ -206,7 +226,7 @@ def make(
 
     Args:
         workers: processes, each on one thread.
-        limit: seconds after which no further run is begun; those that run are finished.
+        limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
         first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
         said: told a line for each run.
 
@@ -230,8 +250,8 @@ def make(
                 todo, seconds = ordered([one for one in missing(plans) if repr(one) not in busy], first)
                 looked = time.monotonic()
                 took = looked - begun
-            while todo and len(running) < workers and time.monotonic() < end:
-                one, _ = todo.pop(0), seconds.pop(0)
+            while len(running) < workers and (at := _first_that_fits(seconds, end - time.monotonic())) is not None:
+                one, _ = todo.pop(at), seconds.pop(at)
                 running[pool.submit(runs.compute, *one)] = one
             if not running:
                 break
@@ -245,6 +265,10 @@ def make(
     if failed:
         raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(failed[0][0])}: {failed[0][1]}")
     return len(missing(plans))
+
+
+def _first_that_fits(seconds: Sequence[float | None], left: float) -> int | None:
+    return next((i for i, one in enumerate(seconds) if left > 0 and (one or 0) <= left), None)
 
 
 def _check_gpu(plans: Sequence[Plan]) -> None:

@@ -54,22 +54,6 @@ def composed_epsilon(epsilon, count, delta, rule="optimal"):
     return np.vectorize(one, otypes=[float])(epsilon, count, delta)[()]
 
 
-def candidate_epsilon(total_epsilon, count, delta, rule="optimal"):
-    """The largest epsilon of each of ``count`` mechanisms for which :func:`composed_epsilon` is at most the total.
-
-    Args:
-        total_epsilon: > 0. Others as in :func:`composed_epsilon`. Arrays broadcast.
-    """
-    one_of(*RULES).check("rule", rule)
-
-    def one(total, count, delta):
-        positive().check("total_epsilon", float(total))
-        _check(count, delta)
-        return largest_within(lambda epsilon: _RULE[rule](epsilon, int(count), float(delta)), float(total))
-
-    return np.vectorize(one, otypes=[float])(total_epsilon, count, delta)[()]
-
-
 def optimal_delta(epsilon, count, total_epsilon):
     """The exact delta at ``total_epsilon`` of ``count`` randomised responses: the sum of equation (5) of Kairouz et al.
 

@@ -13,12 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
-from dplib import plans, runs
+from dplib import plans, runs, values
+from dplib.checks import ParameterError
 from dplib.files import publish
 
 TOLERANCE = 1e-4
 PLACE = ("capability", "versions", "threads")  # where these are the same, so is every bit
+
+
+class Probe(TypedDict):
+    """A probe as it is stored."""
+
+    version: int
+    job: dict[str, Any]
+    result: dict[str, Any]
 
 
 def differences(wanted: Any, found: Any, tolerance: float = 0.0, path: tuple = ()) -> Iterator[tuple[tuple, Any, Any]]:
@@ -40,8 +50,8 @@ def differences(wanted: Any, found: Any, tolerance: float = 0.0, path: tuple = (
         yield path, wanted, found
 
 
-def probes() -> dict[str, dict[str, Any]]:
-    """The probe of every experiment, made now: {experiment: {"version", "job", "result"}}."""
+def probes() -> dict[str, Probe]:
+    """The probe of every experiment, made now."""
     made = {name: runs.made(function, function.experiment.probe) for name, function in plans.experiments().items()}
     return {name: {key: made[name][key] for key in ("version", "job", "result")} for name in sorted(made)}
 
@@ -51,23 +61,25 @@ def probes_file() -> Path:
     return runs.KEPT / "probes.json"
 
 
-def stored_probes() -> dict[str, dict[str, Any]]:
-    """The probes as they were stored."""
+def stored_probes() -> dict[str, Probe]:
+    """The probes as they were stored.
+
+    Raises:
+        StoreError: where the file is something else.
+    """
     try:
-        return json.loads(probes_file().read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise runs.StoreError(f"{probes_file()} is damaged ({error}).") from None
+        return values.checked(probes_file(), dict[str, Probe]) if probes_file().exists() else {}
+    except ParameterError as error:
+        raise runs.StoreError(f"{error} It is damaged: `python -m dplib runs probe --write` writes it anew.") from None
 
 
-def write_probes(found: Mapping[str, Any]) -> None:
+def write_probes(found: Mapping[str, Probe]) -> None:
     """Store the results of the probes."""
     runs.KEPT.mkdir(parents=True, exist_ok=True)
     publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
-def changes(stored: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str]:
     """Experiments whose probe is not what was stored, a sentence each with the first field that differs."""
     told = [f"{name} is stored and no plan's module has it." for name in stored if name not in found]
     for name, now in found.items():

@@ -15,27 +15,28 @@ import functools
 import hashlib
 import inspect
 import json
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from dplib import checks, execution
 from dplib.checks import ParameterError
-from dplib.data import registry
 from dplib.execution import ROOT
 from dplib.files import locked, publish
 from dplib.jobs import Experiment as Experiment
-from dplib.jobs import Job, Result, as_called, changed, job_of
+from dplib.jobs import Job, Line, Result, as_called, changed, job_of, key_of, key_of_line
 from dplib.jobs import experiment as experiment
+from dplib.jobs import identity as identity
 
 KEPT = ROOT / "book" / "runs"
 STORE = ROOT / "_build" / "store"
 
-Line = dict[str, Any]
+UNNAMED = ("", "unknown")  # commits of runs that are not published
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
 
 
@@ -147,13 +148,28 @@ def device_rule() -> checks.Rule:
 
 @contextlib.contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes for runs, each on one thread, that file where this process does; RunFailed where one is killed."""
-    given = {"mp_context": get_context("spawn"), "initializer": settle, "initargs": (KEPT, STORE)}
+    """Processes for runs, each on one thread, that file where this process does, and end with it, however it ends.
+
+    Raises:
+        RunFailed: where one is killed.
+    """
+    given = {"mp_context": get_context("spawn"), "initializer": _begin, "initargs": (KEPT, STORE)}
     try:
         with ProcessPoolExecutor(workers, **given) as processes:
-            yield processes
+            try:
+                yield processes
+            except KeyboardInterrupt:  # the executor would wait for runs that take hours
+                for process in active_children():
+                    process.terminate()
+                raise
     except BrokenProcessPool:
         raise RunFailed("a worker process was killed, perhaps for its memory; finished runs are filed.") from None
+
+
+def _begin(kept: Path, store: Path) -> None:
+    settle(kept, store)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
+    execution.end_with_parent()
 
 
 def settle(kept: Path, store: Path) -> None:
@@ -231,13 +247,19 @@ def keep() -> dict[str, int]:
     Equal lines merge. A file is removed only once its line stands in ``book/runs``.
 
     Raises:
-        StoreError: where a line of one key has another result than the stored one; nothing of that file is changed.
+        StoreError: where a line of one key has another result than the stored one, or names no commit; nothing of that
+            experiment's file is changed.
     """
     return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
 
 
 def _keep(folder: Path) -> int:
     new = {path: one for path in sorted(folder.glob("*.json")) if (one := _filed(path))}
+    if unnamed := [path for path, one in new.items() if one["made"].get("commit", "") in UNNAMED]:
+        raise StoreError(
+            f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
+            f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
+        )
     count = merge(folder.name, new.values())
     for path in new:
         path.unlink(missing_ok=True)
@@ -329,36 +351,6 @@ def takes_device(function: Callable[..., Result]) -> bool:
     return "device" in inspect.signature(function).parameters
 
 
-def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
-    """What the key of a run is made of: experiment, version, job, data, device."""
-    about, full = function.experiment, job_of(function, job)
-    sets = [value for key in about.data for value in _flat(full[key])]
-    data = {one: checksum(one) for one in sorted(set(sets))}
-    return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
-
-
-def checksum(dataset: str) -> str:
-    """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
-    if dataset.startswith("synthetic-"):  # drawn by the code
-        return "synthetic"
-    entry = registry.entry(dataset)
-    if not entry.files:
-        return "embedded"
-    text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> str:
-    """The key of a run within its experiment's file."""
-    return key_of_line(identity(function, job, device))
-
-
-def key_of_line(one: Line) -> str:
-    """The key of a line within its experiment's file."""
-    # The job first: a file is sorted by it.
-    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
-
-
 def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
     digest = hashlib.sha256(key_of(function, job, device).encode()).hexdigest()[:32]
     return STORE / function.experiment.name / f"{digest}.json"
@@ -414,14 +406,6 @@ def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
     return found
 
 
-def _flat(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _flat(one)
-
-
 @functools.cache
 def machine(device: str = "cpu") -> dict[str, Any]:
     """Where runs of this process are made; the commit is that of the process's first run."""
@@ -429,7 +413,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
 
     hardware = execution.hardware()
     capability = torch.backends.cpu.get_cpu_capability()
-    here = {"commit": execution.commit(), "processor": hardware["processor"], "capability": capability}
+    here = {"commit": execution.commit() or "unknown", "processor": hardware["processor"], "capability": capability}
     if device == "cuda":
         here["gpu"] = hardware["gpu"]
     return {**here, "threads": torch.get_num_threads(), "versions": execution.versions()}

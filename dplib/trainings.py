@@ -13,9 +13,9 @@ from dplib import accounting, architectures, checks, dpsgd, models, printed, run
 from dplib.architectures import block_cnn
 from dplib.checks import ParameterError
 from dplib.data import Dataset
+from dplib.data.tasks import PATIENTS, shifted, task
 from dplib.models import ACTIVATIONS, mlp
 from dplib.sgd import find_device, seeded
-from dplib.tasks import PATIENTS, shifted, task
 
 __all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
 
@@ -167,7 +167,7 @@ def train(
     """Train and evaluate the last iterate.
 
     Args:
-        dataset, features, n_train, part, length: of :func:`dplib.tasks.task`. A run of the part "tune" has the
+        dataset, features, n_train, part, length: of :func:`dplib.data.tasks.task`. A run of the part "tune" has the
             sampling rate, steps and noise of the report's.
         split_seed: draws the split, by default ``seed``. Candidates of one search share it, so that the winner's test
             records chose nothing, and differ in ``seed``.

@@ -99,12 +99,7 @@ def checked(path: Path, kind: Any, document: Any = None) -> Any:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ", ".join(map(str, first["loc"])) or "all of it"
-        known = {
-            "missing": "is missing",
-            "extra_forbidden": "is not known",
-            "unexpected_keyword_argument": "is not known",
-        }
-        says = known.get(first["type"]) or f"= {shown(first['input'])} is not allowed: {first['msg'][:200]}"
+        says = _SAYS.get(first["type"]) or f"= {shown(first['input'])} is not allowed: {first['msg'][:200]}"
         raise ParameterError(f"{path}: {place} {says}.") from None
 
 

@@ -9,16 +9,13 @@ import os
 import platform
 import resource
 import sys
-import threading
 import time
 import uuid
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill  # noqa: F401  imported here, so that it is there before the fork
-import psutil
 from nbclient.exceptions import DeadKernelError
 
 from dplib import execution
@@ -44,7 +41,7 @@ def work(folder: str, key: str, threads: int) -> None:
         key: the run's address.
         threads: for the numerical libraries under the notebook.
     """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    execution.end_with_parent()
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads)))
     here = Path(folder)
     batch = json.loads((here / "batch.json").read_text(encoding="utf-8"))
@@ -172,14 +169,3 @@ def _seconds(notebook: nbformat.NotebookNode) -> dict[str, float]:
 def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
     return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
-
-
-def _end_with_parent() -> None:
-    """A run whose sweep was killed ends too, with its kernel: nobody waits for it, and its successor needs the core."""
-    parent = parent_process()
-    if parent is None:
-        return
-    parent.join()
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
-    os._exit(1)

@@ -80,6 +80,17 @@ def toy(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def run_folder(tmp_path, monkeypatch):
+    """A folder of its own for the runs and plans of the toy experiment."""
+    from tests import run_toys
+
+    for module, name in run_toys.SETTLED:
+        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
+    run_toys.settle(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def gpu():
     """A GPU: this machine's, else one that stands in."""
     import torch

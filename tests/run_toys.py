@@ -80,9 +80,13 @@ def odd(get, *, schemes):
     return get(train, [{"size": 1, "seed": 0, "scheme": scheme} for scheme in schemes])
 
 
+SETTLED = (runs, "KEPT"), (runs, "STORE"), (runs, "UNNAMED"), (plans, "PLANS")
+
+
 def settle(folder: Path, text: str = PLANS) -> None:
     """Let this process keep its runs and plans in a folder."""
     runs.KEPT, runs.STORE, plans.PLANS = folder / "kept", folder / "store", folder / "plans"
+    runs.UNNAMED = ()  # the tests keep their runs where git has no history, too
     plans.PLANS.mkdir(parents=True, exist_ok=True)
     (plans.PLANS / "toy.yml").write_text(text, encoding="utf-8")
 

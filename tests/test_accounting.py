@@ -262,6 +262,32 @@ def test_calibration_round_trip(accountant):
         assert accounting.epsilon(noise * 0.999, q, steps, DELTA, accountant) > target
 
 
+@pytest.mark.parametrize(
+    ("target", "q", "steps", "delta"),
+    [(0.001, 0.01, 1000, 1e-5), (300, 0.1, 1000, 1e-5), pytest.param(0.05, 1e-4, 10**6, 1e-8, marks=pytest.mark.long)],
+)
+def test_a_calibration_takes_few_grids(target, q, steps, delta, monkeypatch):
+    """Forty seconds by PRV once, in a bracket that widened by steps of 0.3; a million points take half a second."""
+    from opacus.accountants.analysis.prv import prvs
+
+    sizes, discretize = [], prvs.discretize
+    monkeypatch.setattr("opacus.accountants.prv.discretize", lambda p, d: sizes.append(d.size) or discretize(p, d))
+    noise = accounting.noise_multiplier(target, q, steps, delta)
+    assert len(sizes) <= 10
+    assert sum(sizes) < 8_000_000
+    assert accounting.epsilon(noise, q, steps, delta) <= target < accounting.epsilon(noise * 0.999, q, steps, delta)
+
+
+def test_a_calibration_that_ends_early_has_enough_noise(monkeypatch):
+    noise = [accounting.noise_multiplier(2.0, 0.05, 100, DELTA)]
+    for evaluations in (4, 3, 2):
+        monkeypatch.setattr(accounting, "_EVALUATIONS", evaluations)
+        noise.append(accounting.noise_multiplier(2.0, 0.05, 100, DELTA))
+    assert noise == sorted(noise)
+    assert noise[-1] < 1.2 * noise[0]
+    assert accounting.epsilon(noise[-1], 0.05, 100, DELTA) <= 2
+
+
 def test_targets_out_of_reach_are_refused():
     with pytest.raises(ParameterError, match=r"target_epsilon = 0.001 is not allowed.*orders up to 1024"):
         rdp.noise_multiplier(0.001, 0.1, 100, DELTA)

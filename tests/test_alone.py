@@ -105,3 +105,9 @@ def test_a_missing_notebook_is_made_again_though_the_site_is_newer(tmp_path):
         status, errors = finished(tmp_path, "site", **options)
         assert status == 0, errors
         assert sorted(log.read_text().splitlines()) == wanted
+
+
+def test_without_the_program_which_there_is_one_sentence(tmp_path):
+    done = start(tmp_path, "all", env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT)})
+    assert done.communicate(timeout=LIMIT)[1].startswith("The program which is missing, and Snakemake needs it")
+    assert done.returncode == 1

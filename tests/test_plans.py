@@ -12,11 +12,8 @@ train = run_toys.train
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
-    run_toys.settle(tmp_path)
-    return tmp_path
+def folder(run_folder):
+    return run_folder
 
 
 def sizes(wanted):
@@ -61,6 +58,14 @@ def test_make_goes_through_all_waves():
 
 def test_make_begins_nothing_after_its_limit():
     assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
+
+
+def test_make_begins_what_fits_into_its_limit(monkeypatch):
+    """The order of the plan, less what would take too long; the next call goes on."""
+    monkeypatch.setattr(plans, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
+    assert plans.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
+    assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
+    assert plans.make([plans.load("toy")], said=lambda text: None) == 0
 
 
 def test_a_failing_run_stops_no_other():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dplib import __main__, plans, replay, runs, runs_command
+from dplib import __main__, execution, plans, replay, runs, runs_command
 from dplib.checks import ParameterError
 from dplib.data.fetch import DataError
 from tests import run_toys, stand_in_gpu
@@ -38,11 +39,8 @@ def test_the_probes_agree_with_what_is_stored(monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
-    run_toys.settle(tmp_path)
-    return tmp_path
+def folder(run_folder):
+    return run_folder
 
 
 @pytest.fixture
@@ -96,8 +94,23 @@ def test_a_probe_catches_a_constant_a_stream_and_an_unraised_version(folder, mon
     assert "toy: the probe of this version is not stored" in dplib("probe", status=1)
     monkeypatch.setattr(train, "experiment", runs.Experiment("other", 1, ("dataset",), {"size": 3, "seed": 0}))
     assert "toy is stored and no plan's module has it." in dplib("probe", status=1)
-    (folder / "kept" / "probes.json").write_text("{")
-    with pytest.raises(runs.StoreError, match=r"probes.json is damaged"):
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "all of it = "),
+        ('{"toy": 1}', "toy = 1 is not allowed"),
+        ('{"toy": {"version": 1, "job": {}}}', "toy, result is missing"),
+        ('{"toy": {"version": "one", "job": {}, "result": {}}}', "toy, version = 'one' is not allowed"),
+        ('{"toy": {"version": 1, "job": [], "result": {}}}', "toy, job = "),
+    ],
+)
+def test_damaged_probes_are_one_sentence(folder, text, said):
+    (folder / "kept").mkdir()
+    (folder / "kept" / "probes.json").write_text(text)
+    with pytest.raises(runs.StoreError, match=rf"probes.json:? {said}.* It is damaged: "):
         dplib("probe")
 
 
@@ -176,6 +189,26 @@ def test_make_and_keep(folder):
     assert dplib("keep") == f"{folder}/kept/toy.jsonl: 8 new, 8 in all.\n"
     assert dplib("keep") == "No new runs in _build/store.\n"
     assert dplib("make", "toy", "--plan", "quick").startswith("Nothing is missing.")
+
+
+def test_runs_without_a_commit_are_made_and_not_published(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "UNNAMED", ("", "unknown"))
+    monkeypatch.setattr(runs, "machine", lambda _: {"commit": "unknown"})
+    plan = plans.load("toy", "quick")
+    runs.make(train, [one.job for one in plan.missing()])
+    with pytest.raises(runs.StoreError, match=r"1 run\(s\) of toy were made where git could not tell the commit"):
+        dplib("keep")
+    assert (runs.names(), plan.missing()) == ([], [])
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_a_checkout_whose_commit_git_cannot_tell_makes_no_runs(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(execution, "ROOT", tmp_path)
+    assert execution.commit() == ""
+    assert dplib("make", "toy", "--limit", "0s").startswith("At least")
+    (tmp_path / ".git").mkdir()  # which is none
+    with pytest.raises(ParameterError, match=r"git cannot tell the commit of .*, and the line of a run names it: `git"):
+        dplib("make", "toy", "--limit", "0s")
 
 
 def test_make_says_what_is_still_missing(folder):

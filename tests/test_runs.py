@@ -2,14 +2,17 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
-from dplib import files, plans, runs
+from dplib import files, runs
 from dplib.checks import ParameterError
 from tests import run_toys
 from tests.conftest import ROOT
@@ -18,11 +21,8 @@ train = run_toys.train
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
-    run_toys.settle(tmp_path)
-    return tmp_path
+def folder(run_folder):
+    return run_folder
 
 
 def jobs(count, **more):
@@ -298,6 +298,36 @@ def test_rekey_refuses_an_argument_that_is_gone():
 def test_workers_are_checked(workers):
     with pytest.raises(ParameterError, match="workers"):
         runs.make(train, [], workers=workers)
+
+
+LONG = """
+import sys
+from pathlib import Path
+from dplib import __main__
+from tests import run_toys
+
+run_toys.settle(Path(sys.argv.pop()), "{module: tests.run_toys, long: {grid: {sizes: [1], seeds: 1, seconds: 600}}}")
+__main__.cli()
+"""
+
+
+def test_however_a_make_ends_its_workers_end_with_it(tmp_path):
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+    env, ended = {**os.environ, "PYTHONPATH": str(ROOT)}, []
+    words = [sys.executable, "-c", LONG, "runs", "make", "toy", "--plan", "long"]
+    for one in signals:
+        made = subprocess.Popen([*words, str(tmp_path / one.name)], env=env, stderr=subprocess.PIPE, text=True)
+        ended.append((psutil.Process(made.pid), made))
+    for one, (process, made) in zip(signals, ended, strict=True):
+        while not list(tmp_path.glob(f"{one.name}/store/toy/*.lock")):  # a worker is in its run
+            assert made.poll() is None, made.stderr.read()
+            time.sleep(0.05)
+        workers = process.children(recursive=True)
+        assert workers
+        made.send_signal(one)
+        made.wait(timeout=120)
+        assert psutil.wait_procs(workers, timeout=120)[1] == []
+        assert "Traceback" not in made.stderr.read()
 
 
 def test_killed_twenty_times_the_file_is_that_of_an_undisturbed_make(tmp_path):

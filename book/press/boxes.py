@@ -15,7 +15,7 @@ import nbformat
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from dplib import claims, sources, values
+from dplib import chapters, claims, sources, values
 from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
 from dplib.execution import RunError
 from press.ledger import Row
@@ -168,7 +168,7 @@ def times(notebook: nbformat.NotebookNode) -> str:
     """Reading and running time of an executed chapter in words: from its text, and from its provenance."""
     run = notebook.metadata["dplib"]
     minutes = max(1, round(word_count(notebook) / WORDS_A_MINUTE / 5) * 5)
-    kept = any("runs" in basis for basis in _outputs(notebook, claims.BASIS))
+    kept = any("runs" in basis for basis in chapters.outputs(notebook, claims.BASIS))
     on = "on data that come with the packages" if run["profile"] == "embedded" else f"in its {run['profile']} profile"
     on = "from kept runs" if kept and run["profile"] == "embedded" else on
     return f"About {minutes} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
@@ -246,11 +246,6 @@ def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
     for number in _NUMBER.findall(text):
         if number not in printed:
             raise RunError(f"{where} has the number {number}, which none of its rows has in print.")
-
-
-def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[Mapping]:
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    return [output["metadata"][key] for output in outputs if key in output.get("metadata", {})]
 
 
 def _anchor(notebook: nbformat.NotebookNode) -> set[str]:

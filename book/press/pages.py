@@ -24,9 +24,9 @@ from press import (
     dials,
     findings,
     finish,
+    gpu,
     ledger,
     ledger_page,
-    links,
     seeds,
     sweep_cost,
 )
@@ -58,16 +58,33 @@ def build() -> Path:
     _write("course.md", course.markdown())
     _write("seeds.md", seeds.markdown())
     dials.build(GENERATED, SOURCE / "book" / "_static")
+    _write("gpu.md", gpu.markdown([row.claim for row in rows]))
     _write("launch.md", carry.launch_markdown(carry.address()))
-    _write("links.md", links.markdown(SOURCE))
-    arguments = ["build", str(SOURCE), "--path-output", str(ROOT), "--all", "-W", "-n", "--keep-going", "-q"]
-    program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
-    done = subprocess.run([*program, *arguments], check=False)
-    if done.returncode:
+    if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
         raise RunError("the site has warnings, which count as errors: see above.")
     finish.finish(BUILD / "html")
     return BUILD / "html" / "index.html"
+
+
+def check_links() -> Path:
+    """Ask whether every address outside the book answers, by Sphinx; the list of them all. The site must be built.
+
+    Raises:
+        RunError: when the pages are not there, or some address does not answer.
+    """
+    if not SOURCE.exists():
+        raise RunError("there are no pages yet: make book makes them.")
+    failed = _jupyter_book(BUILD / "links", "--all", "--builder", "linkcheck", "--keep-going")
+    answers = BUILD / "links" / "_build" / "html" / "output.txt"
+    if failed:
+        raise RunError(f"some addresses do not answer, or there is no network: see {answers}.")
+    return answers
+
+
+def _jupyter_book(output: Path, *arguments: str) -> int:
+    program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(SOURCE)]
+    return subprocess.run([*program, "--path-output", str(output), *arguments], check=False).returncode
 
 
 def counts_table(rows: list[ledger.Row]) -> str:

@@ -7,7 +7,7 @@ choice is in no epsilon.
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 from dplib import objpert, runs, stats, tuning
 from dplib.architecture import cost_tasks
 from dplib.checks import ParameterError
-from dplib.tasks import PATIENTS
+from dplib.data.tasks import PATIENTS
 from dplib.trainings import train
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 SGD, CLIPPED = "SGD", "clipped SGD"
 Budget = float | str
 Cells = Mapping[Hashable, Mapping[str, Any]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dplib import data
 from dplib.checks import ParameterError
-from dplib.data import Dataset, preprocess
+from dplib.data import Dataset, preprocess, tasks
 from dplib.data.levels import ADULT_LEVELS, ADULT_NUMERIC
 
 CENSUSES = ("synthetic-census", "adult")
@@ -73,10 +73,6 @@ def synthetic(dataset: str, seed: int = 0) -> Dataset:
     return _census(rng)
 
 
-def _parts(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields) -> Dataset:
-    return Dataset(name, x[n_test:], y[n_test:], x[:n_test], y[:n_test], notes=("drawn at random",), **fields)
-
-
 def _census(rng: np.random.Generator) -> Dataset:
     """The columns and levels of Adult; a quarter earns more, by age, education, hours, and a little by category."""
     n = 6000
@@ -102,4 +98,6 @@ def _census(rng: np.random.Generator) -> Dataset:
     score += rng.logistic(0, 0.8, n)
     label = (score > np.quantile(score, 0.76)).astype(np.int64)
     names = tuple(ADULT_LEVELS)
-    return _parts(CENSUSES[0], np.column_stack(columns), label, 2000, feature_names=names, classes=("<=50K", ">50K"))
+    return tasks.drawn(
+        CENSUSES[0], np.column_stack(columns), label, 2000, feature_names=names, classes=("<=50K", ">50K")
+    )

@@ -5,7 +5,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 other splits, of seeds 1000 and up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,8 +18,8 @@ from dplib.architecture.feature_budgets import released
 from dplib.architecture.feature_cfs import agreement as agreement
 from dplib.architecture.feature_runs import PLAIN as PLAIN
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 TUNING = 1000
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
 BLOCK = 12  # larger subsets get fewer draws

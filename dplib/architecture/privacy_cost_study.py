@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dplib import accounting, checks, rdp, runs, tuning
-from dplib.architecture import sample_size, sum_task
+from dplib.architecture import sum_task
 from dplib.architecture.printed_budgets import TOOL_ORDERS
+from dplib.architecture.sample_size import steps_to_target
 from dplib.trainings import train
 from dplib.tuning import Get
 
@@ -76,49 +77,6 @@ def split_features(
     )
     short = {key: [round(value, 5) for value in found[key]] for key in CURVES}
     return found | short | {"noise_multiplier": noise}
-
-
-@runs.experiment(
-    "steps_to_target",
-    version=1,
-    data=("dataset",),
-    probe={"dataset": "digits", "hidden": [16], "n": 5000, "learning_rate": 1.0, "seed": 3, "target": 0.5,
-           "most_steps": 60},
-)  # fmt: skip
-def steps_to_target(
-    *,
-    dataset: str,
-    hidden: list[int],
-    n: int,
-    learning_rate: float,
-    seed: int,
-    part: str = "report",
-    features: str = "flat",
-    batch: int = 250,
-    noise_multiplier: float = 2.0,
-    target: float = 0.85,
-    most_steps: int = 1000,
-    device: str = "cpu",
-) -> runs.Result:
-    """Steps until a validation accuracy is reached: :func:`dplib.architecture.sample_size.steps_to`, as it is there.
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
-    """
-    return sample_size.steps_to(
-        dataset=dataset,
-        hidden=hidden,
-        n=n,
-        learning_rate=learning_rate,
-        seed=seed,
-        part=part,
-        features=features,
-        batch=batch,
-        noise_multiplier=noise_multiplier,
-        target=target,
-        most_steps=most_steps,
-        device=device,
-    )
 
 
 def rows(

@@ -8,13 +8,22 @@ yields a number of steps and nothing about privacy: at a fixed noise multiplier 
 import numpy as np
 import torch
 
-from dplib import checks, dpsgd, examples, sampling, trainings
+from dplib import checks, dpsgd, examples, runs, sampling, trainings
 from dplib.engine import Engine
 from dplib.examples import Examples
 from dplib.sgd import find_device
 
+EVERY = 5  # steps between looks at the accuracy
 
-def steps_to(
+
+@runs.experiment(
+    "steps_to_target",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "hidden": [16], "n": 5000, "learning_rate": 1.0, "seed": 3, "target": 0.5,
+           "most_steps": 60},
+)  # fmt: skip
+def steps_to_target(
     *,
     dataset: str,
     hidden: list[int],
@@ -25,22 +34,20 @@ def steps_to(
     features: str = "flat",
     batch: int = 250,
     noise_multiplier: float = 2.0,
-    max_grad_norm: float = 1.0,
     target: float = 0.85,
     most_steps: int = 1000,
-    evaluate_every: int = 5,
     device: str = "cpu",
-) -> dict:
+) -> runs.Result:
     """Train by DP-SGD until the validation accuracy first reaches ``target``.
 
     Args:
-        dataset, features, part: of :func:`dplib.tasks.task`; its validation part decides when to stop.
+        dataset, features, part: of :func:`dplib.data.tasks.task`; its validation part decides when to stop.
         hidden: units of each hidden layer.
         n: training records, drawn with replacement.
         learning_rate: of plain SGD on the noisy gradients.
         seed: decides split, draw, initial weights, batches and noise. Equal seeds draw equal records at equal n.
-        batch: expected batch size, at most n. noise_multiplier, max_grad_norm: of DP-SGD.
-        target: accuracy in (0, 1). most_steps: give up after so many. evaluate_every: steps between looks.
+        batch: expected batch size, at most n. noise_multiplier: of DP-SGD with clipping norm 1.
+        target: accuracy in (0, 1). most_steps: give up after so many.
 
     Returns:
         "steps" at the first look that reached the target, None where none did; "validation" and "test" accuracies at
@@ -69,7 +76,7 @@ def steps_to(
         sample_rate=batch / base,  # the engine divides by sample_rate * base, which is the batch size wanted
         learning_rate=learning_rate,
         noise_multiplier=noise_multiplier,
-        max_grad_norm=max_grad_norm,
+        max_grad_norm=1.0,
     )
     generator = torch.Generator(place).manual_seed(int(noise.generate_state(1)[0]))
     rng = np.random.default_rng(batches)
@@ -77,7 +84,7 @@ def steps_to(
     reached, accuracy = None, 0.0
     for step in range(1, most_steps + 1):
         engine.step(drawn[torch.from_numpy(sampling.poisson(n, batch / n, rng))].to(place))
-        if step % evaluate_every == 0:
+        if step % EVERY == 0:
             accuracy = _accuracy(net, parts["valid"])
             if accuracy >= target:
                 reached = step

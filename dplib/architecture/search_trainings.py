@@ -5,19 +5,19 @@ search is a wave of runs.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dplib import runs, tuning
+from dplib import tuning
 from dplib.architecture.search import Found, Network
 from dplib.architecture.space import job, key, rate_cell
 from dplib.trainings import train
+from dplib.tuning import Get
 
 Result = dict[str, Any]
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 FRESH = 1000  # repeats from here on are for reports
 
 

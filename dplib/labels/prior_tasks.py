@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import checks, data, tasks
+from dplib import checks, data
+from dplib.data import tasks
 from dplib.labels import patch_features
 
 KINDS = ("learned", "fixed")

@@ -172,16 +172,21 @@ def coordinate(dimension: int, shape, rng):
     return angle if dimension == 2 else np.sqrt(-np.expm1(2 / (dimension - 2) * np.log1p(-rng.random(shape)))) * angle
 
 
+def _blocks(step, count, dimension, draws, rng):
+    """So many examples in blocks: of each example its part along the answer, its length, and one of its coordinates."""
+    for done in range(0, count, _BLOCK):
+        steps = min(_BLOCK, count - done)
+        part, length = step(steps)
+        u = coordinate(dimension - 1, (steps, *draws), rng)
+        yield part, np.broadcast_to(length, part.shape), u
+
+
 def _one_pass(step, rates, shape, snapshots, dimension, draws, rng):
     """<w, e> after each number of examples in ``snapshots``, shape (snapshots, rhos, rates, runs)."""
     along, rest, seen, found = np.zeros(shape), np.zeros(shape), 0, []
     for last in snapshots:
-        while seen < last:
-            steps = min(_BLOCK, last - seen)
-            part, length = step(steps)
-            u = coordinate(dimension - 1, (steps, *draws), rng)
-            length = np.broadcast_to(length, part.shape)
-            for i in range(steps):
+        for part, length, u in _blocks(step, last - seen, dimension, draws, rng):
+            for i in range(len(part)):
                 seen += 1
                 eta = rates / np.sqrt(seen)
                 along = along - eta * part[i]
@@ -197,14 +202,10 @@ def _noisy_means(step, rates, sigma, snapshots, dimension, draws, rng):
     """As :func:`_one_pass`: sums of gradients, and at each snapshot one release of the mean; sigma for the sum."""
     total, rest, seen, found = 0.0, 0.0, 0, []
     for last in snapshots:
-        while seen < last:
-            steps = min(_BLOCK, last - seen)
-            part, length = step(steps)
-            u = coordinate(dimension - 1, (steps, *draws), rng)
-            length = np.broadcast_to(length, part.shape)
-            for i in range(steps):
+        for part, length, u in _blocks(step, last - seen, dimension, draws, rng):
+            for i in range(len(part)):
                 rest = np.sqrt(np.maximum(rest**2 + length[i] * (length[i] - 2 * rest * u[i]), 0))
-            total, seen = total - part.sum(axis=0), seen + steps
+            total, seen = total - part.sum(axis=0), seen + len(part)
         released = total + sigma * rng.standard_normal(draws)
         squared = (rest + sigma * rng.standard_normal(draws)) ** 2
         if dimension > 2:

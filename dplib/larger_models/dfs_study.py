@@ -5,7 +5,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -17,8 +17,8 @@ from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
 from dplib.larger_models import dfs_problems as problems
 from dplib.larger_models import networks, private_dfs, selection
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
 PIXELS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400, 1000)
 BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)

@@ -6,7 +6,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from dplib import data, mechanisms, runs, tuning
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.larger_models import gmm_experiments as tools
 from dplib.trainings import train
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
 SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
 BINS = 100  # of errors from 0 to 1

@@ -66,15 +66,15 @@ def test_interpolated_budgets_are_those_of_the_accountant():
 
 
 def test_steps_to_stops_at_the_first_look_above_the_target():
-    one = sample_size.steps_to(**QUICK, seed=0)
+    one = sample_size.steps_to_target(**QUICK, seed=0)
     assert one["steps"]
     assert one["steps"] % 5 == 0
     assert one["validation"] >= 0.6
     assert one["score"] == -one["steps"]
     assert one["parameters"] == 64 * 32 + 32 + 320 + 10
-    assert one == sample_size.steps_to(**QUICK, seed=0)
+    assert one == sample_size.steps_to_target(**QUICK, seed=0)
     # One look earlier the target had not been reached: with as few steps the run gives up below it.
-    before = sample_size.steps_to(**{**QUICK, "most_steps": one["steps"] - 5}, seed=0)
+    before = sample_size.steps_to_target(**{**QUICK, "most_steps": one["steps"] - 5}, seed=0)
     assert before["steps"] is None
     assert before["validation"] < 0.6
     assert before["score"] < -(one["steps"] - 5)
@@ -82,12 +82,12 @@ def test_steps_to_stops_at_the_first_look_above_the_target():
 
 def test_records_are_drawn_with_replacement():
     # Of n draws from n records a share 1 - 1/e is distinct, with an sd of 0.002 here: 0.015 is 7 of them.
-    found = sample_size.steps_to(**{**QUICK, "n": 20_000, "most_steps": 1}, seed=1)
+    found = sample_size.steps_to_target(**{**QUICK, "n": 20_000, "most_steps": 1}, seed=1)
     assert abs(found["distinct"] / 20_000 - (1 - np.exp(-1))) < 0.015
 
 
 def test_bad_settings_are_refused():
     with pytest.raises(ParameterError, match="batch"):
-        sample_size.steps_to(**{**QUICK, "batch": 5000}, seed=0)
+        sample_size.steps_to_target(**{**QUICK, "batch": 5000}, seed=0)
     with pytest.raises(ParameterError, match="target"):
-        sample_size.steps_to(**{**QUICK, "target": 1.5}, seed=0)
+        sample_size.steps_to_target(**{**QUICK, "target": 1.5}, seed=0)

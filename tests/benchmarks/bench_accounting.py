@@ -8,20 +8,18 @@ scaled, since a round of all would take minutes; other settings each round, so t
 finds all 1,000, over Opacus's orders, to a relative 1e-6 of the noise; Opacus stops within 0.01 of the target epsilon.
 """
 
-import argparse
 import importlib.metadata
-import json
 import os
 import platform
 import statistics
 import time
 import warnings
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
+from written import write
 
 from dplib import chapters, rdp
 
@@ -92,15 +90,5 @@ def measure(rounds: int = ROUNDS) -> dict:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_accounting.json"))
-    output = parser.parse_args().output
-    result = measure()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    write("bench_accounting", __doc__, measure)

@@ -7,14 +7,12 @@ Both sides run alternately in one process; the ratio is that of the median times
 Its training sets are drawn noise included (one normal a number), which is the faster way to draw them.
 """
 
-import argparse
-import json
 import platform
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
+from written import write
 
 from dplib import chapters
 from dplib.larger_models import gmm
@@ -59,15 +57,5 @@ def measure(rounds: int = ROUNDS) -> dict:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_gmm.json"))
-    output = parser.parse_args().output
-    result = measure()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=2))
-
-
 if __name__ == "__main__":
-    main()
+    write("bench_gmm", __doc__, measure)

@@ -13,19 +13,17 @@ each time, and scaled. Three loops:
 - dplib's own function, called with one record at a time: it mostly pays for calls.
 """
 
-import argparse
 import importlib.metadata
-import json
 import math
 import os
 import platform
 import statistics
 import time
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from written import write
 
 from dplib import chapters
 from dplib.labels import randomised_response
@@ -131,15 +129,5 @@ def measure() -> dict:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_rr.json"))
-    output = parser.parse_args().output
-    result = measure()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    write("bench_rr", __doc__, measure)

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from press import links
 from tests.conftest import ROOT, STILL, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"
@@ -281,13 +280,11 @@ def test_the_ledger_needs_no_scrolling_sideways(page, width):
     assert page.evaluate("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.ledger'))") <= 1
 
 
-def test_every_external_link_is_listed_and_well_formed():
-    listed = set(re.findall(r'href="(https?://[^"]+)"', (HTML / "book" / "bibliography.html").read_text("utf-8")))
+def test_every_link_that_leaves_the_book_has_an_address_that_can_work():
     for name in ["search.html", "genindex.html", *PAGES]:
         text = (HTML / name).read_text(encoding="utf-8")
         for address in re.findall(r'<a\b[^>]*href="((?!data:)[a-z]+:[^"]+)"', text):
-            assert not links.problem(address), f"{name}: {address}: {links.problem(address)}"
-            assert address in listed, f"{name}: {address} is not in the list on the bibliography page"
+            assert re.fullmatch(r"https://([a-z0-9-]+\.)+[a-z]{2,}(/\S*)?", address), f"{name}: {address}"
 
 
 def test_the_site_is_small_enough_to_carry():

@@ -35,11 +35,8 @@ waves.make([plans.load("toy")], Resources(), bar=False)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    for module, name in ((runs, "KEPT"), (runs, "STORE"), (plans, "PLANS")):
-        monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
-    run_toys.settle(tmp_path)
-    return tmp_path
+def folder(run_folder):
+    return run_folder
 
 
 def wanted(count, **more):

@@ -138,7 +138,8 @@ def synthetic(dataset: str) -> Dataset:
     return {TEXTS[0]: _messages, PATIENTS[0]: _patients}[dataset](rng)
 
 
-def _parts(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields) -> Dataset:
+def drawn(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields) -> Dataset:
+    """A data set of records drawn at random, of which the first are the test part."""
     return Dataset(name, x[n_test:], y[n_test:], x[:n_test], y[:n_test], notes=("drawn at random",), **fields)
 
 
@@ -153,7 +154,7 @@ def _messages(rng: np.random.Generator) -> Dataset:
         some = list(rng.choice(words, rng.integers(4, 12)))
         some += list(rng.choice(telling, rng.integers(1, 4))) if is_spam or rng.random() < 0.03 else []
         rows.append(" ".join(rng.permutation(some)))
-    return _parts(TEXTS[0], np.array(rows, dtype=object), spam.astype(np.int64), 400, classes=("ham", "spam"))
+    return drawn(TEXTS[0], np.array(rows, dtype=object), spam.astype(np.int64), 400, classes=("ham", "spam"))
 
 
 def _patients(rng: np.random.Generator) -> Dataset:
@@ -166,4 +167,4 @@ def _patients(rng: np.random.Generator) -> Dataset:
     columns = [age, np.where(male, "male", "female"), bmi.round(2), children, np.where(smokes, "yes", "no"), region]
     names = ("age", "sex", "bmi", "children", "smoker", "region")
     x = np.column_stack([np.asarray(c).astype(str) for c in columns])
-    return _parts(PATIENTS[0], x, cost.astype(np.float32), 300, feature_names=names)
+    return drawn(PATIENTS[0], x, cost.astype(np.float32), 300, feature_names=names)
