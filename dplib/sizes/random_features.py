@@ -53,8 +53,8 @@ def features(
     """Train on n random records of the pool, for several budgets and rates at once, from the same features.
 
     Args:
-        settings: pairs of a budget at ``delta`` (None: neither clipping nor noise) and a learning rate. One record
-            added or removed, n public; all records in every step, gradients clipped to norm 1; T Gaussian steps are one.
+        settings: pairs of a budget at ``delta`` (None: neither clipping nor noise) and a learning rate. All records are
+            in every step, their gradients clipped to norm 1; neighbours: one record added or removed, n public.
         records: of the public and of the test part, that many at random, on which the last iterate is evaluated.
 
     Returns:
@@ -83,7 +83,7 @@ def descend(
     delta: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[float]]:
-    """Weights (p, settings, classes) from features (n, p) and labels (n,), and each setting's share of gradients cut."""
+    """Weights (p, settings, classes) from features (n, p) and labels (n,), and the share of gradients that were cut."""
     (n, p), k = features.shape, len(settings)
     target = np.eye(classes, dtype=np.float32)[y][:, None]
     lengths = np.linalg.norm(features, axis=1)[:, None]
