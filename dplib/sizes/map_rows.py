@@ -57,25 +57,31 @@ def _last(cell: Cell) -> float:
 
 # ------------------------------------------------------------------------------------------------------------ the law
 
+LEAST = 16  # the law is of widths from here on: four units cannot carry ten classes, and say nothing about privacy
+
 
 @dataclass(frozen=True)
 class Law:
-    """log10 of the error (a share), a quadratic in log10 of n, epsilon and width; ``coefficients`` has shape (10,)."""
+    """log10 of the error (a share): of networks a quadratic in log10 of n, epsilon and width, of the linear model in n
+    and epsilon alone.
 
-    coefficients: np.ndarray
+    Attributes:
+        networks: coefficients of the terms of :func:`_terms`, (10,). linear: of its first six, (6,).
+    """
+
+    networks: np.ndarray
+    linear: np.ndarray
 
     def accuracy(self, n: Any, epsilon: Any, width: Any) -> np.ndarray:
-        """In percent, for values or arrays of one shape."""
-        return 100 * (1 - 10 ** (_terms(n, epsilon, width) @ self.coefficients))
+        """In percent, for values or arrays of one shape; width 0 is the linear model."""
+        width = np.asarray(width, dtype=float)
+        terms = _terms(n, epsilon, np.where(width > 0, width, 1.0))
+        logs = np.where(width > 0, terms @ self.networks, terms[..., :6] @ self.linear)
+        return 100 * (1 - 10**logs)
 
-    def best_width(self, n: float, epsilon: float, low: float, high: float) -> float:
-        """The width in [low, high] with the least error: the vertex of a parabola in log width, or an end."""
-        *_, s, ss, us, vs = self.coefficients
-        slope, curve = s + us * np.log10(n) + vs * np.log10(epsilon), 2 * ss
-        ends = np.log10([low, high])
-        if curve > 0:
-            return float(10 ** np.clip(-slope / curve, *ends))
-        return float(10 ** min(ends, key=lambda e: slope * e + ss * e**2))
+    def best(self, cell: tuple[int, float], widths: Sequence[int]) -> int:
+        """The one of these widths with the highest accuracy."""
+        return widths[int(np.argmax([self.accuracy(*cell, width) for width in widths]))]
 
 
 def _terms(n: Any, epsilon: Any, width: Any) -> np.ndarray:
@@ -84,10 +90,12 @@ def _terms(n: Any, epsilon: Any, width: Any) -> np.ndarray:
 
 
 def fit(points: Sequence[tuple[int, float, int, float]]) -> Law:
-    """The law by least squares from (n, epsilon, width, accuracy in percent)."""
+    """The law by least squares from (n, epsilon, width, accuracy in percent); width 0 is the linear model."""
     n, epsilon, width, accuracy = np.array(points, dtype=float).T
-    error = np.maximum(1 - accuracy / 100, 1e-4)
-    return Law(np.linalg.lstsq(_terms(n, epsilon, width), np.log10(error), rcond=None)[0])
+    logs, hidden = np.log10(1 - accuracy / 100), width > 0
+    terms = _terms(n, epsilon, np.maximum(width, 1))
+    networks = np.linalg.lstsq(terms[hidden], logs[hidden], rcond=None)[0]
+    return Law(networks, np.linalg.lstsq(terms[~hidden, :6], logs[~hidden], rcond=None)[0])
 
 
 def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
@@ -95,42 +103,60 @@ def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
     return {(n, e) for i, n in enumerate(sizes) for j, e in enumerate(epsilons) if (i + j) % 3 == 0}
 
 
-def judged(private: Mapping[Cell, Compared]) -> dict[str, Any]:
+def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
     """The law fitted to two thirds of the private cells, and what it is worth on the last third.
 
     Returns:
         "law"; "held", the cells held out; "error", the root mean square error of accuracies there, in points, of the
         law ("law"), of one without width ("no width"), and of the mean of all fitted accuracies ("constant"); and
-        "regret", points lost there on average to each cell's best width by taking the width that the "law" says, the
-        nearest that was run, or always the same width.
+        "regret", points lost there on average to each cell's best width by the width that the law says, and by always
+        taking the same one. Widths that are missing in some cell do not count.
     """
-    sizes, epsilons = (sorted({at[i] for at in private}) for i in (0, 1))
-    held = held_out(sizes, epsilons) & set(private)
-    points = {at: [(*at, w, m.value) for w, m in cell.means.items()] for at, cell in private.items()}
+    private = {at: cell for at, cell in found.items() if at[1] is not None}
+    widths = sorted(w for w in set.intersection(*(set(c.means) for c in private.values())) if w == 0 or w >= LEAST)
+    held = held_out(*(sorted({at[i] for at in private}) for i in (0, 1))) & set(private)
+    points = {at: [(*at, width, cell.means[width].value) for width in widths] for at, cell in private.items()}
     fitted = [point for at, some in points.items() if at not in held for point in some]
     asked = np.array([point for at in held for point in points[at]], dtype=float)
-    law = fit(fitted)
-    widths = sorted({point[2] for point in fitted})
+    law, blind = fit(fitted), fit([(n, e, 0, accuracy) for n, e, _, accuracy in fitted])
     said = {
         "law": law.accuracy(*asked.T[:3]),
-        "no width": _without_width(fitted, asked),
+        "no width": blind.accuracy(asked[:, 0], asked[:, 1], 0),
         "constant": np.full(len(asked), np.mean([point[3] for point in fitted])),
     }
-    regret = {f"always {width}": np.mean([private[at].losses[width].value for at in held]) for width in widths}
-    regret["law"] = np.mean([private[at].losses[nearest(law, at, widths)].value for at in held])
-    errors = {name: float(np.sqrt(np.mean((values - asked[:, 3]) ** 2))) for name, values in said.items()}
-    return {"law": law, "held": held, "error": errors, "regret": {k: float(v) for k, v in regret.items()}}
+    choices = {"law": {at: law.best(at, widths) for at in held}} | {w: dict.fromkeys(held, w) for w in widths}
+    return {
+        "law": law,
+        "held": held,
+        "error": {name: float(np.sqrt(np.mean((values - asked[:, 3]) ** 2))) for name, values in said.items()},
+        "regret": {
+            name: float(np.mean([private[at].losses[width].value for at, width in choice.items()]))
+            for name, choice in choices.items()
+        },
+    }
 
 
-def nearest(law: Law, cell: tuple[int, float], widths: Sequence[int]) -> int:
-    """The width among those run that is nearest to the law's best one."""
-    best = np.log(law.best_width(*cell, min(widths), max(widths)))
-    return min(widths, key=lambda width: abs(np.log(width) - best))
+def crossover(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], n: int, width: int) -> Measured | None:
+    """The budget from which a network of this width is ahead of the linear model, at n records: paper B's crossover.
+
+    Both accuracies are interpolated in log epsilon; the interval is of 2,000 draws of the seeds with replacement. None
+    where the linear model is ahead at the largest budget, or behind at the smallest.
+    """
+    epsilons = sorted(e for size, e, w in found if size == n and w == width and e is not None)
+    ahead = np.array([found[n, e, width]["test"] - found[n, e, 0]["test"] for e in epsilons])  # (budgets, seeds)
+    draws = np.random.default_rng(0).integers(ahead.shape[1], size=(2000, ahead.shape[1]))
+    value = _root(np.log(epsilons), ahead.mean(axis=1))
+    if not np.isfinite(value):
+        return None
+    roots = [_root(np.log(epsilons), ahead[:, rows].mean(axis=1)) for rows in draws]
+    low, high = np.quantile(roots, [0.025, 0.975], method="inverted_cdf")
+    return Measured(*(float(np.exp(one)) for one in (value, low, high)), ahead.shape[1])
 
 
-def _without_width(fitted: Sequence[tuple[int, float, int, float]], asked: np.ndarray) -> np.ndarray:
-    """A quadratic in log n and log epsilon alone."""
-    n, epsilon, _, accuracy = np.array(fitted, dtype=float).T
-    error = np.log10(np.maximum(1 - accuracy / 100, 1e-4))
-    coefficients = np.linalg.lstsq(_terms(n, epsilon, 1.0)[:, :6], error, rcond=None)[0]
-    return 100 * (1 - 10 ** (_terms(asked[:, 0], asked[:, 1], 1.0)[:, :6] @ coefficients))
+def _root(x: np.ndarray, y: np.ndarray) -> float:
+    """Where y, piecewise linear in x, comes above 0 for good: -inf where it is there from the start, inf for never."""
+    below = np.flatnonzero(y <= 0)
+    if not len(below):
+        return -np.inf
+    i = below[-1]
+    return np.inf if i == len(y) - 1 else float(x[i] + (x[i + 1] - x[i]) * y[i] / (y[i] - y[i + 1]))

@@ -30,41 +30,51 @@ def test_cells_leave_out_what_is_too_narrow_and_come_in_order():
     assert list(map_rows.cells(found, least=16)[50, None].means) == [16]
 
 
-SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (16, 64, 256, 1024)
-#                 1     u     v     uu   vv    uv     s     ss    us     vs
-LAW = np.array([0.2, -0.1, -0.1, -0.02, 0.01, -0.01, 0.1, 0.1, -0.1, -0.05])
+SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (0, 16, 64, 256, 1024)
+#                    1     u     v     uu   vv    uv     s     ss    us     vs
+NETWORKS = np.array([0.2, -0.1, -0.1, -0.02, 0.01, -0.01, 0.1, 0.1, -0.1, -0.05])
+LAW = map_rows.Law(NETWORKS, NETWORKS[:6] - [0.1, 0, 0, 0, 0, 0])
 
 
 def private():
-    law = map_rows.Law(LAW)
     return {
-        (n, e): map_rows.compared({w: law.accuracy(n, e, w) + NOISE for w in WIDTHS}) for n in SIZES for e in EPSILONS
+        (n, e): map_rows.compared({w: LAW.accuracy(n, e, w) + NOISE for w in WIDTHS}) for n in SIZES for e in EPSILONS
     }
 
 
 def test_the_fit_finds_the_law_that_made_the_accuracies():
-    points = [(n, e, w, map_rows.Law(LAW).accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS]
-    np.testing.assert_allclose(map_rows.fit(points).coefficients, LAW, atol=1e-8)
-
-
-def test_the_best_width_is_the_least_error_on_a_fine_grid():
-    law, fine = map_rows.Law(LAW), np.geomspace(16, 1024, 4001)
-    for n in SIZES:
-        for e in EPSILONS:
-            by_grid = fine[law.accuracy(n, e, fine).argmax()]
-            assert law.best_width(n, e, 16, 1024) == pytest.approx(by_grid, rel=2e-3)
-    bent = map_rows.Law(LAW * np.where(np.arange(10) == 7, -1, 1))  # a parabola that opens downwards: an end is best
-    by_grid = fine[bent.accuracy(5000, 1.0, fine).argmax()]
-    assert bent.best_width(5000, 1.0, 16, 1024) == pytest.approx(by_grid)
+    found = map_rows.fit([(n, e, w, LAW.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS])
+    np.testing.assert_allclose(found.networks, LAW.networks, atol=1e-8)
+    np.testing.assert_allclose(found.linear, LAW.linear, atol=1e-8)
+    assert {found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS} > {0, 16}
 
 
 def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
     cells = private()
     held = map_rows.held_out(SIZES, EPSILONS)
     assert len(held) == 3
-    found = map_rows.judged(cells)
+    found = map_rows.judged(cells | {(500, None): map_rows.compared({0: 99 + NOISE, 16: 99.5 + NOISE})})
+    assert found["held"] == held
     assert found["error"]["law"] < 0.1 < found["error"]["no width"] < found["error"]["constant"]
-    assert found["regret"]["law"] < 0.05
+    assert found["regret"]["law"] < 0.05 < max(found["regret"].values())
     worse = {at: map_rows.compared(dict.fromkeys(WIDTHS, 50 + NOISE)) if at in held else c for at, c in cells.items()}
-    np.testing.assert_array_equal(map_rows.judged(worse)["law"].coefficients, found["law"].coefficients)
+    np.testing.assert_array_equal(map_rows.judged(worse)["law"].networks, found["law"].networks)
     assert map_rows.judged(worse)["error"]["law"] > 1
+
+
+def two_models(ahead):
+    """A linear model at 80%, and a network that is ahead by so much at budgets 0.1, 1 and 10."""
+    found = {(500, e, 0): {"test": np.full(5, 80.0)} for e in EPSILONS}
+    return found | {(500, e, 64): {"test": 80 + a + NOISE} for e, a in zip(EPSILONS, ahead, strict=True)}
+
+
+def test_the_crossover_is_where_the_network_comes_ahead():
+    found = map_rows.crossover(two_models([-2, -1, 1]), 500, 64)
+    assert found.value == pytest.approx(10**0.5)
+    assert found.low < found.value < found.high
+    assert found.high / found.low < 2
+
+
+@pytest.mark.parametrize("ahead", [(-2, -1, -1), (1, 2, 3)])
+def test_there_is_no_crossover_where_one_is_always_ahead(ahead):
+    assert map_rows.crossover(two_models(ahead), 500, 64) is None
