@@ -42,7 +42,7 @@ def compared(by_width: Mapping[int, np.ndarray]) -> Compared:
     return Compared(means, best, losses, tuple(sorted(w for w, loss in losses.items() if loss.low <= MARGIN)))
 
 
-def cells(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], least: int = 1) -> dict[Cell, Compared]:
+def cells(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], least: int = 0) -> dict[Cell, Compared]:
     """The cells of :func:`dplib.sizes.width_study.widths`, of networks with at least so many hidden units."""
     by_cell: dict[Cell, dict[int, np.ndarray]] = {}
     for (n, epsilon, width), one in found.items():
