@@ -20,7 +20,7 @@ def size(width: int) -> str:
 
 
 def sizes(good: tuple[int, ...], known: tuple[int, ...]) -> str:
-    """A set of widths in short: "linear", "64 to 1,024", or with a gap "linear, 64 to 1,024"."""
+    """A set of widths in short: "linear", "64–1,024", or with a gap "linear, 64–1,024"."""
     places = [known.index(width) for width in good]
     runs: list[list[int]] = []
     for place in places:
@@ -29,7 +29,7 @@ def sizes(good: tuple[int, ...], known: tuple[int, ...]) -> str:
         else:
             runs.append([place])
     ends = [dict.fromkeys((known[run[0]], known[run[-1]])) for run in runs]
-    return ",\n".join("–".join(map(size, pair)) for pair in ends)
+    return ", ".join("–".join(map(size, pair)) for pair in ends)
 
 
 def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | None], your: tuple[int, float]) -> None:
@@ -44,13 +44,13 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
     columns = [*budgets, None] if any(e is None for _, e in cells) else budgets
     known = tuple(sorted({w for cell in cells.values() for w in cell.means}))
     colours = dict(zip(known, sns.color_palette("YlGnBu", len(known)), strict=True))
-    _, axes = plt.subplots(figsize=(8.4, 4.9))
+    _, axes = plt.subplots(figsize=(8.8, 4.9))
     for (n, epsilon), cell in cells.items():
         x, y = columns.index(epsilon), rows.index(n)
         axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, color=colours[cell.best], lw=0))
         ink = "white" if known.index(cell.best) > len(known) / 2 else "black"
         text = f"{sizes(cell.good, known)}\n{cell.means[cell.best].value:.1f}%"
-        axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink)
+        axes.text(x, y + 0.1, text, ha="center", va="bottom", fontsize=8, color=ink, linespacing=1.1)
     crossed = {n: m for n, m in crossovers.items() if m is not None}
     if crossed:
         at = [[_place(getattr(m, end), budgets) for end in ("low", "value", "high")] for m in crossed.values()]
