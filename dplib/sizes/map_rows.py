@@ -5,7 +5,7 @@ of its loss against the cell's best width exceeds :data:`MARGIN`; the others are
 picked on the seeds that it is compared by, so that losses are a little too large, and sets a little too small.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,17 +58,29 @@ def _last(cell: Cell) -> float:
 # ------------------------------------------------------------------------------------------------------------ the law
 
 LEAST = 16  # the law is of widths from here on: four units cannot carry ten classes, and say nothing about privacy
+CHANCE = 10.0  # percent, of ten classes
+
+# What the law is linear in, from accuracies in percent, and back. The first was stated before the runs; it lets errors
+# grow beyond that of guessing. The second, chosen when that was seen to fail, does not.
+LINKS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "log error": (lambda a: np.log10(1 - a / 100), lambda y: 100 * (1 - 10**y)),
+    "log odds above guessing": (
+        lambda a: np.log10(np.maximum(a - CHANCE, 0.5) / (100 - a)),
+        lambda y: CHANCE + (100 - CHANCE) * 10**y / (1 + 10**y),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Law:
-    """log10 of the error (a share): of networks a quadratic in log10 of n, epsilon and width, of the linear model in n
-    and epsilon alone.
+    """A link of the accuracy: of networks a quadratic in log10 of n, epsilon and width; of the linear model without
+    width.
 
     Attributes:
-        networks: coefficients of the terms of :func:`_terms`, (10,). linear: of its first six, (6,).
+        link: of LINKS. networks: coefficients of the terms of :func:`_terms`, (10,). linear: of its first six, (6,).
     """
 
+    link: str
     networks: np.ndarray
     linear: np.ndarray
 
@@ -76,10 +88,9 @@ class Law:
         """In percent, for values or arrays of one shape; width 0 is the linear model."""
         width = np.asarray(width, dtype=float)
         terms = _terms(n, epsilon, np.where(width > 0, width, 1.0))
-        logs = np.where(width > 0, terms @ self.networks, terms[..., :6] @ self.linear)
-        return 100 * (1 - 10**logs)
+        return LINKS[self.link][1](np.where(width > 0, terms @ self.networks, terms[..., :6] @ self.linear))
 
-    def best(self, cell: tuple[int, float], widths: Sequence[int]) -> int:
+    def best(self, cell: tuple[float, float], widths: Sequence[int]) -> int:
         """The one of these widths with the highest accuracy."""
         return widths[int(np.argmax([self.accuracy(*cell, width) for width in widths]))]
 
@@ -89,13 +100,13 @@ def _terms(n: Any, epsilon: Any, width: Any) -> np.ndarray:
     return np.stack([np.ones_like(u), u, v, u * u, v * v, u * v, s, s * s, u * s, v * s], axis=-1)
 
 
-def fit(points: Sequence[tuple[int, float, int, float]]) -> Law:
+def fit(points: Sequence[tuple[int, float, int, float]], link: str) -> Law:
     """The law by least squares from (n, epsilon, width, accuracy in percent); width 0 is the linear model."""
     n, epsilon, width, accuracy = np.array(points, dtype=float).T
-    logs, hidden = np.log10(1 - accuracy / 100), width > 0
+    values, hidden = LINKS[link][0](accuracy), width > 0
     terms = _terms(n, epsilon, np.maximum(width, 1))
-    networks = np.linalg.lstsq(terms[hidden], logs[hidden], rcond=None)[0]
-    return Law(networks, np.linalg.lstsq(terms[~hidden, :6], logs[~hidden], rcond=None)[0])
+    networks = np.linalg.lstsq(terms[hidden], values[hidden], rcond=None)[0]
+    return Law(link, networks, np.linalg.lstsq(terms[~hidden, :6], values[~hidden], rcond=None)[0])
 
 
 def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
@@ -104,12 +115,12 @@ def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
 
 
 def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
-    """The law fitted to two thirds of the private cells, and what it is worth on the last third.
+    """The laws fitted to two thirds of the private cells, and what they are worth on the last third.
 
     Returns:
-        "law"; "held", the cells held out; "error", the root mean square error of accuracies there, in points, of the
-        law ("law"), of one without width ("no width"), and of the mean of all fitted accuracies ("constant"); and
-        "regret", points lost there on average to each cell's best width by the width that the law says, and by always
+        "laws", by link; "held", the cells held out; "error", the root mean square error of accuracies there, in points,
+        of each law, of the last one without width ("without width"), and of the mean of all fitted ones ("constant");
+        "regret", points lost there on average to each cell's best width by the width that a law says, and by always
         taking the same one. Widths that are missing in some cell do not count.
     """
     private = {at: cell for at, cell in found.items() if at[1] is not None}
@@ -117,20 +128,20 @@ def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
     held = held_out(*(sorted({at[i] for at in private}) for i in (0, 1))) & set(private)
     points = {at: [(*at, width, cell.means[width].value) for width in widths] for at, cell in private.items()}
     fitted = [point for at, some in points.items() if at not in held for point in some]
-    asked = np.array([point for at in held for point in points[at]], dtype=float)
-    law, blind = fit(fitted), fit([(n, e, 0, accuracy) for n, e, _, accuracy in fitted])
-    said = {
-        "law": law.accuracy(*asked.T[:3]),
-        "no width": blind.accuracy(asked[:, 0], asked[:, 1], 0),
-        "constant": np.full(len(asked), np.mean([point[3] for point in fitted])),
-    }
-    choices = {"law": {at: law.best(at, widths) for at in held}} | {w: dict.fromkeys(held, w) for w in widths}
+    n, epsilon, width, accuracy = np.array([point for at in held for point in points[at]], dtype=float).T
+    laws = {link: fit(fitted, link) for link in LINKS}
+    blind = fit([(size, e, 0, a) for size, e, _, a in fitted], list(LINKS)[-1])
+    said = {link: law.accuracy(n, epsilon, width) for link, law in laws.items()}
+    said["without width"] = blind.accuracy(n, epsilon, 0)
+    said["constant"] = np.full(len(n), np.mean([point[3] for point in fitted]))
+    choices = {link: {at: law.best(at, widths) for at in held} for link, law in laws.items()}
+    choices |= {one: dict.fromkeys(held, one) for one in widths}
     return {
-        "law": law,
+        "laws": laws,
         "held": held,
-        "error": {name: float(np.sqrt(np.mean((values - asked[:, 3]) ** 2))) for name, values in said.items()},
+        "error": {name: float(np.sqrt(np.mean((values - accuracy) ** 2))) for name, values in said.items()},
         "regret": {
-            name: float(np.mean([private[at].losses[width].value for at, width in choice.items()]))
+            name: float(np.mean([private[at].losses[one].value for at, one in choice.items()]))
             for name, choice in choices.items()
         },
     }
@@ -139,8 +150,9 @@ def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
 def crossover(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], n: int, width: int) -> Measured | None:
     """The budget from which a network of this width is ahead of the linear model, at n records: paper B's crossover.
 
-    Both accuracies are interpolated in log epsilon; the interval is of 2,000 draws of the seeds with replacement. None
-    where the linear model is ahead at the largest budget, or behind at the smallest.
+    Both accuracies are interpolated in log epsilon; the interval is of 2,000 draws of the seeds with replacement, and
+    has an end at inf or 0 where a draw has no crossing. None where the linear model is ahead at the largest budget, or
+    behind at the smallest.
     """
     epsilons = sorted(e for size, e, w in found if size == n and w == width and e is not None)
     ahead = np.array([found[n, e, width]["test"] - found[n, e, 0]["test"] for e in epsilons])  # (budgets, seeds)

@@ -33,7 +33,7 @@ def test_cells_leave_out_what_is_too_narrow_and_come_in_order():
 SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (0, 16, 64, 256, 1024)
 #                    1     u     v     uu   vv    uv     s     ss    us     vs
 NETWORKS = np.array([0.2, -0.1, -0.1, -0.02, 0.01, -0.01, 0.1, 0.1, -0.1, -0.05])
-LAW = map_rows.Law(NETWORKS, NETWORKS[:6] - [0.1, 0, 0, 0, 0, 0])
+LAW = map_rows.Law("log error", NETWORKS, NETWORKS[:6] - [0.1, 0, 0, 0, 0, 0])
 
 
 def private():
@@ -42,11 +42,17 @@ def private():
     }
 
 
-def test_the_fit_finds_the_law_that_made_the_accuracies():
-    found = map_rows.fit([(n, e, w, LAW.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS])
+@pytest.mark.parametrize("link", map_rows.LINKS)
+def test_the_fit_finds_the_law_that_made_the_accuracies(link):
+    law = map_rows.Law(link, LAW.networks, LAW.linear)
+    found = map_rows.fit([(n, e, w, law.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS], link)
     np.testing.assert_allclose(found.networks, LAW.networks, atol=1e-8)
     np.testing.assert_allclose(found.linear, LAW.linear, atol=1e-8)
-    assert {found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS} > {0, 16}
+    assert len({found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS}) > 1
+
+
+def test_the_second_law_never_falls_below_guessing():
+    assert map_rows.Law("log odds above guessing", -NETWORKS * 50, NETWORKS[:6]).accuracy(500, 0.1, 64) >= 10
 
 
 def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
@@ -55,11 +61,12 @@ def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
     assert len(held) == 3
     found = map_rows.judged(cells | {(500, None): map_rows.compared({0: 99 + NOISE, 16: 99.5 + NOISE})})
     assert found["held"] == held
-    assert found["error"]["law"] < 0.1 < found["error"]["no width"] < found["error"]["constant"]
-    assert found["regret"]["law"] < 0.05 < max(found["regret"].values())
+    assert found["error"]["log error"] < 0.1 < found["error"]["without width"] < found["error"]["constant"]
+    assert found["regret"]["log error"] < 0.05 < max(found["regret"].values())
     worse = {at: map_rows.compared(dict.fromkeys(WIDTHS, 50 + NOISE)) if at in held else c for at, c in cells.items()}
-    np.testing.assert_array_equal(map_rows.judged(worse)["law"].networks, found["law"].networks)
-    assert map_rows.judged(worse)["error"]["law"] > 1
+    again = map_rows.judged(worse)
+    np.testing.assert_array_equal(again["laws"]["log error"].networks, found["laws"]["log error"].networks)
+    assert again["error"]["log error"] > 1
 
 
 def two_models(ahead):
