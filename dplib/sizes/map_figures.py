@@ -19,6 +19,16 @@ def size(width: int) -> str:
     return f"{width:,}" if width else LINEAR
 
 
+def budget(epsilon: float | None) -> str:
+    """A budget as people say it; None is training without privacy."""
+    return "none" if epsilon is None else f"{epsilon:g}"
+
+
+def gain(by_steps: Mapping[int, float]) -> float:
+    """What the most steps gain over the fewest, in points."""
+    return by_steps[max(by_steps)] - by_steps[min(by_steps)]
+
+
 def sizes(good: tuple[int, ...], known: tuple[int, ...]) -> str:
     """A set of widths in short: "linear", "64–1,024", or with a gap "linear, 64–1,024"."""
     places = [known.index(width) for width in good]
@@ -89,8 +99,7 @@ def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...]) -> None:
                 continue
             means = cells[n, epsilon].means
             hidden = {w: m for w, m in means.items() if w}
-            label = "none" if epsilon is None else f"{epsilon:g}"
-            axes.plot(list(hidden), [m.value for m in hidden.values()], "o-", ms=4, color=colour, label=label)
+            axes.plot(list(hidden), [m.value for m in hidden.values()], "o-", ms=4, color=colour, label=budget(epsilon))
             plotting.band(axes, list(hidden), [m.low for m in hidden.values()], [m.high for m in hidden.values()])
             if 0 in means:
                 axes.axhline(means[0].value, color=colour, ls=":", lw=1.5)
@@ -106,8 +115,7 @@ def by_features(features: Mapping[str, Mapping[tuple[int, float | None], Mapping
         epsilons = list(dict.fromkeys(e for _, e in found))
         for epsilon, colour in zip(epsilons, sns.color_palette("viridis_r", len(epsilons)), strict=True):
             means = {p: stats.mean_interval(one["test"]) for (p, e), one in found.items() if e == epsilon}
-            label = "none" if epsilon is None else f"{epsilon:g}"
-            axes.plot(list(means), [m.value for m in means.values()], "o-", ms=4, color=colour, label=label)
+            axes.plot(list(means), [m.value for m in means.values()], "o-", ms=4, color=colour, label=budget(epsilon))
             plotting.band(axes, list(means), [m.low for m in means.values()], [m.high for m in means.values()])
         axes.set(xscale="log", xlabel="random features p", title=name)
     panels[0][0].set_ylabel("test accuracy, %")
