@@ -152,9 +152,11 @@ def crossover(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], 
 
     Both accuracies are interpolated in log epsilon; the interval is of 2,000 draws of the seeds with replacement, and
     has an end at inf or 0 where a draw has no crossing. None where the linear model is ahead at the largest budget, or
-    behind at the smallest.
+    behind at the smallest, or that width was not run.
     """
     epsilons = sorted(e for size, e, w in found if size == n and w == width and e is not None)
+    if not epsilons:
+        return None
     ahead = np.array([found[n, e, width]["test"] - found[n, e, 0]["test"] for e in epsilons])  # (budgets, seeds)
     draws = np.random.default_rng(0).integers(ahead.shape[1], size=(2000, ahead.shape[1]))
     value = _root(np.log(epsilons), ahead.mean(axis=1))

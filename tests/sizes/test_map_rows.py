@@ -85,3 +85,7 @@ def test_the_crossover_is_where_the_network_comes_ahead():
 @pytest.mark.parametrize("ahead", [(-2, -1, -1), (1, 2, 3)])
 def test_there_is_no_crossover_where_one_is_always_ahead(ahead):
     assert map_rows.crossover(two_models(ahead), 500, 64) is None
+
+
+def test_there_is_no_crossover_of_a_width_that_was_not_run():
+    assert map_rows.crossover(two_models([-2, -1, 1]), 500, 1024) is None
