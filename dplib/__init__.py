@@ -4,6 +4,7 @@ One topic a file, imported one by one (``from dplib import accounting``), so tha
 the doors: :mod:`dplib.data`, data sets, where from and checked how; :mod:`dplib.larger_models` (paper A: private
 mixture, distance, DFS), :mod:`dplib.architecture` (paper B: cost, crossover, features, searches),
 :mod:`dplib.labels` (paper C: stages, priors, theory, heads), :mod:`dplib.screening` (paper D: annealing, and what it
-leaks). The rooms use the library and the data; no room uses another's, and the library uses none of them. What makes
-the site is ``press`` (in ``book/press``), grids of runs are ``sweeps``.
+leaks), :mod:`dplib.sizes` (chapter 14, across the papers). The rooms use the library and the data; no room uses
+another's, and the library uses none of them. What makes the site is ``press`` (in ``book/press``), grids of runs are
+``sweeps``.
 """

@@ -1,0 +1,91 @@
+"""The map of best widths and its law: on accuracies that are written down."""
+
+import numpy as np
+import pytest
+
+from dplib.sizes import map_rows
+
+NOISE = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
+
+
+def test_a_width_is_worse_only_where_its_interval_says_so():
+    found = map_rows.compared(
+        {4: 80 + NOISE, 16: 89.7 + NOISE, 64: 90 + NOISE, 256: 88.0 + 20 * NOISE, 1024: 89.0 + NOISE}
+    )
+    assert found.best == 64
+    assert found.good == (16, 64, 256)  # 256: too noisy to tell; 1024: one point, without doubt
+    assert found.losses[1024].value == pytest.approx(1.0)
+
+
+def test_a_diverged_training_counts_as_nothing():
+    found = map_rows.compared({4: 80 + NOISE, 16: np.array([90, 90, 90, 90, np.nan])})
+    assert found.means[16].value == 72
+    assert found.best == 4
+
+
+def test_cells_leave_out_what_is_too_narrow_and_come_in_order():
+    one = {"test": 80 + NOISE}
+    found = {(n, e, w): one for n in (500, 50) for e in (None, 1.0) for w in (0, 4, 16)}
+    assert list(map_rows.cells(found)) == [(50, 1.0), (50, None), (500, 1.0), (500, None)]
+    assert list(map_rows.cells(found, least=16)[50, None].means) == [16]
+
+
+SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (0, 16, 64, 256, 1024)
+#                    1     u     v     uu   vv    uv     s     ss    us     vs
+NETWORKS = np.array([0.2, -0.1, -0.1, -0.02, 0.01, -0.01, 0.1, 0.1, -0.1, -0.05])
+LAW = map_rows.Law("log error", NETWORKS, NETWORKS[:6] - [0.1, 0, 0, 0, 0, 0])
+
+
+def private():
+    return {
+        (n, e): map_rows.compared({w: LAW.accuracy(n, e, w) + NOISE for w in WIDTHS}) for n in SIZES for e in EPSILONS
+    }
+
+
+@pytest.mark.parametrize("link", map_rows.LINKS)
+def test_the_fit_finds_the_law_that_made_the_accuracies(link):
+    law = map_rows.Law(link, LAW.networks, LAW.linear)
+    found = map_rows.fit([(n, e, w, law.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS], link)
+    np.testing.assert_allclose(found.networks, LAW.networks, atol=1e-8)
+    np.testing.assert_allclose(found.linear, LAW.linear, atol=1e-8)
+    assert len({found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS}) > 1
+
+
+def test_the_second_law_never_falls_below_guessing():
+    assert map_rows.Law("log odds above guessing", -NETWORKS * 50, NETWORKS[:6]).accuracy(500, 0.1, 64) >= 10
+
+
+def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
+    cells = private()
+    held = map_rows.held_out(SIZES, EPSILONS)
+    assert len(held) == 3
+    found = map_rows.judged(cells | {(500, None): map_rows.compared({0: 99 + NOISE, 16: 99.5 + NOISE})})
+    assert found["held"] == held
+    assert found["error"]["log error"] < 0.1 < found["error"]["without width"] < found["error"]["constant"]
+    assert found["regret"]["log error"] < 0.05 < max(found["regret"].values())
+    worse = {at: map_rows.compared(dict.fromkeys(WIDTHS, 50 + NOISE)) if at in held else c for at, c in cells.items()}
+    again = map_rows.judged(worse)
+    np.testing.assert_array_equal(again["laws"]["log error"].networks, found["laws"]["log error"].networks)
+    assert again["error"]["log error"] > 1
+
+
+def two_models(ahead):
+    """A linear model at 80%, and a network that is ahead by so much at budgets 0.1, 1 and 10."""
+    found = {(500, e, 0): {"test": np.full(5, 80.0)} for e in EPSILONS}
+    return found | {(500, e, 64): {"test": 80 + a + NOISE} for e, a in zip(EPSILONS, ahead, strict=True)}
+
+
+def test_the_crossover_is_where_the_network_comes_ahead():
+    found = map_rows.crossover(two_models([-2, -1, 1]), 500, 64)
+    assert found.value == pytest.approx(10**0.5)
+    assert found.low < found.value < found.high
+    assert found.high / found.low < 2
+
+
+@pytest.mark.parametrize("ahead", [(-2, -1, -1), (1, 2, 3)])
+def test_there_is_no_crossover_where_one_is_always_ahead(ahead):
+    assert map_rows.crossover(two_models(ahead), 500, 64) is None
+
+
+def test_there_is_no_crossover_of_a_width_that_was_not_run():
+    assert map_rows.crossover(two_models([-2, -1, 1]), 500, 1024) is None
