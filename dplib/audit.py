@@ -183,7 +183,7 @@ def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confiden
 
     The score of a canary is N(shift, 1) if it is included, else N(0, 1); the attack guesses a share of the most extreme
     scores, the share that shows most (it may be fixed in advance). With many canaries the chance of an error of the
-    test, 2 delta / (its surplus of correct guesses a canary), decides alone.
+    test, 2 delta / (its surplus of correct guesses a canary), decides alone; some hundred thousand show a little more.
 
     Args:
         shift: distance of the means, over the noise. delta: in [0, 1). canaries: how many, or inf for the limit.

@@ -316,7 +316,14 @@ def test_however_a_make_ends_its_workers_end_with_it(tmp_path):
     env, ended = {**os.environ, "PYTHONPATH": str(ROOT)}, []
     words = [sys.executable, "-c", LONG, "runs", "make", "toy", "--plan", "long"]
     for one in signals:
-        made = subprocess.Popen([*words, str(tmp_path / one.name)], env=env, stderr=subprocess.PIPE, text=True)
+        made = subprocess.Popen(
+            [*words, str(tmp_path / one.name)],
+            env=env,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell's background jobs, and what they start, ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         ended.append((psutil.Process(made.pid), made))
     for one, (process, made) in zip(signals, ended, strict=True):
         while not list(tmp_path.glob(f"{one.name}/store/toy/*.lock")):  # a worker is in its run

@@ -29,6 +29,7 @@ SECTIONS = {
     "fails": ("What does not", ("fails", "not reproducible as stated")),
     "open": ("What is open", ("undecided", NOT_RUN)),
 }
+_SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z])")
 _NAMED = re.compile(r"(?m)^% rows: (.+)\n((?:.+\n?)+)")
 _MATHS = re.compile(r"\$[^$]*\$|\{[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
@@ -188,7 +189,7 @@ def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Ro
 
     A paragraph under a line ``% rows: D.fig1, D.eq3``, which the page does not show, may have no number that these rows
     do not have, in print or measured, to as many decimals as are typed; and these rows must have been run. Numbers with
-    decimals in a row's own reason must be its own, too.
+    decimals in a row's own reason must be its own, too, but for sentences on an "earlier run", whose runs are not kept.
 
     Raises:
         RunError: for a row that does not exist, or a number that none of the paragraph's rows has.
@@ -203,8 +204,9 @@ def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Ro
                     raise RunError(f"{where} rests on {id_}, which is not in the ledger or not run yet.")
             _check_measured(where, text, [known[id_] for id_ in named])
     for row in known.values():
-        if row.claim.chapter == chapter and row.claim.rule:
-            _check_measured(f"{row.claim.id}, because", row.claim.because, [row], decimals_only=True)
+        if row.claim.chapter == chapter and row.claim.rule and row.verdict != NOT_RUN:
+            own = " ".join(one for one in _SENTENCE.split(row.claim.because) if "earlier run" not in one)
+            _check_measured(f"{row.claim.id}, because", own, [row], decimals_only=True)
 
 
 def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bool = False) -> None:

@@ -131,6 +131,7 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
                 "acc_of_fresh_trainings": mean_interval(accuracy[name]),
                 "trainings": tried[f"trainings_{name}"],
                 "epsilon_overall": sure[name]["fixed"],
+                **({"epsilon_with_random_number": sure[name]["geometric"]} if "geometric" in sure[name] else {}),
             }
             for name, rows in found.items()
         },

@@ -61,9 +61,12 @@ def heads(found: Mapping[str, Any]) -> Rows:
     first = 100 * np.array([run["stages"][0]["top"] for run in two])
     mean_k = {"mean_k": stats.mean_interval(np.array([run["stages"][1]["mean_k"] for run in two]))}
     top = {"top2_accuracy": stats.mean_interval(first[:, 1])}
+    gains = {f"less_one_stage_eps{e:g}": gain(runs, found["cells"][e, 1])
+             for (e, kind), runs in found["cells"].items() if kind == 2}  # fmt: skip
     ends = {"stage_1_minus_LP-1ST": less(first[:, 0], accuracies(one)), "LP-2ST_minus_LP-1ST": gain(two, one)}
     return {
-        **{f"C.table1.lp-{count}st": table_row(found["cells"], count) for count in (1, 2)},
+        "C.table1.lp-1st": table_row(found["cells"], 1),
+        "C.table1.lp-2st": table_row(found["cells"], 2) | gains,
         "C.fig3": {**ends, **mean_k, **top},
         "C.s-mean-k": mean_k,
         "C.s-top2-accuracy": top,
@@ -177,7 +180,8 @@ def ratings(found: Mapping[str, Any]) -> Rows:
             f"LP-2ST_minus_{title}_eps_{names[e]}": less(error[e, 2], error[e, kind])
             for title, kind in (("LP-1ST", 1), ("biases", "biases"))
             for e in private
-        },
+        }
+        | {"constant_eps_1": stats.mean_interval(np.array([run["constant"] for run in cells[1.0, "biases"]]))},
         "C.s-movielens-network": {
             "branches": 2,
             "classes": 5,

@@ -40,6 +40,7 @@ def train(
     learning_rate: float | None = None,
     components: int = 64,
     delta: float = 1e-5,
+    device: str = "cpu",
 ) -> runs.Result:
     """Train one network on n random records of the pool, and evaluate the last iterate.
 
@@ -75,7 +76,7 @@ def train(
         steps, q, learning_rate, noise_multiplier=noise, max_grad_norm=None if epsilon is None else 1.0
     )
     every = dpsgd.Data((x[rows], y[rows]), found["public"], found["test"])
-    run = dpsgd.train(net, every, settings, np.random.default_rng(draws), device="cpu", progress=False)
+    run = dpsgd.train(net, every, settings, np.random.default_rng(draws), device=device, progress=False)
     reached = {part: None if run.diverged else run.final[part]["metric"] for part in ("validation", "test")}
     return reached | {"learning_rate": learning_rate, "noise_multiplier": noise, "parameters": run.parameters}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import accounting, claims, data, tasks
+from dplib import accounting, claims, data
 from dplib.checks import ParameterError
 from dplib.data import DataError
 from dplib.labels import patch_features
@@ -25,7 +25,7 @@ LABELS = replace(IMAGES, private="labels", epsilon=2.0)
 
 def images(n, seed=0):
     """Small digits, shifted and made as large as MNIST's: images that no result was learned from, and their labels."""
-    found = tasks.task("digits", "image", split_seed=seed)
+    found = data.tasks.task("digits", "image", split_seed=seed)
     large = [np.kron(x, np.ones((1, 1, 3, 3), np.float32)) for x in (found.x_train[:n], found.x_test)]
     return {"x": large[0], "y": found.y_train[:n], "x_test": large[1], "y_test": found.y_test}
 
