@@ -342,7 +342,12 @@ def shown(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, Mapping):
-        return str(Measured(**value))
+        # No run reached it: not a number, which a notebook keeps as a text.
+        return (
+            "–"
+            if value["value"] in (None, "NaN", "nan") or value["value"] != value["value"]
+            else str(Measured(**value))
+        )
     if isinstance(value, float):
         return f"{value:.5g}"
     if isinstance(value, list):
