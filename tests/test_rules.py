@@ -293,7 +293,7 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
     [
         ({"all_of": [{"ahead": {"value": "gain_a"}}, {"behind": {"value": "b", "by": 2}}], "needs": {"runs": 5}},
          "gain a above 0; b below 2 (5 runs or more)"),
-        ({**AHEAD, "needs": {"runs": 5, "ahead": ["sgd_lead"]}}, "gain above 0 (5 runs or more, if sgd lead is above 0)"),
+        ({**AHEAD, "needs": {"runs": 5, "ahead": ["lead"]}}, "gain above 0 (5 runs or more, if lead is above 0)"),
         ({"any_of": [{"exact": {"value": "a", "equals": 1}}, {"in_range": {"value": "a", "least": 2, "most": 3}}]},
          "a is 1 or a at least 2 and at most 3"),
         ({"within": {"value": "a", "of": "a", "by": 1.0}}, "a within 1 of a"),
