@@ -4,6 +4,7 @@ Each returns {row: values}. Differences are paired by seed and in points of test
 A name with ``_less_`` says which is taken from which.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -15,7 +16,6 @@ from scipy import stats as distributions
 from dplib import stats
 from dplib.architecture.cost_study import CLIPPED, SGD, Outcome
 from dplib.data import preprocess
-from dplib.plans import Plan
 from dplib.stats import Measured
 
 EQUAL = 1.0  # points of accuracy: a smaller difference of costs matters to nobody
@@ -23,14 +23,16 @@ Found = Mapping[Any, Outcome]
 Rows = dict[str, dict[str, Any]]
 
 
-def every(study: Plan) -> Rows:
-    """The rows of all parts that the plan has; those that compare parts only where it has all of them."""
-    parts = {name: study.read(name) for name in PARTS if name in study.parts}
+def every(found: Mapping[str, Any]) -> Rows:
+    """The rows that the parts of a plan are enough for.
+
+    Args:
+        found: part to what :meth:`dplib.plans.Plan.read` returns, "codes" to the differences of :func:`across`.
+    """
     rows: Rows = {}
-    for name, found in parts.items():
-        rows |= PARTS[name](found)
-    if {"random_weights", "convolutions", "frozen_lstm", "signal"} <= parts.keys():
-        rows |= frozen_layers(*(parts[name] for name in ("random_weights", "convolutions", "frozen_lstm", "signal")))
+    for function, parts in FUNCTIONS.items():
+        if all(name in found for name in parts):
+            rows |= function(*(found[name] for name in parts))
     return rows
 
 
@@ -249,36 +251,52 @@ def gains(found: Found) -> dict[float, Measured]:
     return {e: less(found["complex", "last two", e], found["complex", "all", e]) for e in budgets}
 
 
-def frozen_layers(fcn: Found, cnn: Found, rnn: Found, signals: Mapping[tuple[str, int], np.ndarray]) -> Rows:
-    """The rows on random-weights training that compare perceptron, CNN and LSTM; ``signals`` of the study's part."""
-    small, large = {}, {}
-    for name, found in (("fcn", fcn), ("cnn", cnn), ("rnn", rnn)):
-        own = gains(found)
-        small[name], large[name] = own[0.341 if 0.341 in own else min(own)], own[max(own)]
-    ham = {size: above_half(rnn["complex", "all", e]) for size, e in (("small", 0.391), ("large", 1.47e11))}
-    both = {f"gain_small_{name}": one for name, one in small.items()}
-    both |= {f"gain_large_{name}": one for name, one in large.items()}
+def extremes(found: Found) -> tuple[Measured, Measured]:
+    """The gains of :func:`gains` at the printed small budget and at the large one."""
+    own = gains(found)
+    return own[0.341 if 0.341 in own else min(own)], own[max(own)]
+
+
+def frozen_images(fcn: Found, cnn: Found) -> Rows:
+    """Figure 10, and whether the cost follows the trained weights: networks on MNIST."""
+    both = {"fcn": fcn, "cnn": cnn}
+    ends = {name: dict(zip(("small", "large"), extremes(found), strict=True)) for name, found in both.items()}
 
     def cost(found: Found, method: str) -> np.ndarray:
         return found["complex", method, SGD].values() - found["complex", method, 0.341].values()
 
+    return {
+        "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()}
+        | {f"gain_fcn_at_{e:g}": gain for e, gain in gains(fcn).items()},
+        "B.trainable-complexity": {
+            f"cost_of_all_less_cost_of_two_{name}": stats.mean_interval(cost(found, "all") - cost(found, "last two"))
+            for name, found in both.items()
+        },
+    }
+
+
+def small_budgets(fcn: Found, cnn: Found, rnn: Found) -> Rows:
+    """Whether two trained layers are ahead at the printed small budget, and behind at the large one."""
+    values = {}
+    for name, found in (("fcn", fcn), ("cnn", cnn), ("rnn", rnn)):
+        values[f"gain_small_{name}"], values[f"gain_large_{name}"] = extremes(found)
+    low, high = min(gains(rnn)), max(gains(rnn))
+    ham = {size: above_half(rnn["complex", "all", e]) for size, e in (("small", low), ("large", high))}
+    return {"B.rwt-small-budget": values | {f"rnn_balanced_above_half_{size}": one for size, one in ham.items()}}
+
+
+def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray]) -> Rows:
+    """The ratio of signal to noise of one step with two trained layers, over that with all; ``signals``: the part."""
     ratio = {steps: signals["last two", steps] / signals["all", steps] for steps in (0, 40)}
     weights = [fcn["complex", name, 0.341].runs[0]["trained"] for name in ("all", "last two")]
     counts = math.sqrt(weights[0] / weights[1])
     return {
-        "B.rwt-small-budget": both | {f"rnn_balanced_above_half_{size}": one for size, one in ham.items()},
-        "B.fig10": {name: one for name, one in both.items() if not name.endswith("rnn")}
-        | {f"gain_fcn_at_{e:g}": gain for e, gain in gains(fcn).items()},
-        "B.trainable-complexity": {
-            f"cost_of_all_less_cost_of_two_{name}": stats.mean_interval(cost(found, "all") - cost(found, "last two"))
-            for name, found in (("fcn", fcn), ("cnn", cnn))
-        },
         "B.rwt-feature-extractor": {
             "snr_ratio_at_start": stats.mean_interval(counts * ratio[0]),
             "snr_ratio_after_40_steps": stats.mean_interval(counts * ratio[40]),
             "snr_ratio_by_the_counts_alone": counts,
-            "gain_in_accuracy": small["fcn"],
-        },
+            "gain_in_accuracy": extremes(fcn)[0],
+        }
     }
 
 
@@ -369,46 +387,44 @@ def clipping(found: Found) -> Rows:
     }
 
 
-def across(study: Plan, no_codes: np.ndarray) -> Rows:
+def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, codes: Mapping[str, np.ndarray]) -> Rows:
     """The rows that look at all tasks: what the simpler choice brings with DP-SGD, and how much more than with SGD.
 
     Args:
-        no_codes: accuracy without one-hot codes less with them, at a small ε less without noise, (splits,).
+        tall, thin, lstm, table, rwt: the parts ladders, components, messages, regression and random_weights.
+        codes: accuracy without one-hot codes less with them, (splits,): "private" at ε = 0.1, "plain" without noise.
     """
-    tall, thin = (study.read(name) for name in ("ladders", "components"))
-    lstm, table, rwt = (study.read(name) for name in ("messages", "regression", "random_weights"))
-    e = budget_of(tall)
+    e, message, dp = budget_of(tall), budget_of(lstm), budget_of(table)
     width, depth = list(ladder(tall, "width").values()), list(ladder(tall, "depth").values())
     narrow = max((w for w in width if w[e].parameters <= width[-1][e].parameters / 4), key=lambda w: w[e].parameters)
     (pca,) = {key[0] for key in thin if key[0] != "flat"}
-    pairs = {  # the simpler one first, then the other, each by budget
-        "a narrow layer": (narrow, width[-1], e),
-        "few layers": (depth[0], depth[-1], e),
-        "PCA": ({b: thin[pca, "STW", b] for b in (SGD, e)}, {b: thin["flat", "STW", b] for b in (SGD, e)}, e),
-        "a simple LSTM": (*({b: lstm[n, b] for b in (SGD, 7.21)} for n in ("simple", "complex")), 7.21),
-        "frozen layers": (*({b: rwt["complex", n, b] for b in (SGD, 0.341)} for n in ("last two", "all")), 0.341),
+    pairs = {  # how to look up the simpler one, then the other, by budget
+        "a narrow layer": (narrow.get, width[-1].get, e),
+        "few layers": (depth[0].get, depth[-1].get, e),
+        "PCA": (lambda b: thin[pca, "STW", b], lambda b: thin["flat", "STW", b], e),
+        "a simple LSTM": (lambda b: lstm["simple", b], lambda b: lstm["complex", b], message),
+        "frozen layers": (lambda b: rwt["complex", "last two", b], lambda b: rwt["complex", "all", b], 0.341),
     }
     more = {
         f"more_under_privacy_{name}": stats.mean_interval(
-            (a[at].values() - b[at].values()) - (a[SGD].values() - b[SGD].values())
+            (one(at).values() - other(at).values()) - (one(SGD).values() - other(SGD).values())
         )
-        for name, (a, b, at) in pairs.items()
+        for name, (one, other, at) in pairs.items()
     }
-    dp = budget_of(table)
-    depths, widths = (sorted({key[i] for key in table}) for i in (0, 1))
-    regressions = {
-        f"regression, {widths[0]} units for {widths[-1]}, {d} layers": less(table[d, widths[-1], dp],
-                                                                              table[d, widths[0], dp])
-        for d in depths
+    layers, units = ([end(key[i] for key in table) for end in (min, max)] for i in (0, 1))
+    smaller = {
+        f"regression, {units[0]} units for {units[1]}, {d} layers": less(table[d, units[1], dp], table[d, units[0], dp])
+        for d in sorted({key[0] for key in table})
     } | {
-        f"regression, {depths[0]} layers for {depths[-1]}, {w} units": less(table[depths[-1], w, dp],
-                                                                             table[depths[0], w, dp])
-        for w in widths
-    }  # fmt: skip
+        f"regression, {layers[0]} layers for {layers[1]}, {w} units": less(
+            table[layers[1], w, dp], table[layers[0], w, dp]
+        )
+        for w in sorted({key[1] for key in table})
+    }
     return {
         "B.not-only-hyperparameters": {
             **more,
-            "more_under_privacy_no one-hot codes": stats.mean_interval(no_codes),
+            "more_under_privacy_no one-hot codes": stats.mean_interval(codes["private"] - codes["plain"]),
             "sgd_less_private_few layers": less(depth[-1][SGD], depth[-1][e]),
             "sgd_less_private_PCA": less(thin["flat", "STW", SGD], thin["flat", "STW", e]),
             "effect_of_learning_rate": less(rwt["complex", "all", 0.341], rwt["complex", "all", ("rate", 0.03)]),
@@ -418,20 +434,24 @@ def across(study: Plan, no_codes: np.ndarray) -> Rows:
             "a narrower layer": less(narrow[e], width[-1][e]),
             "FCN, PCA": less(thin[pca, "PAW", e], thin[pca, "STW", e]),
             "FCN, raw input": less(thin["flat", "PAW", e], thin["flat", "STW", e]),
-            "LSTM, equal steps": less(lstm["simple", 7.21], lstm["complex", 7.21]),
-            **regressions,
+            "LSTM, equal steps": less(lstm["simple", message], lstm["complex", message]),
+            "objective perturbation": stats.mean_interval(codes["private"]),
+            **smaller,
         },
     }
 
 
-PARTS: Mapping[str, Callable[[Any], Rows]] = {
-    "regression": regression,
-    "ladders": ladders,
-    "random_weights": random_weights,
-    "convolutions": lambda found: table_6(found, "cnn"),
-    "frozen_lstm": lambda found: table_6(found, "rnn"),
-    "components": components,
-    "messages": messages,
-    "clipping": clipping,
-    "signal": lambda found: {},
+FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the parts that it needs
+    regression: ("regression",),
+    ladders: ("ladders",),
+    random_weights: ("random_weights",),
+    functools.partial(table_6, kind="cnn"): ("convolutions",),
+    functools.partial(table_6, kind="rnn"): ("frozen_lstm",),
+    components: ("components",),
+    messages: ("messages",),
+    clipping: ("clipping",),
+    feature_extractor: ("random_weights", "signal"),
+    frozen_images: ("random_weights", "convolutions"),
+    small_budgets: ("random_weights", "convolutions", "frozen_lstm"),
+    across: ("ladders", "components", "messages", "regression", "random_weights", "codes"),
 }
