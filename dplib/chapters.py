@@ -84,7 +84,6 @@ def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
     return {
         "chapter": chapter,
-        "profile": "embedded",
         "parameters": {**sources.default_parameters(chapter), **parameters},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": execution.commit(),

@@ -2,7 +2,7 @@
 
 ``book/claims/*.yml`` holds one row per claim with its published values. A chapter calls :func:`record` for each claim
 that it tests; the record travels in the executed notebook, in the metadata of the cell's output, from where
-``press.ledger`` gathers it. ``book/results/`` holds frozen records of long runs.
+``press.ledger`` gathers it.
 """
 
 import html
@@ -48,8 +48,7 @@ class Claim:
 
     ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
     the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
-    the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are
-    still to be converted have none of these.
+    the verdict to which the published runs lead, and ``because`` says why in a sentence.
     """
 
     id: str
@@ -114,19 +113,6 @@ class _Document(BaseModel, extra="forbid"):
     cite: str
     claims: list[Claim]
     tables: list[_Table]
-
-
-class _Record(BaseModel, extra="allow"):
-    verdict: str
-    values: dict[str, Any]
-    because: str
-
-
-class _Run(BaseModel, extra="allow"):
-    """A file of ``book/results``."""
-
-    provenance: dict[str, Any]
-    records: dict[str, _Record]
 
 
 @cache
@@ -310,26 +296,6 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
             "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
         }
     )
-
-
-def frozen_run(path: Path) -> dict[str, Any]:
-    """A file of ``book/results``; ParameterError where it is damaged."""
-    return documents.checked(path, _Run).model_dump()
-
-
-def frozen(claim_id: str) -> dict[str, Any] | None:
-    """The frozen record of a claim from the largest profile that was run (paper over real), or None.
-
-    Its keys are those of a record, with ``profile`` and ``provenance`` of the run.
-    """
-    chapter = get(claim_id).chapter
-    for profile in ("paper", "real"):
-        path = RESULTS / f"{chapter}.{profile}.json"
-        if path.exists():
-            run = frozen_run(path)
-            if claim_id in run["records"]:
-                return {"provenance": run["provenance"], **run["records"][claim_id], "profile": profile}
-    return None
 
 
 def badge(verdict: str) -> str:

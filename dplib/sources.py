@@ -82,8 +82,7 @@ def depends_on(chapter: str) -> list[Path]:
     files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
     files |= {CLAIMS / f"{paper}.yml" for paper in papers}
-    chooses = any(path.stem == "choice_evidence" for path in modules)  # from what all chapters measured
-    files |= set(RESULTS.glob("*.real.json" if chooses else f"{chapter}.*.json"))
+    files |= {path for path in RESULTS.glob("*.json") if path.name in code + text}
     files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
     return sorted(path for path in files if path.exists())
 
@@ -105,7 +104,7 @@ def page_files() -> list[Path]:
 
 
 def digest(chapter: str) -> str:
-    """SHA-256 over the chapter's source and the modules it runs: what decides a result, without earlier results."""
+    """SHA-256 over the chapter's source and the modules that it runs, without runs, rules and benchmarks."""
     total = hashlib.sha256()
     for path in depends_on(chapter):
         if path.parent not in (RESULTS, CLAIMS, KEPT):

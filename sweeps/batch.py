@@ -77,7 +77,6 @@ def _write_batch(plan: Plan, batch: dict[str, dict], work: Path, resources: Reso
         "digest": plan.code.digest,
         "provenance": {
             "chapter": plan.grid.name,
-            "profile": "embedded",
             "commit": execution.commit(),
             "digest": plan.code.digest,
             "versions": execution.versions(),

@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import json
 from pathlib import Path
 
 import nbformat
@@ -27,17 +26,6 @@ def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
     assert chapters.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
     assert chapters.basis(notebook)["seeds"] == "5"
     assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
-
-
-def test_a_claim_that_joined_later_has_its_own_date(toy):
-    root = toy("01_a", RECORD)
-    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
-    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
-    later = record | {"provenance": {"profile": "real", "date": "2026-03-04"}}
-    path = root / "book" / "results" / "01_a.real.json"
-    path.write_text(json.dumps(run | {"records": {"A.thm6": record, "A.thm8": later}}))
-    rows = {row.claim.id: row for row in ledger.gather([], root / "book" / "results")}
-    assert [rows[name].date for name in ("A.thm6", "A.thm8")] == ["2026-01-01", "2026-03-04"]
 
 
 @pytest.mark.parametrize(
@@ -134,19 +122,13 @@ def test_command_line_nan_is_a_number():
     assert value("nan") != value("nan")
 
 
-def test_the_larger_run_decides_the_verdict(toy):
-    root = toy("01_a", RECORD)
-    run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
+def test_a_record_with_a_verdict_decides_its_row():
     record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
-    path = root / "book" / "results" / "01_a.real.json"
-    path.write_text(json.dumps(run | {"records": {"A.thm6": record}}))
-    embedded = ledger.Executed(
-        "01_a", {"profile": "embedded", "date": "2026-02-01"}, {}, {"A.thm6": record | {"verdict": "fails"}}
-    )
-    rows = {row.claim.id: row for row in ledger.gather([embedded], root / "book" / "results")}
-    assert (rows["A.thm6"].verdict, rows["A.thm6"].profile) == ("holds", "real")
+    quick = {"A.thm8": record | {"verdict": ""}}
+    executed = ledger.Executed("01_a", {"date": "2026-02-01T10:00"}, {}, {"A.thm6": record} | quick)
+    rows = {row.claim.id: row for row in ledger.gather([executed])}
+    assert (rows["A.thm6"].verdict, rows["A.thm6"].date) == ("holds", "2026-02-01")
     assert rows["A.thm8"].verdict == "not run yet"
-    assert all(row.verdict for row in rows.values())
 
 
 def test_provenance_is_of_the_start_of_the_run(toy):

@@ -1,4 +1,4 @@
-"""What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, its frozen results."""
+"""What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
 import subprocess
 import sys
@@ -103,19 +103,19 @@ def test_every_module_that_a_chapter_loads_is_known():
         assert set(map(Path, loaded)) <= set(sources.module_files(module)), module
 
 
-def test_ledger_and_frozen_results_count_where_named(toy):
-    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=1)')
-    (root / "book" / "results" / "01_a.real.json").write_text("{}")
-    (root / "book" / "results" / "02_b.real.json").write_text("{}")
+def test_ledger_and_benchmarks_count_where_named(toy):
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=len("bench_a.json"))')
+    for name in "ab":
+        (root / "book" / "results" / f"bench_{name}.json").write_text("{}")
     found = names(sources.depends_on("01_a"))
-    assert {"A.yml", "01_a.real.json"} <= found
-    assert not {"B.yml", "02_b.real.json"} & found
+    assert {"A.yml", "bench_a.json"} <= found
+    assert not {"B.yml", "bench_b.json"} & found
 
 
 def test_digest_follows_content_and_ignores_results(toy):
-    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=1)')
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=len("bench_a.json"))')
     before = sources.digest("01_a")
-    (root / "book" / "results" / "01_a.real.json").write_text("{}")
+    (root / "book" / "results" / "bench_a.json").write_text("{}")
     (root / "dplib" / "unrelated.py").write_text("x = 1\n")
     assert sources.digest("01_a") == before
     with (root / "dplib" / "stats.py").open("a") as module:

@@ -170,8 +170,7 @@ def times(notebook: nbformat.NotebookNode) -> str:
     run = notebook.metadata["dplib"]
     minutes = max(1, round(word_count(notebook) / WORDS_A_MINUTE / 5) * 5)
     kept = any("runs" in basis for basis in chapters.outputs(notebook, claims.BASIS))
-    on = "on data that come with the packages" if run["profile"] == "embedded" else f"in its {run['profile']} profile"
-    on = "from kept runs" if kept and run["profile"] == "embedded" else on
+    on = "from kept runs" if kept else "on data that come with the packages"
     return f"About {minutes} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
 
 

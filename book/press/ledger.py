@@ -1,4 +1,4 @@
-"""Gather the ledger: every claim with the best record of it, from executed notebooks and frozen results."""
+"""Gather the ledger: every claim with what the executed chapters recorded of it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,22 +10,16 @@ from dplib import chapters, claims, plans, sources
 from dplib.checks import ParameterError
 from dplib.claims import NOT_RUN, Claim
 
-# What decides a row, the first that recorded it: the published runs; else, for chapters that are still to be
-# converted, a frozen run, the larger one first, or the execution on embedded data.
-PROFILES = (claims.PUBLISHED, "paper", "real", "embedded")
-
 
 @dataclass(frozen=True)
 class Row:
-    """A claim, and what the largest run that recorded it found."""
+    """A claim, and what its chapter found."""
 
     claim: Claim
     verdict: str
     values: dict[str, Any]
     because: str
-    profile: str
     date: str
-    data: dict[str, Any]  # what a figure of this claim needs
 
     @property
     def command(self) -> str:
@@ -56,35 +50,21 @@ def executed_notebooks(folder: Path = chapters.EXECUTED) -> list[Path]:
     return list(filter(Path.exists, (folder / f"{chapter}.ipynb" for chapter in sources.chapters())))
 
 
-def gather(executed: list[Executed], results: Path = claims.RESULTS) -> list[Row]:
-    """One row per claim of the four papers: from the paper profile, else the real one, else this execution."""
-    found: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {}
-    frozen = [claims.frozen_run(path) for path in sorted(results.glob("[0-9][0-9]*_*.json"))]
-    origins = [(run["provenance"], run["records"]) for run in frozen]
-    origins += [(chapter.provenance, chapter.records) for chapter in executed]
-    for provenance, records in origins:
-        for id_, record in records.items():
-            if not record["verdict"]:  # of another plan than the published one
-                continue
-            rank = PROFILES.index(record.get("plan", provenance["profile"]))
-            if id_ not in found or rank < found[id_][0]:
-                found[id_] = (rank, record, record.get("provenance", provenance))  # its own where it joined later
+def gather(executed: list[Executed]) -> list[Row]:
+    """One row per claim of the four papers; records of another plan than the published one have no verdict."""
+    found: dict[str, tuple[dict[str, Any], str]] = {}
+    for chapter in executed:
+        for id_, record in chapter.records.items():
+            if record["verdict"]:
+                found.setdefault(id_, (record, chapter.provenance["date"][:10]))
     return [_row(claim, found.get(claim.id)) for claim in claims.load_all().values()]
 
 
-def _row(claim: Claim, best: tuple[int, dict[str, Any], dict[str, Any]] | None) -> Row:
-    if best is None:
-        return Row(claim, NOT_RUN, {}, claim.because, "", "", {})
-    rank, record, provenance = best
-    return Row(
-        claim=claim,
-        verdict=record["verdict"],
-        values=record["values"],
-        because=record["because"],
-        profile=PROFILES[rank],
-        date=provenance["date"][:10],
-        data=record.get("data", {}),
-    )
+def _row(claim: Claim, found: tuple[dict[str, Any], str] | None) -> Row:
+    if found is None:
+        return Row(claim, NOT_RUN, {}, claim.because, "")
+    record, date = found
+    return Row(claim, record["verdict"], record["values"], record["because"], date)
 
 
 def _read(path: Path) -> Executed:

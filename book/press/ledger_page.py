@@ -68,10 +68,6 @@ def _more(row: Row) -> str:
     if row.verdict == NOT_RUN:
         return f"<details><summary>how to run it</summary>{text}<p><code>{row.command}</code></p></details>"
     runs = f"runs: <code>python -m dplib runs export {study}</code>"
-    if row.profile != claims.PUBLISHED:
-        runs = f"an earlier run, {row.date}"
-    elif (claims.RESULTS / f"{claim.chapter}.real.json").exists():
-        runs += ", or an earlier, frozen run where these are still to be made: the chapter says which"
     card = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">card in chapter {sources.shown_number(study)}</a>'
     return f"<details><summary>rule, card and runs</summary>{text}<p>{card}; {runs}</p></details>"
 

@@ -60,8 +60,6 @@ class Plain:
         text = re.sub(r"\{cite(?::[a-z]+)?\}`([^`]+)`", self._cite, text)
         text = re.sub(r"\{(?:prf:ref|ref|numref|eq|doc|term)\}`([^`]+)`", self._reference, text)
         text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
-        # What these words point to is on the page, not on the slide.
-        text = re.sub(r"\s*\(the frozen run in the cards below;[^)]*\)", " (the frozen run)", text)
         return text.strip()
 
     def _glue(self, found: re.Match) -> str:

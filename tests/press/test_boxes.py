@@ -21,7 +21,7 @@ def rows():
 
 
 def row(id_, verdict):
-    return Row(claims.get(id_), verdict, {}, "", "real", "2026-01-01", {})
+    return Row(claims.get(id_), verdict, {}, "", "2026-01-01")
 
 
 def box(section="holds", text="It is so.", ids=("A.thm6",)):
@@ -92,7 +92,7 @@ def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch
         nbformat.v4.new_markdown_cell("# A title\n\nThe first paragraph."),
         nbformat.v4.new_code_cell("", outputs=[output]),
     ]
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"dplib": {"seconds": 12.3, "profile": "embedded"}})
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"dplib": {"seconds": 12.3}})
     boxes.insert(notebook, "01_gmm_theory", rows)
     title, words = notebook.cells[0].source.split("\n", 1)
     assert title == "# A title"
