@@ -12,7 +12,7 @@ with one coordinate U of a uniform point of that sphere: computed by quadrature,
 import numpy as np
 from scipy import stats
 
-from dplib.checks import ParameterError
+from dplib import checks
 from dplib.labels import sgd
 
 _POINTS = 2000  # quantiles of U
@@ -50,8 +50,7 @@ def run(
         sample_rate: of "dp-gd" only.
         rates: c of the step size c / sqrt(t), or the constant step size of "rr-gd" and "dp-gd".
     """
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r} is not allowed: it must be one of {', '.join(METHODS)}.")
+    checks.one_of(*METHODS).check("method", method)
     data_rng, rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
     inputs, labels = draw(n, p, alpha, kappa, data_rng)
     common = {"rates": rates, "radius": radius, "rng": rng}

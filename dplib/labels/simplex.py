@@ -28,7 +28,7 @@ Here L = 1 and D/2 = 1; risks are returned in units of D L. Neighbours and guara
 
 import numpy as np
 
-from dplib import mechanisms
+from dplib import checks, mechanisms
 from dplib.checks import ParameterError
 
 METHODS = ("sgd", "mean", "rr", "rr-mean", "normal", "dp-sgd", "dp-mean")
@@ -54,8 +54,7 @@ def excess(
     Returns:
         {"excess": nested lists of shape (snapshots, rhos, rates, replicates)}.
     """
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r} is not allowed: it must be one of {', '.join(METHODS)}.")
+    checks.one_of(*METHODS).check("method", method)
     if dimension < (2 if classes == 2 else classes):
         raise ParameterError(f"dimension = {dimension} is not allowed: a simplex of {classes} corners needs more.")
     rng = np.random.default_rng(seed)

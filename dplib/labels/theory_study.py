@@ -8,7 +8,6 @@ runs of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,24 +28,6 @@ METHODS = {  # of the comparison over the dimension
     "dp-mean": "DP, best of many",
 }
 PROBLEM = {"alpha": 0.5, "kappa": 0.8, "radius": 4.0}  # of the logistic regression
-
-
-@dataclass(frozen=True)
-class Worst:
-    """Worst mean excess risk over the family, in units of D L.
-
-    Attributes:
-        n: numbers of examples, rising, shape (S,). values: shape (S, replicates), at the worst rho of each n.
-        rho: that rho, shape (S,).
-    """
-
-    n: np.ndarray
-    values: np.ndarray
-    rho: np.ndarray
-
-    def at(self, i: int = -1) -> stats.Measured:
-        """The mean over replicates at one n, with its interval."""
-        return stats.mean_interval(self.values[i])
 
 
 def slope(x, values) -> stats.Measured:
@@ -118,10 +99,6 @@ def _scale(method, n, classes, p, epsilon, delta, keep=None) -> float:
     return float(2 / np.sqrt(simplex.second_moment(method, classes, epsilon, delta, p, keep=keep)))
 
 
-def _worst(result: runs.Result, snapshots: Sequence[int], j: int) -> Worst:
-    return Worst(np.array(snapshots), np.array(result["values"][j]), np.array(result["rho"][j]))
-
-
 def rates(
     get: Get,
     *,
@@ -132,14 +109,15 @@ def rates(
     longest: int,
     replicates: int,
     draws: int,
-) -> dict[tuple[str, int, float], tuple[Worst, Worst]]:
+) -> tuple[np.ndarray, dict[tuple[str, int, float], np.ndarray]]:
     """Both algorithms with the paper's step size and with that of the exact second moment.
 
     Args:
         classes: K, at the first epsilon. epsilons: falling, at K = ``fixed``. longest: passes of up to 2^longest.
 
     Returns:
-        {(method, K, epsilon): (with the paper's step, with D / G)}.
+        Numbers of examples n, rising, (S,); {(method, K, epsilon): worst risks with the paper's step and with D / G,
+        (2, S, replicates)}.
     """
     cells = [(k, epsilons[0]) for k in classes] + [(fixed, e) for e in epsilons[1:]]
     keys = [(method, *cell) for method in ("rr", "normal") for cell in cells]
@@ -148,8 +126,8 @@ def rates(
         {"method": m, "classes": k, "epsilon": e, "delta": delta, "dimension": 64, "steps": [0.0, 1.0],
          "snapshots": snapshots, "replicates": replicates, "draws": draws, "seed": 10} for m, k, e in keys
     ]  # fmt: skip
-    found = get(risk, jobs)
-    return {key: (_worst(one, snapshots, 0), _worst(one, snapshots, 1)) for key, one in zip(keys, found, strict=True)}
+    found = [np.array(one["values"]) for one in get(risk, jobs)]
+    return np.array(snapshots), dict(zip(keys, found, strict=True))
 
 
 def dimension(
@@ -183,9 +161,7 @@ def dimension(
     found = dict(zip(cells, get(risk, fresh), strict=True))
     ends = (0, len(steps) - 1)
     return {
-        "curves": {
-            name: np.array([found[method, p]["values"][0][0] for p in dimensions]) for method, name in METHODS.items()
-        },
+        "curves": {name: np.array([found[m, p]["values"][0][0] for p in dimensions]) for m, name in METHODS.items()},
         "edges": sorted({METHODS[m] for (m, _), b in zip(cells, best, strict=True) if b in ends}),
         "dimensions": list(dimensions),
         "examples": examples,
@@ -204,10 +180,8 @@ def sets(
 ) -> dict[str, np.ndarray]:
     """Corollary 10: risk for k = 1 to K labels, where the hinted label is among the k with chance :func:`hint`.
 
-    Labels follow the hint (rho = 1); the step size is D / G of each k.
-
-    Returns:
-        "risks": shape (K, replicates). "misses": Pr[y not in Y_k], (K,). "bounds": eq. (8) with constants, (K,).
+    Labels follow the hint (rho = 1); the step size is D / G of each k. Returns "risks", (K, replicates), "misses",
+    Pr[y not in Y_k], (K,), and "bounds", eq. (8) with constants, (K,).
     """
     every = range(1, classes + 1)
     jobs = [
@@ -339,19 +313,16 @@ LINE = debiased.Line(classes=4, k=2, rho=0.9)
 
 @runs.experiment("debiased_risk", version=1, probe={"epsilon": 0.5, "n": 200, "draws": 20, "seed": 3})
 def deviation(*, epsilon: float, n: int, draws: int, seed: int) -> runs.Result:
-    """Theorem 17 on fresh data sets of thresholds on the line: lists of ``draws`` values
-    (:func:`dplib.labels.theory_checks.generalisation`)."""
-    found = theory_checks.generalisation(
-        LINE, n, epsilon, draws, np.random.default_rng([seed, n, round(1e6 * epsilon)])
-    )
+    """:func:`dplib.labels.theory_checks.generalisation` on fresh data sets: lists of ``draws`` values."""
+    rng = np.random.default_rng([seed, n, round(1e6 * epsilon)])
+    found = theory_checks.generalisation(LINE, n, epsilon, draws, rng)
     return {name: [float(f"{v:.4g}") for v in values] for name, values in found.items()}
 
 
 def generalisation(
     get: Get, *, examples: Sequence[int], epsilons: Sequence[float], draws: int, beta: float
 ) -> dict[str, Any]:
-    """Debiased risks beside our bound: "found", {(epsilon, n): arrays (draws,)}; "bounds", {(epsilon, n): number};
-    "examples", "epsilons", "draws", "beta"."""
+    """Debiased risks beside our bound: "found", {(epsilon, n): arrays (draws,)}; "bounds", {(epsilon, n): number}."""
     cells = [(e, n) for e in epsilons for n in examples]
     found = get(deviation, [{"epsilon": e, "n": n, "draws": draws, "seed": 14} for e, n in cells])
     complexity = {n: debiased.thresholds_rademacher(n) for n in examples}
@@ -368,10 +339,7 @@ def generalisation(
 
 @runs.experiment("label_theory_checks", version=1, probe={"cases": 20, "epsilon": 1.0, "delta": 1e-6, "seed": 3})
 def check(*, cases: int, epsilon: float, delta: float, seed: int) -> runs.Result:
-    """Every statement of the theory that random cases can test: an error that must vanish, or a ratio of two sides.
-
-    Keys are those that :mod:`dplib.labels.theory_rows` names.
-    """
+    """Every statement of the theory that random cases can test: an error that must vanish, or a ratio of two sides."""
     names = ("debiasing", "pass", "normal", "losses", "norms", "moving", "signs", "seventeen", "rademacher", "lemma20")
     streams = dict(zip(names, map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(names))), strict=True))
     found: Mapping[str, Any] = {

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from dplib.checks import ParameterError
 from dplib.labels import logistic
 
 
@@ -46,10 +45,3 @@ def test_every_method_learns_with_little_noise(method):
     )["excess"]  # fmt: skip
     assert len(out) == 1
     assert 0 <= out[0] < 0.05
-
-
-def test_unknown_methods_are_refused():
-    with pytest.raises(ParameterError, match="method"):
-        logistic.run(
-            method="x", n=5, p=2, alpha=0.5, kappa=0.9, radius=1.0, epsilon=1.0, sigma=1.0, rates=[1.0], seed=1
-        )  # fmt: skip

@@ -6,7 +6,7 @@ from scipy import optimize
 
 from dplib import mechanisms
 from dplib.checks import ParameterError
-from dplib.labels import bounds, debiased, sgd
+from dplib.labels import debiased, sgd
 from dplib.labels import randomised_response as response
 
 
@@ -19,18 +19,9 @@ def test_the_debiased_gradient_is_unbiased(classes, epsilon):
     for label in range(classes):
         answers = [sgd.debiased_gradient(gradients, np.full(5, o), epsilon) for o in range(classes)]
         mean = np.tensordot(table[label], answers, axes=1)
-        second = table[label] @ np.array([(a**2).sum(axis=-1) for a in answers])
         np.testing.assert_allclose(mean, gradients[:, label], atol=1e-9 * classes / min(epsilon, 1))
-        np.testing.assert_allclose(second, bounds.rr_second_moment(gradients, label, epsilon), rtol=1e-9)
-
-
-def test_the_debiased_gradient_without_noise_is_the_gradient():
-    gradients = np.random.default_rng(0).standard_normal((3, 4, 2))
-    np.testing.assert_array_equal(
-        sgd.debiased_gradient(gradients, np.array([0, 1, 3]), np.inf), gradients[[0, 1, 2], [0, 1, 3]]
-    )
     with pytest.raises(ParameterError, match="epsilon"):
-        sgd.debiased_gradient(gradients, np.zeros(3, dtype=int), 0.0)
+        sgd.debiased_gradient(gradients, np.zeros(5, dtype=int), 0.0)
 
 
 @pytest.mark.parametrize("loss", [sgd.softmax_loss(4), sgd.logistic_loss()])
@@ -54,23 +45,6 @@ def test_the_span_has_the_rank_of_the_gradients_and_keeps_them():
     np.testing.assert_allclose(np.einsum("rij,rkj->rki", projector, softmax), softmax, atol=1e-12)
     np.testing.assert_allclose(projector @ projector, projector, atol=1e-12)
     assert sgd.span_projector(np.zeros((1, 3, 2)))[1] == 0
-
-
-def test_the_span_does_not_depend_on_the_order_of_labels():
-    gradients = np.random.default_rng(3).standard_normal((1, 3, 6))
-    first, _ = sgd.span_projector(gradients)
-    second, _ = sgd.span_projector(gradients[:, [2, 0, 1]])
-    np.testing.assert_allclose(first, second, atol=1e-12)
-
-
-def test_projection_on_the_ball():
-    weights = np.random.default_rng(4).standard_normal((20, 2, 3))
-    inside = sgd.project(weights, 1.5)
-    norms = np.sqrt((inside**2).sum(axis=(1, 2)))
-    assert norms.max() <= 1.5 + 1e-12
-    small = np.sqrt((weights**2).sum(axis=(1, 2))) < 1.5
-    np.testing.assert_array_equal(inside[small], weights[small])
-    assert sgd.project(np.zeros((1, 1, 2)), 1.0).sum() == 0
 
 
 def small_data(n=40, d=3):
@@ -119,11 +93,10 @@ def test_full_batches_without_noise_are_gradient_descent():
     signs = 2 * y - 1
     for _ in range(7):
         w = w + 0.8 * (x * (signs / (1 + np.exp(signs * (x @ w))))[:, None]).mean(axis=0)
-    weights = sgd.noisy_gd(
-        sgd.logistic_loss(), x, y, steps=7, sigma=0.0, rates=[0.8, 1.0], radius=50.0,
-        rng=np.random.default_rng(8),
-    )  # fmt: skip
-    np.testing.assert_allclose(weights[0, 0], w, atol=1e-12)
+    common = {"steps": 7, "rates": [0.8, 1.0], "radius": 50.0, "rng": np.random.default_rng(8)}
+    for method, own in ((sgd.noisy_gd, {"sigma": 0.0}), (sgd.lp_rr_gd, {"epsilon": np.inf})):
+        weights = method(sgd.logistic_loss(), x, y, **own, **common)
+        np.testing.assert_allclose(weights[0, 0], w, atol=1e-12)
 
 
 def test_many_passes_over_answers_minimise_the_debiased_loss():
@@ -139,14 +112,6 @@ def test_many_passes_over_answers_minimise_the_debiased_loss():
 
     best = optimize.minimize(risk, np.zeros(3), method="BFGS").x
     np.testing.assert_allclose(found[:, 0], [best, best], atol=2e-3)
-
-
-def test_many_passes_without_privacy_are_gradient_descent():
-    x, y = small_data()
-    common = {"steps": 9, "rates": [0.5], "radius": 0.6, "rng": np.random.default_rng(11)}
-    free = sgd.lp_rr_gd(sgd.softmax_loss(2), x, y, epsilon=np.inf, **common)
-    clean = sgd.noisy_gd(sgd.softmax_loss(2), x, y, sigma=0.0, **common)
-    np.testing.assert_allclose(free, clean, atol=1e-12)
 
 
 def test_poisson_batches_are_unbiased():
