@@ -1,11 +1,8 @@
 """The debiased loss of RRTop-k, and a generalisation bound with constants (Ghazi and others 2021, Appendix G).
 
 Neighbours differ in the label of one example. A label is answered by RRTop-k on a set Y_k of k labels that was fixed
-without it; training then minimises a loss that has the clean one as its mean over the answer. Notation of the paper:
-q = 1 / (e^eps + k - 1), so that 1 - k q = (e^eps - 1) q is how much more likely the true label is than another.
-
-The bound is checked on a class whose Rademacher complexity is known exactly: thresholds f(x) = 1[x >= theta] on the
-line. On any n different points it is E[max of a simple random walk of n steps] / n.
+without it; q = 1 / (e^eps + k - 1), so that 1 - k q = (e^eps - 1) q is how much more likely the true label is than
+another. The bound is checked on thresholds f(x) = 1[x >= theta] on the line, whose Rademacher complexity is known.
 """
 
 import itertools

@@ -44,11 +44,9 @@ def run(
     """Excess risk of one training for each rate, on data drawn anew: {"excess": list over the rates}.
 
     Args:
-        method: one of :data:`METHODS`, see :mod:`dplib.labels.sgd` for what sigma must be; "rr-gd" is
-            lp_rr_gd, "dp-gd" is noisy_gd.
+        method: one of :data:`METHODS`, see :mod:`dplib.labels.sgd` for sigma; "rr-gd" is lp_rr_gd, "dp-gd" is noisy_gd.
         n, p, alpha, kappa, radius: of the problem. epsilon: of "rr", "rr-gd". steps: of "rr-gd", "dp-gd".
-        sample_rate: of "dp-gd" only.
-        rates: c of the step size c / sqrt(t), or the constant step size of "rr-gd" and "dp-gd".
+        sample_rate: of "dp-gd". rates: c of the step size c / sqrt(t), or the constant one of "rr-gd" and "dp-gd".
     """
     checks.one_of(*METHODS).check("method", method)
     data_rng, rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))

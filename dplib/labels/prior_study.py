@@ -114,20 +114,17 @@ def later(
 
 def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare) -> Compared:
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
-    grid, scores = sorted(float(rate) for rate in rates), {}
-    while True:
-        new = [rate for rate in grid if rate not in scores] if len(grid) > 1 else []
+
+    def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         jobs = [{**fixed, "rates": rate, "seed": TUNING + i} for rate in new for i in range(tuning_seeds)]
-        found = iter(get(run, jobs)) if jobs else iter(())
-        for rate in new:
-            own = [next(found)["validation"] for _ in range(tuning_seeds)]
-            scores[rate] = {name: np.mean([one[name] for one in own], axis=0) for name in names}
-        best = {name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i] if scores else 0)
-                       for i in range(len(epsilons))] for name in names}  # fmt: skip
-        grown = _grown(grid, {rate for name in names if name != "clean" for rate in best[name]}) if scores else grid
-        if grown == grid:
-            break
-        grid = grown
+        found = iter(get(run, jobs))
+        every = {rate: [next(found)["validation"] for _ in range(tuning_seeds)] for rate in new}
+        return {rate: {n: np.mean([one[n] for one in own], axis=0) for n in names} for rate, own in every.items()}
+
+    if len(rates) > 1:
+        best, grid = _chosen(rates, scored)
+    else:
+        best, grid = {name: [float(rates[0])] * len(epsilons) for name in names}, [float(rates[0])]
     results = get(run, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
     return Compared(
         tuple(epsilons),
@@ -136,6 +133,23 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
         {name: np.array([one["facts"][name] for one in results]) for name in results[0].get("facts", {})},
         tuple(grid),
     )
+
+
+def _chosen(rates: Sequence[float], scored: Callable) -> tuple[dict[str, list[float]], list[float]]:
+    """Each method's best rate at each budget, and the grid once it has grown for the private methods.
+
+    Args:
+        scored: from new rates to {rate: {method: mean validation scores, (budgets,)}}.
+    """
+    grid, scores = sorted(float(rate) for rate in rates), {}
+    while new := [rate for rate in grid if rate not in scores]:
+        scores |= scored(new)
+        best = {
+            name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i]) for i in range(len(values))]
+            for name, values in scores[new[0]].items()
+        }
+        grid = _grown(grid, {rate for name, own in best.items() if name != "clean" for rate in own})
+    return best, grid
 
 
 def _grown(grid: list[float], best: set[float]) -> list[float]:
@@ -160,20 +174,19 @@ def records(
 
 
 def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
-    grid, scores = sorted(float(rate) for rate in rates), {}
-    while new := [rate for rate in grid if rate not in scores]:
+    def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
         found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": TUNING + i} for i in range(tuning_seeds)])
         means = np.mean([one["validation"] for one in found], axis=0).reshape(len(new), -1)
-        scores |= dict(zip(new, means, strict=True))
-        best = [max(grid, key=lambda rate, i=i: scores[rate][i]) for i in range(len(epsilons))]
-        grid = _grown(grid, set(best))
-    pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best, strict=True)]
+        return {rate: {"dp-sgd": one} for rate, one in zip(new, means, strict=True)}
+
+    best, grid = _chosen(rates, scored)
+    pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best["dp-sgd"], strict=True)]
     results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": seed} for seed in range(seeds)])
     noise = {"noise multiplier": np.array([one["noise_multiplier"] for one in results])}
     noise["sample rate"] = np.array([[one["sample_rate"]] * len(epsilons) for one in results])
     test = {"dp-sgd": 100 * np.array([one["test"] for one in results])}
-    return Compared(tuple(epsilons), test, {"dp-sgd": best}, noise, tuple(grid))
+    return Compared(tuple(epsilons), test, best, noise, tuple(grid))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,19 +195,13 @@ class Votes:
 
     Attributes:
         counts: numbers of clusters. epsilons: budgets of the histograms.
-        totals: whole budgets, of which the histograms get a share.
         accuracy: percent, shape (counts, seeds, budgets). exact: without noise, shape (counts, seeds).
-        right: percent of answers that are true labels, shape (counts, seeds, totals, budgets); nan where the share
-            exceeds the whole. plain: the same of randomised response, shape (totals,).
     """
 
     counts: tuple[int, ...]
     epsilons: tuple[float, ...]
-    totals: tuple[float, ...]
     accuracy: np.ndarray
     exact: np.ndarray
-    right: np.ndarray
-    plain: np.ndarray
 
     def best(self, epsilon: float) -> int:
         """The number of clusters with the highest mean accuracy at this budget."""
@@ -225,11 +232,8 @@ def _votes(get, dataset, counts, epsilons, totals, seeds) -> Votes:
     return Votes(
         tuple(counts),
         tuple(epsilons),
-        tuple(totals),
         100 * np.array([one["accuracy"] for one in found]).reshape(*shape, -1),
         100 * np.array([one["exact"] for one in found]).reshape(shape),
-        100 * np.array([one["right"] for one in found], dtype=float).reshape(*shape, len(totals), -1),
-        100 * np.array(found[0]["plain"]),
     )
 
 

@@ -10,11 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from dplib.checks import ParameterError
 from dplib.labels.randomised_response import kept, log_table
 
 Prior = Callable[[int, np.ndarray], np.ndarray]
-_CELLS = 20_000_000
 
 
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
@@ -28,13 +26,8 @@ def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, ep
 
     Returns:
         Shape (K^n data sets, K^q sequences of q answers), both in lexicographic order.
-
-    Raises:
-        ParameterError: for more than 20 million entries.
     """
     questions = sum(len(part) for part in parts)
-    if classes ** (n + questions) > _CELLS:
-        raise ParameterError(f"n = {n} is not allowed: {classes}^{n + questions} cases are too many to enumerate.")
     sets = np.array(list(product(range(classes), repeat=n)))
     columns = []
     for answers in np.array(list(product(range(classes), repeat=questions))):

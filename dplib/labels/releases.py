@@ -1,26 +1,17 @@
 """Label privacy beyond the paper: other ways to release a label, and other ways to learn from what was released.
 
-Neighbours differ in the label of one record; every release here is epsilon-DP for that, with delta = 0.
+Neighbours differ in the label of one record; every release here is epsilon-DP for that, with delta = 0. Beside
+randomised response: :func:`laplace` ("ALIBI", Malek and others 2021), :func:`subset` (Ye and Barg 2018) and
+:func:`vector` (Erlingsson and others 2014, Zhao and others 2025).
 
-Releases:
-
-- randomised response, with or without a prior: :mod:`dplib.labels.randomised_response`;
-- :func:`laplace`: the label as a one-hot vector plus Laplace noise (Malek and others 2021, "ALIBI"). Replacing a label
-  moves two entries by one: L1 sensitivity 2, so noise of scale 2 / epsilon spends epsilon, and exactly that;
-- :func:`subset`: a random set of labels that more often than not holds the true one (Ye and Barg 2018);
-- :func:`vector`: the one-hot label with each bit flipped by itself (Erlingsson and others 2014, Zhao and others 2025).
-
-Whatever is released, all that it says of the label y is its likelihood q(release | y), one number for each label. So a
-learner takes :class:`Evidence`, and there are three ways to use it for a model with probabilities p(y | x):
+All that a release says of the label y is its likelihood q(release | y). So a learner takes :class:`Evidence`, and there
+are three ways to use it for a model with probabilities p(y | x):
 
 - *plain*: take the answer for the label (cross entropy);
 - *debiased* (backward correction, Natarajan and others 2013; eq. (17) of the paper): put weights on the labels, some
   negative, whose mean over the answers is the one-hot true label: the loss is unbiased;
-- *likelihood* (forward correction, Patrini and others 2017): maximise ln sum_y p(y | x) q(release | y).
-
-The gradient of the last with respect to the logits is p - r, where r(y) ~ p(y | x) q(release | y) is Bayes' posterior
-with the model's prediction as prior. That is one step of cross entropy towards r held fixed (Fisher's identity): so the
-Bayesian post-processing of ALIBI, which takes r anew in each step, *is* the forward correction, for its own release.
+- *likelihood* (forward correction, Patrini and others 2017): maximise ln sum_y p(y | x) q(release | y), whose gradient
+  with respect to the logits is p - r with Bayes' posterior r(y) ~ p(y | x) q(release | y).
 """
 
 from dataclasses import dataclass
@@ -160,23 +151,8 @@ def posterior(prior, evidence: Evidence) -> np.ndarray:
     return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)
 
 
-def information(release: str, prior, epsilon: float, draws: int, rng) -> np.ndarray:
-    """What one release tells of a label drawn from the prior, in bits: one value for each draw, whose mean it is.
-
-    A draw's value is the log-ratio of posterior and prior at the true label; its mean is the mutual information.
-
-    Args:
-        release: "rr", "prior" (RRWithPrior), "laplace", "subset" or "vector". prior: shape (K,), known to the learner.
-    """
-    prior = np.asarray(prior, dtype=float)
-    labels = rng.choice(len(prior), draws, p=prior)
-    evidence = released(release, labels, np.broadcast_to(prior, (draws, len(prior))), epsilon, rng)
-    rows = np.arange(draws)
-    return np.log2(posterior(prior, evidence)[rows, labels] / prior[labels])
-
-
 def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
-    """Release labels by one of the mechanisms of :func:`information`, as a likelihood. prior: shape (n, K)."""
+    """Release labels by "rr", "prior" (RRWithPrior), "laplace", "subset" or "vector": a likelihood. prior: (n, K)."""
     classes = np.shape(prior)[1]
     if release == "laplace":
         return laplace_likelihood(laplace(labels, classes, epsilon, rng), epsilon)

@@ -1,20 +1,13 @@
 """Stochastic gradient descent that protects the labels (Ghazi and others 2021, Appendix F): LP-RR-SGD, LP-Normal-SGD.
 
 Neighbours differ in the *label of one example*; all inputs x are public. Both algorithms look at each label once, in
-one pass over the data, so the guarantee of a step is that of the whole training, and of all its iterates:
-
-- LP-RR-SGD replaces each label by a randomised response and removes the bias of the gradient, eq. (7): epsilon-DP.
-- LP-Normal-SGD adds normal noise to the gradient, but only within the span of the gradients of all K labels. That
-  span is computed from x and the current weights, which contain earlier labels only through private outputs; never
-  from the label itself. Within it the gradients of two labels are at most 2 L apart: (epsilon, delta)-DP with the noise
-  of a Gaussian mechanism of sensitivity 2 L. (A span of the gradient of the *true* label alone would not be private.)
-
+one pass, so the guarantee of a step is that of the whole training, and of all its iterates; proofs in chapter 10b.
 :func:`lp_rr_gd` goes over the same answers many times, at no further cost. :func:`noisy_sgd` and :func:`noisy_gd` are
 what they are compared with: they protect whole examples, x included, and need noise in every coordinate.
 
-Losses here are l(W x, y) with weights W of shape (B, d), so that p = B d: logistic (B = 1), softmax (B = K) or linear.
-The gradient for label k is then c_k x^T with a short vector c_k of shape (B,), and everything that the algorithms do to
-gradients they do to those vectors. Many runs go side by side: a leading axis R on the weights.
+Losses are l(W x, y) with weights W of shape (B, d), p = B d: logistic (B = 1) or softmax (B = K). The gradient for
+label k is c_k x^T with a short vector c_k of shape (B,), and everything that the algorithms do to gradients they do to
+those vectors. Many runs go side by side: a leading axis R on the weights.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,9 @@
 """The parts of chapter 10b: runs of label-private convex optimisation, how step sizes are tuned, and what is worst.
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
-(``notebooks/plans/10b.yml``). Neighbours and guarantees are those of :mod:`dplib.labels.sgd`. A theorem about every
-distribution is tested on a family: :mod:`dplib.labels.simplex` with labels that are more and more random (rho down to
-1/128). The *worst* risk is the largest mean over that family, at each n. Step sizes are tuned to make it small, on
-runs of their own.
+(``notebooks/plans/10b.yml``). Neighbours and guarantees are those of :mod:`dplib.labels.sgd`. The *worst* risk is the
+largest mean over :mod:`dplib.labels.simplex` with rho down to 1/128, at each n. Step sizes are tuned to make it small,
+on runs of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence

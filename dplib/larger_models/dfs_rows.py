@@ -13,6 +13,7 @@ from dplib.larger_models import networks, selection
 from dplib.larger_models.dfs_study import BUDGETS, SIZES, SMALL_CASE
 from dplib.runs import Result
 from dplib.stats import Measured
+from dplib.stats import mean_interval as mean
 
 Results = Sequence[Result]
 Designs = Mapping[tuple[float, float], Results]
@@ -431,8 +432,3 @@ def _largest_lead(results: Results, rival: str) -> Measured:
     leads = np.array([[np.subtract(one["curves"][k][rival], one["curves"][k]["DFS"]) for k in keys] for one in results])
     where = np.unravel_index(leads[:half].mean(0).argmax(), leads.shape[1:])
     return mean(leads[half:][:, where[0], where[1]])
-
-
-def mean(values: Sequence[float]) -> Measured:
-    """Mean over seeds with its 95% interval."""
-    return stats.mean_interval(np.asarray(values, dtype=float))

@@ -14,7 +14,6 @@ from scipy import special
 from scipy.stats import norm
 
 from dplib.checks import ParameterError
-from dplib.mechanisms import paper_sigma
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -96,21 +95,6 @@ def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Gene
         return max(np.linalg.norm(x, order, axis=1).max() for x in draw_samples(clean, rng))
 
     return np.array([largest() for _ in range(replicates)])
-
-
-def definition3(setting: Setting, epsilon, delta, order, rng: np.random.Generator, replicates: int = 10) -> Setting:
-    """The setting with the noise of eq. (4), 2 C_p ln(1/delta) / epsilon, C_p being its mean over data sets.
-
-    The paper's norm is L1 (``order`` 1); ``order`` 2 is what the Gaussian mechanism needs.
-    """
-    c_p = max_norms(setting, order, replicates, rng).mean()
-    return replace(setting, noise_sd=float(paper_sigma(epsilon, delta, 2 * c_p)))
-
-
-def clip(x: np.ndarray, bound: float, order: int) -> np.ndarray:
-    """Rows of x, shape (n, p), scaled down to norm ``bound`` where longer: then 2 * bound is a sensitivity."""
-    norms = np.linalg.norm(x, order, axis=1, keepdims=True)
-    return x * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
 
 
 # --------------------------------------------------------------------------------------------- the Fisher classifier

@@ -208,12 +208,9 @@ def example(*, seed: int, epsilon: float = 3.0, delta: float = 1e-4, draws: int 
     found: dict[str, Any] = {"c_p": _short(c_p), "draws": draws, "readings": {}}
     for name, sd in readings.items():
         drawn = tools.draw_example1(sd, draws, rng)
-        picks = {key: int(np.sum(np.abs(s[:, 1]) > np.abs(s[:, 0]))) for key, s in
-                 (("t", drawn.t), ("distance", drawn.distance))}  # fmt: skip
-        means = {
-            key: [_short(one) for one in getattr(drawn, key).mean(axis=0)] for key in ("distance", "variance", "t")
-        }
-        spread = _short(drawn.distance[:, 0].std())
+        picks = {key: int(np.sum(np.diff(np.abs(drawn[key])) > 0)) for key in ("t", "distance")}
+        means = {key: [_short(one) for one in values.mean(axis=0)] for key, values in drawn.items()}
+        spread = _short(drawn["distance"][:, 0].std())
         found["readings"][name] = {"sd": _short(sd), **means, "distance_sd": spread, "picks_2": picks}
     return found
 

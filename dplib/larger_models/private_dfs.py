@@ -50,14 +50,10 @@ def composed_epsilon(mus: list[float], delta: float) -> float:
 def private_quantile(
     values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
 ) -> float:
-    """The least threshold that about ``share`` of the values do not exceed, mu-GDP: a noisy binary search.
+    """The least threshold that about ``share`` of the values (n,) do not exceed, mu-GDP: a noisy binary search.
 
-    Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts
-    asked for are released with Gaussian noise sqrt(log2 t) / mu each.
-
-    Args:
-        values: (n,), one for each record. share: in [0, 1].
-        thresholds: (t,) increasing, chosen without looking at the data.
+    Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts asked for
+    are released with Gaussian noise sqrt(log2 t) / mu each. thresholds: (t,) increasing, not chosen by the data.
     """
     steps = int(np.ceil(np.log2(len(thresholds))))
     low, high = 0, len(thresholds) - 1
@@ -101,18 +97,14 @@ def private_dfs(
     """DFS with all its steps paid for: (epsilon, delta)-DP when the features of one record are exchanged.
 
     Two private norm bounds (of whole and of shortened records), noisy class means, the m features with the largest
-    noisy distance, and those features' values with noise. Labels and class sizes are public.
+    noisy distance, and those features' values with noise. Labels and class sizes are public. Errors as :func:`dfs`.
 
     Args:
-        x, labels, m: as for :func:`dfs`.
+        x, labels, m: as for :func:`dfs`. clip_share: of the records, those that should not be clipped.
         thresholds: candidates for the norm bounds, increasing, chosen without looking at the data.
-        clip_share: of the records, those that should not be clipped.
 
     Returns:
         The release, and the epsilon really spent at ``budget.delta``.
-
-    Raises:
-        ParameterError: as :func:`dfs`.
     """
     kept, spent = private_selection(x, labels, m, budget, thresholds, rng, clip_share=clip_share)
     mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]

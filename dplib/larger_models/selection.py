@@ -155,8 +155,7 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     product. Groups of equal features make the theorem's p = exp(n^gamma) features cost nothing.
 
     Args:
-        alpha: (g,) mean difference of each group of features. sd: (g,) of its D_j, > 0.
-        threshold: > 0.
+        alpha, sd: (g,) mean difference of each group of features, and of its D_j, sd > 0. threshold: > 0.
         log_number: (g,) logarithm of the number of features in each group.
     """
     alpha, sd = np.abs(np.asarray(alpha, dtype=float)), np.asarray(sd, dtype=float)

@@ -19,7 +19,6 @@ from dplib.larger_models import dfs_problems as problems
 from dplib.larger_models import private_dfs, selection
 from dplib.larger_models.dfs_experiments import Reading
 from dplib.larger_models.private_dfs import Budget
-from dplib.stats import holm
 
 DELTA = 1e-4
 
@@ -96,12 +95,6 @@ def test_top_is_stable_and_best_first():
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------------
 
 
-def test_noise_of_the_two_readings():
-    tau = np.log(1 / DELTA) / 5
-    assert selection.definition_sd(7.0, 5.0, DELTA) == pytest.approx(14 * tau)
-    assert selection.literal_sd(7.0, 5.0, DELTA) ** 2 == pytest.approx(14 * tau)
-
-
 def test_dfs_keeps_releases_and_scales_as_printed():
     """The standard deviation of 20,000 noises within 3% of the scale: error rate 2e-9."""
     rng = np.random.default_rng(4)
@@ -162,13 +155,6 @@ def test_two_computations_of_what_the_noise_scale_tells(ratio, entries, epsilon)
     assert abs(sample.mean() - exact) < 5 * sample.std() / np.sqrt(len(sample)) + 1e-9
 
 
-def test_the_noise_scale_tells_all_when_many_entries_are_released():
-    deltas = [mechanisms.two_gaussians_delta(0.0, 1.1, 1.0, entries, 5.0) for entries in (10, 100, 1000, 100_000)]
-    assert np.all(np.diff(deltas) > 0)
-    assert deltas[0] < 1e-4
-    assert deltas[-1] > 1 - 1e-9
-
-
 # --- Theorem 8 ------------------------------------------------------------------------------------------------------
 
 
@@ -177,16 +163,6 @@ def test_separation_is_the_product_of_normal_probabilities():
     above = stats.norm.sf(y, alpha, sd) + stats.norm.cdf(-y, alpha, sd)
     expected = np.prod(np.where(alpha != 0, above, 1 - above))
     assert np.exp(selection.log_separation(alpha, sd, y, np.zeros(5))) == pytest.approx(expected, rel=1e-12)
-
-
-def test_separation_of_groups_and_simulation():
-    """4,000 draws against the exact probability, within 4.5 standard errors: error rate 7e-6."""
-    exact = np.exp(selection.log_separation([1.0, 0.0], [0.25, 0.25], 0.6, np.log([5, 60])))
-    one_by_one = selection.log_separation(np.r_[np.ones(5), np.zeros(60)], np.full(65, 0.25), 0.6, np.zeros(65))
-    assert np.exp(one_by_one) == pytest.approx(exact, rel=1e-12)
-    d = np.abs(np.r_[np.ones(5), np.zeros(60)] + 0.25 * np.random.default_rng(6).standard_normal((4000, 65)))
-    share = np.mean((d[:, :5].min(1) >= 0.6) & (d[:, 5:].max(1) < 0.6))
-    assert abs(share - exact) < 4.5 * np.sqrt(exact * (1 - exact) / 4000)
 
 
 def test_separation_of_more_features_than_a_float_can_count():
@@ -368,12 +344,6 @@ def plain_error(problem, reading, criterion, m):
     return (stats.norm.cdf(-centre[0] / spread[0]) + stats.norm.cdf(centre[1] / spread[1])) / 2
 
 
-def test_without_noise_all_readings_are_one(problem):
-    sizes = np.array([1, 10, 40])
-    curves = [experiments.curve(problem, r, "DFS", sizes, np.inf, DELTA) for r in experiments.READINGS]
-    assert all(np.array_equal(curves[0], other) for other in curves)
-
-
 def test_few_against_all_are_the_ends_of_two_curves(problem):
     """All features are Definition 3 on clean data, m of them Algorithm 1, both on clean test points."""
     lines = {(row["features"], row["scale"]): row for row in experiments.few_against_all(problem, 5, 5.0, DELTA)}
@@ -403,28 +373,6 @@ def test_the_other_order_of_the_classes_is_the_signed_t_reversed(problem):
     reading, sizes = Reading("sensitivity one"), np.array([1, 5, 20])
     there = experiments.curve(problem, reading, "signed t, other order", sizes, 5.0, DELTA)
     assert there == pytest.approx(experiments.curve(other, reading, "signed t", sizes, 5.0, DELTA))
-
-
-def test_synthetic_means_follow_their_weight():
-    """Shares of 20,000 means within 0.02: error rate below 1e-7 each."""
-    for weight in (0.88, 0.44, 0.12):
-        mu = problems.synthetic(20_000, 2, 1.0, weight, np.random.default_rng(14)).test[1, 0]
-        assert np.mean(mu != 0) == pytest.approx(weight, abs=0.02)
-
-
-def test_same_features_are_all_without_noise_and_few_under_much(problem):
-    assert experiments.same_features(problem, 5, 0.0) == {"DFS": 5, "t-statistic": 5}
-    assert max(experiments.same_features(problem, 5, 1e6).values()) < 5
-
-
-def test_roughness_tells_a_bend_from_a_zigzag():
-    sizes = np.arange(50.0)
-    assert experiments.roughness(np.where(sizes % 2 == 0, 0.1, 0.2)) == pytest.approx((1.0, 0.2))
-    assert experiments.roughness((sizes - 20.5) ** 2) == (0.0, pytest.approx(2.0))
-
-
-def test_holm_on_a_known_example():
-    assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 # --- real data ------------------------------------------------------------------------------------------------------
