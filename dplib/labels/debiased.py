@@ -15,10 +15,8 @@ def debiased_loss(losses, epsilon):
     """Eq. (17) for every answer: (l(t, y~) - q sum over Y_k of l(t, y')) / (1 - k q).
 
     Args:
-        losses: l(t, y') for the labels y' of Y_k, shape (..., k). epsilon: > 0.
-
-    Returns:
-        Shape (..., k): entry i is the debiased loss when the answer is the i-th label of Y_k.
+        losses: l(t, y') for the labels y' of Y_k, shape (..., k), as is the result: entry i for the i-th label as
+        answer. epsilon: > 0.
     """
     losses = np.asarray(losses, dtype=float)
     q, rest = _q(losses.shape[-1], epsilon)
@@ -124,11 +122,9 @@ class Line:
     def largest_deviation(self, x, values):
         """sup over theta of |empirical - population risk|, and the excess risk of the empirical minimiser.
 
-        Between two neighbouring points the empirical risk is constant and the population risk linear within an
-        interval, so that the supremum lies at points and edges, approached from either side.
-
-        Args:
-            x: shape (n,), rising. values: losses of f = 0 and f = 1 at each point, shape (2, n), debiased or not.
+        Between neighbouring points the empirical risk is constant and the population risk linear within an interval, so
+        that the supremum lies at points and edges. x: (n,), rising. values: losses of f = 0 and f = 1 at each point,
+        (2, n).
         """
         n = len(x)
         totals = np.concatenate([[0], np.cumsum(values[0])]) + np.concatenate([np.cumsum(values[1][::-1])[::-1], [0]])

@@ -14,7 +14,7 @@ from dplib import accounting, audit, exact_loss, mechanisms, plotting, runs
 from dplib.labels import priors
 from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
-from dplib.labels.prior_study import RELEASES, Compared, Votes
+from dplib.labels.prior_study import Compared, Votes
 from dplib.stats import mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
@@ -256,15 +256,3 @@ def vote_curves(axes: plt.Axes, one: Votes) -> None:
     axes.set(ylabel="test accuracy of the vote, %")
     budget_axis(axes, one.epsilons, "ε of the histograms")
     axes.legend(title="clusters", fontsize="small")
-
-
-def bits(axes: plt.Axes, found: Mapping[tuple[str, bool], Sequence[runs.Result]], epsilons, peaked: bool) -> None:
-    """What a release tells of a label in bits over the budget, 95% bands; where it tells nothing there is no line."""
-    for release, label in RELEASES.items():
-        mean, error = (np.array([one[key] for one in found[release, peaked]]) for key in ("mean", "error"))
-        shown = mean > 1e-9
-        axes.plot(np.array(epsilons)[shown], mean[shown], marker="o", ms=4, label=label)
-        low, high = mean - 1.96 * error, mean + 1.96 * error
-        plotting.band(axes, np.array(epsilons)[shown], low[shown], high[shown])
-    axes.set(ylabel="bits told of the label", yscale="log")
-    budget_axis(axes, epsilons)

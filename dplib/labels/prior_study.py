@@ -17,17 +17,11 @@ from dplib.labels.later_methods import LATER, compare_later
 from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
-from dplib.labels.releases import posterior, released
 from dplib.stats import Measured, mean_interval, paired
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 TUNING = 1000  # of the first seed for tuning
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
-RELEASES = {
-    "rr": "randomised response", "prior": "RRWithPrior", "laplace": "Laplace noise", "subset": "random subset",
-    "vector": "binary vector",
-}  # fmt: skip
-PEAKED = (0.6, 0.2, *[0.025] * 8)  # a prior of ten labels, beside the flat one
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,29 +281,6 @@ def attacks(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **
     jobs = [{"dataset": dataset, "epsilons": list(epsilons), "seed": seed, **settings} for seed in range(seeds)]
     found = get(membership, jobs)
     return {name: np.array([one[name] for one in found]) for name in found[0]} | {"epsilons": np.array(epsilons)}
-
-
-@runs.experiment("release_bits", version=1, probe={"release": "subset", "peaked": True, "epsilon": 1.0, "draws": 2000})
-def told(*, release: str, peaked: bool, epsilon: float, draws: int = 100_000, seed: int = 0) -> runs.Result:
-    """Mutual information of a label and its release, in bits: a mean over draws of the divergence of the posterior.
-
-    Args:
-        release: of :data:`RELEASES`. peaked: whether labels follow PEAKED, which the learner knows, or are all alike.
-    """
-    prior = np.array(PEAKED) if peaked else np.full(10, 0.1)
-    rng = np.random.default_rng([seed, *release.encode(), peaked, round(1e6 * epsilon)])
-    labels = rng.choice(10, draws, p=prior)
-    after = posterior(prior, released(release, labels, np.broadcast_to(prior, (draws, 10)), epsilon, rng))
-    bits = np.where(after > 0, after * np.log2(np.maximum(after, 1e-300) / prior), 0.0).sum(axis=1)
-    return {"mean": max(0.0, float(f"{bits.mean():.6g}")), "error": float(f"{bits.std() / np.sqrt(draws):.3g}")}
-
-
-def information(get: Get, *, epsilons: Sequence[float], draws: int) -> dict[tuple[str, bool], list[runs.Result]]:
-    """What releases tell of a label: {(release, peaked): a result for each budget}."""
-    cells = [(release, peaked) for release in RELEASES for peaked in (False, True)]
-    jobs = [{"release": r, "peaked": p, "epsilon": e, "draws": draws} for r, p in cells for e in epsilons]
-    found = iter(get(told, jobs))
-    return {cell: [next(found) for _ in epsilons] for cell in cells}
 
 
 @runs.experiment("laplace_draws", version=1, probe={"parameter": 0.5, "draws": 2000})

@@ -61,11 +61,7 @@ def groups(features, count: int, seed: int) -> np.ndarray:
 def histograms(labels, group, count: int, classes: int) -> np.ndarray:
     """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
 
-    Args:
-        labels, group: shape (n,), from 0. count: number of groups. classes: K.
-
-    Raises:
-        ParameterError: for labels or groups out of range.
+    labels, group: shape (n,), from 0; ParameterError for those out of range. count: number of groups. classes: K.
     """
     labels, group = _indices("labels", labels, classes), _indices("group", group, count)
     if labels.shape != group.shape:
@@ -119,10 +115,7 @@ def respond(
 
     Args:
         labels, group: shape (n,). epsilon: the whole budget. epsilon_p: the histograms' share, from 0 to epsilon.
-        rng: as in :func:`noisy_histograms`.
-
-    Raises:
-        ParameterError: for a share that exceeds the budget, and as the functions above.
+        rng: as in :func:`noisy_histograms`. smoothing: as in :func:`normalised`.
     """
     if not 0 <= epsilon_p <= epsilon:
         raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")

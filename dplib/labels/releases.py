@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dplib.checks import ParameterError, integer, positive
-from dplib.labels import randomised_response
 
 KINDS = ("target", "likelihood")
 
@@ -149,23 +148,3 @@ def posterior(prior, evidence: Evidence) -> np.ndarray:
         log = np.log(np.asarray(prior, dtype=float)) + evidence.values
     log -= log.max(axis=1, keepdims=True)
     return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)
-
-
-def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
-    """Release labels by "rr", "prior" (RRWithPrior), "laplace", "subset" or "vector": a likelihood. prior: (n, K)."""
-    classes = np.shape(prior)[1]
-    if release == "laplace":
-        return laplace_likelihood(laplace(labels, classes, epsilon, rng), epsilon)
-    if release == "subset":
-        return subset_likelihood(subset(labels, classes, epsilon, rng), epsilon)
-    if release == "vector":
-        return subset_likelihood(vector(labels, classes, epsilon, rng), epsilon)
-    if release == "rr":
-        members = np.ones(classes, dtype=bool)
-        answers = randomised_response.rr(labels, classes, epsilon, rng).labels
-    elif release == "prior":
-        members = randomised_response.kept(prior, epsilon)
-        answers = randomised_response.rr_with_prior(labels, prior, epsilon, rng).labels
-    else:
-        raise ParameterError(f"release = {release!r} is not allowed: it must be rr, prior, laplace, subset or vector.")
-    return answer_likelihood(answers, members, epsilon)

@@ -219,10 +219,9 @@ def enumerate_all(*, epsilon: float) -> runs.Result:
     """What can be listed at one budget: all small data sets with all their answers, and the corners of LP2.
 
     Returns:
-        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of
-        the three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "staged" and
-        "peeking": :func:`two_stages`. "leaks": :func:`leaks`. "broken": the least delta at the same epsilon of tables
-        whose ties, or whose k, look at the label. "corners": :func:`corners`.
+        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
+        three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least
+        delta at the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
     """
     priors = np.array([[0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.45, 0.35]])
     joint = privacy.joint(3, 3, [[0, 1, 2]], lambda *_: priors, epsilon)

@@ -141,8 +141,8 @@ def times(a: np.ndarray, b: np.ndarray) -> Measured:
     return Measured(*(float(np.exp(one)) for one in (d.value, d.low, d.high)), d.n)
 
 
-def dimension(found: Mapping[str, Any], logistic: Mapping[str, Any]) -> Values:
-    """What grows with the dimension: {claim: values}. found, logistic: of ``dimension`` and ``regressions``."""
+def dimension(found: Mapping[str, Any]) -> Values:
+    """What grows with the dimension: {claim: values}. found: of the part ``dimension``."""
     curves, p, n = found["curves"], found["dimensions"], found["examples"]
     beyond = {
         name: paired(np.log(curves[name][-1] / curves[name][0]), np.log(curves[like][-1] / curves[like][0])).difference
@@ -163,9 +163,6 @@ def dimension(found: Mapping[str, Any], logistic: Mapping[str, Any]) -> Values:
         "C.s-provably-easier": {
             "DP_over_RR_many_passes_at_smallest_p": ends[0],
             "DP_over_RR_many_passes_at_largest_p": ends[-1],
-            "logistic_DP_over_RR_many_passes_at_largest_p": times(
-                logistic["curves"]["DP, best of many"][-1], logistic["curves"]["RR, many passes"][-1]
-            ),
             "p_over_n_where_noise_is_equal": cross(found["epsilon"], found["delta"], 2),
         },
         "C.eq6": {"largest_risk_over_rate": float(max(over_rate)), "slope_in_p_of_the_best_DP": grows},

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dplib import accounting, mechanisms, runs, stats
-from dplib.labels import bounds, debiased, logistic, simplex, theory_checks
+from dplib import mechanisms, runs, stats
+from dplib.labels import bounds, debiased, simplex, theory_checks
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 RHOS = [2.0**-i for i in range(8)]
@@ -26,7 +26,6 @@ METHODS = {  # of the comparison over the dimension
     "dp-sgd": "DP-SGD, one pass",
     "dp-mean": "DP, best of many",
 }
-PROBLEM = {"alpha": 0.5, "kappa": 0.8, "radius": 4.0}  # of the logistic regression
 
 
 def slope(x, values) -> stats.Measured:
@@ -193,117 +192,6 @@ def sets(
         "risks": np.array([one["values"][0][0] for one in get(risk, jobs)]),
         "misses": misses,
         "bounds": bounds.corollary10_bound(np.array(every), epsilon, misses, examples),
-    }
-
-
-@runs.experiment(
-    "label_logistic",
-    version=1,
-    probe={"method": "rr-gd", "n": 200, "p": 16, "epsilon": 1.0, "rates": [0.5, 1.0], "seed": 3, "steps": 4},
-)
-def regression(
-    *,
-    method: str,
-    n: int,
-    p: int,
-    epsilon: float,
-    rates: Sequence[float],
-    seed: int,
-    delta: float = 1e-6,
-    steps: int = 1,
-    sample_rate: float = 1.0,
-) -> runs.Result:
-    """Excess risk of one logistic regression for each rate, over D L, on data drawn anew: {"excess", "sigma"}.
-
-    Args:
-        method: of :data:`dplib.labels.logistic.METHODS`.
-        rates: multiples of D / G for a single pass, of D / 2 for many.
-        sample_rate: of "dp-gd"; below 1 batches are Poisson, and neighbours add or remove an example.
-    """
-    sigma, scale = _noise(method, steps, sample_rate, p, epsilon, delta)
-    found = logistic.run(
-        method=method, n=n, p=p, epsilon=epsilon, sigma=sigma, rates=[scale * rate for rate in rates], seed=seed,
-        steps=steps, sample_rate=sample_rate, **PROBLEM,
-    )  # fmt: skip
-    return {"excess": [float(f"{one / (2 * PROBLEM['radius']):.6g}") for one in found["excess"]], "sigma": sigma}
-
-
-def _noise(method, steps, sample_rate, p, epsilon, delta) -> tuple[float, float]:
-    """Noise, and the unit of step sizes: substitution for passes and full batches, add/remove for Poisson batches."""
-    radius = PROBLEM["radius"]
-    if method in ("rr-gd", "dp-gd"):
-        if method == "rr-gd":
-            return 0.0, radius
-        if sample_rate < 1:
-            return float(accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "pld")), radius
-        return float(mechanisms.analytic_sigma(epsilon, delta, 2.0 * np.sqrt(steps))), radius
-    if method in ("sgd", "rr"):
-        second = 1.0 if method == "sgd" else float(bounds.rr_worst_second_moment(2, epsilon))
-        return 0.0, float(2 * radius / np.sqrt(second))
-    sigma = float(mechanisms.analytic_sigma(epsilon, delta, 2.0))
-    return sigma, float(2 * radius / np.sqrt(1 + sigma**2 * (1 if method == "normal" else p)))
-
-
-def regressions(
-    get: Get,
-    *,
-    dimensions: Sequence[int],
-    examples: int,
-    epsilon: float,
-    delta: float,
-    rates: Sequence[float],
-    passes: Sequence[int],
-    sample_rate: float,
-    seeds: int,
-    tuning_seeds: int,
-) -> dict[str, Any]:
-    """Logistic regression over the dimension: label-private passes, and DP-SGD in its best of several settings.
-
-    Args:
-        passes: numbers of passes tried where many are allowed; whole-example DP with full and with Poisson batches.
-
-    Returns:
-        "curves": {name: risks over D L, shape (dimensions, seeds)}; "chosen": {name: (steps, sample rate, multiple)
-        for each dimension}; "dimensions", "examples".
-    """
-    families = {
-        "SGD, no privacy": [("sgd", 1, 1.0)],
-        "LP-RR-SGD": [("rr", 1, 1.0)],
-        "RR, many passes": [("rr-gd", s, 1.0) for s in passes],
-        "LP-Normal-SGD": [("normal", 1, 1.0)],
-        "DP-SGD, one pass": [("dp-sgd", 1, 1.0)],
-        "DP, best of many": [("dp-gd", round(s / q), q) for s in passes for q in (1.0, sample_rate)],
-    }
-    common = {"n": examples, "epsilon": epsilon, "delta": delta}
-    cells = {
-        (name, p): [{**common, "method": m, "p": p, "steps": s, "sample_rate": q} for m, s, q in settings]
-        for name, settings in families.items()
-        for p in dimensions
-    }
-    tuning = [
-        {**job, "rates": list(rates), "seed": 13 + i}
-        for jobs in cells.values()
-        for job in jobs
-        for i in range(tuning_seeds)
-    ]
-    tried = iter(get(regression, tuning))
-    best = {}
-    for cell, jobs in cells.items():
-        scores = np.array([[next(tried)["excess"] for _ in range(tuning_seeds)] for _ in jobs]).mean(axis=1)
-        which, rate = np.unravel_index(scores.argmin(), scores.shape)
-        best[cell] = {**jobs[which], "rates": [rates[rate]]}
-    fresh = iter(get(regression, [{**job, "seed": 13 + FRESH + i} for job in best.values() for i in range(seeds)]))
-    risks = {cell: [next(fresh)["excess"][0] for _ in range(seeds)] for cell in cells}
-    return {
-        "curves": {name: np.array([risks[name, p] for p in dimensions]) for name in families},
-        "chosen": {
-            name: [
-                (best[name, p]["steps"], best[name, p]["sample_rate"], best[name, p]["rates"][0]) for p in dimensions
-            ]
-            for name in families
-        },
-        "dimensions": list(dimensions),
-        "examples": examples,
     }
 
 

@@ -42,15 +42,11 @@ def fit(
         net: maps a batch of inputs to logits (batch, K); on the device of the inputs.
         inputs: (n, ...), or a tuple of such tensors, which the network then gets as one argument each.
         targets: whole numbers 0 to K - 1, shape (n,), or soft labels, shape (n, K).
-        epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than
-            a batch is one batch.
-        learning_rate: the peak of :func:`rate`. warmup, drops: as there.
+        epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than a
+            batch is one batch. learning_rate: the peak of :func:`rate`. warmup, drops: as there.
         mixup: a > 0 mixes each batch with a permutation of itself, inputs and soft labels alike, with one weight drawn
             from Beta(a, a) for the batch; 0 does not. Only for inputs of floats.
-        shift: random crop: each image (n, channels, height, width) is moved by up to so many pixels, zeros come in.
-        flip: each image is mirrored left to right with probability one half: for photographs, not for digits.
-        cutout: side in pixels of a square of zeros at a random place of each image, partly outside as it may fall.
-        seed: decides order, mixing and crops.
+        shift, flip, cutout: of :func:`augmented`. seed: decides order, mixing and crops.
         on_epoch: called with 1, 2, ... after each epoch; :func:`logits` may be used inside.
         precision: "bfloat16" runs the forward pass in it where PyTorch's autocast does; weights stay float32.
 
@@ -126,7 +122,9 @@ def soft(targets: Tensor, classes: int) -> Tensor:
 
 
 def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:
-    """Images (n, c, h, w), each moved, mirrored and cut out at random; 0, False, 0: as they are."""
+    """Images (n, c, h, w), each moved by up to ``shift`` pixels (zeros come in), mirrored with probability one half,
+    and with a square of zeros of side ``cutout`` at a random place, partly outside as it may fall; 0 or False: not.
+    """
     n, each = len(x), torch.arange(len(x), device=x.device)
     if shift:
         views = nn.functional.pad(x, (shift,) * 4).unfold(2, x.shape[2], 1).unfold(3, x.shape[3], 1)  # without a copy

@@ -302,18 +302,6 @@ def gap(drawn: Designs, variance: float, rival: str) -> Measured:
     return stats.mean_interval(np.mean(every, axis=0))
 
 
-def aware(drawn: Designs) -> np.ndarray:
-    """Noise-aware t less the better of |D| and |T|: by design and budget, sensitivity one, clean choice, noisy test."""
-    low, found = np.array(SIZES) <= 100, []
-    for results in drawn.values():
-        for e in (5.0, 10.0):
-            key = tools.Reading("sensitivity one").at(e)
-            errors = [curves(results, key, c)[:, low].mean() for c in ("noise-aware t", "DFS", "t-statistic")]
-            if min(errors[1:]) < GUESSING:
-                found.append(errors[0] - min(errors[1:]))
-    return np.array(found)
-
-
 def _smooth(drawn: Designs) -> Values:
     """Whether single curves without selection are rougher than those of DFS under noise."""
     cells = [(results, str(reading)) for results in drawn.values() for reading in tools.ONE

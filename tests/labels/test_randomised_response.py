@@ -144,20 +144,6 @@ def test_the_program_as_printed_has_the_same_optimum(epsilon):
         assert value == pytest.approx(response.success(prior, epsilon).max(), abs=1e-9)
 
 
-@pytest.mark.parametrize("classes", [1, 2, 3, 4])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
-def test_vertices_are_the_sets_of_labels(classes, epsilon):
-    found = {tuple(v) for v in programs.vertices(classes, epsilon)}
-    sizes = range(classes + 1) if epsilon else (0, 1)
-    expected = set()
-    for size in sizes:
-        for chosen in combinations(range(classes), size):
-            x = np.zeros(classes)
-            x[list(chosen)] = 1 / (1 + np.exp(-epsilon) * max(size - 1, 0))
-            expected.add(tuple(np.round(x, 9)))
-    assert found == expected
-
-
 class Words:
     """A stand-in for a generator that deals given words."""
 

@@ -4,7 +4,7 @@ import torch
 
 from dplib import exact_loss
 from dplib.labels import heads as label_heads
-from dplib.labels import prior_study, randomised_response, releases
+from dplib.labels import randomised_response, releases
 from dplib.labels.heads import Training
 from dplib.labels.releases import Evidence
 
@@ -64,15 +64,6 @@ def test_subset_has_two_probabilities_a_factor_apart(epsilon):
     np.testing.assert_allclose(others, (size - holds) / (classes - 1), atol=0.01)
     told = releases.subset_likelihood(drawn, epsilon).values
     np.testing.assert_allclose(np.unique(told), [-epsilon, 0], rtol=1e-6)
-
-
-def test_information_of_randomised_response_is_the_closed_form():
-    classes, epsilon = 10, 2.0
-    stay = np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
-    leave = (1 - stay) / (classes - 1)
-    exact = stay * np.log2(stay * classes) + (classes - 1) * leave * np.log2(leave * classes)
-    found = prior_study.told(release="rr", peaked=False, epsilon=epsilon, draws=2000)
-    assert found["mean"] == pytest.approx(exact, rel=1e-3)  # by symmetry every draw tells as much
 
 
 def test_posterior_of_the_model_is_the_gradient_of_the_likelihood():

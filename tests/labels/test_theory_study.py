@@ -55,17 +55,6 @@ def test_sets_of_labels(check):
     assert theory_rows.moved(found, check)["C.cor10"]["largest_risk_over_bound"] < 1
 
 
-def test_logistic_regression_over_the_dimension():
-    found = study.regressions(
-        in_memory, dimensions=[2, 30], examples=60, epsilon=1.0, delta=1e-2, rates=[0.5, 1.0], passes=[2],
-        sample_rate=0.5, seeds=3, tuning_seeds=1,
-    )  # fmt: skip
-    for name, risks in found["curves"].items():
-        assert risks.shape == (2, 3)
-        assert (risks > 0).all()
-        assert len(found["chosen"][name]) == 2
-
-
 def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
     found = theory_rows.algorithms(check, 1e-6)
     for claim, values in found.items():
