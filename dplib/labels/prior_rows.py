@@ -10,7 +10,7 @@ import pandas as pd
 import seaborn as sns
 from scipy import stats as sps
 
-from dplib import accounting, audit, exact_loss, mechanisms, plotting, runs
+from dplib import audit, exact_loss, mechanisms, plotting, runs
 from dplib.labels import priors
 from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
@@ -150,15 +150,6 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
     return values
 
 
-def other_accountant(sgd: Compared, steps: int = 300, delta: float = 1e-5) -> dict[float, float]:
-    """What DP-SGD's noise, found by the PRV accountant for each budget, spends by privacy-loss distributions."""
-    noise, rate = (sgd.facts[name][0] for name in ("noise multiplier", "sample rate"))
-    return {
-        e: float(accounting.epsilon(s, q, steps, delta, "pld"))
-        for e, s, q in zip(sgd.epsilons, noise, rate, strict=True)
-    }
-
-
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The values of C.s-inputs-not-protected: areas under the ROC curve, 0.5 for a blind guess."""
     label, record = (dict(zip(found["epsilons"], found[name].T, strict=True)) for name in ("label", "record"))
@@ -210,12 +201,6 @@ def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
         bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
     styles = pd.DataFrame(bold)
     return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
-
-
-def gains(sets: Mapping[str, Compared], method: str = "clusters", over: str = "rr") -> pd.DataFrame:
-    """Paired gains in points, with intervals: a row for each data set, a column for each budget."""
-    rows = {name: {f"{e:g}": str(one.gain(method, over, e)) for e in one.epsilons} for name, one in sets.items()}
-    return pd.DataFrame(rows).T.rename_axis("ε")
 
 
 # ---- figures

@@ -44,13 +44,6 @@ def test_extract_is_the_definition(channels, size, stride):
         np.testing.assert_allclose(row, by_hand(image, dictionary, recipe), rtol=1e-3, atol=2e-3)
 
 
-def test_an_images_features_depend_on_it_alone():
-    images = pictures(70)
-    dictionary = patch_features.learn(images, SMALL, np.random.default_rng(0))
-    together = patch_features.extract(images, dictionary, SMALL)
-    np.testing.assert_allclose(patch_features.extract(images[65:66], dictionary, SMALL)[0], together[65], atol=1e-4)
-
-
 def test_whitened_patches_are_white_and_filters_have_length_one():
     images = pictures(200, channels=3)
     recipe = Recipe(maps=16, patch=3, patches=20_000, rounds=2)
@@ -121,7 +114,5 @@ def test_what_is_not_allowed():
         Recipe(maps=3)
     with pytest.raises(ParameterError, match="dictionary = 'test'"):
         patch_features.features("digits", dictionary="test")
-    with pytest.raises(ParameterError, match="set of images"):
-        patch_features.features("wine")
     with pytest.raises(ParameterError, match="any contrast"):
         patch_features.learn(np.zeros((4, 1, 8, 8), np.float32), SMALL, np.random.default_rng(0))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from dplib import accounting, plans
 from dplib.checks import ParameterError
 from dplib.labels import (
     prior_experiments,
@@ -100,12 +101,6 @@ def test_two_stages_ask_each_label_once(toy, method):
         assert (before.sum(axis=1)[:1200] < 1).any()
 
 
-def test_answers_are_shared_between_losses(toy):
-    releases = prior_methods._Releases(toy, 0, 5, 6, 0.1)
-    plain, likelihood = (releases.evidence(name, 1.0).values for name in ("rr", "rr-likelihood"))
-    np.testing.assert_array_equal(plain.argmax(axis=1), likelihood.argmax(axis=1))
-
-
 def test_votes_of_pure_clusters(toy):
     found = prior_experiments.votes(
         dataset="toy",
@@ -193,7 +188,9 @@ def test_the_enumeration_reaches_epsilon_and_no_more():
     assert np.isclose(found["loss"], found["ε"]).sum() >= 10
 
 
-def test_dpsgd_noise_by_a_second_accountant():
-    facts = {"noise multiplier": np.array([[1.0785]]), "sample rate": np.array([[0.025]])}
-    one = prior_study.Compared((1.0,), {}, {}, facts, (1.0,))
-    assert prior_rows.other_accountant(one, 30)[1.0] == pytest.approx(1.0, abs=0.02)
+def test_noise_of_the_published_dpsgd_runs_by_a_second_accountant():
+    one = plans.load("10").read("records")["cifar10-jpeg"]
+    for epsilon, noise, rate in zip(
+        one.epsilons, *(one.facts[n][0] for n in ("noise multiplier", "sample rate")), strict=True
+    ):
+        assert accounting.epsilon(noise, rate, 300, 1e-5, "pld") == pytest.approx(epsilon, rel=0.02)
