@@ -80,14 +80,6 @@ def test_table_of_inverse_variances_has_the_moments_of_a_gamma():
         assert (table**2).mean() == pytest.approx(nu**2 / ((nu - 2) * (nu - 4)), rel=tolerance)
 
 
-def test_shift_of_a_class_is_normal_with_variance_one_over_n_whatever_p():
-    """Psi of class 2 minus class 1 over 2, times sqrt n, is standard normal: KS of level 1e-4, three dimensions."""
-    for p in (2, 100, 3000):
-        draws = gmm.draw(gmm.two_classes(p, 15, 1.0, 2), 4000, np.random.default_rng(p))
-        shift = np.subtract(*draws.psi()[::-1]) / 2
-        assert stats.kstest(shift * np.sqrt(30), "norm").pvalue > 1e-4
-
-
 @pytest.mark.parametrize("noise_sd", [0.8, 50.0])
 def test_mirrored_draws_have_the_same_mean_and_less_spread_where_the_signal_is_weak(setting, noise_sd):
     """Mean of psi within 4 joint standard errors: error rate 1.3e-4 for both settings."""

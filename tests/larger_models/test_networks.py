@@ -78,17 +78,6 @@ def test_the_features_that_differ_between_classes_are_kept(criterion):
     np.testing.assert_allclose(release.values, blob_features().train[:, release.features], atol=1e-4)
 
 
-@pytest.mark.parametrize("noise", networks.NOISES)
-def test_noise_is_scaled_to_what_is_released(noise):
-    """The sample standard deviation of 300 * 3 normals is off by 12% with probability below 1e-6."""
-    clean = blob_features()
-    release = networks.noisy_features(clean, "distance", 3, noise, 0.5, 1e-3, np.random.default_rng(1))
-    expected = networks.NOISES[noise](np.abs(clean.train[:, release.features]).sum(1).max(), 0.5, 1e-3)
-    assert release.noise_sd == pytest.approx(expected)
-    added = release.values - clean.train[:, release.features]
-    assert added.std() == pytest.approx(expected, rel=0.12)
-
-
 # --- the perceptron --------------------------------------------------------------------------------------------------
 
 
