@@ -196,23 +196,6 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
     return Draws(signal, shift, noisy, clean, printed)
 
 
-def draw_the_long_way(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
-    """The same as :func:`draw` from whole training sets: the reference for its law and for its speed."""
-    n, p = setting.n_per_class, setting.p
-    sums = np.empty((5, replicates))
-    distance = setting.alpha / np.sqrt(setting.released)
-    share = setting.variances / setting.released
-    x = np.empty((2, n, p))  # in units of each feature's standard deviation, from each class's own mean
-    for r in range(replicates):
-        rng.standard_normal(out=x)
-        means = x.sum(axis=1) / n
-        variances = (np.einsum("kij,kij->j", x, x) - n * (means**2).sum(axis=0)) / (2 * n - 2)
-        t = means[0] - means[1] + distance
-        w = t / variances
-        sums[:, r] = w @ distance / 2, w @ (means[0] + means[1]) / 2, w @ w, (w * w) @ share, w @ t
-    return Draws(*sums)
-
-
 def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """Psi of a noisy test point without the shift, for alpha_hat and its mirror image about alpha: shape (2, R).
 

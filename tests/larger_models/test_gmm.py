@@ -11,6 +11,7 @@ from scipy import stats
 
 from dplib.checks import ParameterError
 from dplib.larger_models import gmm, gmm_bounds
+from tests.benchmarks.long_way import draw_the_long_way
 
 FIELDS = ("signal", "shift", "noisy", "clean", "printed")
 
@@ -50,7 +51,7 @@ def test_exact_error_is_the_share_of_fresh_points_misclassified(setting, test):
 
 def test_the_long_way_is_the_classifier_on_samples(setting):
     """The sums give the same errors as a fitted classifier, where both see the same standard normals."""
-    draws = gmm.draw_the_long_way(setting, 1, np.random.default_rng(7))
+    draws = draw_the_long_way(setting, 1, np.random.default_rng(7))
     fisher = gmm.fit(*gmm.draw_samples(setting, np.random.default_rng(7)))
     for test in ("clean", "noisy"):
         assert draws.errors(test)[:, 0] == pytest.approx(fisher.errors(setting, test))
@@ -65,7 +66,7 @@ def test_draws_from_sufficient_statistics_have_the_law_of_the_long_way(setting, 
     """
     setting = make(setting)
     fast = gmm.draw(setting, 20_000, np.random.default_rng(8))
-    slow = gmm.draw_the_long_way(setting, 20_000, np.random.default_rng(9))
+    slow = draw_the_long_way(setting, 20_000, np.random.default_rng(9))
     for name in FIELDS:
         assert stats.ks_2samp(getattr(fast, name), getattr(slow, name)).pvalue > 1e-4, name
     for below in ("noisy", "clean", "printed"):
