@@ -62,8 +62,8 @@ def compare_later(
     Args:
         methods: of :data:`LATER`. rates: as in :func:`dplib.labels.prior_methods.compare`; for "sums" it is the ridge.
         epochs: of the local methods. delta: of the central ones. steps: of gradient methods, on all records each.
-        hull: records that span the hull, drawn anew for each step; inputs are public. smoothing: the weight of the
-            projection's coefficients, beside equal ones (their Section 3.3).
+        hull: records that span the hull, drawn anew for each step. smoothing: the weight of the projection's
+            coefficients, beside equal ones (their Section 3.3).
 
     Returns:
         "test" and "validation": method to accuracies, one for each budget.

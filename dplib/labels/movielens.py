@@ -34,12 +34,8 @@ TEST_SHARE = 0.2  # Section 5.1
 class Ratings:
     """Ratings, split at random.
 
-    Attributes:
-        x_train, x_test: shape (n, 2), int64: user and movie, each counted from 0.
-        y_train, y_test: shape (n,), int64: the class, a place in ``stars``.
-        x_valid, y_valid: ratings taken from the training part; choices are made on them.
-        stars: shape (K,), float64, rising: what each class means.
-        users, movies: how many there are in all parts together.
+    ``x_...`` (n, 2) int64, user and movie counted from 0; ``y_...`` (n,) int64, the class, a place in ``stars``, (K,),
+    rising. The validation part is taken from the training part. ``users``, ``movies``: how many in all parts.
     """
 
     x_train: np.ndarray
@@ -191,11 +187,11 @@ def rating_network(
     """LP-MST on ratings with the two-branch network.
 
     Args:
-        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` the errors
-            are on these ratings.
-        epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST.
-        temperature, unmix: of stage 2, as in :func:`dplib.labels.staged.train`.
-        factors, widths: of :func:`dplib.architectures.two_branch`.
+        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` errors are on
+        these. epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST. temperature,
+        unmix: of
+            stage 2, as in :func:`dplib.labels.staged.train`. factors, widths: of
+            :func:`dplib.architectures.two_branch`.
         seed: of split, parts, answers, weights and order; equal seeds give equal splits.
 
     Returns:

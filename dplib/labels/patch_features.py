@@ -60,11 +60,9 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
-    """Filters, ready for contrast-normalised patches: a patch p (d,) has the responses ``matrix @ p - offset``.
+    """Filters: a contrast-normalised patch p (d,) has the responses ``matrix @ p - offset``.
 
-    Attributes:
-        matrix: shape (filters, d): unit vectors times the whitening. offset: shape (filters,).
-        patch: side of a patch; d = channels * patch^2.
+    matrix: (filters, d), unit vectors times the whitening. offset: (filters,). patch: its side; d = channels * patch^2.
     """
 
     matrix: np.ndarray

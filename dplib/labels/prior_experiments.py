@@ -117,8 +117,7 @@ def private_sgd(
 ) -> runs.Result:
     """Logistic regressions by DP-SGD on features that no training image decided, one for each budget and rate.
 
-    (epsilon, delta)-DP for adding or removing a record, by the PRV accountant; the choice of the rate on validation
-    data is not accounted, as the choices of the label-private methods are not.
+    (epsilon, delta)-DP for adding or removing a record, by the PRV accountant; the choice of the rate is not accounted.
 
     Args:
         dataset, maps: the task, with "fixed" features. pairs: of budget and learning rate, each > 0; inf: no noise.

@@ -28,10 +28,8 @@ STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so m
 class Compared:
     """Runs of several methods on one data set.
 
-    Attributes:
-        epsilons: budgets. test: method to accuracies in percent, shape (seeds, budgets).
-        rates: method to the chosen learning rates, one a budget. facts: name to shares, shape (seeds, budgets).
-        tried: the learning rates that were tried, rising.
+    ``test``: method to accuracies in percent, (seeds, budgets). ``rates``: the chosen learning rates, one a budget.
+    ``facts``: name to shares, (seeds, budgets). ``tried``: the learning rates that were tried, rising.
     """
 
     epsilons: tuple[float, ...]
@@ -185,11 +183,9 @@ def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Figure 2 on one data set.
+    """Figure 2 on one data set: ``counts`` of clusters, ``epsilons`` of the histograms, accuracies in percent.
 
-    Attributes:
-        counts: numbers of clusters. epsilons: budgets of the histograms.
-        accuracy: percent, shape (counts, seeds, budgets). exact: without noise, shape (counts, seeds).
+    ``accuracy``: (counts, seeds, budgets). ``exact``: without noise, (counts, seeds).
     """
 
     counts: tuple[int, ...]

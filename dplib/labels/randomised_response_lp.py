@@ -5,8 +5,7 @@ LP1 ranges over all epsilon-DP tables q(output | label); LP2 over their diagonal
     LP1: max sum_y p_y q(y|y)   with  q(o|y) <= e^epsilon q(o|y'),  sum_o q(o|y) = 1,  q >= 0;
     LP2: max sum_y p_y x_y      with  x_y' + e^-epsilon sum over y != y' of x_y <= 1,  x >= 0.
 
-Both are solved by HiGHS through SciPy. :func:`certificate` needs no solver: a feasible point of LP2's dual whose value
-is that of RRWithPrior, so that no mechanism can be better. Neighbours: one label in place of another.
+Both are solved by HiGHS through SciPy; :func:`certificate` needs no solver. Neighbours: one label in place of another.
 """
 
 from itertools import combinations
@@ -78,11 +77,8 @@ def certificate(prior, epsilon) -> tuple[np.ndarray, np.ndarray]:
     The dual of LP2 asks for z >= 0 with z_y + e^-epsilon sum over y' != y of z_y' >= p_y for all y; then sum z bounds
     LP2, hence LP1. With the level t = e^-epsilon w_k*, take z_y = max(p_y - t, 0) / (1 - e^-epsilon).
 
-    Args:
-        prior: shape (..., K). epsilon: greater than 0, a number or shape (...).
-
-    Returns:
-        (bound, violation): sum z, and the most by which a constraint of the dual fails (0 up to rounding); shape (...).
+    prior: shape (..., K). epsilon: greater than 0, a number or shape (...). Returns (bound, violation), shape (...):
+    sum z, and the most by which a constraint of the dual fails (0 up to rounding).
     """
     prior = np.asarray(prior, dtype=float)
     less, keep = np.exp(-np.asarray(epsilon, dtype=float)), -np.expm1(-np.asarray(epsilon, dtype=float))

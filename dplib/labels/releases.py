@@ -50,11 +50,8 @@ def plain(labels, classes: int) -> Evidence:
 def debiased(answers, members, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
-    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q).
-
-    Args:
-        answers: shape (n,), what RRTop-k returned. members: bool, (n, K) or (K,): its sets Y_k; all True for plain RR.
-        epsilon: > 0.
+    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q). answers: shape (n,). members:
+    bool, (n, K) or (K,): the sets Y_k; all True for plain RR. epsilon: > 0.
     """
     positive().check("epsilon", epsilon)
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
@@ -66,11 +63,7 @@ def debiased(answers, members, epsilon: float) -> Evidence:
 
 
 def answer_likelihood(answers, members, epsilon: float) -> Evidence:
-    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer.
-
-    Args:
-        as in :func:`debiased`; epsilon at least 0.
-    """
+    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer. As :func:`debiased`."""
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
     k = members.sum(axis=1, keepdims=True)
@@ -80,14 +73,11 @@ def answer_likelihood(answers, members, epsilon: float) -> Evidence:
 
 
 def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
-    """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
+    """One-hot labels (n,) plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
     The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
     :func:`laplace_likelihood`: it reaches epsilon where o_y >= 1 and o_y' <= 0. In floating point the noise has holes
     (Mironov 2012): an experiment, no release.
-
-    Args:
-        labels: shape (n,), from 0. epsilon: > 0.
     """
     positive().check("epsilon", epsilon)
     return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
@@ -107,13 +97,10 @@ def subset_size(classes: int, epsilon: float) -> int:
 
 
 def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
-    """A random set of d labels for each record, as bool (n, classes); sets with the true label are e^epsilon likelier.
+    """A random set of d labels for each label (n,), bool (n, classes); sets with the true label are e^epsilon likelier.
 
     With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
-    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most, chapter 8's exercise.
-
-    Args:
-        labels: shape (n,), from 0. epsilon: at least 0.
+    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most. epsilon: at least 0.
     """
     labels = np.asarray(labels)
     integer(2).check("classes", classes)

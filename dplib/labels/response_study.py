@@ -32,8 +32,8 @@ def check_priors(*, epsilon: float, seed: int, rounds: int = 2, most_labels: int
     """Everything exact about RRWithPrior on random priors at one budget.
 
     Args:
-        epsilon: the budget, from 0 to 20. seed: of the priors, which do not depend on the budget.
-        rounds: priors of each kind and number of labels, from 2 to ``most_labels``.
+        epsilon: from 0 to 20. seed: of the priors, which do not depend on the budget. rounds: priors of each kind and
+            number of labels, from 2 to ``most_labels``.
 
     Returns:
         "worst": largest error of each check, at least ROUNDING. "counts": priors, tables, and how often something is
