@@ -16,7 +16,8 @@ A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
     by_hand: {holds: true, false or null, proof: what shows it}
 
 and says with ``needs`` what must be there before it may decide: ``{runs: 5}``, runs behind each value that has an
-interval. Each comes out true, false or undecided (None).
+interval, and ``{ahead: [NAMES]}``, values that are above 0, such as SGD's lead where a cost of privacy is compared, or
+a model's over a constant. Each comes out true, false or undecided (None).
 
 One convention throughout. A value with an interval is on one side of a bound if its 95% interval is; "the same" is two
 one-sided tests at 5%, which is the 90% interval inside the margin. Of many comparisons: ``all_of`` holds if each does
@@ -88,6 +89,8 @@ def decide(
         return about["holds"]
     if any(_runs(values, name) < needs.get("runs", 0) for name in names(rule)):
         return None
+    if not all(_ahead({"value": name}, values, printed, LEVEL, LEVEL) for name in needs.get("ahead", ())):
+        return None
     return ATOMS[kind](about, values, printed, support, refute)
 
 
@@ -101,7 +104,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     if len(found) != 1 or found[0][0] not in KINDS:
         raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
     kind, about = found[0]
-    checks.check_names(rule.get("needs", {}), ["runs"], f"needs of {kind}")
+    checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
     if kind in ("all_of", "any_of"):
         checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
         return kind, about
@@ -131,7 +134,10 @@ def names(rule: Mapping[str, Any]) -> list[str]:
 def words(rule: Mapping[str, Any]) -> str:
     """A rule for people, such as "gain mnist above 0; gain fashion mnist above 0 (5 runs or more)"."""
     kind, about = kind_of(rule)
-    needs = f" ({rule['needs']['runs']} runs or more)" if rule.get("needs", {}).get("runs") else ""
+    asked = rule.get("needs", {})
+    needs = [f"{asked['runs']} runs or more"] if "runs" in asked else []
+    needs += [f"if {name.replace('_', ' ')} is above 0" for name in asked.get("ahead", ())]
+    needs = f" ({', '.join(needs)})" if needs else ""
     if kind in ("all_of", "any_of"):
         return ("; " if kind == "all_of" else " or ").join(words(one) for one in about) + needs
     if kind == "by_hand":

@@ -140,6 +140,9 @@ def test_a_rule_waits_for_what_it_needs():
     assert rules.decide(needy, {"gain": 1}, {}) is True  # an exact number needs no runs
     assert rules.decide({"all_of": [AHEAD], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is None
     assert rules.decide({"all_of": [needy], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is True
+    trained = {**AHEAD, "needs": {"ahead": ["lead"]}}
+    for lead, found in ((HIGH, True), (Measured(1.0, -0.1, 2.1, 5), None), (0, None)):
+        assert rules.decide({"all_of": [trained]}, {"gain": HIGH, "lead": lead}, {}) is found
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,9 @@ def simple(*given):
     for kind, said in (item for rule in given for item in rule.items()):
         if kind in ("all_of", "any_of"):
             yield from simple(*said)
-        elif kind not in ("by_hand", "needs"):
+        elif kind == "needs":
+            yield from (("ahead", {"value": name}) for name in said.get("ahead", ()))
+        elif kind != "by_hand":
             yield kind, said
 
 
@@ -288,6 +293,7 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
     [
         ({"all_of": [{"ahead": {"value": "gain_a"}}, {"behind": {"value": "b", "by": 2}}], "needs": {"runs": 5}},
          "gain a above 0; b below 2 (5 runs or more)"),
+        ({**AHEAD, "needs": {"runs": 5, "ahead": ["lead"]}}, "gain above 0 (5 runs or more, if lead is above 0)"),
         ({"any_of": [{"exact": {"value": "a", "equals": 1}}, {"in_range": {"value": "a", "least": 2, "most": 3}}]},
          "a is 1 or a at least 2 and at most 3"),
         ({"within": {"value": "a", "of": "a", "by": 1.0}}, "a within 1 of a"),

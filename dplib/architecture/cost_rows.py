@@ -1,58 +1,25 @@
-"""From kept runs of the chapter on what drives the cost to the values of its rows; a function for each claim group.
+"""From kept runs of the chapter on what drives the cost to the values of its rows, its tables and its figures."""
 
-Rows whose single runs are still to be made (the plan ``wanted``) keep the values of an earlier, frozen run.
-"""
-
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
-from scipy import stats as distributions
 
 from dplib import claims, plotting, printed, stats
 from dplib.architecture import cost_tasks, crossover, printed_layers
+from dplib.architecture.cost_networks import Found, budget_of, gains, ladder
+from dplib.architecture.cost_study import SGD, Outcome
 from dplib.runs import Result
 from dplib.stats import Measured
 
-EQUAL = 1.0  # points of accuracy: a smaller difference of costs matters to nobody
-CHAPTER = "05_what_drives_the_cost"
 COLUMNS = {"without": "acc_without", "one-hot": "acc_with"}  # of Table XVI
 Encoded = Mapping[tuple[str, float | None], Sequence[Result]]
-
-
-def earlier(claim_id: str) -> dict[str, Any]:
-    """The values of a row in its frozen run: Measured where they have an interval, numbers and texts otherwise."""
-    row = claims.frozen(claim_id) or {"values": {}}
-    return {n: Measured(**v) if isinstance(v, dict) and "n" in v else v for n, v in row["values"].items()}
-
-
-def waiting() -> dict[str, dict[str, Any]]:
-    """Row to frozen values, of all rows of this chapter that have a rule and no kept runs yet."""
-    from_runs = ("B.table16.", "B.one-hot", "B.rwt", "B.depth-example", *(f"B.table{n}." for n in range(27, 32)))
-    ids = [one.id for one in claims.load("B").values() if one.chapter == CHAPTER and one.rule]
-    kept = [i for i in ids if not i.startswith(from_runs) or i.startswith("B.rwt-")]
-    found = {claim_id: values for claim_id in kept if (values := earlier(claim_id))}
-    found["B.complexity-measure"] = equal_sizes(found["B.complexity-measure"])
-    rates = found["B.large-rates-clipping"]
-    rates["clipped_rate_over_private"] = rates["best_rate_clipped_sgd"] / rates["best_rate_dpsgd"]
-    return found
-
-
-def equal_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of pairs with equal numbers of parameters whose SGD is trained: how many have unequal costs, and equal ones.
-
-    Unequal: beyond chance, by Holm's method over these pairs. Equal: the 90% interval within :data:`EQUAL`.
-    """
-    pairs = {n: v for n, v in values.items() if isinstance(v, Measured) and ", 4 layers" in n}
-    scale = {n: (v.high - v.low) / 2 / distributions.t.ppf(0.975, v.n - 1) for n, v in pairs.items()}
-    p = [2 * distributions.t.sf(abs(v.value) / scale[n], v.n - 1) for n, v in pairs.items()]
-    unequal = dict(zip(pairs, stats.holm(np.array(p)) < 0.05, strict=True))
-    equal = {n: abs(v.value) + scale[n] * distributions.t.ppf(0.95, v.n - 1) < EQUAL for n, v in pairs.items()}
-    trained = {"pairs_where_sgd_is_trained": len(pairs), "unequal_cost": int(sum(unequal.values()))}
-    return {**pairs, **trained, "equal_cost": sum(equal[n] and not unequal[n] for n in pairs)}
 
 
 def by_split(found: Encoded) -> dict[tuple[str, float | None], np.ndarray]:
@@ -119,6 +86,23 @@ def without_noise(found: Encoded) -> dict[str, Measured]:
     return plain | {"with_minus_without": stats.paired(means["one-hot", None], means["without", None]).difference}
 
 
+def slowdown(path: Path = claims.RESULTS / "bench_slowdown.json") -> dict[str, dict[str, Any]]:
+    """The rows of Table XVII, and of what is said of it, from the benchmark: ratios of a step's time to SGD's."""
+    measured = json.loads(path.read_text(encoding="utf-8"))["ratios"]
+    rows = {}
+    for name, ratio in measured.items():
+        seconds = claims.get(row := f"B.table17.{name}").published
+        ours = {f"ratio_{side}": one for side, one in ratio.items()}
+        rows[row] = {"printed_ratio": seconds["seconds_dpsgd"] / seconds["seconds_sgd"], **ours}
+    of = {side: [one[side] for one in measured.values()] for side in ("opacus", "dplib")}
+    rows["B.slowdown"] = {
+        "dplib_most": max(of["dplib"]),
+        "opacus_least": min(of["opacus"]),
+        "opacus_most": max(of["opacus"]),
+    }
+    return rows
+
+
 def layers() -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of Tables XXVII to XXXI, counted in the built networks, and what random-weights training trains of them."""
     for number in range(27, 32):
@@ -131,17 +115,17 @@ def layers() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "B.depth-example", {"networks_disagreeing": said.ours}
 
 
-def table(*row_ids: str) -> list[dict[str, Any]]:
-    """Rows of a table, printed beside measured, for a page: each measured value that is printed too."""
-    rows = []
-    for claim_id in row_ids:
-        one, ours = claims.get(claim_id), earlier(claim_id)
-        row: dict[str, Any] = {"": one.where.partition(": ")[2]}
+def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """A table for a page: each value with an interval beside the printed one, of rows of the ledger."""
+    lines = []
+    for claim_id, ours in rows.items():
+        one = claims.get(claim_id)
+        line: dict[str, Any] = {"": one.where.partition(": ")[2]}
         for name in (n for n in one.published if isinstance(ours.get(n), Measured)):
             label = re.sub(r"test accuracy", "accuracy", one.labels.get(name, name))
-            row |= {f"{label}, printed": f"{one.published[name]:g}", f"{label}, measured": str(ours[name])}
-        rows.append(row)
-    return rows
+            line |= {f"{label}, printed": f"{one.published[name]:g}", f"{label}, measured": str(ours[name])}
+        lines.append(line)
+    return pd.DataFrame(lines).fillna("")
 
 
 def draw_encodings(axes: plt.Axes, found: Encoded, as_printed: bool = True) -> None:
@@ -162,44 +146,55 @@ def draw_encodings(axes: plt.Axes, found: Encoded, as_printed: bool = True) -> N
     axes.legend(fontsize="small")
 
 
-def draw_regression(panels: Sequence[plt.Axes]) -> None:
+def _curve(axes: plt.Axes, x: Sequence[float], outcomes: Sequence[Outcome], style: str = "o-", **more: Any) -> None:
+    """Means with bands of outcomes against x."""
+    means = [one.mean for one in outcomes]
+    axes.plot(x, [m.value for m in means], style, **more)
+    plotting.band(axes, x, [m.low for m in means], [m.high for m in means])
+
+
+def draw_regression(panels: Sequence[plt.Axes], found: Found) -> None:
     """Tables XIV and XV: error against units for each depth, SGD above, DP-SGD below; printed values as crosses."""
-    units = (10, 30, 60, 120)
-    for axes, number, title in zip(panels, (15, 14), ("SGD", "DP-SGD, ε = 0.95"), strict=True):
-        for depth, colour in zip((2, 6, 12), sns.color_palette("colorblind", 3), strict=True):
-            row = f"B.table{number}.layers-{depth}"
-            ours, theirs = earlier(row), claims.get(row).published
-            means = [ours[f"mae_{w}"] for w in units]
-            axes.plot(units, [m.value for m in means], "o-", color=colour, label=f"{depth} layers")
-            plotting.band(axes, units, [m.low for m in means], [m.high for m in means])
+    e = budget_of(found)
+    depths, units = (sorted({key[i] for key in found}) for i in (0, 1))
+    for axes, number, budget in zip(panels, (15, 14), (SGD, e), strict=True):
+        for depth, colour in zip(depths, sns.color_palette("colorblind", len(depths)), strict=True):
+            _curve(axes, units, [found[depth, w, budget] for w in units], color=colour, label=f"{depth} layers")
+            theirs = claims.get(f"B.table{number}.layers-{depth}").published
             axes.plot(units, [theirs[f"mae_{w}"] for w in units], "x--", color=colour, lw=0.8)
-        axes.axhline(earlier("B.regression")["constant_prediction"], color="black", lw=1, ls="--")
+        axes.axhline(
+            np.mean([run["constant"] for run in found[depths[0], units[0], e].runs]), color="black", lw=1, ls="--"
+        )
+        title = "SGD" if budget == SGD else f"DP-SGD, ε = {e:g}"
         axes.set(xscale="log", yscale="log", xlabel="units of each layer", ylabel="mean absolute error", title=title)
         axes.set_xticks(units, [str(w) for w in units])
         axes.set_yticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"])
         axes.minorticks_off()
 
 
-def draw_frozen_layers(panels: Sequence[plt.Axes]) -> None:
+def draw_frozen_layers(panels: Sequence[plt.Axes], **networks: Found) -> None:
     """Figure 10 on MNIST: full training and the last two layers against ε; crosses are Table VI's values."""
-    data = claims.frozen("B.fig10")["data"]
-    for axes, kind, end, title in zip(panels, ("fcn", "cnn"), ("", "_cnn"), ("perceptron", "CNN"), strict=True):
-        for method, key, colour in zip(
-            ("normal", "rwt"), ("full", "rwt"), sns.color_palette("colorblind"), strict=False
-        ):
-            label = "all layers" if method == "normal" else "last two layers"
-            axes.plot(data[f"epsilons{end}"], data[f"{key}{end}"], "o-", color=colour, label=label)
-            rows = [claims.get(f"B.table6.{kind}-{size}-{method}").published for size in ("small", "large")]
-            axes.plot([r["epsilon"] for r in rows], [r["acc"] for r in rows], "x", color=colour, mew=2)
-        axes.set(xscale="log", xlabel="ε", ylabel="test accuracy, %", title=title, ylim=(0, 100))
+    titles, colours = {"fcn": "perceptron", "cnn": "CNN"}, sns.color_palette("colorblind", 2)
+    methods = {"all": ("normal", "all layers"), "last two": ("rwt", "last two layers")}
+    for axes, (kind, found) in zip(panels, networks.items(), strict=True):
+        for (name, (row, label)), colour in zip(methods.items(), colours, strict=True):
+            epsilons = list(gains(found))
+            _curve(axes, epsilons, [found["complex", name, e] for e in epsilons], color=colour, label=label)
+            printed_ones = [claims.get(f"B.table6.{kind}-{size}-{row}").published for size in ("small", "large")]
+            at, accuracy = ([one[key] for one in printed_ones] for key in ("epsilon", "acc"))
+            axes.plot(at, accuracy, "x", color=colour, mew=2)
+        axes.set(xscale="log", xlabel="ε", ylabel="test accuracy, %", title=titles[kind], ylim=(0, 100))
 
 
-def draw_ladders(panels: Sequence[plt.Axes]) -> None:
-    """Figure 12 on Fashion-MNIST: accuracy against parameters of one hidden layer, and against hidden layers."""
-    width, depth = (claims.frozen(i)["data"] for i in ("B.width", "B.depth"))
-    for axes, x, some in ((panels[0], width["parameters"], width), (panels[1], depth["depths"], depth)):
-        axes.plot(x, some["sgd"], "o-", label="SGD")
-        axes.plot(x, some["private"], "s-", label="DP-SGD, ε = 2.58")
+def draw_ladders(panels: Sequence[plt.Axes], found: Found) -> None:
+    """Figure 12: accuracy against the parameters of one hidden layer, and against the number of hidden layers."""
+    e = budget_of(found)
+    for axes, kind in zip(panels, ("width", "depth"), strict=True):
+        steps = ladder(found, kind)
+        x = [one[e].parameters for one in steps.values()] if kind == "width" else list(steps)
+        for budget, label, style in ((SGD, "SGD", "o-"), (e, f"DP-SGD, ε = {e:g}", "s-")):
+            _curve(axes, x, [one[budget] for one in steps.values()], style, label=label)
         axes.set(ylabel="test accuracy, %")
     panels[0].set(xscale="log", xlabel="parameters, one hidden layer")
-    panels[1].set(xlabel="hidden layers of 128 units")
+    units = next(iter(ladder(found, "depth").values()))[e].job["model"][0]
+    panels[1].set(xlabel=f"hidden layers of {units} units")

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from dplib import objpert, runs, stats, tuning
+from dplib import checks, dpsgd, objpert, runs, stats, tuning
 from dplib.architecture import cost_tasks
 from dplib.checks import ParameterError
+from dplib.data import tasks
 from dplib.data.tasks import PATIENTS
-from dplib.trainings import train
+from dplib.sgd import find_device
+from dplib.trainings import freeze, network, noise_for, train
 from dplib.tuning import Get
 
 SGD, CLIPPED = "SGD", "clipped SGD"
@@ -87,6 +90,60 @@ def release(
         "bound": bound,
         "features": rows.shape[1],
     }
+
+
+@runs.experiment(
+    "gradient_signal",
+    version=1,
+    data=("dataset",),
+    probe={"dataset": "digits", "model": [16, 8], "epsilon": 2.0, "learning_rate": 0.6, "seed": 1, "after": 3,
+           "frozen": [0], "batch": 250, "steps": 20},
+)  # fmt: skip
+def gradient_signal(
+    *,
+    dataset: str,
+    model: list[int],
+    epsilon: float,
+    learning_rate: float,
+    seed: int,
+    after: int,
+    frozen: list[int] | None = None,
+    batch: int = 512,
+    steps: int = 200,
+    device: str = "cpu",
+) -> runs.Result:
+    """The signal of one step: how long the mean clipped gradient is, after some steps of DP-SGD.
+
+    Args:
+        dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of :func:`dplib.trainings.train`, pixels in
+            a row, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
+
+    Returns:
+        "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
+
+    Raises:
+        ParameterError, DataError: for what is not allowed or not there.
+    """
+    checks.integer(0, steps).check("after", after)
+    found, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)
+    weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
+    seeded = int(weights.generate_state(1)[0])
+    net = network(model, found.x_train.shape[1:], len(found.classes), "relu", 0.0, seeded, "keras").to(place)
+    if frozen:
+        freeze(net, frozen)
+    rate = min(1.0, batch / len(found.y_train))
+    settings = {"sample_rate": rate, "learning_rate": learning_rate, "max_grad_norm": 1.0}
+    if after:
+        noise = float(noise_for(epsilon, rate, steps, 1e-5))
+        parts = dpsgd.Data((found.x_train, found.y_train), None, (found.x_test, found.y_test))
+        dpsgd.train(net, parts, dpsgd.DPSGD(steps=after, noise_multiplier=noise, **settings),
+                    np.random.default_rng(draws), device=device, progress=False)  # fmt: skip
+    records = dpsgd.Examples((found.x_train, found.y_train), "train", place, torch.float32)
+    engine = dpsgd.Engine(net, dpsgd.DPSGD(steps=1, **settings), records)
+    length = float(engine.gradient(torch.arange(records.n, device=place)).norm()) * engine.divisor / records.n
+    trained = len(engine.weights)
+    engine.close()
+    return {"length": length, "trained": trained}
 
 
 @dataclass(frozen=True)
@@ -323,6 +380,17 @@ def clipping(
     for rate in untuned:
         cells["rate", rate] = {**cells[SGD], "learning_rate": rate}
     return measured(get, cells, CLIPPING_RATES, seeds=seeds)
+
+
+def signal(
+    get: Get, *, seeds: int, afters: Sequence[int] = (0, 40), **settings: Any
+) -> dict[tuple[str, int], np.ndarray]:
+    """("all" or "last two" layers trained, steps taken) to the length of the mean clipped gradient, (seeds,)."""
+    cells = {(name, after): {**settings, "frozen": frozen, "after": after}
+             for name, frozen in (("all", None), ("last two", LAST_TWO)) for after in afters}  # fmt: skip
+    found = get(gradient_signal, [{**job, "seed": s} for job in cells.values() for s in range(seeds)])
+    lengths = np.array([one["length"] for one in found]).reshape(len(cells), seeds)
+    return dict(zip(cells, lengths, strict=True))
 
 
 def messages(

@@ -1,7 +1,4 @@
-"""From runs of training in stages to the values of chapters 9 and 9b: Table 4, gains, leads, and the exact losses.
-
-Data sets whose single runs are still to be made have the values of an earlier, frozen run: :func:`earlier`.
-"""
+"""From runs of training in stages to the values of chapters 9 and 9b: Table 4, gains, leads, and the exact losses."""
 
 import math
 import re
@@ -16,10 +13,12 @@ from torch import nn
 from dplib import claims, stats
 from dplib.architectures import Concat
 from dplib.checks import ParameterError
+from dplib.data import registry
 from dplib.labels import privacy, randomised_response, stages
 from dplib.runs import Result
 from dplib.stats import Measured
 
+Cells = Mapping[tuple[float, Any], Sequence[Result]]  # (epsilon, stages or control) to results by seed
 EPSILONS = (1, 2, 3, 4)
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 ENUMERATED = {  # which labels each stage asks
@@ -30,27 +29,12 @@ ENUMERATED = {  # which labels each stage asks
 }
 
 
-def earlier(claim_id: str) -> dict[str, Any]:
-    """All values of a row from its frozen run, intervals as :class:`Measured`; none where there is no such run."""
-    values = (claims.frozen(claim_id) or {"values": {}})["values"]
-    return {name: Measured(**one) if isinstance(one, Mapping) else one for name, one in values.items()}
-
-
 def accuracies(results: Sequence[Result]) -> np.ndarray:
     """Final test accuracies in percent, (runs,)."""
     return 100 * np.array([one["accuracy"] for one in results])
 
 
-def table_4(name: str, found: Mapping[str, Any] | None, count: int) -> dict[str, Measured]:
-    """A data set's row of Table 4 with so many stages: {"eps1", ...: test accuracy in percent}.
-
-    Args:
-        found: what :func:`dplib.labels.stage_study.compared` returns; budgets that it does not have are frozen ones.
-    """
-    return earlier(f"C.table4.{name}-lp-{count}st") | (table_row(found["cells"], count) if found else {})
-
-
-def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) -> dict[str, Measured]:
+def table_row(cells: Cells, kind: Any) -> dict[str, Measured]:
     """Accuracies of one method over its budgets, under the names of the ledger's columns: eps1, ..., eps_inf."""
     return {
         "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(cells[e, kind]))
@@ -58,20 +42,51 @@ def table_row(cells: Mapping[tuple[float, Any], Sequence[Result]], kind: Any) ->
     }
 
 
-def gains(name: str, found: Mapping[str, Any] | None, count: int = 2) -> dict[str, Measured]:
-    """Accuracy with so many stages less that with one stage fewer, in points, paired by seed: {"mnist_eps1", ...}.
+def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
+    """{epsilon: accuracy of one method less that of the other, in points, paired by seed}, where both were run."""
+    both = sorted(e for e, kind in cells if kind == one and (e, other) in cells)
+    return {e: stats.paired(accuracies(cells[e, one]), accuracies(cells[e, other])).difference for e in both}
 
-    Args:
-        found: as for :func:`table_4`.
+
+def named(name: str, by_budget: Mapping[float, Measured], end: str = "") -> dict[str, Measured]:
+    """Values by budget under the ledger's names, such as fashion_mnist_eps1."""
+    return {f"{name.replace('-', '_')}_eps{e:g}{end}": value for e, value in by_budget.items()}
+
+
+def gaps(cells: Cells) -> dict[float, Measured]:
+    """{epsilon: accuracy of one stage on true labels less that of LP-2ST, in points, paired by seed}."""
+    best = accuracies(cells[math.inf, 1])
+    return {
+        e: stats.paired(best, accuracies(cells[e, 2])).difference for e, kind in sorted(cells, key=str) if kind == 2
+    }
+
+
+def more_stages(cells: Cells) -> dict[str, Any]:
+    """Figure 1(a) at its one budget: accuracies by number of stages, and what a stage brings early and late, paired.
+
+    Returns:
+        "means": {stages: accuracy}; "C.s-beyond-4-stages": the values of that row, in points.
     """
-    before = earlier({2: "C.s-2st-consistently-better", 3: "C.s-3st-gain"}[count])
-    cells = found["cells"] if found else {}
-    values = {e: before[f"{TITLES[name]}, ε = {e}"] for e in EPSILONS}
-    values |= {
-        int(e): stats.paired(accuracies(cells[e, count]), accuracies(cells[e, count - 1])).difference
-        for e, kind in cells if kind == count
-    }  # fmt: skip
-    return {f"{name.replace('-', '_')}_eps{e}": value for e, value in values.items()}
+    by = {count: accuracies(some) for (_, count), some in cells.items()}
+    early, late = (by[4] - by[2]) / 2, (by[6] - by[4]) / 2
+    return {
+        "means": {count: stats.mean_interval(by[count]) for count in sorted(by)},
+        "C.s-beyond-4-stages": {
+            "4_minus_2_stages": stats.paired(by[4], by[2]).difference,
+            "6_minus_4_stages": stats.paired(by[6], by[4]).difference,
+            "a_stage_beyond_4_less_one_before": stats.paired(late, early).difference,
+        },
+    }
+
+
+def image_counts() -> dict[str, int]:
+    """Numbers of images of the sets, from the lengths of their published files."""
+    files = {"train": "train-images-idx3-ubyte.gz", "test": "t10k-images-idx3-ubyte.gz"}
+    return {
+        f"{name.replace('-', '_')}_{part}": (registry.entry(name).file(file).content_bytes - 16) // 28**2  # 16: header
+        for name in TITLES
+        for part, file in files.items()
+    }
 
 
 def apart(a: Measured, b: Measured) -> Measured:
@@ -95,8 +110,6 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
         for one in by_budget.values()
         for name, tried in one["tried"].items()
     ]
-    if not losses:
-        return {}
     return {
         "choices": len(losses), "mean_loss_by_randomised_labels": float(np.mean(losses)), "largest_loss": max(losses)
     }  # fmt: skip

@@ -1,24 +1,27 @@
 """How much slower a step of DP-SGD is than one of SGD, on the networks of paper B's Table XVII: ratios only.
 
-    python tests/benchmarks/bench_slowdown.py      prints what row B.slowdown was measured by
+    python tests/benchmarks/bench_slowdown.py      writes what row B.slowdown and Table XVII are measured by
 
 All sides run in one process on one thread, taking turns on the same batches of random numbers in the shape of the data.
 A ratio is one of medians. It belongs to the machine it was measured on: the paper's is a GPU, where a small network
 leaves SGD with hardly more than the cost of starting it.
 """
 
-import json
+import importlib.metadata
+import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from written import write
 
-from dplib import layout, printed
+from dplib import chapters, layout, printed
 from dplib.architectures import LSTM
 from dplib.engine import DPSGD, Engine
 from dplib.examples import Examples
@@ -141,6 +144,23 @@ def _opacus(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
 _SIDES = {"sgd": _sgd, "dplib": _dplib, "opacus": _opacus}
 
 
+def measure() -> dict[str, Any]:
+    """Ratios to SGD of both sides, for each network of the table."""
+    found = {row: slowdown(network=name, batch=64, rounds=11, length=40, seed=0) for row, name in NETWORKS.items()}
+    return {
+        "benchmark": "slowdown",
+        "rows": [
+            {"what": f"Table XVII, {row}, batches of 64", "ratio_of": f"{title} / SGD", "ratio": one[f"{side}_ratio"]}
+            for side, title in (("opacus", "Opacus"), ("dplib", "dplib"))
+            for row, one in found.items()
+        ],
+        "ratios": {row: {side: one[f"{side}_ratio"] for side in ("opacus", "dplib")} for row, one in found.items()},
+        "threads": 1,
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "hardware": chapters.hardware(),
+        "versions": {name: importlib.metadata.version(name) for name in ("torch", "opacus")},
+    }
+
+
 if __name__ == "__main__":
-    for row, name in NETWORKS.items():
-        print(row, json.dumps(slowdown(network=name, batch=64, rounds=5, length=40, seed=0)))
+    write("bench_slowdown", __doc__, measure)
