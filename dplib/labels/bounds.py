@@ -11,46 +11,24 @@ import numpy as np
 from scipy import optimize, stats
 
 from dplib import mechanisms
-from dplib.checks import ParameterError
-
-PRINTED_CONSTANT = 36.0  # G^2 = 36 K^2 L^2 / eps^2, proof of Theorem 9
-
 
 # ---------------------------------------------------------------- upper bounds
 
 
-def rr_second_moment(gradients, label, epsilon):
-    """E |g|^2 of the debiased gradient (7) at this true label, by summing over the K answers.
-
-    Args:
-        gradients: shape (..., K, B). label: an integer. epsilon: > 0.
-    """
-    gradients = np.asarray(gradients, dtype=float)
-    classes, e = gradients.shape[-2], np.exp(epsilon)
-    chances = np.full(classes, 1 / (e + classes - 1))
-    chances[label] *= e
-    mean = gradients.sum(axis=-2, keepdims=True) / (e + classes - 1)
-    debiased = (e + classes - 1) / (e - 1) * (gradients - mean)
-    return ((debiased**2).sum(axis=-1) * chances).sum(axis=-1)
-
-
-def rr_worst_second_moment(classes, epsilon):
-    """The largest E |g|^2 over all gradients of norm at most L = 1 (ours).
+def rr_noise(classes, epsilon):
+    """What the answers add to the largest E |g|^2 over all gradients of norm at most L = 1; exactly (ours).
 
     E |g|^2 is convex in the gradients, so all have norm 1 at the maximum. With S = e^eps + K - 1 and R the sum of the
     others, it is (S / (e^eps - 1))^2 less ((2 e^eps - 1) + 2 e^eps <g_y, R> + |R|^2) / (e^eps - 1)^2: least where R
     points against g_y with length min(e^eps, K - 1).
     """
-    classes, e = np.asarray(classes, dtype=float), np.exp(np.asarray(epsilon, dtype=float))
-    length = np.minimum(e, classes - 1)
-    total = e + classes - 1
-    return (total**2 - (2 * e - 1) + 2 * e * length - length**2) / (e - 1) ** 2
+    e, others = np.exp(epsilon), np.asarray(classes, dtype=float) - 1
+    return np.where(e <= others, (e + others) ** 2, 4 * e * others) / np.expm1(epsilon) ** 2
 
 
-def rr_noise(classes, epsilon) -> float:
-    """:func:`rr_worst_second_moment` less 1, what the answers add; accurate for large epsilon, too."""
-    e, k = np.exp(epsilon), classes - 1
-    return float(((e + k) / np.expm1(epsilon)) ** 2 if e <= k else 4 * e * k / np.expm1(epsilon) ** 2)
+def rr_worst_second_moment(classes, epsilon):
+    """The largest E |g|^2 of the debiased gradient (7) over all gradients of norm at most L = 1: G_*^2."""
+    return 1 + rr_noise(classes, epsilon)
 
 
 def rr_largest_norm(classes, epsilon):
@@ -61,7 +39,7 @@ def rr_largest_norm(classes, epsilon):
 
 def printed_second_moment(classes, epsilon):
     """G^2 = 36 K^2 / eps^2 at L = 1, as the proof of Theorem 9 has it."""
-    return PRINTED_CONSTANT * np.asarray(classes) ** 2 / np.asarray(epsilon) ** 2
+    return 36 * np.asarray(classes) ** 2 / np.asarray(epsilon) ** 2
 
 
 def last_iterate_bound(second_moment, n):
@@ -98,28 +76,19 @@ def gaussian_constant(epsilon, delta):
     return (np.exp(high) * epsilon / np.sqrt(-np.log(delta)))[()]
 
 
-# sigma = 2 sqrt(2) L sqrt(ln 1/delta) / eps is enough for eps <= 2 ln 2 and delta <= 1/2 (ours; proof in the chapter),
-# and no smaller constant is enough as delta -> 0.
-GAUSSIAN_CONSTANT = 2 * np.sqrt(2.0)
+def most_needed_constant(largest_epsilon, largest_delta, points: int = 60) -> float:
+    """The largest :func:`gaussian_constant` over eps up to one value and delta from e^-700 up to another, on a grid.
 
-
-def most_needed_constant(largest_epsilon, largest_delta, points: int = 60):
-    """The largest :func:`gaussian_constant` over eps up to one value and delta up to another, on a logarithmic grid.
-
-    Returns:
-        (C, epsilon, delta): the constant, and where on the grid it is needed. ln(1/delta) goes up to 700.
+    2 sqrt(2) is enough for eps <= 2 ln 2 and delta <= 1/2, and no smaller one as delta -> 0 (proof in the chapter).
     """
     epsilons = np.geomspace(largest_epsilon / 1000, largest_epsilon, points)
     deltas = np.exp(-np.geomspace(-np.log(largest_delta), 700.0, points))
-    needed = gaussian_constant(epsilons[:, None], deltas[None])
-    i, j = np.unravel_index(needed.argmax(), needed.shape)
-    return float(needed[i, j]), float(epsilons[i]), float(deltas[j])
+    return float(gaussian_constant(epsilons[:, None], deltas[None]).max())
 
 
 def proposition11_bound(rank, epsilon, delta, n):
     """Proposition 11 with the least noise that is private, in a span of this rank (at most K)."""
-    sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
-    return last_iterate_bound(1 + np.asarray(rank) * sigma**2, n)
+    return last_iterate_bound(normal_second_moment(rank, epsilon, delta), n)
 
 
 def normal_second_moment(classes, epsilon, delta) -> float:
@@ -129,11 +98,11 @@ def normal_second_moment(classes, epsilon, delta) -> float:
 
 def labels_from_which_normal_wins(epsilon, delta):
     """The real number K from which K sigma^2 + 1 is at most the worst second moment of LP-RR-SGD at the same eps."""
-    sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
+    variance = normal_second_moment(1, epsilon, delta) - 1
 
     def gap(log_classes):
         classes = np.exp(log_classes)
-        return np.log(rr_worst_second_moment(classes, epsilon)) - np.log1p(classes * sigma**2)
+        return np.log(rr_worst_second_moment(classes, epsilon)) - np.log1p(classes * variance)
 
     return 2.0 if gap(np.log(2.0)) >= 0 else float(np.exp(optimize.brentq(gap, np.log(2.0), 60.0 + 2 * epsilon)))
 
@@ -290,11 +259,8 @@ def resampled_rr(n, epsilon):
     """The table of "draw n indices with replacement, then RR the label of each draw", for all 2^n data sets.
 
     Returns:
-        Probabilities of shape (2^n, n^n 2^n): rows are label vectors, columns (indices, answers): all that a learner
-        could see. Small n only.
+        Probabilities (2^n, n^n 2^n) for a small n: rows are label vectors, columns (indices, answers), all there is.
     """
-    if n > 4:
-        raise ParameterError(f"n = {n} is not allowed: at most 4, the table has n^n 4^n entries.")
     keep = 1 / (1 + np.exp(-epsilon))
     labels = np.array(list(itertools.product([0, 1], repeat=n)))
     draws = np.array(list(itertools.product(range(n), repeat=n)))

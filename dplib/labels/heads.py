@@ -71,15 +71,11 @@ def fit(
     rng: np.random.Generator,
     device: str = "cpu",
 ) -> Heads:
-    """Train one head for each evidence, all from zero weights.
+    """Train one head for each evidence, all from zero weights; ParameterError for numbers that do not fit together.
 
     Args:
-        x: shape (n, d), float32. evidence: m of them, each of n records.
+        x: shape (n, d), float32. evidence: m of them, each of n records. rng: decides the order of the records.
         rates: m learning rates, of the first step. A small one, or few epochs, keeps a head from learning the noise.
-        rng: decides the order of the records.
-
-    Raises:
-        ParameterError: for numbers that do not fit together.
     """
     classes = evidence[0].values.shape[1]
     if len(rates) != len(evidence) or any(one.values.shape != (len(x), classes) for one in evidence):

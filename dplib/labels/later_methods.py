@@ -1,13 +1,9 @@
 """Label privacy after paper C, on its chapter's features and linear classifiers: binary vectors, sums, projections.
 
-Two releases of other kinds than :mod:`dplib.labels.prior_methods` has.
-
-*Local, delta = 0.* "vector" (Zhao and others 2025): each bit of the one-hot label is flipped with probability
-1 / (1 + e^(epsilon/2)). Replacing a label moves two bits, each by a factor of at most e^(epsilon/2).
-
-*Central, delta > 0:* a trusted curator adds Gaussian noise to sums over all records. Rows x are public, and scaled to
-length 1 at most. Replacing a label moves sum_i onehot(y_i) x_i^T, and so each gradient of a linear classifier, by at
-most sqrt(2) in the Frobenius norm: no clipping, and no record hides behind others, so no sampling either.
+Two releases of other kinds than :mod:`dplib.labels.prior_methods` has. *Local, delta = 0:* "vector"
+(:func:`dplib.labels.releases.vector`). *Central, delta > 0:* a trusted curator adds Gaussian noise to sums over all
+records. Rows x are public, and scaled to length 1 at most. Replacing a label moves sum_i onehot(y_i) x_i^T, and so each
+gradient of a linear classifier, by at most sqrt(2) in the Frobenius norm: no clipping, no sampling.
 
 - "projected" is LabelDP-Pro (Ghazi and others 2024, Algorithm 1 with ALTCONV): a noisy gradient, projected onto the
   convex hull of the gradients that other records would have with any labels. "unprojected" skips the projection.
@@ -19,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import optimize
+from scipy.special import softmax
 
 from dplib import checks, mechanisms, runs
 from dplib.labels import heads, releases
@@ -65,8 +62,8 @@ def compare_later(
     Args:
         methods: of :data:`LATER`. rates: as in :func:`dplib.labels.prior_methods.compare`; for "sums" it is the ridge.
         epochs: of the local methods. delta: of the central ones. steps: of gradient methods, on all records each.
-        hull: records that span the hull, drawn anew for each step; inputs are public. smoothing: the weight of the
-            projection's coefficients, beside equal ones (their Section 3.3).
+        hull: records that span the hull, drawn anew for each step. smoothing: the weight of the projection's
+            coefficients, beside equal ones (their Section 3.3).
 
     Returns:
         "test" and "validation": method to accuracies, one for each budget.
@@ -74,7 +71,7 @@ def compare_later(
     for method in methods:
         checks.one_of(*LATER).check("method", method)
     problem = task(dataset, "learned", maps, dimensions, seed)
-    scaled = Scaled(problem)
+    train, valid, test = scaled(problem)
     found: dict[str, dict[str, list[float]]] = {"validation": {}, "test": {}}
     for method in methods:
         cells = [(e, rates[method][i] if isinstance(rates, Mapping) else rates) for i, e in enumerate(epsilons)]
@@ -83,11 +80,11 @@ def compare_later(
             if method in CENTRAL:
                 sigma = SENSITIVITY * float(mechanisms.analytic_sigma(epsilon, delta))
                 if method == "sums":
-                    weights = fit_sum(scaled.train, noisy_sum(scaled.train, problem, sigma, rng), rate)
+                    weights = fit_sum(train, noisy_sum(train, problem, sigma, rng), rate)
                 else:
                     used = (hull, smoothing) if method == "projected" else None
-                    weights = descend(scaled.train, problem, sigma, rate, steps, used, rng)
-                guesses = [(x @ weights).argmax(axis=1) for x in (scaled.valid, scaled.test)]
+                    weights = descend(train, problem, sigma, rate, steps, used, rng)
+                guesses = [(x @ weights).argmax(axis=1) for x in (valid, test)]
             else:
                 guesses = _vectors(problem, method, epsilon, rate, epochs, seed, rng)
             for part, y, guess in zip(found, (problem.y_valid, problem.y_test), guesses, strict=True):
@@ -95,19 +92,14 @@ def compare_later(
     return found
 
 
-class Scaled:
-    """Rows of a task with a constant, none longer than 1: ``train``, ``valid``, ``test``. Their scale is public."""
-
-    def __init__(self, problem: Task):
-        most = float(np.median(np.linalg.norm(problem.x_train, axis=1)))
-        self.train, self.valid, self.test = (
-            _with_constant(x * np.minimum(1 / most, 1 / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6)))
-            for x in (problem.x_train, problem.x_valid, problem.x_test)
-        )
-
-
-def _with_constant(x: np.ndarray) -> np.ndarray:
-    return (np.hstack([x, np.ones((len(x), 1))]) / np.sqrt(2)).astype(np.float32)
+def scaled(problem: Task) -> list[np.ndarray]:
+    """Rows of the task's three parts with a constant, none longer than 1; their scale is public."""
+    most = float(np.median(np.linalg.norm(problem.x_train, axis=1)))
+    found = []
+    for x in (problem.x_train, problem.x_valid, problem.x_test):
+        short = x * np.minimum(1 / most, 1 / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6))
+        found.append((np.hstack([short, np.ones((len(x), 1))]) / np.sqrt(2)).astype(np.float32))
+    return found
 
 
 def _vectors(problem: Task, method: str, epsilon: float, rate: float, epochs: int, seed: int, rng) -> list[np.ndarray]:
@@ -166,11 +158,11 @@ def descend(
     weights = np.zeros((x.shape[1], problem.classes), dtype=np.float32)
     one_hot = np.eye(problem.classes, dtype=np.float32)[problem.y_train]
     for _ in range(steps):
-        gradient = x.T @ (softmax(x @ weights) - one_hot)
+        gradient = x.T @ (softmax(x @ weights, axis=1) - one_hot)
         gradient = (gradient + sigma * np.sqrt(steps) * noise.standard_normal(weights.shape)) / len(x)
         if projection:
             rows = x[others.choice(len(x), projection[0], replace=False)]
-            gradient = projected(gradient, rows, softmax(rows @ weights), projection[1])
+            gradient = projected(gradient, rows, softmax(rows @ weights, axis=1), projection[1])
         weights -= np.float32(rate) * gradient.astype(np.float32)
     return weights
 
@@ -207,9 +199,3 @@ def on_simplex(values: np.ndarray) -> np.ndarray:
     excess = (falling.cumsum() - 1) / np.arange(1, falling.size + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]
     return np.maximum(values - np.float32(level), 0)
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Of each row."""
-    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return chances / chances.sum(axis=1, keepdims=True)

@@ -1,14 +1,9 @@
 """Ratings as classes, and what predicts them: paper C's MovieLens experiment (Section 5.1, Table 3), as kept runs.
 
 Neighbours differ in *one rating*. Who rated which movie is public, and a user with many ratings gets epsilon for each
-of them: nothing here protects a user. The paper's set is MovieLens-1M, with 1 to 5 whole stars. The small set that
-stands in for it has half stars too, rounded up here, so that there are five classes again and an epsilon means the
-same noise. Ratings are scored as they are trained on, after rounding.
-
-Three predictors need no network: the mean rating, a bias for each user and movie, and the same biases fitted to
-randomised ratings. The last is label-DP, as it only processes answers of randomised response further.
-
-Mixup is left out: numbers of users and movies cannot be mixed, and the paper does not say what it did instead.
+of them: nothing here protects a user. The small set that stands in for MovieLens-1M has half stars too, rounded up
+here, so that there are five classes again and an epsilon means the same noise. Mixup is left out: numbers of users and
+movies cannot be mixed, and the paper does not say what it did instead.
 """
 
 import functools
@@ -39,17 +34,10 @@ TEST_SHARE = 0.2  # Section 5.1
 class Ratings:
     """Ratings, split at random.
 
-    Attributes:
-        x_train, x_test: shape (n, 2), int64: user and movie, each counted from 0.
-        y_train, y_test: shape (n,), int64: the class, a place in ``stars``.
-        x_valid, y_valid: ratings taken from the training part; choices are made on them.
-        stars: shape (K,), float64, rising: what each class means.
-        users, movies: how many there are in all parts together.
-        stand_in_for: the set whose place it takes, or None.
-        checksum: of the content that was read; empty for synthetic ratings.
+    ``x_...`` (n, 2) int64, user and movie counted from 0; ``y_...`` (n,) int64, the class, a place in ``stars``, (K,),
+    rising. The validation part is taken from the training part. ``users``, ``movies``: how many in all parts.
     """
 
-    name: str
     x_train: np.ndarray
     y_train: np.ndarray
     x_valid: np.ndarray
@@ -59,16 +47,13 @@ class Ratings:
     stars: np.ndarray
     users: int
     movies: int
-    stand_in_for: str | None
-    checksum: str
 
 
 def load(name: str, seed: int, *, whole: bool = True, validation: int = 0) -> Ratings:
     """Ratings with a fifth of them, drawn by the seed, as the test part.
 
     Args:
-        name: one of :data:`NAMES`.
-        seed: of the split (and of the ratings themselves where they are synthetic).
+        name: one of :data:`NAMES`. seed: of the split (and of synthetic ratings).
         whole: half stars are rounded up to whole ones; False keeps the published classes.
         validation: ratings of the training part that become the validation part.
 
@@ -76,7 +61,7 @@ def load(name: str, seed: int, *, whole: bool = True, validation: int = 0) -> Ra
         ParameterError: for an unknown name, or more validation ratings than there are to train on.
         DataError: for a file that is missing or is not the published one.
     """
-    pairs, y, stars, stand_in, checksum = _table(name, seed) if name == SYNTHETIC else _table(name)
+    pairs, y, stars = _table(name, seed) if name == SYNTHETIC else _table(name)
     if whole:
         y, stars = whole_stars(y, stars)
     order = np.random.default_rng([seed, 9]).permutation(len(y))
@@ -85,7 +70,7 @@ def load(name: str, seed: int, *, whole: bool = True, validation: int = 0) -> Ra
     test, valid, train = np.split(order, [n_test, n_test + validation])
     users, movies = (pairs.max(axis=0) + 1).tolist()
     parts = [part for rows in (train, valid, test) for part in (pairs[rows], y[rows])]
-    return Ratings(name, *parts, stars, users, movies, stand_in, checksum)
+    return Ratings(*parts, stars, users, movies)
 
 
 def synthetic(users: int, movies: int, ratings: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -106,11 +91,6 @@ def whole_stars(classes: np.ndarray, stars: np.ndarray) -> tuple[np.ndarray, np.
     rounded = np.ceil(stars)
     kept = np.unique(rounded)
     return np.searchsorted(kept, rounded)[classes], kept
-
-
-def expected(probabilities: np.ndarray, stars: np.ndarray) -> np.ndarray:
-    """The paper's prediction (Appendix B): the mean rating under the softmax, (n, K) to (n,)."""
-    return probabilities @ stars
 
 
 def rmse(predicted, classes: np.ndarray, stars: np.ndarray) -> float:
@@ -141,30 +121,22 @@ def answer_variance(epsilon: float, stars: np.ndarray) -> float:
     return float(((a - a**2) * centred**2 + (1 - a) * np.mean(centred**2)).mean() / a**2)
 
 
-@dataclass(frozen=True, eq=False)
-class Biases:
-    """mean + user's bias + movie's bias; ``mean`` is a number, the biases have shapes (users,) and (movies,)."""
+def ridge(pairs: np.ndarray, ratings: np.ndarray, penalty: float, judged: np.ndarray) -> np.ndarray:
+    """Mean + user's bias + movie's bias of the pairs ``judged``, shape (m, 2), by ridge regression on rated ``pairs``.
 
-    mean: float
-    user: np.ndarray
-    movie: np.ndarray
-
-    def predict(self, pairs: np.ndarray) -> np.ndarray:
-        """Ratings of pairs (n, 2), shape (n,)."""
-        return self.mean + self.user[pairs[:, 0]] + self.movie[pairs[:, 1]]
-
-
-def fit_biases(pairs: np.ndarray, ratings: np.ndarray, users: int, movies: int, penalty: float) -> Biases:
-    """Ridge regression on who rated and what was rated: minimises sum (error)^2 + penalty (|user|^2 + |movie|^2).
-
-    The mean is that of the ratings, and is not penalised. Best for penalty = variance of the noise / variance of the
-    biases; so noisier ratings want a larger one.
+    Minimises sum (error)^2 + penalty (sum of squared biases); the mean is that of the ratings. Best for penalty =
+    variance of the noise / variance of the biases; so noisier ratings want a larger one.
     """
-    n, mean = len(ratings), float(np.mean(ratings))
-    columns = np.concatenate([pairs[:, 0], users + pairs[:, 1]])
-    design = sparse.csr_matrix((np.ones(2 * n), (np.tile(np.arange(n), 2), columns)), shape=(n, users + movies))
-    fitted = linalg.lsqr(design, ratings - mean, damp=np.sqrt(penalty), atol=1e-8, btol=1e-8)[0]
-    return Biases(mean, fitted[:users], fitted[users:])
+    users, movies = (np.concatenate([pairs, judged]).max(axis=0) + 1).tolist()
+
+    def design(who: np.ndarray) -> sparse.csr_matrix:
+        n = len(who)
+        columns = np.concatenate([who[:, 0], users + who[:, 1]])
+        return sparse.csr_matrix((np.ones(2 * n), (np.tile(np.arange(n), 2), columns)), shape=(n, users + movies))
+
+    mean = float(np.mean(ratings))
+    biases = linalg.lsqr(design(pairs), ratings - mean, damp=np.sqrt(penalty), atol=1e-8, btol=1e-8)[0]
+    return mean + design(judged) @ biases
 
 
 class RatingLearner(Learner):
@@ -182,7 +154,7 @@ class RatingLearner(Learner):
     def evaluate(self, model: nn.Module) -> dict[str, float | None]:
         """RMSE of the mean rating, of the likeliest rating, and of the mean rating unmixed."""
         scores = training.logits(model, self.test_inputs)
-        mean = expected(stages.tempered(scores, 1.0), self.stars)
+        mean = stages.tempered(scores, 1.0) @ self.stars  # the paper's prediction (Appendix B)
         error = functools.partial(rmse, classes=self.test_labels, stars=self.stars)
         back = None if self.epsilon is None else error(_cut(unmixed(mean, self.epsilon, self.stars), self.stars))
         return {"rmse": error(mean), "likeliest": error(self.stars[scores.argmax(axis=1)]), "unmixed": back}
@@ -215,11 +187,11 @@ def rating_network(
     """LP-MST on ratings with the two-branch network.
 
     Args:
-        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` the errors
-            are on these ratings.
-        epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST.
-        temperature, unmix: of stage 2, as in :func:`dplib.labels.staged.train`.
-        factors, widths: of :func:`dplib.architectures.two_branch`.
+        dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` errors are on
+        these. epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST. temperature,
+        unmix: of
+            stage 2, as in :func:`dplib.labels.staged.train`. factors, widths: of
+            :func:`dplib.architectures.two_branch`.
         seed: of split, parts, answers, weights and order; equal seeds give equal splits.
 
     Returns:
@@ -267,7 +239,7 @@ def rating_biases(
     """The predictors that need no network, on the split and the very answers of LP-1ST with this seed: label-DP, too.
 
     Args:
-        penalty: of :func:`fit_biases` where there is no noise; with answers it grows with the variance of an unmixed
+        penalty: of :func:`ridge` where there is no noise; with answers it grows with the variance of an unmixed
             answer, which is public, as a share of the variance of the unmixed answers that is left.
 
     Returns:
@@ -282,11 +254,11 @@ def rating_biases(
         answers[order] = rr(found.y_train[order], len(stars), epsilon, np.random.default_rng([seed, 2])).labels
         ratings, noise = unmixed(stars[answers], epsilon, stars), answer_variance(epsilon, stars)
     left = max(float(ratings.var()) - noise, 0.1)  # of the ratings themselves: known from the answers alone
-    fitted = fit_biases(found.x_train, ratings, found.users, found.movies, penalty * (1 + noise / left))
     judged, truth = (found.x_valid, found.y_valid) if validation else (found.x_test, found.y_test)
+    fitted = ridge(found.x_train, ratings, penalty * (1 + noise / left), judged)
     return {
         "constant": rmse(ratings.mean(), truth, stars),
-        "biases": rmse(_cut(fitted.predict(judged), stars), truth, stars),
+        "biases": rmse(_cut(fitted, stars), truth, stars),
     }
 
 
@@ -295,16 +267,16 @@ def _cut(ratings: np.ndarray, stars: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=4)
-def _table(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, str | None, str]:
-    """All ratings: pairs, classes, stars, the set it stands in for, checksum."""
+def _table(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All ratings: pairs, classes, stars."""
     one_of(*NAMES).check("ratings", name)
     if name == SYNTHETIC:
         pairs, y = synthetic(120, 100, 4000, np.random.default_rng([seed, 90]))
-        return pairs, y, np.arange(1.0, 6.0), "MovieLens-1M", ""
+        return pairs, y, np.arange(1.0, 6.0)
     found = data.load(name)
     pairs = np.concatenate([found.x_train, found.x_test])
     y = np.concatenate([found.y_train, found.y_test])
     stars = np.array([float(c) for c in found.classes])
     if name == "movielens-1m" and tuple(np.bincount(y).tolist()) != STARS_OF_1M:
         raise ParameterError("movielens-1m has other counts of stars than the published file.")
-    return pairs, y, stars, found.stand_in_for, found.checksum
+    return pairs, y, stars

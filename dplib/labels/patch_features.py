@@ -1,13 +1,9 @@
 """Features of images learned without labels and without any download: a dictionary of small patches.
 
-After Coates, Lee and Ng (2011) and Coates and Ng (2012), in their order of steps:
-
-1. cut patches from images, and subtract from each its mean and divide by its contrast;
-2. whiten them (ZCA), so that neighbouring pixels no longer say the same;
-3. cluster them by spherical k-means: the centres, unit vectors, are the filters;
-4. a filter gives two maps: how far its product with each patch of an image exceeds a threshold, and how far the
-   negative of that product does;
-5. sum each map over the four quarters of the image.
+After Coates, Lee and Ng (2011) and Coates and Ng (2012), in their order of steps: 1. cut patches from images, subtract
+from each its mean and divide by its contrast; 2. whiten them (ZCA); 3. cluster them by spherical k-means: the centres,
+unit vectors, are the filters; 4. a filter gives two maps: how far its product with each patch of an image exceeds a
+threshold, and how far the negative of that product does; 5. sum each map over the four quarters of the image.
 
 What is private in this? Under label differential privacy inputs are public, and features of inputs cost nothing. Where
 records are protected, a dictionary, a whitening or a scale that was computed from the training images without noise is
@@ -17,10 +13,10 @@ pictures of overlapping shapes ("dead leaves"), whose patches have edges as phot
 One core needs about a minute for 400 maps of 60,000 colour images of 32 by 32; the results are kept on disk.
 """
 
+import contextlib
 import hashlib
-import os
-import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,7 +28,6 @@ from torch.nn import functional
 from dplib import checks, data
 from dplib.data import fetch
 
-DICTIONARIES = ("train", "synthetic")
 _CONTRAST = (10 / 255**2, 0.1)  # added to a patch's variance, and to the eigenvalues before whitening
 _BATCH = 8  # images at a time: the maps of a batch fit into the cache of a core
 
@@ -65,11 +60,9 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
-    """Filters, ready for contrast-normalised patches: a patch p (d,) has the responses ``matrix @ p - offset``.
+    """Filters: a contrast-normalised patch p (d,) has the responses ``matrix @ p - offset``.
 
-    Attributes:
-        matrix: shape (filters, d): unit vectors times the whitening. offset: shape (filters,).
-        patch: side of a patch; d = channels * patch^2.
+    matrix: (filters, d), unit vectors times the whitening. offset: (filters,). patch: its side; d = channels * patch^2.
     """
 
     matrix: np.ndarray
@@ -78,47 +71,40 @@ class Dictionary:
 
 
 def features(
-    dataset: str,
-    maps: int = 400,
-    seed: int = 0,
-    *,
-    dictionary: str = "train",
-    recipe: Recipe | None = None,
-    cache_dir: str | Path | None = None,
+    dataset: str, maps: int = 400, seed: int = 0, *, dictionary: str = "train"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features of a data set's training and test images, centred and scaled, float32.
+    """Features (n, 4 * maps) and (n', 4 * maps) of a data set's training and test images, centred and scaled, float32.
 
     Args:
-        dataset: a name of ``data.names()`` whose examples are images.
-        maps: an even number of feature maps; four features each.
+        dataset: a name of ``data.names()`` whose examples are images. maps: an even number; four features each.
         seed: draws the patches, the first centres and the synthetic images.
         dictionary: "train": dictionary, means and scales come from the training images (not from the test images, and
             from no label). "synthetic": from random pictures; then each record's features depend on that record alone.
-        recipe: further settings; its ``maps`` win over ``maps``.
-        cache_dir: by default ``patches`` in :func:`dplib.data.fetch.cache_folder`. Results are kept under all that
-            decides them: the data's checksum, the settings, this module's source and the version of PyTorch.
-
-    Returns:
-        train (n, 4 * maps) and test (n', 4 * maps). With "train", every column of the training part has mean 0 and
-        variance 1 (0 where it is constant).
 
     Raises:
         ParameterError, DataError: for a set that cannot be had or has no images, or settings that are not allowed.
     """
-    checks.one_of(*DICTIONARIES).check("dictionary", dictionary)
+    checks.one_of("train", "synthetic").check("dictionary", dictionary)
     checks.integer(0).check("seed", seed)
-    recipe = recipe or Recipe(maps)
-    loaded = data.load(dataset)
+    loaded, recipe = data.load(dataset), Recipe(maps)
     if getattr(loaded.x_train, "ndim", 0) != 4:
         raise checks.ParameterError(f"dataset = {dataset} is not allowed: it must be a set of images.")
-    key = _key(loaded.checksum, dataset, asdict(recipe), seed, dictionary)
 
-    def make() -> dict[str, np.ndarray]:
-        found = of_images(loaded.x_train, loaded.x_test, recipe, seed, dictionary=dictionary)
-        return dict(zip(("train", "test"), found, strict=True))
+    def make():
+        return of_images(loaded.x_train, loaded.x_test, recipe, seed, dictionary=dictionary)
 
-    kept = _cached(key, make, cache_dir)
-    return kept["train"], kept["test"]
+    return _kept((loaded.checksum, dataset, asdict(recipe), seed, dictionary), make)
+
+
+def components(dataset: str, dimensions: int, maps: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The projections (n, dimensions) and (n', dimensions) of :func:`features` on their leading principal components.
+
+    The components are those of the training features (of up to 20,000 images, drawn by the seed), from the largest on,
+    on one scale: the first has variance 1. Not for use where records are protected.
+    """
+    checks.integer(1, 4 * maps).check("dimensions", dimensions)
+    about = data.load(dataset).checksum, dataset, asdict(Recipe(maps)), seed, dimensions
+    return _kept(about, lambda: project(*features(dataset, maps, seed), dimensions, seed))
 
 
 def of_images(
@@ -136,40 +122,6 @@ def of_images(
         part -= mean.astype(np.float32)
         part /= np.where(scale > 0, scale, 1).astype(np.float32)
     return found[0], found[1]
-
-
-def components(
-    dataset: str,
-    dimensions: int,
-    maps: int = 400,
-    seed: int = 0,
-    *,
-    dictionary: str = "train",
-    recipe: Recipe | None = None,
-    cache_dir: str | Path | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The features' projections on their leading principal components, from the first (largest) one on, float32.
-
-    The components are those of the training features (of up to 20,000 images, drawn by the seed), whatever the
-    dictionary: not for use where records are protected.
-
-    Args:
-        dimensions: at most the number of features. Others as in :func:`features`.
-
-    Returns:
-        train (n, dimensions) and test (n', dimensions), on one scale: the first component has variance 1.
-    """
-    recipe = recipe or Recipe(maps)
-    checks.integer(1, 4 * recipe.maps).check("dimensions", dimensions)
-    options = {"dictionary": dictionary, "recipe": recipe, "cache_dir": cache_dir}
-    key = _key(data.load(dataset).checksum, dataset, asdict(recipe), seed, dictionary, dimensions)
-
-    def make() -> dict[str, np.ndarray]:
-        train, test = project(*features(dataset, seed=seed, **options), dimensions, seed)
-        return {"train": train, "test": test}
-
-    kept = _cached(key, make, cache_dir)
-    return kept["train"], kept["test"]
 
 
 def project(train: np.ndarray, test: np.ndarray, dimensions: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -304,24 +256,20 @@ def _maps(batch: Tensor, matrix: Tensor, offset: Tensor, side: int, recipe: Reci
     return torch.cat(parts, dim=1)
 
 
-def _key(*parts) -> str:
-    text = repr((parts, torch.__version__)).encode() + Path(__file__).read_bytes()
-    return hashlib.sha256(text).hexdigest()[:24]
-
-
-def _cached(key: str, make, cache_dir: str | Path | None) -> dict[str, np.ndarray]:
-    """What ``make()`` returns, from the folder of this key where it is there; it appears whole or not at all."""
-    root = fetch.cache_folder() / "patches" if cache_dir is None else Path(cache_dir)
-    folder = root / key
-    if folder.is_dir():
-        return {path.stem: np.load(path, allow_pickle=False) for path in sorted(folder.glob("*.npy"))}
-    made = make()
-    part = root / f".{key}.{uuid.uuid4().hex[:8]}"
+def _kept(about: tuple, make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """What ``make()`` returns, from a file named by all that decides it, this module's source and PyTorch included."""
+    text = repr((about, torch.__version__)).encode() + Path(__file__).read_bytes()
+    path = fetch.cache_folder() / "patches" / f"{hashlib.sha256(text).hexdigest()[:24]}.npz"
+    if path.exists():
+        with np.load(path, allow_pickle=False) as kept:
+            return kept["train"], kept["test"]
+    train, test = make()
+    part = path.with_name(f".{uuid.uuid4().hex}.npz")  # it appears whole or not at all
     try:
-        part.mkdir(parents=True)
-        for name, array in made.items():
-            np.save(part / f"{name}.npy", array)
-        os.rename(part, folder)
-    except OSError:  # no room, no right to write, or another process was first: it costs time, nothing else
-        shutil.rmtree(part, ignore_errors=True)
-    return made
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(part, train=train, test=test)
+        part.replace(path)
+    except OSError:  # no room, or no right to write: it costs time, nothing else
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+    return train, test

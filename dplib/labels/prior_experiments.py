@@ -52,10 +52,9 @@ def votes(
         draws: of the noise, whose results are averaged. seed: of all, the validation part included.
 
     Returns:
-        "accuracy": one for each budget; "exact": without noise; "smallest": records of the smallest cluster.
-        "right": for each whole budget a list, for each share of it the probability that RRWithPrior's answer is the
-        true label of a random training record, exact but for the noise of the histograms; None where the share exceeds
-        the whole. "plain": the same for randomised response without a prior, one for each whole budget.
+        "accuracy": one for each budget; "exact": without noise; "smallest": records of the smallest cluster. "right":
+        for each total and share the probability of a right answer of RRWithPrior, exact but for the histograms' noise;
+        None where the share exceeds the total. "plain": the same without a prior, for each total.
     """
     problem = task(dataset, "learned", maps, dimensions, seed)
     n = len(problem.y_train)
@@ -118,8 +117,7 @@ def private_sgd(
 ) -> runs.Result:
     """Logistic regressions by DP-SGD on features that no training image decided, one for each budget and rate.
 
-    (epsilon, delta)-DP for adding or removing a record, by the PRV accountant; the choice of the rate on validation
-    data is not accounted, as the choices of the label-private methods are not.
+    (epsilon, delta)-DP for adding or removing a record, by the PRV accountant; the choice of the rate is not accounted.
 
     Args:
         dataset, maps: the task, with "fixed" features. pairs: of budget and learning rate, each > 0; inf: no noise.
@@ -171,11 +169,9 @@ def membership(
     input by the network's largest probability, and needs no label for it. As many fresh inputs are the others.
 
     Args:
-        dataset, maps, dimensions: the task, with "learned" features.
-        records: members; as many others. hidden: units. epochs: of training.
+        dataset, maps, dimensions: the task, with "learned" features. records: members. hidden: units.
         epsilons: label budgets: randomised response, then training as usual; and record budgets for DP-SGD, with
-            ``delta`` and full batches of ``dpsgd_steps`` steps.
-        seed: of the records, answers and trainings.
+            ``delta`` and full batches of ``dpsgd_steps`` steps. seed: of the records, answers and trainings.
 
     Returns:
         "label": AUC for each label budget, "record": for each record budget, "clean": with true labels, "stored": of a
@@ -185,7 +181,7 @@ def membership(
     problem = task(dataset, "learned", maps, dimensions, seed)
     rows = np.random.default_rng([seed, 0]).permutation(len(problem.y_train))[: 2 * records]
     x, y = problem.x_train[rows], problem.y_train[rows]
-    place = find_device(device)
+    place, truth = find_device(device), np.repeat([1, 0], records)
     inside, outside = (torch.from_numpy(x[part]).to(place) for part in (slice(None, records), slice(records, None)))
 
     def network():
@@ -193,7 +189,7 @@ def membership(
 
     def attack(net) -> float:
         scores = (torch.softmax(torch.from_numpy(training.logits(net, one)), 1) for one in (inside, outside))
-        return auc(*(one.amax(1).numpy() for one in scores))
+        return roc_auc_score(truth, torch.cat([one.amax(1) for one in scores]).numpy())
 
     def learned(labels):
         net = network()
@@ -218,11 +214,5 @@ def membership(
     results["clean"] = attack(learned(y[:records]))
     stored = NearestNeighbors(n_neighbors=1).fit(x[:records])
     distances = stored.kneighbors(x)[0][:, 0]
-    results["stored"] = auc(-distances[:records], -distances[records:])
+    results["stored"] = roc_auc_score(truth, -distances)
     return {name: np.round(value, 6).tolist() for name, value in results.items()}
-
-
-def auc(members: np.ndarray, others: np.ndarray) -> float:
-    """Area under the ROC curve: how often a random member scores above a random other record, ties half."""
-    truth = np.repeat([1, 0], [len(members), len(others)])
-    return float(roc_auc_score(truth, np.concatenate([members, others])))

@@ -1,6 +1,7 @@
 """From the runs of chapter 10 to the values of its rows in the ledger, by claim, and to its figures and tables."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -9,11 +10,11 @@ import pandas as pd
 import seaborn as sns
 from scipy import stats as sps
 
-from dplib import accounting, plotting, runs
-from dplib.labels import prior_exact, priors
+from dplib import audit, exact_loss, mechanisms, plotting, runs
+from dplib.labels import priors
 from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
-from dplib.labels.prior_study import RELEASES, Compared, Votes
+from dplib.labels.prior_study import Compared, Votes
 from dplib.stats import mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
@@ -36,20 +37,13 @@ def enumerated() -> pd.DataFrame:
     the second computation; "mixed": the counts with noise for epsilon_p instead of epsilon_p / 2.
     """
     rows = []
-    for (n, k), (whole, part) in ((size, budget) for size in GROUPS for budget in BUDGETS):
-        table, vectors = prior_exact.joint_table(n, k, whole, part)
-        counts, _ = prior_exact.joint_table(n, k, part, part)
-        mixed, _ = prior_exact.joint_table(n, k, part, part, parameter=part)
-        losses = [prior_exact.loss(one, vectors) for one in (table, counts, mixed)]
-        rows.append([n, k, whole, part, *losses, _delta(table, vectors, whole)])
+    for (n, k), (whole, part) in product(GROUPS, BUDGETS):
+        table, neighbours = priors.joint_table(n, k, whole, part)
+        counts, _ = priors.joint_table(n, k, part, part)
+        mixed, _ = priors.joint_table(n, k, part, part, parameter=part)
+        losses = [exact_loss.discrete_epsilon(one, neighbours=neighbours) for one in (table, counts, mixed)]
+        rows.append([n, k, whole, part, *losses, exact_loss.discrete_delta(table, whole, neighbours)])
     return pd.DataFrame(rows, columns=["records", "labels", "ε", "ε_p", "loss", "loss of counts", "mixed", "delta"])
-
-
-def _delta(table: np.ndarray, vectors: np.ndarray, epsilon: float) -> float:
-    """The sum of P - e^epsilon P' where it is positive, the largest over neighbours."""
-    chances = np.exp(table)
-    changed = (vectors[:, None] != vectors[None]).sum(axis=-1) == 1
-    return max(float(np.maximum(chances[i] - np.exp(epsilon) * chances[j], 0).sum()) for i, j in np.argwhere(changed))
 
 
 def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Values:
@@ -156,15 +150,6 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
     return values
 
 
-def other_accountant(sgd: Compared, steps: int = 300, delta: float = 1e-5) -> dict[float, float]:
-    """What DP-SGD's noise, found by the PRV accountant for each budget, spends by privacy-loss distributions."""
-    noise, rate = (sgd.facts[name][0] for name in ("noise multiplier", "sample rate"))
-    return {
-        e: float(accounting.epsilon(s, q, steps, delta, "pld"))
-        for e, s, q in zip(sgd.epsilons, noise, rate, strict=True)
-    }
-
-
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The values of C.s-inputs-not-protected: areas under the ROC curve, 0.5 for a blind guess."""
     label, record = (dict(zip(found["epsilons"], found[name].T, strict=True)) for name in ("label", "record"))
@@ -174,6 +159,28 @@ def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
         "least_auc_of_a_nearest_neighbour_rule": float(found["stored"].min()),
         **{f"auc_for_dp_sgd_at_record_eps_{e:g}": mean_interval(v) for e, v in record.items()},
     }
+
+
+def audit_of_answers(epsilon: float, canaries: int, classes: int) -> float:
+    """What an audit of randomised response certifies at 95%: the expected number of guesses, the median of right ones.
+
+    Each canary's label is one of two, by a fair coin. An answer that is one of the two is a guess; else the attacker
+    abstains. Of the guesses a share e^epsilon / (1 + e^epsilon) is right: as many as any epsilon-DP release allows.
+    """
+    guesses = round(canaries * (np.exp(epsilon) + 1) / (np.exp(epsilon) + classes - 1))
+    correct = int(sps.binom.median(guesses, 1 / (1 + np.exp(-epsilon))))
+    return audit.one_run_epsilon(canaries, guesses, correct, 0.0)
+
+
+def audits(epsilons: Sequence[float], delta: float = 1e-5) -> pd.DataFrame:
+    """Epsilon that an audit in one run certifies: a row for each release and number of canaries, a column a budget."""
+    shift = {e: 1 / float(mechanisms.analytic_sigma(e, delta)) for e in epsilons}
+    rows = {
+        (f"answers, {k} labels", n): {f"ε = {e:g}": audit_of_answers(e, n, k) for e in epsilons}
+        for k in (2, 10) for n in (100, 1000, 10_000)
+    } | {("one noisy sum", n): {f"ε = {e:g}": audit.one_run_limit(shift[e], delta, n) for e in epsilons}
+         for n in (100, 1000)}  # fmt: skip
+    return pd.DataFrame(rows).T.rename_axis(["what is seen", "canaries"])
 
 
 def beside(one: Compared, later: Compared) -> Compared:
@@ -194,12 +201,6 @@ def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
         bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
     styles = pd.DataFrame(bold)
     return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
-
-
-def gains(sets: Mapping[str, Compared], method: str = "clusters", over: str = "rr") -> pd.DataFrame:
-    """Paired gains in points, with intervals: a row for each data set, a column for each budget."""
-    rows = {name: {f"{e:g}": str(one.gain(method, over, e)) for e in one.epsilons} for name, one in sets.items()}
-    return pd.DataFrame(rows).T.rename_axis("ε")
 
 
 # ---- figures
@@ -240,15 +241,3 @@ def vote_curves(axes: plt.Axes, one: Votes) -> None:
     axes.set(ylabel="test accuracy of the vote, %")
     budget_axis(axes, one.epsilons, "ε of the histograms")
     axes.legend(title="clusters", fontsize="small")
-
-
-def bits(axes: plt.Axes, found: Mapping[tuple[str, bool], Sequence[runs.Result]], epsilons, peaked: bool) -> None:
-    """What a release tells of a label in bits over the budget, 95% bands; where it tells nothing there is no line."""
-    for release, label in RELEASES.items():
-        mean, error = (np.array([one[key] for one in found[release, peaked]]) for key in ("mean", "error"))
-        shown = mean > 1e-9
-        axes.plot(np.array(epsilons)[shown], mean[shown], marker="o", ms=4, label=label)
-        low, high = mean - 1.96 * error, mean + 1.96 * error
-        plotting.band(axes, np.array(epsilons)[shown], low[shown], high[shown])
-    axes.set(ylabel="bits told of the label", yscale="log")
-    budget_axis(axes, epsilons)

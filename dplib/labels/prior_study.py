@@ -17,27 +17,19 @@ from dplib.labels.later_methods import LATER, compare_later
 from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
-from dplib.labels.releases import posterior, released
 from dplib.stats import Measured, mean_interval, paired
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 TUNING = 1000  # of the first seed for tuning
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
-RELEASES = {
-    "rr": "randomised response", "prior": "RRWithPrior", "laplace": "Laplace noise", "subset": "random subset",
-    "vector": "binary vector",
-}  # fmt: skip
-PEAKED = (0.6, 0.2, *[0.025] * 8)  # a prior of ten labels, beside the flat one
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
     """Runs of several methods on one data set.
 
-    Attributes:
-        epsilons: budgets. test: method to accuracies in percent, shape (seeds, budgets).
-        rates: method to the chosen learning rates, one a budget. facts: name to shares, shape (seeds, budgets).
-        tried: the learning rates that were tried, rising.
+    ``test``: method to accuracies in percent, (seeds, budgets). ``rates``: the chosen learning rates, one a budget.
+    ``facts``: name to shares, (seeds, budgets). ``tried``: the learning rates that were tried, rising.
     """
 
     epsilons: tuple[float, ...]
@@ -114,20 +106,17 @@ def later(
 
 def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare) -> Compared:
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
-    grid, scores = sorted(float(rate) for rate in rates), {}
-    while True:
-        new = [rate for rate in grid if rate not in scores] if len(grid) > 1 else []
+
+    def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         jobs = [{**fixed, "rates": rate, "seed": TUNING + i} for rate in new for i in range(tuning_seeds)]
-        found = iter(get(run, jobs)) if jobs else iter(())
-        for rate in new:
-            own = [next(found)["validation"] for _ in range(tuning_seeds)]
-            scores[rate] = {name: np.mean([one[name] for one in own], axis=0) for name in names}
-        best = {name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i] if scores else 0)
-                       for i in range(len(epsilons))] for name in names}  # fmt: skip
-        grown = _grown(grid, {rate for name in names if name != "clean" for rate in best[name]}) if scores else grid
-        if grown == grid:
-            break
-        grid = grown
+        found = iter(get(run, jobs))
+        every = {rate: [next(found)["validation"] for _ in range(tuning_seeds)] for rate in new}
+        return {rate: {n: np.mean([one[n] for one in own], axis=0) for n in names} for rate, own in every.items()}
+
+    if len(rates) > 1:
+        best, grid = _chosen(rates, scored)
+    else:
+        best, grid = {name: [float(rates[0])] * len(epsilons) for name in names}, [float(rates[0])]
     results = get(run, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
     return Compared(
         tuple(epsilons),
@@ -136,6 +125,23 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
         {name: np.array([one["facts"][name] for one in results]) for name in results[0].get("facts", {})},
         tuple(grid),
     )
+
+
+def _chosen(rates: Sequence[float], scored: Callable) -> tuple[dict[str, list[float]], list[float]]:
+    """Each method's best rate at each budget, and the grid once it has grown for the private methods.
+
+    Args:
+        scored: from new rates to {rate: {method: mean validation scores, (budgets,)}}.
+    """
+    grid, scores = sorted(float(rate) for rate in rates), {}
+    while new := [rate for rate in grid if rate not in scores]:
+        scores |= scored(new)
+        best = {
+            name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i]) for i in range(len(values))]
+            for name, values in scores[new[0]].items()
+        }
+        grid = _grown(grid, {rate for name, own in best.items() if name != "clean" for rate in own})
+    return best, grid
 
 
 def _grown(grid: list[float], best: set[float]) -> list[float]:
@@ -160,41 +166,32 @@ def records(
 
 
 def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
-    grid, scores = sorted(float(rate) for rate in rates), {}
-    while new := [rate for rate in grid if rate not in scores]:
+    def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
         found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": TUNING + i} for i in range(tuning_seeds)])
         means = np.mean([one["validation"] for one in found], axis=0).reshape(len(new), -1)
-        scores |= dict(zip(new, means, strict=True))
-        best = [max(grid, key=lambda rate, i=i: scores[rate][i]) for i in range(len(epsilons))]
-        grid = _grown(grid, set(best))
-    pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best, strict=True)]
+        return {rate: {"dp-sgd": one} for rate, one in zip(new, means, strict=True)}
+
+    best, grid = _chosen(rates, scored)
+    pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best["dp-sgd"], strict=True)]
     results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": seed} for seed in range(seeds)])
     noise = {"noise multiplier": np.array([one["noise_multiplier"] for one in results])}
     noise["sample rate"] = np.array([[one["sample_rate"]] * len(epsilons) for one in results])
     test = {"dp-sgd": 100 * np.array([one["test"] for one in results])}
-    return Compared(tuple(epsilons), test, {"dp-sgd": best}, noise, tuple(grid))
+    return Compared(tuple(epsilons), test, best, noise, tuple(grid))
 
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """Figure 2 on one data set.
+    """Figure 2 on one data set: ``counts`` of clusters, ``epsilons`` of the histograms, accuracies in percent.
 
-    Attributes:
-        counts: numbers of clusters. epsilons: budgets of the histograms.
-        totals: whole budgets, of which the histograms get a share.
-        accuracy: percent, shape (counts, seeds, budgets). exact: without noise, shape (counts, seeds).
-        right: percent of answers that are true labels, shape (counts, seeds, totals, budgets); nan where the share
-            exceeds the whole. plain: the same of randomised response, shape (totals,).
+    ``accuracy``: (counts, seeds, budgets). ``exact``: without noise, (counts, seeds).
     """
 
     counts: tuple[int, ...]
     epsilons: tuple[float, ...]
-    totals: tuple[float, ...]
     accuracy: np.ndarray
     exact: np.ndarray
-    right: np.ndarray
-    plain: np.ndarray
 
     def best(self, epsilon: float) -> int:
         """The number of clusters with the highest mean accuracy at this budget."""
@@ -225,11 +222,8 @@ def _votes(get, dataset, counts, epsilons, totals, seeds) -> Votes:
     return Votes(
         tuple(counts),
         tuple(epsilons),
-        tuple(totals),
         100 * np.array([one["accuracy"] for one in found]).reshape(*shape, -1),
         100 * np.array([one["exact"] for one in found]).reshape(shape),
-        100 * np.array([one["right"] for one in found], dtype=float).reshape(*shape, len(totals), -1),
-        100 * np.array(found[0]["plain"]),
     )
 
 
@@ -283,29 +277,6 @@ def attacks(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **
     jobs = [{"dataset": dataset, "epsilons": list(epsilons), "seed": seed, **settings} for seed in range(seeds)]
     found = get(membership, jobs)
     return {name: np.array([one[name] for one in found]) for name in found[0]} | {"epsilons": np.array(epsilons)}
-
-
-@runs.experiment("release_bits", version=1, probe={"release": "subset", "peaked": True, "epsilon": 1.0, "draws": 2000})
-def told(*, release: str, peaked: bool, epsilon: float, draws: int = 100_000, seed: int = 0) -> runs.Result:
-    """Mutual information of a label and its release, in bits: a mean over draws of the divergence of the posterior.
-
-    Args:
-        release: of :data:`RELEASES`. peaked: whether labels follow PEAKED, which the learner knows, or are all alike.
-    """
-    prior = np.array(PEAKED) if peaked else np.full(10, 0.1)
-    rng = np.random.default_rng([seed, *release.encode(), peaked, round(1e6 * epsilon)])
-    labels = rng.choice(10, draws, p=prior)
-    after = posterior(prior, released(release, labels, np.broadcast_to(prior, (draws, 10)), epsilon, rng))
-    bits = np.where(after > 0, after * np.log2(np.maximum(after, 1e-300) / prior), 0.0).sum(axis=1)
-    return {"mean": max(0.0, float(f"{bits.mean():.6g}")), "error": float(f"{bits.std() / np.sqrt(draws):.3g}")}
-
-
-def information(get: Get, *, epsilons: Sequence[float], draws: int) -> dict[tuple[str, bool], list[runs.Result]]:
-    """What releases tell of a label: {(release, peaked): a result for each budget}."""
-    cells = [(release, peaked) for release in RELEASES for peaked in (False, True)]
-    jobs = [{"release": r, "peaked": p, "epsilon": e, "draws": draws} for r, p in cells for e in epsilons]
-    found = iter(get(told, jobs))
-    return {cell: [next(found) for _ in epsilons] for cell in cells}
 
 
 @runs.experiment("laplace_draws", version=1, probe={"parameter": 0.5, "draws": 2000})

@@ -42,15 +42,12 @@ class Task:
 
 
 def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Task:
-    """A task.
+    """A task; ParameterError or DataError as :func:`dplib.labels.patch_features.features`.
 
     Args:
         dataset: "digits" (pixels, whatever ``maps`` and ``dimensions`` are), or a set of images of ``data.names()``.
         kind: "learned" or "fixed". maps: of the patch features. dimensions: principal components of learned ones.
         seed: draws the validation part.
-
-    Raises:
-        ParameterError, DataError: as :func:`dplib.labels.patch_features.features`.
     """
     checks.one_of(*KINDS).check("kind", kind)
     if dataset == "digits":

@@ -1,31 +1,25 @@
 """Priors from clusters (Ghazi and others 2021, Appendix B, Algorithm 4): noisy label counts of similar inputs.
 
 Inputs are public, so features and groups cost nothing; labels are private, and neighbours differ in the *label of one
-record*. The steps of the paper:
+record*. The steps: group the records by k-means on features that saw no label; count each group's labels; add discrete
+Laplace noise of parameter epsilon_p / 2; cut what is negative to zero and normalise; ask each label once by RRWithPrior
+with epsilon - epsilon_p.
 
-1. group the records by k-means on features that saw no label;
-2. count the labels of each group: a histogram (groups, K);
-3. add discrete Laplace noise of parameter epsilon_p / 2 to each count;
-4. cut what is negative to zero, and normalise: the prior of every record of the group;
-5. ask each label once by RRWithPrior with epsilon - epsilon_p.
+**Privacy.** One changed label moves one group's histogram by -1 in one class and +1 in another. With P(z) proportional
+to a^|z|, a = e^(-epsilon_p / 2), each of the two counts changes in probability by a factor of at most 1 / a, and both
+by e^epsilon_p. The rest sees the noisy counts alone, but for the record's own label, which costs epsilon - epsilon_p.
+So all noisy counts and all answers together are epsilon-DP, with delta = 0; :func:`joint_table` enumerates that.
 
-**Privacy.** One changed label moves one group's histogram by -1 in one class and +1 in another, and no other group's.
-The noise has P(z) proportional to a^|z| with a = e^(-epsilon_p / 2), so the probability of any noisy count changes by a
-factor of at most 1 / a in each of the two classes, and of the whole histogram by at most 1 / a^2 = e^epsilon_p; a
-release above both true counts has exactly that factor. Steps 4 and 5 see the noisy counts alone, but for the record's
-own label, which costs epsilon - epsilon_p whatever the prior is. So all noisy counts and all answers together are
-epsilon-DP, with delta = 0. With epsilon_p instead of epsilon_p / 2 it would be 2 epsilon_p: that scale is right where
-neighbours add or remove a record. :mod:`dplib.labels.prior_exact` enumerates all of this.
-
-A group whose noisy counts are all at most zero has no normalised histogram, and the paper does not say what then: ours
-gets the uniform prior, which reads the noisy counts alone and so costs nothing.
+A group whose noisy counts are all at most zero gets the uniform prior: that reads the noisy counts alone.
 """
 
 import secrets
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from itertools import product
 
 import numpy as np
+from scipy import stats
 from sklearn.cluster import MiniBatchKMeans
 
 from dplib.checks import ParameterError, integer, number
@@ -67,11 +61,7 @@ def groups(features, count: int, seed: int) -> np.ndarray:
 def histograms(labels, group, count: int, classes: int) -> np.ndarray:
     """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
 
-    Args:
-        labels, group: shape (n,), from 0. count: number of groups. classes: K.
-
-    Raises:
-        ParameterError: for labels or groups out of range.
+    labels, group: shape (n,), from 0; ParameterError for those out of range. count: number of groups. classes: K.
     """
     labels, group = _indices("labels", labels, classes), _indices("group", group, count)
     if labels.shape != group.shape:
@@ -125,10 +115,7 @@ def respond(
 
     Args:
         labels, group: shape (n,). epsilon: the whole budget. epsilon_p: the histograms' share, from 0 to epsilon.
-        rng: as in :func:`noisy_histograms`.
-
-    Raises:
-        ParameterError: for a share that exceeds the budget, and as the functions above.
+        rng: as in :func:`noisy_histograms`. smoothing: as in :func:`normalised`.
     """
     if not 0 <= epsilon_p <= epsilon:
         raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
@@ -147,17 +134,14 @@ def vote(noisy) -> np.ndarray:
 def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
     """n independent whole numbers z with P(z) proportional to e^(-parameter |z|), int64: scipy.stats.dlaplace.
 
-    SciPy takes the difference of two geometric variables that it computes from the logarithm of a number of 53 bits:
-    large values are rounded and the largest cannot occur, so single outputs may tell more than they should (Mironov
-    2012). Here a geometric variable counts coins of 128 random bits each until the first that falls the other way. Its
-    probabilities have *exactly* the ratio s = :func:`stay` / 2^128 from one value to the next, so the difference of two
-    has exactly P(z) proportional to s^|z|, for every z. As s is rounded up, a shift by one changes the probability of
-    any output by a factor of at most e^parameter, without exception and with delta = 0, if the bits are uniform. Not
-    covered: bits that can be predicted, and run times.
+    SciPy computes geometric variables from the logarithm of a number of 53 bits: large values are rounded, so single
+    outputs may tell more than they should (Mironov 2012). Here they count coins of 128 random bits. Probabilities have
+    *exactly* the ratio s = :func:`stay` / 2^128 from one value to the next, for every z; as s is rounded up, a shift by
+    one changes any of them by a factor of at most e^parameter, with delta = 0, if the bits are uniform. Not covered:
+    bits that can be predicted, and run times.
 
     Args:
-        n: at least 0. parameter: at least 0.0001 and at most 80. rng: None or a generator, as in
-            :func:`noisy_histograms`.
+        n: at least 0. parameter: from 0.0001 to 80. rng: None or a generator, as in :func:`noisy_histograms`.
     """
     number(_LEAST, 80).check("parameter", parameter)
     high, low = divmod(stay(parameter), 2**64)
@@ -196,3 +180,37 @@ def _indices(name: str, values, count: int) -> np.ndarray:
     if values.size and not (values.min() >= 0 and values.max() < count):
         raise ParameterError(f"{name} must lie between 0 and {count - 1}.")
     return values.astype(np.int64)
+
+
+def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, parameter: float | None = None):
+    """All that an attacker sees of one group, the noisy counts cut at zero and all answers, by enumeration.
+
+    Counts go on for ever, but at and above the largest true count, n, the probabilities under any two data sets keep
+    one ratio. So counts from 0 to n + 1 show every ratio there is; what lies beyond is one more output.
+
+    Args:
+        n: records. classes: K. epsilon: the whole budget. epsilon_p: the histogram's share.
+        parameter: of the noise; epsilon_p / 2 in the paper.
+
+    Returns:
+        Probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+    """
+    parameter = epsilon_p / 2 if parameter is None else parameter
+    labels = np.array(list(product(range(classes), repeat=n)))
+    outputs = np.array(list(product(range(n + 2), repeat=classes)))
+    counts = np.stack([(labels == k).sum(axis=1) for k in range(classes)], axis=1)
+    every = np.exp(log_cut(counts[:, None, :], outputs[None], parameter).sum(axis=2))[:, :, None]
+    members = randomised_response.kept(normalised(outputs), epsilon - epsilon_p)
+    answers = np.exp(randomised_response.log_table(members, epsilon - epsilon_p))  # (outputs, true label, answer)
+    for record in range(n):
+        one = answers[:, labels[:, record], :].transpose(1, 0, 2)  # (K^n, outputs, answer)
+        every = (every[:, :, :, None] * one[:, :, None, :]).reshape(len(labels), len(outputs), -1)
+    table = every.reshape(len(labels), -1)
+    changed = (labels[:, None] != labels[None]).sum(axis=-1)
+    return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(changed == 1).tolist()
+
+
+def log_cut(counts, outputs, parameter: float) -> np.ndarray:
+    """ln P(max(0, count + noise) = output) for whole numbers, broadcast; outputs >= 0."""
+    below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)
+    return np.where(outputs == 0, below, at)

@@ -10,31 +10,22 @@ from itertools import product
 
 import numpy as np
 
-from dplib.checks import ParameterError
 from dplib.labels.randomised_response import kept, log_table
 
 Prior = Callable[[int, np.ndarray], np.ndarray]
-_CELLS = 20_000_000
 
 
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
-    """Log probability of all answers of all stages, for every assignment of labels.
+    """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
 
     Args:
         n: examples. parts: the examples that each stage asks, in this order. They may overlap, which breaks the
             guarantee, so that the breach can be measured.
-        prior: from the stage, 0 to T - 1, and all answers so far, in the order of the questions, to the priors
-            (m, K) of this stage's examples.
-
-    Returns:
-        Shape (K^n data sets, K^q sequences of q answers), both in lexicographic order.
-
-    Raises:
-        ParameterError: for more than 20 million entries.
+        prior: from the stage, 0 to T - 1, and all answers so far, in the order of the questions, to the priors (m, K)
+        of
+            this stage's examples.
     """
     questions = sum(len(part) for part in parts)
-    if classes ** (n + questions) > _CELLS:
-        raise ParameterError(f"n = {n} is not allowed: {classes}^{n + questions} cases are too many to enumerate.")
     sets = np.array(list(product(range(classes), repeat=n)))
     columns = []
     for answers in np.array(list(product(range(classes), repeat=questions))):

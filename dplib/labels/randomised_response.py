@@ -4,17 +4,13 @@ A label of K classes is replaced by a random one. Neighbours differ in the *labe
 features and prior included, is public. The guarantee is pure and local: each mechanism is epsilon-DP for **every**
 prior that was fixed without looking at the label. A prior that saw the labels must pay for it elsewhere.
 
-Notation of the paper: Y_k are the k labels of largest prior, P_k is their total, p_(k) the k-th largest prior, and
+Y_k are the k labels of largest prior, P_k is their total, p_(k) the k-th largest prior, and
+w_k = e^epsilon / (e^epsilon + k - 1) P_k, k* = argmax w_k. w_(k+1) >= w_k exactly when (e^epsilon - 1) p_(k+1) >= D_k,
+with D_k = P_k - k p_(k+1) >= 0. The left side falls with k and D_k rises, so w_k rises up to k* and falls after it. Of
+several maximisers we take the largest: then Y_k* never splits labels of equal prior. Only RRTop-k with a given k may
+have a tie to break: the label with the lower index comes first, whatever the true label is.
 
-    w_k = e^epsilon / (e^epsilon + k - 1) P_k,     k* = argmax w_k.
-
-w_(k+1) >= w_k exactly when (e^epsilon - 1) p_(k+1) >= D_k, where D_k = P_k - k p_(k+1) >= 0. The left side falls with k
-and D_k rises, so w_k rises up to k* and falls after it. Of several maximisers we take the largest. Then Y_k* never
-splits labels of equal prior, and no tie has to be broken. Only RRTop-k with a given k may have one to break: there the
-label with the lower index comes first, whatever the true label is.
-
-Everything works with e^-epsilon: epsilon may be 0, and anything up to inf (which releases the label). What the sampler
-itself spends, and on what conditions, stands at :func:`leave_words`.
+Everything works with e^-epsilon: epsilon may be 0, and anything up to inf (which releases the label).
 """
 
 import secrets
@@ -72,22 +68,16 @@ def rr_with_prior(labels, prior, epsilon, rng) -> Response:
         labels, epsilon, rng: as in :func:`rr`.
         prior: shape (n, K), or (K,) for all: rows >= 0 that sum to 1. Record i's row must not depend on its label, or
             on any label that is not paid for.
-
-    Raises:
-        ParameterError: for rows that are no distributions, labels outside 0 to K - 1, or a negative epsilon.
     """
     prior = _per_label(prior, labels)
     return _respond(labels, kept(prior, _each(epsilon, len(prior))), epsilon, rng)
 
 
 def success(prior, epsilon) -> np.ndarray:
-    """w_1 to w_K of Algorithm 2, step 1(a): how often RRTop-k returns a label drawn from the prior.
+    """w_1 to w_K of Algorithm 2, step 1(a): how often RRTop-k returns a label drawn from the prior, shape (..., K).
 
     Args:
         prior: shape (..., K). epsilon: a number or shape (...).
-
-    Returns:
-        Shape (..., K).
     """
     prior, epsilon = _checked(prior, epsilon)
     largest_first = np.sort(prior, axis=-1)[..., ::-1]
@@ -101,13 +91,10 @@ def best_k(prior, epsilon) -> np.ndarray:
 
 
 def kept(prior, epsilon) -> np.ndarray:
-    """Y_k* of Algorithm 2 as a mask: True where RRWithPrior may return the label.
+    """Y_k* of Algorithm 2 as a mask of the prior's shape: True where RRWithPrior may return the label.
 
     Args:
         prior: shape (..., K). epsilon: a number or shape (...).
-
-    Returns:
-        bool, of the shape of the prior.
     """
     prior = _prior(prior)
     epsilon = _epsilon(epsilon, prior.shape[:-1])
@@ -138,16 +125,10 @@ def top(prior, k) -> np.ndarray:
 
 
 def switch_points(prior) -> np.ndarray:
-    """The budgets at which k* grows: entry k - 1 is the epsilon from which k* > k; inf where it never is.
+    """The budgets at which k* grows, shape (..., K - 1), rising: from entry k - 1 on k* > k; inf where it never is.
 
     From w_(k+1) >= w_k: epsilon_k = ln(1 + D_k / p_(k+1)). The first is ln(p_(1) / p_(2)): below it the output is a
-    constant.
-
-    Args:
-        prior: shape (..., K).
-
-    Returns:
-        Shape (..., K - 1), rising along the last axis.
+    constant. prior: shape (..., K).
     """
     prior, _ = _checked(prior, 0.0)
     largest_first = np.sort(prior, axis=-1)[..., ::-1]
@@ -200,13 +181,10 @@ def max_log_ratio(table) -> np.ndarray:
 
 
 def information(members, epsilon, prior) -> np.ndarray:
-    """Mutual information of true label and answer of RRTop-k, in bits, where labels follow the prior.
+    """Mutual information of true label and answer of RRTop-k, in bits, where labels follow the prior: shape (...).
 
     Args:
         members: bool, shape (..., K), as in :func:`log_table`. epsilon: a number or shape (...). prior: shape (..., K).
-
-    Returns:
-        Shape (...): H(answer) - H(answer | label).
     """
     members, prior = np.asarray(members, dtype=bool), _prior(prior)
     less, k = np.exp(-_epsilon(epsilon, members.shape[:-1])), np.count_nonzero(members, axis=-1)
@@ -219,15 +197,13 @@ def information(members, epsilon, prior) -> np.ndarray:
 
 
 def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
-    """The probability of leaving a true label in Y_k, (k - 1) / (e^epsilon + k - 1), in units of 2^-128.
+    """The probability of leaving a true label in Y_k, (k - 1) / (e^epsilon + k - 1), in units of 2^-128, rounded up.
 
-    A uniform number of 53 bits would round it: at epsilon = 20 the loss would be off by 1e-9, and at 40 ten labels
-    would get no noise at all. Here it has the relative error of a few floating-point operations and is rounded up.
-
-    With uniform words, the label that is released from a set of k is (epsilon + (k + 2) 2^-51)-DP, with delta = 0, for
-    every finite epsilon: all roundings together move the logarithms of two probabilities apart by no more. (Those of
-    1 + odds weigh k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Above 88 the loss falls short of
-    epsilon, as leaving keeps a probability of 2^-128. Not covered: words that can be predicted, and run times.
+    A uniform number of 53 bits would round it: at epsilon = 40 ten labels would get no noise at all. With uniform
+    words, the label that is released from a set of k is (epsilon + (k + 2) 2^-51)-DP, with delta = 0, for every finite
+    epsilon: all roundings together move the logarithms of two probabilities apart by no more. (Those of 1 + odds weigh
+    k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Not covered: words that can be predicted, and run
+    times.
 
     Returns:
         (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.

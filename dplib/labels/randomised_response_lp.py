@@ -5,11 +5,9 @@ LP1 ranges over all epsilon-DP tables q(output | label); LP2 over their diagonal
     LP1: max sum_y p_y q(y|y)   with  q(o|y) <= e^epsilon q(o|y'),  sum_o q(o|y) = 1,  q >= 0;
     LP2: max sum_y p_y x_y      with  x_y' + e^-epsilon sum over y != y' of x_y <= 1,  x >= 0.
 
-Both are solved by HiGHS through SciPy. :func:`certificate` needs no solver: a feasible point of LP2's dual whose value
-is that of RRWithPrior, so that no mechanism can be better. Neighbours: one label in place of another.
+Both are solved by HiGHS through SciPy; :func:`certificate` needs no solver. Neighbours: one label in place of another.
 """
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -18,20 +16,12 @@ from scipy import optimize, sparse
 from dplib.checks import ParameterError
 from dplib.labels import randomised_response
 
-_TOLERANCE = 1e-10  # of feasibility and of optimality: the least that HiGHS takes
-_OPTIONS = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+# The least tolerances that HiGHS takes.
+_OPTIONS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """What the solver found: the optimal value, and the point, shape (K, K) for LP1 and (K,) for LP2."""
-
-    value: float
-    point: np.ndarray
-
-
-def lp1(prior, epsilon: float) -> Optimum:
-    """The best table of all epsilon-DP mechanisms whose outputs are labels, LP1.
+def lp1(prior, epsilon: float) -> tuple[float, np.ndarray]:
+    """The best table of all epsilon-DP mechanisms whose outputs are labels, LP1: its value, and q (true label, output).
 
     Solved with one more variable for each output, m_o, the least probability of o under any label:
     m_o <= q(o|y) <= e^epsilon m_o says the same as the constraints above. As printed, the solver now and then gives up
@@ -41,9 +31,6 @@ def lp1(prior, epsilon: float) -> Optimum:
 
     Args:
         prior: shape (K,). epsilon: at least 0.
-
-    Returns:
-        The optimum; its point is q with rows of true labels and columns of outputs.
     """
     prior = np.asarray(prior, dtype=float)
     classes, less, keep = len(prior), np.exp(-epsilon), -np.expm1(-epsilon)
@@ -52,10 +39,10 @@ def lp1(prior, epsilon: float) -> Optimum:
     rows = sparse.hstack([np.full((classes, classes), less), sparse.kron(each, np.ones((1, classes)))], format="csr")
     gain = np.concatenate([less * prior, np.diag(prior).ravel()])
     found = _solve(gain, private, np.zeros(classes**2), rows, np.ones(classes))
-    return Optimum(-found.fun, less * found.x[:classes] + found.x[classes:].reshape(classes, classes))
+    return -found.fun, less * found.x[:classes] + found.x[classes:].reshape(classes, classes)
 
 
-def lp1_as_printed(prior, epsilon: float) -> Optimum:
+def lp1_as_printed(prior, epsilon: float) -> tuple[float, np.ndarray]:
     """LP1 with a constraint for every output and pair of labels, as a check of :func:`lp1`.
 
     Raises:
@@ -70,17 +57,16 @@ def lp1_as_printed(prior, epsilon: float) -> Optimum:
     more = sparse.csr_array((np.ones(len(rows)), (rows, other * classes + output)), shape=tables)
     sums = sparse.kron(sparse.eye_array(classes), np.ones((1, classes)), format="csr")
     found = _solve(np.diag(prior).ravel(), less - more, np.zeros(len(rows)), sums, np.ones(classes))
-    return Optimum(-found.fun, found.x.reshape(classes, classes))
+    return -found.fun, found.x.reshape(classes, classes)
 
 
-def lp2(prior, epsilon: float) -> Optimum:
-    """The relaxation LP2; arguments as in :func:`lp1`."""
+def lp2(prior, epsilon: float) -> float:
+    """The optimal value of the relaxation LP2; arguments as in :func:`lp1`."""
     prior = np.asarray(prior, dtype=float)
-    found = _solve(prior, lp2_matrix(len(prior), epsilon), np.ones(len(prior)))
-    return Optimum(-found.fun, found.x)
+    return -_solve(prior, _diagonals(len(prior), epsilon), np.ones(len(prior))).fun
 
 
-def lp2_matrix(classes: int, epsilon: float) -> np.ndarray:
+def _diagonals(classes: int, epsilon: float) -> np.ndarray:
     """The constraints of LP2, shape (K, K): 1 on the diagonal, e^-epsilon elsewhere."""
     return np.exp(-epsilon) + -np.expm1(-epsilon) * np.eye(classes)
 
@@ -91,11 +77,8 @@ def certificate(prior, epsilon) -> tuple[np.ndarray, np.ndarray]:
     The dual of LP2 asks for z >= 0 with z_y + e^-epsilon sum over y' != y of z_y' >= p_y for all y; then sum z bounds
     LP2, hence LP1. With the level t = e^-epsilon w_k*, take z_y = max(p_y - t, 0) / (1 - e^-epsilon).
 
-    Args:
-        prior: shape (..., K). epsilon: greater than 0, a number or shape (...).
-
-    Returns:
-        (bound, violation): sum z, and the most by which a constraint of the dual fails (0 up to rounding); shape (...).
+    prior: shape (..., K). epsilon: greater than 0, a number or shape (...). Returns (bound, violation), shape (...):
+    sum z, and the most by which a constraint of the dual fails (0 up to rounding).
     """
     prior = np.asarray(prior, dtype=float)
     less, keep = np.exp(-np.asarray(epsilon, dtype=float)), -np.expm1(-np.asarray(epsilon, dtype=float))
@@ -114,7 +97,7 @@ def vertices(classes: int, epsilon: float) -> np.ndarray:
     Args:
         classes: K, small: there are (2K choose K) systems to solve.
     """
-    rows = np.vstack([lp2_matrix(classes, epsilon), np.eye(classes)])
+    rows = np.vstack([_diagonals(classes, epsilon), np.eye(classes)])
     ends = np.repeat([1.0, 0.0], classes)
     chosen = np.array(list(combinations(range(2 * classes), classes)))
     systems, sides = rows[chosen], ends[chosen]

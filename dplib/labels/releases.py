@@ -1,26 +1,17 @@
 """Label privacy beyond the paper: other ways to release a label, and other ways to learn from what was released.
 
-Neighbours differ in the label of one record; every release here is epsilon-DP for that, with delta = 0.
+Neighbours differ in the label of one record; every release here is epsilon-DP for that, with delta = 0. Beside
+randomised response: :func:`laplace` ("ALIBI", Malek and others 2021), :func:`subset` (Ye and Barg 2018) and
+:func:`vector` (Erlingsson and others 2014, Zhao and others 2025).
 
-Releases:
-
-- randomised response, with or without a prior: :mod:`dplib.labels.randomised_response`;
-- :func:`laplace`: the label as a one-hot vector plus Laplace noise (Malek and others 2021, "ALIBI"). Replacing a label
-  moves two entries by one: L1 sensitivity 2, so noise of scale 2 / epsilon spends epsilon, and exactly that;
-- :func:`subset`: a random set of labels that more often than not holds the true one (Ye and Barg 2018);
-- :func:`vector`: the one-hot label with each bit flipped by itself (Erlingsson and others 2014, Zhao and others 2025).
-
-Whatever is released, all that it says of the label y is its likelihood q(release | y), one number for each label. So a
-learner takes :class:`Evidence`, and there are three ways to use it for a model with probabilities p(y | x):
+All that a release says of the label y is its likelihood q(release | y). So a learner takes :class:`Evidence`, and there
+are three ways to use it for a model with probabilities p(y | x):
 
 - *plain*: take the answer for the label (cross entropy);
 - *debiased* (backward correction, Natarajan and others 2013; eq. (17) of the paper): put weights on the labels, some
   negative, whose mean over the answers is the one-hot true label: the loss is unbiased;
-- *likelihood* (forward correction, Patrini and others 2017): maximise ln sum_y p(y | x) q(release | y).
-
-The gradient of the last with respect to the logits is p - r, where r(y) ~ p(y | x) q(release | y) is Bayes' posterior
-with the model's prediction as prior. That is one step of cross entropy towards r held fixed (Fisher's identity): so the
-Bayesian post-processing of ALIBI, which takes r anew in each step, *is* the forward correction, for its own release.
+- *likelihood* (forward correction, Patrini and others 2017): maximise ln sum_y p(y | x) q(release | y), whose gradient
+  with respect to the logits is p - r with Bayes' posterior r(y) ~ p(y | x) q(release | y).
 """
 
 from dataclasses import dataclass
@@ -28,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dplib.checks import ParameterError, integer, positive
-from dplib.labels import randomised_response
 
 KINDS = ("target", "likelihood")
 
@@ -60,11 +50,8 @@ def plain(labels, classes: int) -> Evidence:
 def debiased(answers, members, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
-    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q).
-
-    Args:
-        answers: shape (n,), what RRTop-k returned. members: bool, (n, K) or (K,): its sets Y_k; all True for plain RR.
-        epsilon: > 0.
+    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q). answers: shape (n,). members:
+    bool, (n, K) or (K,): the sets Y_k; all True for plain RR. epsilon: > 0.
     """
     positive().check("epsilon", epsilon)
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
@@ -76,11 +63,7 @@ def debiased(answers, members, epsilon: float) -> Evidence:
 
 
 def answer_likelihood(answers, members, epsilon: float) -> Evidence:
-    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer.
-
-    Args:
-        as in :func:`debiased`; epsilon at least 0.
-    """
+    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer. As :func:`debiased`."""
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
     k = members.sum(axis=1, keepdims=True)
@@ -90,14 +73,11 @@ def answer_likelihood(answers, members, epsilon: float) -> Evidence:
 
 
 def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
-    """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
+    """One-hot labels (n,) plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
     The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
     :func:`laplace_likelihood`: it reaches epsilon where o_y >= 1 and o_y' <= 0. In floating point the noise has holes
     (Mironov 2012): an experiment, no release.
-
-    Args:
-        labels: shape (n,), from 0. epsilon: > 0.
     """
     positive().check("epsilon", epsilon)
     return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
@@ -117,13 +97,10 @@ def subset_size(classes: int, epsilon: float) -> int:
 
 
 def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
-    """A random set of d labels for each record, as bool (n, classes); sets with the true label are e^epsilon likelier.
+    """A random set of d labels for each label (n,), bool (n, classes); sets with the true label are e^epsilon likelier.
 
     With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
-    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most, chapter 8's exercise.
-
-    Args:
-        labels: shape (n,), from 0. epsilon: at least 0.
+    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most. epsilon: at least 0.
     """
     labels = np.asarray(labels)
     integer(2).check("classes", classes)
@@ -158,38 +135,3 @@ def posterior(prior, evidence: Evidence) -> np.ndarray:
         log = np.log(np.asarray(prior, dtype=float)) + evidence.values
     log -= log.max(axis=1, keepdims=True)
     return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)
-
-
-def information(release: str, prior, epsilon: float, draws: int, rng) -> np.ndarray:
-    """What one release tells of a label drawn from the prior, in bits: one value for each draw, whose mean it is.
-
-    A draw's value is the log-ratio of posterior and prior at the true label; its mean is the mutual information.
-
-    Args:
-        release: "rr", "prior" (RRWithPrior), "laplace", "subset" or "vector". prior: shape (K,), known to the learner.
-    """
-    prior = np.asarray(prior, dtype=float)
-    labels = rng.choice(len(prior), draws, p=prior)
-    evidence = released(release, labels, np.broadcast_to(prior, (draws, len(prior))), epsilon, rng)
-    rows = np.arange(draws)
-    return np.log2(posterior(prior, evidence)[rows, labels] / prior[labels])
-
-
-def released(release: str, labels, prior, epsilon: float, rng) -> Evidence:
-    """Release labels by one of the mechanisms of :func:`information`, as a likelihood. prior: shape (n, K)."""
-    classes = np.shape(prior)[1]
-    if release == "laplace":
-        return laplace_likelihood(laplace(labels, classes, epsilon, rng), epsilon)
-    if release == "subset":
-        return subset_likelihood(subset(labels, classes, epsilon, rng), epsilon)
-    if release == "vector":
-        return subset_likelihood(vector(labels, classes, epsilon, rng), epsilon)
-    if release == "rr":
-        members = np.ones(classes, dtype=bool)
-        answers = randomised_response.rr(labels, classes, epsilon, rng).labels
-    elif release == "prior":
-        members = randomised_response.kept(prior, epsilon)
-        answers = randomised_response.rr_with_prior(labels, prior, epsilon, rng).labels
-    else:
-        raise ParameterError(f"release = {release!r} is not allowed: it must be rr, prior, laplace, subset or vector.")
-    return answer_likelihood(answers, members, epsilon)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from dplib import exact_loss, runs
+from dplib.labels import privacy
 from dplib.labels import randomised_response as response
 from dplib.labels import randomised_response_lp as programs
 
@@ -31,8 +32,8 @@ def check_priors(*, epsilon: float, seed: int, rounds: int = 2, most_labels: int
     """Everything exact about RRWithPrior on random priors at one budget.
 
     Args:
-        epsilon: the budget, from 0 to 20. seed: of the priors, which do not depend on the budget.
-        rounds: priors of each kind and number of labels, from 2 to ``most_labels``.
+        epsilon: from 0 to 20. seed: of the priors, which do not depend on the budget. rounds: priors of each kind and
+            number of labels, from 2 to ``most_labels``.
 
     Returns:
         "worst": largest error of each check, at least ROUNDING. "counts": priors, tables, and how often something is
@@ -144,14 +145,14 @@ def _check(prior: np.ndarray, epsilon: float, rng: np.random.Generator) -> dict[
     sets = (chosen @ prior) / (1 + (chosen.sum(axis=1) - 1) * np.exp(-epsilon))
     ours, loss = float(response.objective(table, prior)), float(response.max_log_ratio(table))
     bound, violation = programs.certificate(prior, epsilon) if epsilon else (prior.max(), 0.0)
-    one, two = programs.lp1(prior, epsilon).value, programs.lp2(prior, epsilon).value
+    one, two = programs.lp1(prior, epsilon)[0], programs.lp2(prior, epsilon)
     bits, k = response.information(members, epsilon, prior), int(kept.sum())
     code = released_k(prior, epsilon)
     cut, allowed = w[-2] - w[-1], 1 / (np.exp(epsilon) + size - 1) - prior.min()
     channels = rng.dirichlet(np.full(4, 0.3), size=(3, size))  # any training: answer -> one of four models
     return {
         "labels": size, "k": k, "constant": k == 1,
-        "ours": ours, "best": one, "plain": w[-1] if kept.all() else _plain(prior, epsilon),
+        "ours": ours, "best": one, "plain": w[-1],
         "code": float(w[code - 1]), "code_differs": code != k,
         "bits": bits[k - 1], "plain_bits": bits[-1],
         "bits_lost": bits.max() - bits[k - 1] if epsilon else 0.0,
@@ -174,14 +175,10 @@ def _check(prior: np.ndarray, epsilon: float, rng: np.random.Generator) -> dict[
     }  # fmt: skip
 
 
-def _plain(prior: np.ndarray, epsilon: float) -> float:
-    return float(response.objective(response.log_table(np.ones(len(prior), dtype=bool), epsilon), prior))
-
-
 def _as_printed(prior: np.ndarray, epsilon: float) -> float | None:
     """How far LP1's optimum is from max w_k with the constraints as printed; None where the solver gives up."""
     try:
-        return abs(programs.lp1_as_printed(prior, epsilon).value - response.success(prior, epsilon).max())
+        return abs(programs.lp1_as_printed(prior, epsilon)[0] - response.success(prior, epsilon).max())
     except ArithmeticError:
         return None
 
@@ -222,14 +219,12 @@ def enumerate_all(*, epsilon: float) -> runs.Result:
     """What can be listed at one budget: all small data sets with all their answers, and the corners of LP2.
 
     Returns:
-        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of
-        the three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "staged" and
-        "peeking": :func:`two_stages`. "leaks": :func:`leaks`. "broken": the least delta at the same epsilon of tables
-        whose ties, or whose k, look at the label. "corners": :func:`corners`.
+        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
+        three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least
+        delta at the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
     """
     priors = np.array([[0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.45, 0.35]])
-    _, apart = _data_sets(3, 3)
-    joint = _joint([response.log_table(response.kept(prior, epsilon), epsilon) for prior in priors])
+    joint = privacy.joint(3, 3, [[0, 1, 2]], lambda *_: priors, epsilon)
     one = response.log_table(np.ones(3, dtype=bool), epsilon)
     drawn = [response.max_log_ratio(np.stack([_outer([row] * times) for row in one])) for times in (1, 2, 3, 4)]
     tied = np.stack([response.log_table(np.eye(3, dtype=bool)[min(y, 1)], epsilon)[y] for y in range(3)])
@@ -237,7 +232,7 @@ def enumerate_all(*, epsilon: float) -> runs.Result:
     enlarged = [response.top(EXAMPLE, max(2, place + 1)) for place in rank]  # k grows until the label is in
     looks = np.stack([response.log_table(members, epsilon)[y] for y, members in enumerate(enlarged)])
     return {
-        "distance": [_short(_largest(joint, apart == d).max()) for d in (1, 2, 3)],
+        "distance": [_short(privacy.loss(joint, 3, 3, differ)) for differ in (1, 2, 3)],
         "answering": int((response.best_k(priors, epsilon) > 1).sum()),
         "draws": [_short(value) for value in drawn],
         **two_stages(epsilon),
@@ -288,23 +283,21 @@ def two_stages(epsilon: float) -> dict[str, Any]:
     """
     near = np.array([[0.8, 0.2], [0.3, 0.7]])  # how much a record of part 2 resembles those of part 1: public
 
-    def prior(first: Sequence[int]) -> np.ndarray:
-        votes = 0.15 + near @ np.eye(3)[list(first)]
+    def prior(stage: int, answers: Sequence[int]) -> np.ndarray:
+        votes = 0.15 + near @ np.eye(3)[list(answers)] if stage else np.ones((2, 3))
         return votes / votes.sum(axis=1, keepdims=True)
 
+    honest = privacy.joint(4, 3, [[0, 1], [2, 3]], prior, epsilon)
     plain = np.exp(response.log_table(np.ones(3, dtype=bool), epsilon))
-    kept = np.array([[response.kept(prior((a, b)), epsilon) for b in range(3)] for a in range(3)])
+    kept = np.array([[response.kept(prior(1, (a, b)), epsilon) for b in range(3)] for a in range(3)])
     later = np.exp(response.log_table(kept, epsilon))  # [a, b, record, true label, answer]
-    tables = [
-        np.einsum(path, plain, plain, later[:, :, 0], later[:, :, 1]).reshape(81, 81)
-        for path in ("ia,jb,abkc,abld->ijklabcd", "ia,jb,ijkc,ijld->ijklabcd")
-    ]
-    _, apart = _data_sets(4, 3)
-    with np.errstate(divide="ignore"):
-        loss = _largest(np.log(tables[0]), apart == 1).max()
-    pairs = list(zip(*np.nonzero(np.triu(apart == 1)), strict=True))
-    delta = exact_loss.discrete_delta(tables[1], epsilon, pairs)
-    return {"staged": _short(loss), "peeking": _short(delta), "sets": len(np.unique(kept.reshape(9, -1), axis=0))}
+    peeks = np.einsum("ia,jb,ijkc,ijld->ijklabcd", plain, plain, later[:, :, 0], later[:, :, 1]).reshape(81, 81)
+    pairs = np.argwhere(np.triu(_data_sets(4, 3)[1] == 1)).tolist()
+    return {
+        "staged": _short(privacy.loss(honest, 4, 3)),
+        "peeking": _short(exact_loss.discrete_delta(peeks, epsilon, pairs)),
+        "sets": len(np.unique(kept.reshape(9, -1), axis=0)),
+    }
 
 
 def corners(epsilon: float, most_labels: int = 5) -> dict[str, int]:
@@ -333,11 +326,6 @@ def _data_sets(records: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 def _outer(rows) -> np.ndarray:
     """Log probabilities of all joint answers of independent records, in lexicographic order."""
     return reduce(lambda a, b: (a[:, None] + b[None, :]).ravel(), rows)
-
-
-def _joint(tables) -> np.ndarray:
-    """Log table of independent answers: rows are data sets, columns all answers, both in lexicographic order."""
-    return reduce(lambda a, b: (a[:, None, :, None] + b[None, :, None, :]).reshape(len(a) * len(b), -1), tables)
 
 
 def _largest(joint: np.ndarray, apart: np.ndarray) -> np.ndarray:

@@ -1,34 +1,24 @@
 """A convex problem in which dimension p, number of labels K and difficulty can be set one by one, solved exactly.
 
-**The problem.** An input x shows K unit vectors v_1, ..., v_K of R^p, the corners of a regular simplex (for K = 2:
-v_2 = -v_1), and the loss is linear, l(w; x, k) = -L <w, v_k>, over the ball |w| <= D/2. A hidden direction e is the
-same for all x. One corner j, the *hinted* one, has <v_j, e> = alpha; the rest is turned at random around e. The label
-is j with probability rho + (1 - rho)/K and each other one with (1 - rho)/K. So
-
-    L(w) = -mu L <w, e>,    mu = alpha rho,    w* = (D/2) e,    excess risk = mu L (D/2 - <w, e>),
-
-whatever p is; and each gradient has norm L, mean -mu L e, and a part orthogonal to e whose direction is uniform. The
-optimum, the noise in the data and the risk do not change with p, while the inputs fill all p dimensions.
+**The problem** is that of chapter 10b: an input shows K unit vectors v_1, ..., v_K, the corners of a regular simplex
+(for K = 2: v_2 = -v_1), with the linear loss -<w, v_k> over the ball |w| <= 1. One *hinted* corner j has
+<v_j, e> = alpha with a hidden direction e; the rest is turned at random around e. The label is j with probability
+rho + (1 - rho)/K, each other one with (1 - rho)/K. So the excess risk is alpha rho (1 - <w, e>), whatever p is.
 
 **The simulation.** SGD's iterate enters the next step and the risk through two numbers only: <w, e>, and the length r
 of the rest. A step whose part orthogonal to e has length b and a uniform direction gives
 r'^2 = r^2 + (eta b)^2 - 2 eta b r u, where u is one coordinate of a uniform point of the sphere of R^(p-1). So
 thousands of runs of p = 10^4 or more need no vector of length p, and no approximation is made.
 
-Here L = 1 and D/2 = 1; risks are returned in units of D L. Neighbours and guarantees: :mod:`dplib.labels.sgd`. Methods:
-
-- ``sgd``: no privacy. ``rr``: LP-RR-SGD (Algorithm 5); with ``keep`` = k < K the variant of Corollary 10.
-- ``mean``, ``rr-mean``: the same gradients, averaged over all examples; w is a multiple of the mean. What many passes
-  over the same examples, or over the same answers, come to when gradients do not depend on w.
-- ``normal``: LP-Normal-SGD (Algorithm 6), noise in the K - 1 dimensions that the simplex spans.
-- ``dp-sgd``: one pass, noise in all p coordinates: (epsilon, delta)-DP under substitution of a whole example.
-- ``dp-mean``: the mean gradient with Gaussian noise, once: the same guarantee. As gradients do not depend on w, every
-  noisy gradient method on full batches is a version of this one, with more noise.
+Risks are returned in units of D L. Neighbours and guarantees: :mod:`dplib.labels.sgd`. Methods: ``sgd``, no privacy;
+``rr``, LP-RR-SGD, with ``keep`` = k < K the variant of Corollary 10; ``normal``, LP-Normal-SGD; ``dp-sgd``, one pass
+with noise in all p coordinates; ``mean``, ``rr-mean``, ``dp-mean``: the same gradients averaged over all examples, what
+many passes come to where gradients do not depend on w; the last with Gaussian noise, once.
 """
 
 import numpy as np
 
-from dplib import mechanisms
+from dplib import checks, mechanisms
 from dplib.checks import ParameterError
 
 METHODS = ("sgd", "mean", "rr", "rr-mean", "normal", "dp-sgd", "dp-mean")
@@ -44,18 +34,15 @@ def excess(
 
     Args:
         method: one of :data:`METHODS`. classes: K >= 2. epsilon, delta: the budget ("sgd" ignores both, "rr" delta).
-        dimension: p >= 2, at least K (and above 2 unless K = 2).
-        predictability: list of rho in [0, 1].
+        dimension: p >= 2, at least K (and above 2 unless K = 2). predictability: list of rho in [0, 1].
         rates: list of c in the step size c / sqrt(t); for the means, w = P(c times the mean).
-        snapshots: numbers of examples n, rising: an iterate of the pass does not know how long the pass will be.
-        replicates, runs: so many means, each of so many independent runs.
+        snapshots: numbers of examples n, rising. replicates, runs: so many means, each of so many independent runs.
         keep, prior_right: k of Corollary 10, and the probability that the hinted label is among the k.
 
     Returns:
         {"excess": nested lists of shape (snapshots, rhos, rates, replicates)}.
     """
-    if method not in METHODS:
-        raise ParameterError(f"method = {method!r} is not allowed: it must be one of {', '.join(METHODS)}.")
+    checks.one_of(*METHODS).check("method", method)
     if dimension < (2 if classes == 2 else classes):
         raise ParameterError(f"dimension = {dimension} is not allowed: a simplex of {classes} corners needs more.")
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ import seaborn as sns
 
 from dplib import mechanisms, plotting
 from dplib.labels import bounds, debiased, simplex
-from dplib.labels.theory_study import LINE, Worst, slope
+from dplib.labels.theory_study import LINE, slope
 from dplib.stats import Measured, mean_interval, paired, proportion_interval
 
 Values = dict[str, dict[str, Any]]
@@ -71,10 +71,10 @@ def noise_slopes(method: str, classes: Sequence[int], epsilons: Sequence[float],
     return float(over_k), float(np.polyfit(-np.log(epsilons), [log_g(fixed, e) for e in epsilons], 1)[0])
 
 
-def rates(
-    found: Mapping[tuple[str, int, float], tuple[Worst, Worst]], check: Mapping[str, float], delta: float
-) -> Values:
-    """Theorems 5 and 9 and Proposition 11 on the family: {claim: values}. found: of the part ``rates``."""
+def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[str, float], delta: float) -> Values:
+    """Theorems 5 and 9 and Proposition 11 on the family: {claim: values}. part: ``rates`` of the study."""
+    examples, found = part
+    late = len(examples) // 2
     epsilons = sorted({e for _, _, e in found}, reverse=True)
     fixed = next(k for _, k, e in found if e == epsilons[-1])
     classes = sorted({k for _, k, e in found if e == epsilons[0]})
@@ -84,20 +84,19 @@ def rates(
         ("normal", 1, lambda k, e, n: bounds.proposition11_bound(k, e, delta, n)),
     ):
         one, own = found[method, fixed, epsilons[0]][which], noise_slopes(method, classes, epsilons, fixed, delta)
-        late = len(one.n) // 2
-        allowed = (-0.5 + 1 / (2 + np.log(one.n[late])), *np.maximum(STATED[method], own))
+        allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], own))
         three = (
-            slope(one.n[late:], one.values[late:]),
-            slope(classes, [found[method, k, epsilons[0]][which].values[-1] for k in classes]),
-            slope(1 / np.array(epsilons), [found[method, fixed, e][which].values[-1] for e in epsilons]),
+            slope(examples[late:], one[late:]),
+            slope(classes, [found[method, k, epsilons[0]][which][-1] for k in classes]),
+            slope(1 / np.array(epsilons), [found[method, fixed, e][which][-1] for e in epsilons]),
         )
         ratios = [
             mean_interval(v).high / bound_of(k, e, n)
             for (m, k, e), pair in found.items()
             if m == method
-            for v, n in zip(pair[which].values, pair[which].n, strict=True)
+            for v, n in zip(pair[which], examples, strict=True)
         ]
-        ends = [float(bound_of(k, e, one.n[-1])) for m, k, e in found if m == method]
+        ends = [float(bound_of(k, e, examples[-1])) for m, k, e in found if m == method]
         found_of[method] = {
             "largest_risk_over_bound": float(max(ratios)),
             "largest_ratio_that_the_family_could_have": 0.5 / min(ends),
@@ -108,18 +107,13 @@ def rates(
             },
         }
     passed = {"epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"]}
-    needed = bounds.most_needed_constant(2 * np.log(2), 0.5)[0]
+    needed = bounds.most_needed_constant(2 * np.log(2), 0.5)
     better = [
-        k
-        for k in classes
-        if paired(*(found[m, k, epsilons[0]][1].values[-1] for m in ("normal", "rr"))).difference.low > 0
+        k for k in classes if paired(*(found[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
     ]
     return {
         "C.thm9": {**found_of["rr"], **passed, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
-        "C.thm5": {
-            **{k: v for k, v in found_of["rr"].items() if "K" not in k and "1/" not in k},
-            **passed,
-        },
+        "C.thm5": {k: v for k, v in found_of["rr"].items() if "K" not in k and "1/" not in k} | passed,
         "C.prop11": {
             **found_of["normal"],
             "constant_needed_at_epsilon_1_delta_0.999": float(bounds.gaussian_constant(1.0, 0.999)),
@@ -133,9 +127,8 @@ def rates(
 
 def speaks(classes: int, epsilon: float) -> int:
     """The number of examples from which on Theorem 9's bound with its constant is below D L / 2."""
-    return int(
-        np.exp(next(x for x in np.arange(1, 99, 0.01) if bounds.theorem9_bound(classes, epsilon, np.exp(x)) < 0.5))
-    )
+    n = np.exp(np.arange(1, 99, 0.01))
+    return int(n[bounds.theorem9_bound(classes, epsilon, n) < 0.5][0])
 
 
 def _less(value: Measured, by: float) -> Measured:
@@ -148,8 +141,8 @@ def times(a: np.ndarray, b: np.ndarray) -> Measured:
     return Measured(*(float(np.exp(one)) for one in (d.value, d.low, d.high)), d.n)
 
 
-def dimension(found: Mapping[str, Any], logistic: Mapping[str, Any]) -> Values:
-    """What grows with the dimension: {claim: values}. found, logistic: of ``dimension`` and ``regressions``."""
+def dimension(found: Mapping[str, Any]) -> Values:
+    """What grows with the dimension: {claim: values}. found: of the part ``dimension``."""
     curves, p, n = found["curves"], found["dimensions"], found["examples"]
     beyond = {
         name: paired(np.log(curves[name][-1] / curves[name][0]), np.log(curves[like][-1] / curves[like][0])).difference
@@ -170,9 +163,6 @@ def dimension(found: Mapping[str, Any], logistic: Mapping[str, Any]) -> Values:
         "C.s-provably-easier": {
             "DP_over_RR_many_passes_at_smallest_p": ends[0],
             "DP_over_RR_many_passes_at_largest_p": ends[-1],
-            "logistic_DP_over_RR_many_passes_at_largest_p": times(
-                logistic["curves"]["DP, best of many"][-1], logistic["curves"]["RR, many passes"][-1]
-            ),
             "p_over_n_where_noise_is_equal": cross(found["epsilon"], found["delta"], 2),
         },
         "C.eq6": {"largest_risk_over_rate": float(max(over_rate)), "slope_in_p_of_the_best_DP": grows},
@@ -186,7 +176,7 @@ def _key(name: str) -> str:
 
 def cross(epsilon: float, delta: float, classes: int) -> float:
     """p / n up to which whole-example DP has less noise in the mean gradient than randomised labels."""
-    return bounds.rr_noise(classes, epsilon) / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
+    return float(bounds.rr_noise(classes, epsilon)) / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
 
 
 def moved(found: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values:
@@ -276,16 +266,16 @@ def learners(found: Mapping[str, Any], check: Mapping[str, float]) -> Values:
         ),
         **{f"share_above_it_without_the_width_at_n_{n}": share for n, share in narrow.items()},
     }
+    printed = float(debiased.lipschitz_printed(4, check["epsilon"]))
     bias, miss = {"largest_bias": check["bias18"]}, {"largest_difference_over_miss_rate": check["lemma20"]}
     return {
         "C.eq17": bias,
         "C.lemma18": bias,
         "C.lemma19": {
             "largest_slope": check["slope19"],
-            "constant_of_the_lemma": float(debiased.lipschitz_printed(4, check["epsilon"])),
+            "constant_of_the_lemma": printed,
             "least_constant": float(debiased.lipschitz_least(4, check["epsilon"])),
-            "largest_slope_over_the_constant": check["slope19"]
-            / float(debiased.lipschitz_printed(4, check["epsilon"])),
+            "largest_slope_over_the_constant": check["slope19"] / printed,
         },
         "C.lemma20": miss,
         "C.eq19": miss,
@@ -325,8 +315,9 @@ def over_dimension(axes: plt.Axes, found: Mapping[str, Any], title: str) -> None
     axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
 
 
-def rate_panels(panels: Sequence[plt.Axes], found: Mapping[tuple, tuple[Worst, Worst]]) -> None:
+def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
     """Worst risk against n, K and 1/epsilon: crosses with the printed step size, symbols with D / G."""
+    n, found = part
     epsilons = sorted({e for _, _, e in found}, reverse=True)
     k0, e0 = next(k for _, k, e in found if e == epsilons[-1]), epsilons[0]
     classes = sorted({k for _, k, e in found if e == e0})
@@ -335,11 +326,9 @@ def rate_panels(panels: Sequence[plt.Axes], found: Mapping[tuple, tuple[Worst, W
         colour, marker, style = LOOKS[name]
         for which, (mark, dash) in enumerate([("x", ":"), (marker, style)]):
             look = (f"{name}, {'step D/G' if which else 'printed step'}", colour, mark, dash)
-            one = found[method, k0, e0][which]
-            line(by_n, one.n, one.values, *look)
-            line(by_k, classes, [found[method, k, e0][which].values[-1] for k in classes], *look)
-            line(by_e, 1 / np.array(epsilons), [found[method, k0, e][which].values[-1] for e in epsilons], *look)
-    n = found["rr", k0, e0][0].n
+            line(by_n, n, found[method, k0, e0][which], *look)
+            line(by_k, classes, [found[method, k, e0][which][-1] for k in classes], *look)
+            line(by_e, 1 / np.array(epsilons), [found[method, k0, e][which][-1] for e in epsilons], *look)
     exact = bounds.last_iterate_bound(bounds.rr_worst_second_moment(k0, e0), n)
     by_n.plot(n, exact, color="grey", ls="-.", label="bound, exact G")
     by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound, printed G")

@@ -1,20 +1,18 @@
 """The parts of chapter 10b: runs of label-private convex optimisation, how step sizes are tuned, and what is worst.
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
-(``notebooks/plans/10b.yml``). Neighbours and guarantees are those of :mod:`dplib.labels.sgd`. A theorem about every
-distribution is tested on a family: :mod:`dplib.labels.simplex` with labels that are more and more random (rho down to
-1/128). The *worst* risk is the largest mean over that family, at each n. Step sizes are tuned to make it small, on
-runs of their own.
+(``notebooks/plans/10b.yml``). Neighbours and guarantees are those of :mod:`dplib.labels.sgd`. The *worst* risk is the
+largest mean over :mod:`dplib.labels.simplex` with rho down to 1/128, at each n. Step sizes are tuned to make it small,
+on runs of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dplib import accounting, mechanisms, runs, stats
-from dplib.labels import bounds, debiased, logistic, simplex, theory_checks
+from dplib import mechanisms, runs, stats
+from dplib.labels import bounds, debiased, simplex, theory_checks
 
 Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 RHOS = [2.0**-i for i in range(8)]
@@ -28,25 +26,6 @@ METHODS = {  # of the comparison over the dimension
     "dp-sgd": "DP-SGD, one pass",
     "dp-mean": "DP, best of many",
 }
-PROBLEM = {"alpha": 0.5, "kappa": 0.8, "radius": 4.0}  # of the logistic regression
-
-
-@dataclass(frozen=True)
-class Worst:
-    """Worst mean excess risk over the family, in units of D L.
-
-    Attributes:
-        n: numbers of examples, rising, shape (S,). values: shape (S, replicates), at the worst rho of each n.
-        rho: that rho, shape (S,).
-    """
-
-    n: np.ndarray
-    values: np.ndarray
-    rho: np.ndarray
-
-    def at(self, i: int = -1) -> stats.Measured:
-        """The mean over replicates at one n, with its interval."""
-        return stats.mean_interval(self.values[i])
 
 
 def slope(x, values) -> stats.Measured:
@@ -118,10 +97,6 @@ def _scale(method, n, classes, p, epsilon, delta, keep=None) -> float:
     return float(2 / np.sqrt(simplex.second_moment(method, classes, epsilon, delta, p, keep=keep)))
 
 
-def _worst(result: runs.Result, snapshots: Sequence[int], j: int) -> Worst:
-    return Worst(np.array(snapshots), np.array(result["values"][j]), np.array(result["rho"][j]))
-
-
 def rates(
     get: Get,
     *,
@@ -132,14 +107,15 @@ def rates(
     longest: int,
     replicates: int,
     draws: int,
-) -> dict[tuple[str, int, float], tuple[Worst, Worst]]:
+) -> tuple[np.ndarray, dict[tuple[str, int, float], np.ndarray]]:
     """Both algorithms with the paper's step size and with that of the exact second moment.
 
     Args:
         classes: K, at the first epsilon. epsilons: falling, at K = ``fixed``. longest: passes of up to 2^longest.
 
     Returns:
-        {(method, K, epsilon): (with the paper's step, with D / G)}.
+        Numbers of examples n, rising, (S,); {(method, K, epsilon): worst risks with the paper's step and with D / G,
+        (2, S, replicates)}.
     """
     cells = [(k, epsilons[0]) for k in classes] + [(fixed, e) for e in epsilons[1:]]
     keys = [(method, *cell) for method in ("rr", "normal") for cell in cells]
@@ -148,8 +124,8 @@ def rates(
         {"method": m, "classes": k, "epsilon": e, "delta": delta, "dimension": 64, "steps": [0.0, 1.0],
          "snapshots": snapshots, "replicates": replicates, "draws": draws, "seed": 10} for m, k, e in keys
     ]  # fmt: skip
-    found = get(risk, jobs)
-    return {key: (_worst(one, snapshots, 0), _worst(one, snapshots, 1)) for key, one in zip(keys, found, strict=True)}
+    found = [np.array(one["values"]) for one in get(risk, jobs)]
+    return np.array(snapshots), dict(zip(keys, found, strict=True))
 
 
 def dimension(
@@ -183,9 +159,7 @@ def dimension(
     found = dict(zip(cells, get(risk, fresh), strict=True))
     ends = (0, len(steps) - 1)
     return {
-        "curves": {
-            name: np.array([found[method, p]["values"][0][0] for p in dimensions]) for method, name in METHODS.items()
-        },
+        "curves": {name: np.array([found[m, p]["values"][0][0] for p in dimensions]) for m, name in METHODS.items()},
         "edges": sorted({METHODS[m] for (m, _), b in zip(cells, best, strict=True) if b in ends}),
         "dimensions": list(dimensions),
         "examples": examples,
@@ -204,10 +178,8 @@ def sets(
 ) -> dict[str, np.ndarray]:
     """Corollary 10: risk for k = 1 to K labels, where the hinted label is among the k with chance :func:`hint`.
 
-    Labels follow the hint (rho = 1); the step size is D / G of each k.
-
-    Returns:
-        "risks": shape (K, replicates). "misses": Pr[y not in Y_k], (K,). "bounds": eq. (8) with constants, (K,).
+    Labels follow the hint (rho = 1); the step size is D / G of each k. Returns "risks", (K, replicates), "misses",
+    Pr[y not in Y_k], (K,), and "bounds", eq. (8) with constants, (K,).
     """
     every = range(1, classes + 1)
     jobs = [
@@ -223,135 +195,21 @@ def sets(
     }
 
 
-@runs.experiment(
-    "label_logistic",
-    version=1,
-    probe={"method": "rr-gd", "n": 200, "p": 16, "epsilon": 1.0, "rates": [0.5, 1.0], "seed": 3, "steps": 4},
-)
-def regression(
-    *,
-    method: str,
-    n: int,
-    p: int,
-    epsilon: float,
-    rates: Sequence[float],
-    seed: int,
-    delta: float = 1e-6,
-    steps: int = 1,
-    sample_rate: float = 1.0,
-) -> runs.Result:
-    """Excess risk of one logistic regression for each rate, over D L, on data drawn anew: {"excess", "sigma"}.
-
-    Args:
-        method: of :data:`dplib.labels.logistic.METHODS`.
-        rates: multiples of D / G for a single pass, of D / 2 for many.
-        sample_rate: of "dp-gd"; below 1 batches are Poisson, and neighbours add or remove an example.
-    """
-    sigma, scale = _noise(method, steps, sample_rate, p, epsilon, delta)
-    found = logistic.run(
-        method=method, n=n, p=p, epsilon=epsilon, sigma=sigma, rates=[scale * rate for rate in rates], seed=seed,
-        steps=steps, sample_rate=sample_rate, **PROBLEM,
-    )  # fmt: skip
-    return {"excess": [float(f"{one / (2 * PROBLEM['radius']):.6g}") for one in found["excess"]], "sigma": sigma}
-
-
-def _noise(method, steps, sample_rate, p, epsilon, delta) -> tuple[float, float]:
-    """Noise, and the unit of step sizes: substitution for passes and full batches, add/remove for Poisson batches."""
-    radius = PROBLEM["radius"]
-    if method in ("rr-gd", "dp-gd"):
-        if method == "rr-gd":
-            return 0.0, radius
-        if sample_rate < 1:
-            return float(accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "pld")), radius
-        return float(mechanisms.analytic_sigma(epsilon, delta, 2.0 * np.sqrt(steps))), radius
-    if method in ("sgd", "rr"):
-        second = 1.0 if method == "sgd" else float(bounds.rr_worst_second_moment(2, epsilon))
-        return 0.0, float(2 * radius / np.sqrt(second))
-    sigma = float(mechanisms.analytic_sigma(epsilon, delta, 2.0))
-    return sigma, float(2 * radius / np.sqrt(1 + sigma**2 * (1 if method == "normal" else p)))
-
-
-def regressions(
-    get: Get,
-    *,
-    dimensions: Sequence[int],
-    examples: int,
-    epsilon: float,
-    delta: float,
-    rates: Sequence[float],
-    passes: Sequence[int],
-    sample_rate: float,
-    seeds: int,
-    tuning_seeds: int,
-) -> dict[str, Any]:
-    """Logistic regression over the dimension: label-private passes, and DP-SGD in its best of several settings.
-
-    Args:
-        passes: numbers of passes tried where many are allowed; whole-example DP with full and with Poisson batches.
-
-    Returns:
-        "curves": {name: risks over D L, shape (dimensions, seeds)}; "chosen": {name: (steps, sample rate, multiple)
-        for each dimension}; "dimensions", "examples".
-    """
-    families = {
-        "SGD, no privacy": [("sgd", 1, 1.0)],
-        "LP-RR-SGD": [("rr", 1, 1.0)],
-        "RR, many passes": [("rr-gd", s, 1.0) for s in passes],
-        "LP-Normal-SGD": [("normal", 1, 1.0)],
-        "DP-SGD, one pass": [("dp-sgd", 1, 1.0)],
-        "DP, best of many": [("dp-gd", round(s / q), q) for s in passes for q in (1.0, sample_rate)],
-    }
-    common = {"n": examples, "epsilon": epsilon, "delta": delta}
-    cells = {
-        (name, p): [{**common, "method": m, "p": p, "steps": s, "sample_rate": q} for m, s, q in settings]
-        for name, settings in families.items()
-        for p in dimensions
-    }
-    tuning = [
-        {**job, "rates": list(rates), "seed": 13 + i}
-        for jobs in cells.values()
-        for job in jobs
-        for i in range(tuning_seeds)
-    ]
-    tried = iter(get(regression, tuning))
-    best = {}
-    for cell, jobs in cells.items():
-        scores = np.array([[next(tried)["excess"] for _ in range(tuning_seeds)] for _ in jobs]).mean(axis=1)
-        which, rate = np.unravel_index(scores.argmin(), scores.shape)
-        best[cell] = {**jobs[which], "rates": [rates[rate]]}
-    fresh = iter(get(regression, [{**job, "seed": 13 + FRESH + i} for job in best.values() for i in range(seeds)]))
-    risks = {cell: [next(fresh)["excess"][0] for _ in range(seeds)] for cell in cells}
-    return {
-        "curves": {name: np.array([risks[name, p] for p in dimensions]) for name in families},
-        "chosen": {
-            name: [
-                (best[name, p]["steps"], best[name, p]["sample_rate"], best[name, p]["rates"][0]) for p in dimensions
-            ]
-            for name in families
-        },
-        "dimensions": list(dimensions),
-        "examples": examples,
-    }
-
-
 LINE = debiased.Line(classes=4, k=2, rho=0.9)
 
 
 @runs.experiment("debiased_risk", version=1, probe={"epsilon": 0.5, "n": 200, "draws": 20, "seed": 3})
 def deviation(*, epsilon: float, n: int, draws: int, seed: int) -> runs.Result:
-    """Theorem 17 on fresh data sets of thresholds on the line: lists of ``draws`` values
-    (:func:`dplib.labels.theory_checks.generalisation`)."""
-    found = theory_checks.generalisation(
-        LINE, n, epsilon, draws, np.random.default_rng([seed, n, round(1e6 * epsilon)])
-    )
+    """:func:`dplib.labels.theory_checks.generalisation` on fresh data sets: lists of ``draws`` values."""
+    rng = np.random.default_rng([seed, n, round(1e6 * epsilon)])
+    found = theory_checks.generalisation(LINE, n, epsilon, draws, rng)
     return {name: [float(f"{v:.4g}") for v in values] for name, values in found.items()}
 
 
 def generalisation(
     get: Get, *, examples: Sequence[int], epsilons: Sequence[float], draws: int, beta: float
 ) -> dict[str, Any]:
-    """Debiased risks beside our bound: "found", {(epsilon, n): arrays (draws,)}; "bounds", {(epsilon, n): number};
-    "examples", "epsilons", "draws", "beta"."""
+    """Debiased risks beside our bound: "found", {(epsilon, n): arrays (draws,)}; "bounds", {(epsilon, n): number}."""
     cells = [(e, n) for e in epsilons for n in examples]
     found = get(deviation, [{"epsilon": e, "n": n, "draws": draws, "seed": 14} for e, n in cells])
     complexity = {n: debiased.thresholds_rademacher(n) for n in examples}
@@ -368,10 +226,7 @@ def generalisation(
 
 @runs.experiment("label_theory_checks", version=1, probe={"cases": 20, "epsilon": 1.0, "delta": 1e-6, "seed": 3})
 def check(*, cases: int, epsilon: float, delta: float, seed: int) -> runs.Result:
-    """Every statement of the theory that random cases can test: an error that must vanish, or a ratio of two sides.
-
-    Keys are those that :mod:`dplib.labels.theory_rows` names.
-    """
+    """Every statement of the theory that random cases can test: an error that must vanish, or a ratio of two sides."""
     names = ("debiasing", "pass", "normal", "losses", "norms", "moving", "signs", "seventeen", "rademacher", "lemma20")
     streams = dict(zip(names, map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(names))), strict=True))
     found: Mapping[str, Any] = {

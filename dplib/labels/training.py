@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from dplib import checks
 
 Inputs = Tensor | tuple[Tensor, ...]
-Loss = Callable[[Tensor, Tensor], Tensor]
 BATCH = 1000  # examples at a time where no gradients are taken
 
 
@@ -26,7 +25,6 @@ def fit(
     epochs: int,
     batch_size: int,
     learning_rate: float,
-    momentum: float = 0.9,
     weight_decay: float = 1e-4,
     warmup: float = 0.15,
     drops: Sequence[float] = (),
@@ -34,7 +32,6 @@ def fit(
     shift: int = 0,
     flip: bool = False,
     cutout: int = 0,
-    loss: Loss | None = None,
     seed: int,
     on_epoch: Callable[[int], None] | None = None,
     precision: str = "float32",
@@ -45,23 +42,18 @@ def fit(
         net: maps a batch of inputs to logits (batch, K); on the device of the inputs.
         inputs: (n, ...), or a tuple of such tensors, which the network then gets as one argument each.
         targets: whole numbers 0 to K - 1, shape (n,), or soft labels, shape (n, K).
-        epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than
-            a batch is one batch.
-        learning_rate: the peak of :func:`rate`. warmup, drops: as there.
+        epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than a
+            batch is one batch. learning_rate: the peak of :func:`rate`. warmup, drops: as there.
         mixup: a > 0 mixes each batch with a permutation of itself, inputs and soft labels alike, with one weight drawn
             from Beta(a, a) for the batch; 0 does not. Only for inputs of floats.
-        shift: random crop: each image (n, channels, height, width) is moved by up to so many pixels, zeros come in.
-        flip: each image is mirrored left to right with probability one half: for photographs, not for digits.
-        cutout: side in pixels of a square of zeros at a random place of each image, partly outside as it may fall.
-        loss: from logits and soft labels, both (batch, K), to (batch,); None for the cross-entropy.
-        seed: decides order, mixing and crops.
+        shift, flip, cutout: of :func:`augmented`. seed: decides order, mixing and crops.
         on_epoch: called with 1, 2, ... after each epoch; :func:`logits` may be used inside.
         precision: "bfloat16" runs the forward pass in it where PyTorch's autocast does; weights stay float32.
 
     Raises:
         ParameterError: for a setting that is not allowed, or mixup of whole numbers.
     """
-    _check(epochs, batch_size, learning_rate, momentum, weight_decay, warmup, drops, mixup, precision)
+    _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision)
     _check_images(shift, flip, cutout)
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     device, n = inputs[0].device, len(inputs[0])
@@ -74,7 +66,7 @@ def fit(
     steps = n // batch
     order, mixing = torch.Generator().manual_seed(seed), np.random.default_rng([seed, 1])
     optimizer = torch.optim.SGD(
-        net.parameters(), learning_rate, momentum=momentum, weight_decay=weight_decay, fused=device.type == "cpu"
+        net.parameters(), learning_rate, momentum=0.9, weight_decay=weight_decay, fused=device.type == "cpu"
     )
     step = 0
     for epoch in range(1, epochs + 1):
@@ -91,7 +83,7 @@ def fit(
             y = soft(y, scores.shape[1])
             if mixup:
                 y = torch.lerp(y[partner], y, weight)
-            value = nn.functional.cross_entropy(scores, y) if loss is None else loss(scores, y).mean()
+            value = nn.functional.cross_entropy(scores, y)
             optimizer.zero_grad(set_to_none=True)
             value.backward()
             optimizer.step()
@@ -130,7 +122,9 @@ def soft(targets: Tensor, classes: int) -> Tensor:
 
 
 def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:
-    """Images (n, c, h, w), each moved, mirrored and cut out at random; 0, False, 0: as they are."""
+    """Images (n, c, h, w), each moved by up to ``shift`` pixels (zeros come in), mirrored with probability one half,
+    and with a square of zeros of side ``cutout`` at a random place, partly outside as it may fall; 0 or False: not.
+    """
     n, each = len(x), torch.arange(len(x), device=x.device)
     if shift:
         views = nn.functional.pad(x, (shift,) * 4).unfold(2, x.shape[2], 1).unfold(3, x.shape[3], 1)  # without a copy
@@ -152,11 +146,10 @@ def _window(n: int, size: int, length: int, generator: torch.Generator) -> Tenso
     return (place >= start) & (place < start + length)
 
 
-def _check(epochs, batch_size, learning_rate, momentum, weight_decay, warmup, drops, mixup, precision) -> None:
+def _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision) -> None:
     checks.integer(1).check("epochs", epochs)
     checks.integer(1).check("batch_size", batch_size)
     checks.positive().check("learning_rate", learning_rate)
-    checks.number(0, 1).check("momentum", momentum)
     checks.number(0).check("weight_decay", weight_decay)
     checks.number(0, 0.99).check("warmup", warmup)
     if drops:

@@ -2,9 +2,7 @@
 
 The paper leaves open what the noise is scaled to, whether features are chosen before or after it falls, and whether it
 falls on test points too. A :class:`Reading` fixes these three; a ``dfs_problems.Problem`` fixes data, unit noise and
-test points, so that all readings and criteria of one seed see the same draws and pair.
-
-Nothing here is private: see ``dplib.larger_models.private_dfs`` for that, and :func:`price` for what it costs.
+test points. Nothing here is private: see ``dplib.larger_models.private_dfs`` for that, and :func:`price` for its cost.
 """
 
 from dataclasses import dataclass
@@ -228,8 +226,7 @@ def price(
     """Test error on clean test points of every way to release, all but the first three truly (epsilon, delta)-DP.
 
     Rows are released with noise and a Fisher classifier learns from them; or only the class means are, for the
-    nearest-mean rule. Values of features lie in [0, 1], which is public, so L2 norms are at most sqrt(p). Algorithm 1
-    prints its noise as a variance (``selection.literal_sd``); Definition 2 has the same number as a standard deviation.
+    nearest-mean rule. Values of features lie in [0, 1], which is public, so L2 norms are at most sqrt(p).
 
     Args:
         problem: the private data. public: other records of the same law, for the selection and bound that are public.

@@ -69,11 +69,9 @@ def synthetic(p: int, n: int, variance_mean: float, weight: float, rng: np.rando
 def from_data(dataset, pair: tuple[int, int], n: int, n_test: int, rng: np.random.Generator) -> tuple[Problem, Problem]:
     """Two classes of a data set: the private problem, and public records of the same law (its noise is 0).
 
-    Of each class ``n`` training records, ``n`` public ones and up to ``n_test`` test records, all different; the test
-    records are from the published test part where there is one. Values are flattened to (p,) as float64.
-
-    Raises:
-        ParameterError: where a class has too few records.
+    Of each class ``n`` training records, ``n`` public ones and up to ``n_test`` test records, all different, the last
+    from the published test part where there is one; flattened to (p,) as float64. ParameterError where a class has too
+    few.
     """
     parts = []
     for label in pair:

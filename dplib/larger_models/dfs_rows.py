@@ -13,6 +13,7 @@ from dplib.larger_models import networks, selection
 from dplib.larger_models.dfs_study import BUDGETS, SIZES, SMALL_CASE
 from dplib.runs import Result
 from dplib.stats import Measured
+from dplib.stats import mean_interval as mean
 
 Results = Sequence[Result]
 Designs = Mapping[tuple[float, float], Results]
@@ -301,18 +302,6 @@ def gap(drawn: Designs, variance: float, rival: str) -> Measured:
     return stats.mean_interval(np.mean(every, axis=0))
 
 
-def aware(drawn: Designs) -> np.ndarray:
-    """Noise-aware t less the better of |D| and |T|: by design and budget, sensitivity one, clean choice, noisy test."""
-    low, found = np.array(SIZES) <= 100, []
-    for results in drawn.values():
-        for e in (5.0, 10.0):
-            key = tools.Reading("sensitivity one").at(e)
-            errors = [curves(results, key, c)[:, low].mean() for c in ("noise-aware t", "DFS", "t-statistic")]
-            if min(errors[1:]) < GUESSING:
-                found.append(errors[0] - min(errors[1:]))
-    return np.array(found)
-
-
 def _smooth(drawn: Designs) -> Values:
     """Whether single curves without selection are rougher than those of DFS under noise."""
     cells = [(results, str(reading)) for results in drawn.values() for reading in tools.ONE
@@ -431,8 +420,3 @@ def _largest_lead(results: Results, rival: str) -> Measured:
     leads = np.array([[np.subtract(one["curves"][k][rival], one["curves"][k]["DFS"]) for k in keys] for one in results])
     where = np.unravel_index(leads[:half].mean(0).argmax(), leads.shape[1:])
     return mean(leads[half:][:, where[0], where[1]])
-
-
-def mean(values: Sequence[float]) -> Measured:
-    """Mean over seeds with its 95% interval."""
-    return stats.mean_interval(np.asarray(values, dtype=float))

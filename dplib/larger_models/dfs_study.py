@@ -54,11 +54,11 @@ def synthetic(
 
     Returns:
         "curves": {reading at a budget, or "none": {criterion: errors by size}}; "sweep": {reading: {criterion: errors
-        by budget}}. "rough": {reading or "none": {criterion: shares of sizes at which the curve turns, and mean
-        absolute second difference}}, at the first budget. "same": {noise at a budget: features of the ``kept`` best
-        that distance and |T| keep under it}. "log10_separation" of zero from other means without noise, at the best
-        threshold. "means": shares "not_zero", "below_0.1", "below_0.01". "norm_growth": exponent of p in the noise
-        variance. "few": ``kept`` features against all (:func:`dplib.larger_models.dfs_experiments.few_against_all`).
+        by budget}}. "rough": :func:`dplib.larger_models.dfs_experiments.roughness` of single curves, at the first
+        budget. "same": {noise at a budget: features of the ``kept`` best that distance and |T| keep under it}.
+        "log10_separation" of zero from other means without noise, at the best threshold. "means": shares "not_zero",
+        "below_0.1", "below_0.01". "norm_growth": exponent of p in the noise variance. "few": ``kept`` features against
+        all.
     """
     sizes = np.unique(np.minimum(sizes, p))
     cell = round(1000 * variance), round(1000 * weight)
@@ -172,11 +172,11 @@ def pair(
 
     Args:
         dataset: images, or "rcv1" (two topics of more than 600 documents). seed: of records, noise and the classes.
-        classes: the two, in this order; else drawn. n: training records a class. n_test: test records a class.
+        classes: the two, in this order; else drawn. n, n_test: training and test records a class.
 
     Returns:
-        "classes"; "curves" and "sweep" as :func:`synthetic` has them, for noise of sensitivity one and for Algorithm
-        1's as printed on clean test points; "turns": {criterion: share of the sizes to 100 at which a curve turns}.
+        "classes"; "curves" and "sweep" as :func:`synthetic`, for noise of sensitivity one and Algorithm 1's as printed
+        on clean test points; "turns": {criterion: share of the sizes to 100 at which a curve turns}.
     """
     rng = np.random.default_rng(np.random.SeedSequence([23, seed]))
     loaded = _loaded(dataset)
@@ -279,8 +279,9 @@ def network(
     Args:
         narrow, wide, narrow_width, wide_width: as in :func:`dplib.larger_models.networks.build`.
         records: training images, at most. table: whether Table 1 is made, with as many features of the wide network as
-            the narrow one has. settings: readings of its noise and claimed budgets.
-        pairs: random pairs of classes for the Fisher classifier on the wide network's features.
+        the
+            narrow one has. settings: readings of its noise and claimed budgets. pairs: of classes for the Fisher
+            classifier.
 
     Returns:
         "features" and "network_accuracy" by network; "table": {setting: {row: accuracy and signal}}; "pairs": results

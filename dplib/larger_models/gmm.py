@@ -14,7 +14,6 @@ from scipy import special
 from scipy.stats import norm
 
 from dplib.checks import ParameterError
-from dplib.mechanisms import paper_sigma
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -96,21 +95,6 @@ def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Gene
         return max(np.linalg.norm(x, order, axis=1).max() for x in draw_samples(clean, rng))
 
     return np.array([largest() for _ in range(replicates)])
-
-
-def definition3(setting: Setting, epsilon, delta, order, rng: np.random.Generator, replicates: int = 10) -> Setting:
-    """The setting with the noise of eq. (4), 2 C_p ln(1/delta) / epsilon, C_p being its mean over data sets.
-
-    The paper's norm is L1 (``order`` 1); ``order`` 2 is what the Gaussian mechanism needs.
-    """
-    c_p = max_norms(setting, order, replicates, rng).mean()
-    return replace(setting, noise_sd=float(paper_sigma(epsilon, delta, 2 * c_p)))
-
-
-def clip(x: np.ndarray, bound: float, order: int) -> np.ndarray:
-    """Rows of x, shape (n, p), scaled down to norm ``bound`` where longer: then 2 * bound is a sensitivity."""
-    norms = np.linalg.norm(x, order, axis=1, keepdims=True)
-    return x * np.minimum(1.0, bound / np.maximum(norms, np.finfo(float).tiny))
 
 
 # --------------------------------------------------------------------------------------------- the Fisher classifier
@@ -210,23 +194,6 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
         clean[part] = share[0] * noisy[part] if uniform_share else np.einsum("ij,ij,j->i", w, w, share)
     shift = np.sqrt(noisy / (2 * n)) * rng.standard_normal(replicates)
     return Draws(signal, shift, noisy, clean, printed)
-
-
-def draw_the_long_way(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
-    """The same as :func:`draw` from whole training sets: the reference for its law and for its speed."""
-    n, p = setting.n_per_class, setting.p
-    sums = np.empty((5, replicates))
-    distance = setting.alpha / np.sqrt(setting.released)
-    share = setting.variances / setting.released
-    x = np.empty((2, n, p))  # in units of each feature's standard deviation, from each class's own mean
-    for r in range(replicates):
-        rng.standard_normal(out=x)
-        means = x.sum(axis=1) / n
-        variances = (np.einsum("kij,kij->j", x, x) - n * (means**2).sum(axis=0)) / (2 * n - 2)
-        t = means[0] - means[1] + distance
-        w = t / variances
-        sums[:, r] = w @ distance / 2, w @ (means[0] + means[1]) / 2, w @ w, (w * w) @ share, w @ t
-    return Draws(*sums)
 
 
 def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -> np.ndarray:

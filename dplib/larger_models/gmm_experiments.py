@@ -86,24 +86,16 @@ def bias_z_scores(setting: gmm.Setting, rng: np.random.Generator) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- Example 1
 
 
-@dataclass(frozen=True)
-class Example1:
-    """Example 1 with some noise: distances, pooled variances and t-statistics of the two features, each (draws, 2)."""
-
-    distance: np.ndarray
-    variance: np.ndarray
-    t: np.ndarray
-
-
 EXAMPLE1 = gmm.Setting(np.zeros(2), np.array([5.0, 10.0]), np.array([1.0, 10.0]), 200)
 
 
-def draw_example1(noise_sd: float, draws: int, rng: np.random.Generator) -> Example1:
-    """The tables of Example 1 in many data sets, from sufficient statistics; t as in eq. (15), equal class sizes."""
+def draw_example1(noise_sd: float, draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The tables of Example 1 in many data sets, from sufficient statistics: "distance", "variance" (pooled) and "t",
+    eq. (15), of the two features, each (draws, 2)."""
     n, released = EXAMPLE1.n_per_class, EXAMPLE1.variances + noise_sd**2
     distance = -EXAMPLE1.alpha + np.sqrt(2 * released / n) * rng.standard_normal((draws, 2))
     variance = released * rng.gamma(n - 1, 1 / (n - 1), (draws, 2))
-    return Example1(distance, variance, distance / np.sqrt(2 * variance / n))
+    return {"distance": distance, "variance": variance, "t": distance / np.sqrt(2 * variance / n)}
 
 
 # ----------------------------------------------------------------------------------------------------- real images

@@ -12,6 +12,7 @@ from dplib.larger_models import gmm_experiments as tools
 from dplib.larger_models.gmm_study import DEFINITION3, POWERS
 from dplib.runs import Result
 from dplib.stats import Measured
+from dplib.stats import mean_interval as mean
 
 Results = Sequence[Result]
 Curves = Mapping[tuple[str, str], Results]
@@ -341,8 +342,3 @@ def overlaps(definition3_sd: float) -> dict[str, float]:
             found[f"overlap_feature{j + 1}{suffix}"] = float(np.exp(-(gap[j] ** 2) / (8 * v[j])))
             found[f"common_area_feature{j + 1}{suffix}"] = float(2 * norm.cdf(-gap[j] / (2 * np.sqrt(v[j]))))
     return found
-
-
-def mean(values: Sequence[float]) -> Measured:
-    """Mean over seeds with its 95% interval."""
-    return stats.mean_interval(np.asarray(values, dtype=float))

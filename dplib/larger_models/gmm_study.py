@@ -53,8 +53,8 @@ def curve(
         replicates: training sets for each dimension.
 
     Returns:
-        For each dimension "p" its "noise_sd"; and means over training sets: "psi", the separation of the classes, and
-        "advantage", 1/2 minus the error on noisy test points, both classes together.
+        For each dimension "p" its "noise_sd", and means of "psi" and "advantage", 1/2 minus the error on noisy test
+        points.
     """
     found: dict[str, list[float]] = {"p": list(dimensions), "noise_sd": [], "psi": [], "advantage": []}
     for p in dimensions:
@@ -87,10 +87,10 @@ def training_sets(
 
     Returns:
         "gamma", eq. (10); "bound" and "predicted", Theorem 6 as printed and corrected for finite n; "error": its means,
-        "noisy", "clean" and by the "printed" eq. (8); "psi_ratio" of printed to exact. "above": training sets with an
-        error above the bound, for class "one" and for the "average". "far": root mean square of Psi / Psi(Theorem 6) -
-        1 for both; "misled": training sets with an error of class 1 above 1/2; "spread" of Psi of class 1.
-        "histogram": errors in BINS bins from 0 to 1.
+        "noisy", "clean" and by the "printed" eq. (8); "psi_ratio" of printed to exact. For class "one" and the
+        "average": "above", training sets with an error above the bound, "far", root mean square of Psi / Psi(Theorem 6)
+        - 1, and a "histogram" of errors from 0 to 1. "misled": sets with an error of class 1 above 1/2; "spread" of Psi
+        of class 1.
     """
     distance = distance if gamma is None else math.sqrt(gamma / p)
     setting = noisy(p, noise, epsilon, delta, seed, distance, informative, n_per_class)
@@ -133,11 +133,11 @@ def ingredients(
         fresh: new points of each class. replaced: data sets whose longest record is replaced.
 
     Returns:
-        "bias": of both estimated means, in standard deviations, and of the variances, relative. "same_decisions" of
-        1,000 by the classifier and by scikit-learn. "fresh": share of new points that are misclassified, and the error
-        by eq. (7) with the "exact" variance and as "printed". "distance_ratio": squared distance of the classes in
-        released data over eq. (10). "variance_ratio": released variance over Definition 3's. "definition3_sd": its
-        noise. "replaced": relative change of C_p, and the exact delta.
+        "bias" of both means, in standard deviations, and of the variances, relative. "same_decisions" of 1,000 by the
+        classifier and by scikit-learn. "fresh": share of new points that are misclassified, and the error by eq. (7),
+        exact and as printed. "distance_ratio": squared distance in released data over eq. (10). "variance_ratio":
+        released variance over Definition 3's. "definition3_sd": its noise. "replaced": relative change of C_p, and the
+        exact delta.
     """
     rng, tau = _generator(3, seed, p), float(mechanisms.paper_sigma(epsilon, delta))
     clean = gmm.two_classes(p, n_per_class, distance, informative)
@@ -208,12 +208,9 @@ def example(*, seed: int, epsilon: float = 3.0, delta: float = 1e-4, draws: int 
     found: dict[str, Any] = {"c_p": _short(c_p), "draws": draws, "readings": {}}
     for name, sd in readings.items():
         drawn = tools.draw_example1(sd, draws, rng)
-        picks = {key: int(np.sum(np.abs(s[:, 1]) > np.abs(s[:, 0]))) for key, s in
-                 (("t", drawn.t), ("distance", drawn.distance))}  # fmt: skip
-        means = {
-            key: [_short(one) for one in getattr(drawn, key).mean(axis=0)] for key in ("distance", "variance", "t")
-        }
-        spread = _short(drawn.distance[:, 0].std())
+        picks = {key: int(np.sum(np.diff(np.abs(drawn[key])) > 0)) for key in ("t", "distance")}
+        means = {key: [_short(one) for one in values.mean(axis=0)] for key, values in drawn.items()}
+        spread = _short(drawn["distance"][:, 0].std())
         found["readings"][name] = {"sd": _short(sd), **means, "distance_sd": spread, "picks_2": picks}
     return found
 

@@ -74,16 +74,14 @@ def last_layer(dataset, architecture: str, width: int, training: sgd.Sgd, seed: 
 def noisy_accuracy(
     features: Features, criterion: str, keep: int, noise: str, epsilon: float, delta: float, seed: int, device: str
 ) -> dict[str, float]:
-    """One run of one row of Table 1, from features on.
+    """One run of one row of Table 1, from features on: "accuracy" of the perceptron on the test set, and "signal".
+
+    The signal, the largest distance between two class means over the noise's standard deviation, a mean over the
+    features kept, is to explain the accuracy; no learner sees it.
 
     Args:
         criterion: "t-statistic" or "distance" to select ``keep`` features, "all" for all of them.
         noise: of NOISES. epsilon, delta: what Algorithm 1 claims.
-
-    Returns:
-        accuracy: share of the test set that the perceptron gets right at its last iterate. signal: the largest distance
-        between two class means over the noise's standard deviation, a mean over the features kept (to explain the
-        accuracy; no learner sees it).
     """
     noise_rng, perceptron_rng = (np.random.default_rng([seed, stage]) for stage in (1, 2))
     release = noisy_features(features, criterion, keep, noise, epsilon, delta, noise_rng)

@@ -15,6 +15,8 @@ from dplib.checks import ParameterError
 from dplib.data.preprocess import clip_rows
 from dplib.larger_models.selection import Release, class_moments, mean_distance, top
 
+SHARE = 0.9  # of the records, those that should not be clipped
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -50,14 +52,10 @@ def composed_epsilon(mus: list[float], delta: float) -> float:
 def private_quantile(
     values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
 ) -> float:
-    """The least threshold that about ``share`` of the values do not exceed, mu-GDP: a noisy binary search.
+    """The least threshold that about ``share`` of the values (n,) do not exceed, mu-GDP: a noisy binary search.
 
-    Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts
-    asked for are released with Gaussian noise sqrt(log2 t) / mu each.
-
-    Args:
-        values: (n,), one for each record. share: in [0, 1].
-        thresholds: (t,) increasing, chosen without looking at the data.
+    Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts asked for
+    are released with Gaussian noise sqrt(log2 t) / mu each. thresholds: (t,) increasing, not chosen by the data.
     """
     steps = int(np.ceil(np.log2(len(thresholds))))
     low, high = 0, len(thresholds) - 1
@@ -95,29 +93,23 @@ def private_dfs(
     budget: Budget,
     thresholds: np.ndarray,
     rng: np.random.Generator,
-    *,
-    clip_share: float = 0.9,
 ) -> tuple[Release, float]:
     """DFS with all its steps paid for: (epsilon, delta)-DP when the features of one record are exchanged.
 
     Two private norm bounds (of whole and of shortened records), noisy class means, the m features with the largest
-    noisy distance, and those features' values with noise. Labels and class sizes are public.
+    noisy distance, and those features' values with noise. Labels and class sizes are public. Errors as :func:`dfs`.
 
     Args:
         x, labels, m: as for :func:`dfs`.
         thresholds: candidates for the norm bounds, increasing, chosen without looking at the data.
-        clip_share: of the records, those that should not be clipped.
 
     Returns:
         The release, and the epsilon really spent at ``budget.delta``.
-
-    Raises:
-        ParameterError: as :func:`dfs`.
     """
-    kept, spent = private_selection(x, labels, m, budget, thresholds, rng, clip_share=clip_share)
+    kept, spent = private_selection(x, labels, m, budget, thresholds, rng)
     mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]
     cut = np.asarray(x, dtype=float)[:, kept]
-    bound = private_quantile(np.linalg.norm(cut, axis=1), clip_share, thresholds, mus[-2], rng)
+    bound = private_quantile(np.linalg.norm(cut, axis=1), SHARE, thresholds, mus[-2], rng)
     values, sd = private_rows(cut, bound, mus[-1], rng)
     return Release(kept, values, labels, sd), composed_epsilon(mus, budget.delta)
 
@@ -129,13 +121,11 @@ def private_selection(
     budget: Budget,
     thresholds: np.ndarray,
     rng: np.random.Generator,
-    *,
-    clip_share: float = 0.9,
 ) -> tuple[np.ndarray, list[float]]:
     """The first half of :func:`private_dfs`: m features by noisy distance, and the mu of its two mechanisms."""
     x = np.asarray(x, dtype=float)
     mus = [budget.mu(budget.norms / 2), budget.mu(budget.selection)]
-    bound = private_quantile(np.linalg.norm(x, axis=1), clip_share, thresholds, mus[0], rng)
+    bound = private_quantile(np.linalg.norm(x, axis=1), SHARE, thresholds, mus[0], rng)
     return top(mean_distance(private_class_means(x, labels, bound, mus[1], rng)), m), mus
 
 

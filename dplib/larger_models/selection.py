@@ -31,8 +31,8 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
     if len(counts) < 2 or counts.min() < 2:
         raise ParameterError(f"class sizes {counts.tolist()} are too small: two classes of two records are needed.")
     groups = [x[labels == k] for k in range(len(counts))]
-    means, variances = ([f(g) for g in groups] for f in (_mean, _variance))
-    return np.stack(means), np.stack(variances), counts
+    means = np.stack([group.mean(0, dtype=float) for group in groups])
+    return means, np.stack([group.var(0, ddof=1, dtype=float) for group in groups]), counts
 
 
 def distance(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -41,34 +41,23 @@ def distance(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def mean_distance(means: np.ndarray) -> np.ndarray:
-    """The same from class means (k, p).
-
-    The largest |mean_a - mean_b| over pairs of classes is the highest mean less the lowest.
-    """
+    """The same from class means (k, p): the largest difference over pairs is the highest mean less the lowest."""
     return np.ptp(np.asarray(means, dtype=float), axis=0)
 
 
-def t_statistic(x: np.ndarray, labels: np.ndarray, *, extra_variance: float = 0.0) -> np.ndarray:
-    """|T_j| of equation (15), the largest over pairs of classes: records (n, p) to scores (p,).
-
-    The paper has two classes only; the largest pairwise |T| mirrors its k-class distance. For ``extra_variance`` see
-    :func:`moment_t_statistic`.
-    """
-    return moment_t_statistic(*class_moments(x, labels), extra_variance=extra_variance)
+def t_statistic(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """|T_j| of equation (15): records (n, p) to scores (p,); of k classes the largest over pairs."""
+    return moment_t_statistic(*class_moments(x, labels))
 
 
 def moment_t_statistic(
     means: np.ndarray, variances: np.ndarray, counts: np.ndarray, *, extra_variance: float = 0.0
 ) -> np.ndarray:
-    """The same from the moments of :func:`class_moments`.
+    """The same from the moments of :func:`class_moments`; one without spread scores 0, or inf if means differ.
 
     Args:
-        extra_variance: added to every variance. With the variance s^2 of noise that will be added later, this
-            is the t-statistic of the release to come: at 0 it is T, and for large s it orders the features as
-            :func:`distance` does.
-
-    Returns:
-        Scores (p,); a feature without any spread scores 0, or inf where its means differ.
+        extra_variance: added to every variance. With the variance s^2 of noise that will be added later, this is the
+            t-statistic of the release to come: at 0 it is T, and for large s it ranks as :func:`distance` does.
     """
     means = np.asarray(means, dtype=float)
     squared_errors = (np.asarray(variances, dtype=float) + extra_variance) / np.asarray(counts)[:, None]
@@ -113,11 +102,6 @@ def literal_sd(norm: float, epsilon: float, delta: float) -> float:
     return float(np.sqrt(mechanisms.paper_sigma(epsilon, delta, 2 * norm)))
 
 
-def largest_norm(x: np.ndarray) -> float:
-    """The largest L1 norm of a record, C_p or N_max of the paper: data-dependent, so it is not for free."""
-    return float(np.abs(x).sum(1).max())
-
-
 def dfs(
     x: np.ndarray,
     labels: np.ndarray,
@@ -130,18 +114,16 @@ def dfs(
     """Algorithm 1 as the paper has it: rank, cut, largest norm, noise. NOT differentially private (chapter 02).
 
     Args:
-        x: (n, p). labels: (n,).
-        m: features to keep.
+        x: (n, p). labels: (n,). m: features to keep. scores: (p,) to rank by; by default step 3's distance.
         noise_sd: the largest L1 norm of the shortened records to the standard deviation of the noise; see
             :func:`definition_sd` and :func:`literal_sd`.
-        scores: (p,) to rank by, such as :func:`t_statistic`; by default step 3's distance.
 
     Raises:
         ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
     """
     kept = top(distance(x, labels) if scores is None else scores, m)  # steps 2 to 4
     cut = np.asarray(x, dtype=float)[:, kept]  # step 5
-    sd = noise_sd(largest_norm(cut))  # step 6
+    sd = noise_sd(float(np.abs(cut).sum(1).max()))  # step 6: C_p or N_max, data-dependent, so not for free
     return Release(kept, cut + sd * rng.standard_normal(cut.shape), labels, sd)  # steps 7 to 9
 
 
@@ -155,8 +137,7 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     product. Groups of equal features make the theorem's p = exp(n^gamma) features cost nothing.
 
     Args:
-        alpha: (g,) mean difference of each group of features. sd: (g,) of its D_j, > 0.
-        threshold: > 0.
+        alpha, sd: (g,) mean difference of each group of features, and of its D_j, sd > 0. threshold: > 0.
         log_number: (g,) logarithm of the number of features in each group.
     """
     alpha, sd = np.abs(np.asarray(alpha, dtype=float)), np.asarray(sd, dtype=float)
@@ -167,11 +148,3 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     with np.errstate(divide="ignore"):
         log_loss = np.where(wrong < -36, wrong, np.log(-np.log1p(-np.exp(np.minimum(wrong, -1e-16)))))
         return float(-np.exp(log_number + log_loss).sum())
-
-
-def _mean(x: np.ndarray) -> np.ndarray:
-    return x.mean(0, dtype=float)
-
-
-def _variance(x: np.ndarray) -> np.ndarray:
-    return x.var(0, ddof=1, dtype=float)

@@ -12,6 +12,7 @@ import statistics
 import time
 
 import numpy as np
+from long_way import draw_the_long_way
 from written import write
 
 from dplib import chapters
@@ -23,7 +24,7 @@ P, N_PER_CLASS, REPLICATES, LONG_REPLICATES, ROUNDS = 3000, 30, 10_000, 200, 7
 def measure(rounds: int = ROUNDS) -> dict:
     """Median seconds for REPLICATES of each side, their ratio, and both mean errors with standard errors."""
     setting = gmm.two_classes(P, N_PER_CLASS, 2.0, 50, noise_sd=1.8)
-    ways = {"sufficient": (gmm.draw, REPLICATES), "samples": (gmm.draw_the_long_way, LONG_REPLICATES)}
+    ways = {"sufficient": (gmm.draw, REPLICATES), "samples": (draw_the_long_way, LONG_REPLICATES)}
     seconds = {name: [] for name in ways}
     errors = {name: [] for name in ways}
     seeds = np.random.SeedSequence(1).spawn(rounds)

@@ -52,24 +52,6 @@ def test_half_stars_are_rounded_up_and_whole_stars_stay():
     np.testing.assert_array_equal(same_stars, STARS)
 
 
-def test_the_prediction_is_the_mean_rating_under_the_softmax():
-    scores = np.array([[0.0, 0.0, 0.0, 0.0, np.log(4.0)], [-50.0, -50.0, 0.0, 0.0, -50.0]])
-    softmax = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(movielens.expected(softmax, STARS), [(1 + 2 + 3 + 4 + 4 * 5) / 8, 3.5])
-    # The mean of a distribution beats its likeliest rating in mean square, however the truth is drawn from it.
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(5, 0.7), 4000)
-    truth = (p.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1)
-    mean, mode = movielens.expected(p, STARS), STARS[p.argmax(axis=1)]
-    assert movielens.rmse(mean, truth, STARS) < movielens.rmse(mode, truth, STARS)
-
-
-def test_rmse_of_a_constant_is_the_root_of_bias_and_variance():
-    y = np.array([0, 0, 4, 3])
-    assert movielens.rmse(2.0, y, STARS) == pytest.approx(np.sqrt((1 + 1 + 9 + 4) / 4))
-    assert movielens.rmse(STARS[y].mean(), y, STARS) == pytest.approx(STARS[y].std())
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_kept_share_is_what_the_table_of_rr_mixes_in(epsilon):
     table = np.exp(randomised_response.log_table(np.ones(5, dtype=bool), epsilon))
@@ -87,31 +69,17 @@ def test_unmixed_answers_are_unbiased_with_the_variance_that_the_table_gives(eps
     assert movielens.answer_variance(epsilon, STARS) == pytest.approx(variance.mean())
 
 
-def test_without_noise_nothing_is_unmixed():
-    np.testing.assert_array_equal(movielens.unmixed(STARS, np.inf, STARS), STARS)
-    assert movielens.answer_variance(np.inf, STARS) == 0
-
-
 @pytest.mark.parametrize("penalty", [0.5, 7.0])
 def test_biases_solve_the_normal_equations(penalty):
     rng = np.random.default_rng(2)
     pairs, y = movielens.synthetic(9, 7, 40, rng)
-    fitted = movielens.fit_biases(pairs, STARS[y], 9, 7, penalty)
+    fitted = movielens.ridge(pairs, STARS[y], penalty, pairs)
     design = np.zeros((40, 16))
     design[np.arange(40), pairs[:, 0]] = 1
     design[np.arange(40), 9 + pairs[:, 1]] = 1
     target = STARS[y] - STARS[y].mean()
     exact = np.linalg.solve(design.T @ design + penalty * np.eye(16), design.T @ target)
-    np.testing.assert_allclose(np.concatenate([fitted.user, fitted.movie]), exact, atol=1e-6)
-    np.testing.assert_allclose(fitted.predict(pairs), STARS[y].mean() + design @ exact, atol=1e-6)
-
-
-def test_biases_beat_the_mean_and_recover_what_made_the_ratings(ratings):
-    fitted = movielens.fit_biases(ratings.x_train, STARS[ratings.y_train], ratings.users, ratings.movies, 5.0)
-    mean = STARS[ratings.y_train].mean()
-    constant = movielens.rmse(mean, ratings.y_test, STARS)
-    assert constant == pytest.approx(STARS[ratings.y_test].std(), abs=0.01)
-    assert movielens.rmse(fitted.predict(ratings.x_test), ratings.y_test, STARS) < constant - 0.1
+    np.testing.assert_allclose(fitted, STARS[y].mean() + design @ exact, atol=1e-6)
 
 
 def test_published_counts_of_movielens_1m_add_up():

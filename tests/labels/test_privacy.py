@@ -1,12 +1,8 @@
-from itertools import product
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from dplib.checks import ParameterError
 from dplib.labels import privacy, stages
-from dplib.labels import randomised_response as response
 
 PARTS = [[0, 1], [2, 3]]
 FEATURES = [0, 1, 0, 1]
@@ -14,11 +10,6 @@ FEATURES = [0, 1, 0, 1]
 
 def joint(parts, classes=2, epsilon=1.0, n=4, weight=1.0):
     return privacy.joint(n, classes, parts, privacy.counting_prior(FEATURES, parts, classes, weight), epsilon)
-
-
-def test_probabilities_sum_to_one():
-    np.testing.assert_allclose(np.exp(joint(PARTS)).sum(1), 1, atol=1e-12)
-    np.testing.assert_allclose(np.exp(joint([[0, 1], [1]], n=2)).sum(1), 1, atol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
@@ -37,27 +28,6 @@ def test_a_label_asked_twice_costs_more(epsilon):
     assert privacy.loss(joint(broken, epsilon=epsilon, weight=9.0), 4, 2) == pytest.approx(2 * epsilon, abs=1e-9)
     # With a strong prior the second answer may be a constant, which costs nothing.
     assert privacy.loss(joint(broken, epsilon=0.5, weight=1.0), 4, 2) == pytest.approx(0.5, abs=1e-9)
-
-
-def test_stages_without_a_prior_are_independent_answers():
-    parts = [[1], [0]]
-    table = privacy.joint(2, 3, parts, lambda stage, _: np.full((len(parts[stage]), 3), 1 / 3), 1.0)
-    one = response.log_table(np.ones(3, dtype=bool), 1.0)
-    sets = list(product(range(3), repeat=2))
-    expected = [[one[a, second] + one[b, first] for first, second in sets] for a, b in sets]
-    np.testing.assert_allclose(table, expected, atol=1e-12)
-
-
-def test_a_prior_that_sees_the_labels_is_not_covered():
-    # The counting prior uses answers only; its second stage depends on them.
-    prior = privacy.counting_prior(FEATURES, PARTS, 2)
-    np.testing.assert_allclose(prior(0, np.array([], int)), 0.5)
-    np.testing.assert_allclose(prior(1, np.array([0, 1])), [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
-
-
-def test_too_large_a_case_is_refused():
-    with pytest.raises(ParameterError, match="too many"):
-        privacy.joint(12, 3, [range(12)], lambda *_: None, 1.0)
 
 
 class Counting:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dplib import exact_loss, plans
 from dplib.labels import randomised_response as response
 from dplib.labels import response_rows as rows
 from dplib.labels import response_study as study
@@ -27,12 +26,6 @@ def test_the_checks_pass_on_a_few_priors_and_would_not_pass_anything(monkeypatch
     assert found["worst"]["excess"] == study.ROUNDING, "it is private all the same"
 
 
-def test_the_seed_draws_the_priors_and_the_budget_does_not():
-    one, same, other = (study.priors_of(seed, 1, 4) for seed in (0, 0, 1))
-    assert all(np.array_equal(a, b) for (_, a), (_, b) in zip(one, same, strict=True))
-    assert not all(np.array_equal(a, b) for (_, a), (_, b) in zip(one, other, strict=True))
-
-
 def test_the_released_code_acts_on_a_smaller_budget():
     """It keeps more than k labels where e^epsilon > 2 + D_k / p_(k+1); Algorithm 2 where e^epsilon >= 1 + ..."""
     rng = np.random.default_rng(0)
@@ -45,12 +38,6 @@ def test_the_released_code_acts_on_a_smaller_budget():
     assert study.released_k(np.full(5, 0.2), 0.70) == 5
 
 
-def test_the_usual_program_gives_no_noise_at_forty():
-    assert study.program_excess(10, 40.0)[0] == np.inf
-    assert abs(study.program_excess(10, 20.0)[0]) == pytest.approx(1.5e-9, rel=0.1)
-    assert max(abs(study.program_excess(10, e)[1]) for e in (1.0, 20.0, 40.0)) < 1e-14
-
-
 def test_all_small_data_sets():
     found = study.enumerate_all(epsilon=1.0)
     assert found["distance"] == [1.0, 2.0, 3.0]
@@ -60,12 +47,6 @@ def test_all_small_data_sets():
     assert found["leaks"]["histogram of all labels"]["infinite"] == pytest.approx(0.641975, abs=1e-6)
     assert found["broken"]["tie"] == 1.0
     assert found["corners"] == {"polytopes": 4, "vertices": 60, "differ": 0}
-
-
-def test_two_stages_by_another_enumeration():
-    """The loss of everything that is released, from the joint table by exact_loss."""
-    plain = np.exp(response.log_table(np.ones(3, dtype=bool), 0.7))
-    assert exact_loss.discrete_epsilon(plain) == pytest.approx(study.two_stages(0.7)["staged"], abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -89,12 +70,3 @@ def test_information_is_that_of_the_table():
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = joint * np.log2(joint / np.outer(prior, joint.sum(axis=0)))
             assert response.information(members, epsilon, prior) == pytest.approx(np.nansum(terms), abs=1e-12)
-
-
-def test_the_plans_can_be_read():
-    """The published runs are stored, and the quick ones are among them."""
-    for name in ("quick", "published"):
-        assert not plans.load("08", name).missing()
-    total = rows.totals(plans.load("08", "quick").read("priors"))
-    assert total["priors"] == 196
-    assert total["lp1"] <= 1e-9

@@ -52,13 +52,6 @@ def explicit(method, classes, dimension, n, rate, runs, rng, keep=None, rho=0.6,
     return np.array(last)
 
 
-@pytest.mark.parametrize(("classes", "dimension"), [(2, 2), (3, 5), (5, 9)])
-def test_the_frame_is_the_problem_described(classes, dimension):
-    v = frame(classes, dimension, np.random.default_rng(0))
-    np.testing.assert_allclose(v @ v.T, np.where(np.eye(classes) == 1, 1, -1 / (classes - 1)), atol=1e-12)
-    np.testing.assert_allclose(v[:, 0], simplex.ALPHA * np.where(np.arange(classes) == 0, 1, -1 / (classes - 1)))
-
-
 @pytest.mark.parametrize(
     ("method", "classes", "dimension", "keep"),
     [("rr", 2, 2, None), ("rr", 3, 5, None), ("rr", 5, 8, 3), ("normal", 2, 3, None), ("normal", 4, 6, None),
@@ -117,15 +110,6 @@ def test_the_cases_of_a_public_set_have_its_miss_rate_and_mean():
     assert first * cases[0] + second * cases[1] == pytest.approx(0.3)
     assert simplex.miss_rate(10, 1, 0.0, 0.5) == pytest.approx(0.9)
     assert simplex.miss_rate(10, 4, 1.0, 0.75) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3, 7])
-def test_a_coordinate_of_the_sphere(dimension):
-    rng = np.random.default_rng(dimension)
-    points = rng.standard_normal((5000, dimension))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    drawn = simplex.coordinate(dimension, 5000, rng)
-    assert stats.ks_2samp(points[:, 0], drawn).pvalue > 1e-3
 
 
 def test_wrong_settings_are_refused():

@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_bytes_and_leaves_the_global_generator_alon
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_mixup_mixes_inputs_and_labels_with_one_weight():
+def test_mixup_mixes_inputs_and_labels_with_one_weight(monkeypatch):
     seen = []
 
     class Spy(nn.Module):
@@ -86,21 +86,14 @@ def test_mixup_mixes_inputs_and_labels_with_one_weight():
     def loss(scores, y):
         # Inputs are the one-hot labels, so a mixed input must equal its mixed label.
         torch.testing.assert_close(seen[-1], y)
-        return (scores * y).sum(1)
+        return (scores * y).sum()
 
     x = torch.eye(5).repeat(4, 1)
-    training.fit(
-        Spy(), x, np.tile(np.arange(5), 4), epochs=3, batch_size=20, learning_rate=1e-9, mixup=8.0, loss=loss, seed=0
-    )
+    monkeypatch.setattr(nn.functional, "cross_entropy", loss)
+    training.fit(Spy(), x, np.tile(np.arange(5), 4), epochs=3, batch_size=20, learning_rate=1e-9, mixup=8.0, seed=0)
     rows = torch.cat(seen)
     torch.testing.assert_close(rows.sum(1), torch.ones(len(rows)))
     assert ((rows > 0) & (rows < 1)).any()
-
-
-def test_a_custom_loss_is_averaged_over_the_batch():
-    x, y = data()
-    own = fitted(x, y, loss=lambda s, t: -(t * s.log_softmax(1)).sum(1))
-    torch.testing.assert_close(weights(own), weights(fitted(x, y)), rtol=1e-5, atol=1e-6)
 
 
 def test_augmentation_moves_mirrors_and_cuts_whole_images():
@@ -126,12 +119,6 @@ def test_augmentation_moves_mirrors_and_cuts_whole_images():
     assert torch.equal(cut[cut > 0], ramp[cut > 0])
 
 
-def test_logits_use_evaluation_mode_and_keep_the_order():
-    net = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.9))
-    x, _ = data()
-    np.testing.assert_allclose(training.logits(net, x, batch_size=7), net[0](x).detach().numpy(), rtol=1e-5)
-
-
 def test_several_inputs_and_curves():
     class Sum(nn.Module):
         def __init__(self):
@@ -153,12 +140,6 @@ def test_several_inputs_and_curves():
         training.fit(net, pairs, np.zeros(6, int), epochs=1, batch_size=3, learning_rate=1.0, seed=0, mixup=1.0)
 
 
-def test_training_learns():
-    x, y = data()
-    scores = training.logits(fitted(x, y, epochs=30, learning_rate=0.5), x)
-    assert (scores.argmax(axis=1) == y).mean() > 0.9
-
-
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
@@ -166,15 +147,10 @@ def test_training_learns():
         ({"mixup": -1}, "mixup"),
         ({"precision": "half"}, "precision"),
         ({"shift": 1.5}, "shift"),
+        ({"y": np.zeros(7, int)}, "targets"),
     ],
 )
 def test_senseless_settings_are_refused(changes, word):
     x, y = data()
     with pytest.raises(ParameterError, match=word):
-        fitted(x, y, **changes)
-
-
-def test_targets_must_fit():
-    x, y = data()
-    with pytest.raises(ParameterError, match="targets"):
-        fitted(x, y[:-1])
+        fitted(**{"x": x, "y": y} | changes)

@@ -60,11 +60,6 @@ def test_the_tail_of_student_agrees_with_scipy_where_that_does_not_underflow():
     assert rows.log_tail(3.0, 50) == pytest.approx(sps.t.logsf(3.0, 50), rel=1e-8)
 
 
-def test_separation_tends_to_one_inside_the_range_only():
-    assert rows.separation(1e24, 0.25, 1.0) > 0.99
-    assert rows.separation(1e24, 0.4, 1.0) < 0.01
-
-
 def test_an_experiment_is_repeatable_and_its_noiseless_curves_do_not_depend_on_budgets():
     job = {"variance": 0.1, "weight": 0.88, "seed": 1, "p": 60, "n_per_class": 6}
     one, again = study.synthetic(**job), study.synthetic(**job)

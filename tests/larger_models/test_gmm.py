@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.naive_bayes import GaussianNB
 
 from dplib.checks import ParameterError
 from dplib.larger_models import gmm, gmm_bounds
+from tests.benchmarks.long_way import draw_the_long_way
 
 FIELDS = ("signal", "shift", "noisy", "clean", "printed")
 
@@ -36,24 +36,6 @@ def test_settings_that_make_no_sense_are_refused(setting):
         gmm.fit(np.array([[0.0, 2], [1, 2]]), np.array([[0.0, 2], [3, 2]]))
 
 
-def test_samples_have_the_released_moments(setting):
-    """Means and variances of 50 features within 4.5 standard errors: 200 comparisons, error rate 1.4e-3."""
-    many = replace(setting, n_per_class=4000)
-    for x, mu in zip(gmm.draw_samples(many, np.random.default_rng(2)), (many.mu1, many.mu2), strict=True):
-        assert np.abs((x.mean(axis=0) - mu) / np.sqrt(many.released / 4000)).max() < 4.5
-        assert np.abs(x.var(axis=0, ddof=1) / many.released - 1).max() < 4.5 * np.sqrt(2 / 3999)
-
-
-def test_fisher_is_diagonal_discriminant_analysis(setting):
-    x1, x2 = gmm.draw_samples(setting, np.random.default_rng(3))
-    fisher = gmm.fit(x1, x2)
-    bayes = GaussianNB().fit(np.vstack([x1, x2]), np.repeat([1, 2], 12))
-    bayes.var_[:] = fisher.variances  # naive Bayes with a pooled variance and equal classes is the same rule
-    points = np.vstack(gmm.draw_samples(replace(setting, n_per_class=500), np.random.default_rng(4)))
-    assert np.array_equal(fisher.is_class1(points), bayes.predict(points) == 1)
-    assert fisher.variances == pytest.approx((np.var(x1, axis=0, ddof=1) + np.var(x2, axis=0, ddof=1)) / 2)
-
-
 @pytest.mark.parametrize("test", ["clean", "noisy"])
 def test_exact_error_is_the_share_of_fresh_points_misclassified(setting, test):
     """Both classes within 4 standard errors: error rate 1.3e-4."""
@@ -69,7 +51,7 @@ def test_exact_error_is_the_share_of_fresh_points_misclassified(setting, test):
 
 def test_the_long_way_is_the_classifier_on_samples(setting):
     """The sums give the same errors as a fitted classifier, where both see the same standard normals."""
-    draws = gmm.draw_the_long_way(setting, 1, np.random.default_rng(7))
+    draws = draw_the_long_way(setting, 1, np.random.default_rng(7))
     fisher = gmm.fit(*gmm.draw_samples(setting, np.random.default_rng(7)))
     for test in ("clean", "noisy"):
         assert draws.errors(test)[:, 0] == pytest.approx(fisher.errors(setting, test))
@@ -84,7 +66,7 @@ def test_draws_from_sufficient_statistics_have_the_law_of_the_long_way(setting, 
     """
     setting = make(setting)
     fast = gmm.draw(setting, 20_000, np.random.default_rng(8))
-    slow = gmm.draw_the_long_way(setting, 20_000, np.random.default_rng(9))
+    slow = draw_the_long_way(setting, 20_000, np.random.default_rng(9))
     for name in FIELDS:
         assert stats.ks_2samp(getattr(fast, name), getattr(slow, name)).pvalue > 1e-4, name
     for below in ("noisy", "clean", "printed"):
@@ -92,29 +74,11 @@ def test_draws_from_sufficient_statistics_have_the_law_of_the_long_way(setting, 
             assert stats.ks_2samp(class_fast, class_slow).pvalue > 1e-4, below
 
 
-def test_mean_error_agrees_at_the_size_of_the_benchmark():
-    """p = 3,000, 30 a class: mean error of both within 4 joint standard errors: error rate 6.3e-5."""
-    setting = gmm.two_classes(3000, 30, 2.0, 50, noise_sd=1.8)
-    fast = gmm.draw(setting, 10_000, np.random.default_rng(10)).errors().mean(axis=0)
-    slow = gmm.draw_the_long_way(setting, 600, np.random.default_rng(11)).errors().mean(axis=0)
-    joint = np.hypot(fast.std() / np.sqrt(len(fast)), slow.std() / np.sqrt(len(slow)))
-    assert abs(fast.mean() - slow.mean()) < 4 * joint
-    assert joint < 0.002
-
-
 def test_table_of_inverse_variances_has_the_moments_of_a_gamma():
     for n_per_class, tolerance in [(6, 1e-3), (10, 1e-4), (30, 1e-5)]:
         table, nu = gmm._inverse_variances(n_per_class), 2 * n_per_class - 2
         assert table.mean() == pytest.approx(nu / (nu - 2), rel=tolerance)
         assert (table**2).mean() == pytest.approx(nu**2 / ((nu - 2) * (nu - 4)), rel=tolerance)
-
-
-def test_shift_of_a_class_is_normal_with_variance_one_over_n_whatever_p():
-    """Psi of class 2 minus class 1 over 2, times sqrt n, is standard normal: KS of level 1e-4, three dimensions."""
-    for p in (2, 100, 3000):
-        draws = gmm.draw(gmm.two_classes(p, 15, 1.0, 2), 4000, np.random.default_rng(p))
-        shift = np.subtract(*draws.psi()[::-1]) / 2
-        assert stats.kstest(shift * np.sqrt(30), "norm").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("noise_sd", [0.8, 50.0])
@@ -146,34 +110,10 @@ def test_predicted_error_is_close_at_n_of_sixty(p, informative, noise_sd):
         assert abs(gmm_bounds.predicted_error(setting, test) - error.mean()) < slack
 
 
-def test_bounds_in_closed_form():
-    setting = gmm.two_classes(4, 25, 2.0, 1, noise_sd=1.0)
-    assert gmm_bounds.gamma(setting) == pytest.approx(2.0)  # one distance 2 over a variance of 2
-    assert gmm_bounds.theorem6_psi(2.0, 4, 50) == pytest.approx(2 / (2 * np.sqrt(16 / 50 + 2)))
-    assert gmm_bounds.theorem6(0.0, 100, 50) == 0.5
-    assert gmm_bounds.finite_n(30) == pytest.approx(np.sqrt(54 / 56))
-
-
-def test_chain_of_eq11_rises():
-    rng = np.random.default_rng(17)
-    setting = gmm.two_classes(20, 30, 1.0)
-    chain = gmm_bounds.gamma_chain(setting, *gmm.draw_samples(setting, rng), tau=1.8)
-    assert np.all(np.diff(chain) > 0)
-    assert chain[0] < chain[-1] == pytest.approx(1 / 1.8**2)
-
-
-def test_norms_and_noise_of_definition3():
+def test_norms_of_definition3():
     rng = np.random.default_rng(18)
     setting = gmm.two_classes(400, 30, 0.0)
     c_1, c_2 = (gmm.max_norms(setting, order, 20, rng).mean() for order in (1, 2))
     # 60 norms with mean p sqrt(2/pi) and standard deviation sqrt(p (1 - 2/pi)): the largest is about 2.3 above.
     assert c_1 == pytest.approx(400 * np.sqrt(2 / np.pi) + 2.3 * np.sqrt(400 * (1 - 2 / np.pi)), rel=0.02)
     assert c_2 == pytest.approx(20 + 2.3 * np.sqrt(0.5), rel=0.02)
-    noisy = gmm.definition3(setting, 5.0, 1e-4, 1, rng)
-    assert noisy.noise_sd == pytest.approx(2 * c_1 * np.log(1e4) / 5, rel=0.02)
-
-
-def test_clip_shortens_only_what_is_long():
-    x = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    assert gmm.clip(x, 1.0, 2) == pytest.approx(np.array([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]))
-    assert np.abs(gmm.clip(x, 1.0, 1)).sum(axis=1) == pytest.approx([1.0, 0.7, 0.0])

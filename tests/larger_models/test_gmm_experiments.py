@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from dplib import mechanisms
-from dplib.checks import ParameterError
-from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm
 from dplib.larger_models import gmm_experiments as runs
 
 
@@ -25,22 +24,6 @@ def test_replacing_the_longest_record_shrinks_or_keeps_the_scale_unless_the_new_
     assert np.all((deltas >= 0) & (deltas <= 1))
 
 
-def test_errors_are_counted_for_both_classes():
-    """Counts within 4.5 standard deviations of the exact errors: error rate 1.4e-5."""
-    setting = gmm.two_classes(100, 12, 1.0, 10, 0.5)
-    wrong, exact, printed = runs.count_errors(setting, 20_000, np.random.default_rng(2))
-    assert np.all(np.abs(wrong - 20_000 * exact) < 4.5 * np.sqrt(20_000 * exact * (1 - exact)))
-    assert printed.shape == (2,)
-    assert np.all(printed < exact)  # estimated variances in the root make the printed error too small
-
-
-def test_a_setting_made_for_psi_one():
-    setting = runs.setting_with_psi_one(300, 30, 20, 1.8)
-    assert gmm_bounds.theorem6_psi(gmm_bounds.gamma(setting), setting.p, setting.n) == pytest.approx(1)
-    assert np.count_nonzero(setting.alpha) == 20
-    assert np.count_nonzero(runs.setting_with_psi_one(50, 10, 80, 0.0).alpha) == 50
-
-
 def test_bias_scores_are_standard_and_see_a_bias(monkeypatch):
     """Of 400 data sets: means and variances within 4.5 standard errors of 0 and 1, rate 4e-5 for all six together."""
     rng, setting = np.random.default_rng(10), gmm.two_classes(40, 60, 1.0, 10, 0.5)
@@ -57,12 +40,12 @@ def test_example1_has_the_welch_statistic_and_the_law_of_samples():
     """Kolmogorov-Smirnov against samples of size 200, level 1e-4 for each feature."""
     rng = np.random.default_rng(4)
     drawn = runs.draw_example1(3.0, 4000, rng)
-    assert drawn.t == pytest.approx(drawn.distance / np.sqrt(drawn.variance / 100))
+    assert drawn["t"] == pytest.approx(drawn["distance"] / np.sqrt(drawn["variance"] / 100))
     noisy = gmm.replace(runs.EXAMPLE1, noise_sd=3.0)
     samples = [gmm.draw_samples(noisy, rng) for _ in range(1000)]
     welch = np.array([stats.ttest_ind(x2, x1, equal_var=False).statistic for x1, x2 in samples])
     for j in (0, 1):
-        assert stats.ks_2samp(drawn.t[:, j], welch[:, j]).pvalue > 1e-4
+        assert stats.ks_2samp(drawn["t"][:, j], welch[:, j]).pvalue > 1e-4
 
 
 def test_images_keep_two_classes_and_pixels_that_vary():
@@ -91,9 +74,3 @@ def test_the_formula_describes_independent_normal_pixels_and_not_copies():
             gap = errors[:, column] - errors[:, 2 + column]
             z = gap.mean() / (gap.std(ddof=1) / np.sqrt(len(gap)))
             assert abs(z) < 4 if copies == 1 else z > 4
-
-
-def test_too_many_training_points_are_refused():
-    images = runs.Images.of(np.random.default_rng(8).uniform(size=(40, 3)), np.repeat([0, 1], 20), [0, 1])
-    with pytest.raises(ParameterError, match="11 training points"):
-        runs.image_errors(images, 2, 11, 0.0, np.random.default_rng(9))

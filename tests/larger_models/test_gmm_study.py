@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dplib import mechanisms
-from dplib.larger_models import gmm, gmm_bounds, gmm_rows, gmm_study, gmm_tables
+from dplib.larger_models import gmm_rows, gmm_study, gmm_tables
 
 
 def test_the_four_noises_in_order():
@@ -77,9 +77,3 @@ def test_at_any_budget_a_gain_has_digits(epsilon):
     assert (found["gain"] > 0).all()
     assert (found["error"] + found["gain"]).to_numpy() == pytest.approx(0.5)
     assert found["gain"].is_monotonic_decreasing
-
-
-def test_the_formula_of_a_table_is_the_corrected_theorem():
-    setting = gmm.two_classes(100, 30, 1.0, 10, 0.5)
-    psi = gmm_bounds.theorem6_psi(gmm_bounds.gamma(setting), 100, 60)
-    assert gmm_tables.formula(setting) == pytest.approx(psi * np.sqrt(54 / 56))

@@ -40,7 +40,8 @@ def written(made, tmp_path_factory):
 def noisy(setting, noise, epsilon, rng):
     """The setting with one of the dial's noises, made another way."""
     if noise in ("L1", "L2"):
-        return gmm.definition3(setting, epsilon, dials_data.DELTA, int(noise[1]), rng)
+        c_p = gmm.max_norms(setting, int(noise[1]), 10, rng).mean()
+        return replace(setting, noise_sd=2 * c_p * np.log(1 / dials_data.DELTA) / epsilon)
     return replace(setting, noise_sd=np.log(1 / dials_data.DELTA) / epsilon * (noise == "unit"))
 
 
@@ -117,7 +118,7 @@ def test_priors_against_a_linear_program_and_the_water_level(made, shape, sharpn
     p, level = one["prior"], one["level"]
     assert p.sum() == pytest.approx(1)
     assert (np.diff(p) <= 1e-15).all()
-    assert one["right"] == pytest.approx(programs.lp1(p, epsilon).value, abs=1e-8)
+    assert one["right"] == pytest.approx(programs.lp1(p, epsilon)[0], abs=1e-8)
     assert one["w"][one["k"] - 1] == pytest.approx(one["w"].max(), abs=1e-14)
     assert np.maximum(p - level, 0).sum() == pytest.approx(np.expm1(epsilon) * level)
     assert (p >= level - 1e-12).sum() == one["k"] == response.best_k(p, epsilon)
