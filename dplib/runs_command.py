@@ -62,7 +62,7 @@ def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> 
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def compute(file: Path) -> None:
     """Make the runs of a bundle: what a job of a cluster does."""
-    from dplib import bundles
+    from sweeps import bundles
 
     bundles.compute(file)
 

@@ -10,9 +10,10 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from dplib import exact_loss, pure_composition, rdp
+from dplib import exact_loss, rdp
+from dplib.architecture import pure_composition
+from dplib.architecture.pure_composition import composed_epsilon, optimal_delta
 from dplib.checks import ParameterError
-from dplib.pure_composition import composed_epsilon, optimal_delta
 
 SETTINGS = [(0.5, 7, 1e-3), (0.1, 40, 1e-5), (2.0, 5, 0.1), (1.0, 20, 1e-2)]
 
