@@ -1,12 +1,12 @@
 """Sums of clipped per-example gradients, without the per-example gradients.
 
 One forward pass keeps what goes into each trained layer; one backward pass stops at the layers' outputs, so that no
-weight gradient is computed; :mod:`dplib.layer_rules` turns the two into each example's gradient norm over all trained
+weight gradient is computed; :mod:`dplib.layers` turns the two into each example's gradient norm over all trained
 parameters together, and then into one weighted sum. Removing or adding one record changes the sum by at most
 ``max_grad_norm`` in the Euclidean norm.
 
 That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
-used once. So layers are accepted from a list (:mod:`dplib.supported`), and :func:`check` tries the rest on some
+used once. So layers are accepted from a list (:mod:`dplib.layers`), and :func:`check` tries the rest on some
 examples. What no trial can show: code that behaves otherwise on inputs that were not tried, such as a branch that few
 records take, and state that a network keeps outside of its buffers. Such a network must be read, not run.
 """
@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.utils.rnn import PackedSequence
 
-from dplib import layer_rules
+from dplib import layers
 from dplib.checks import ParameterError
 from dplib.examples import Loss
-from dplib.supported import Layer, is_recurrent, is_recurrent_network, trained_layers
+from dplib.layers import Layer, is_recurrent, is_recurrent_network, trained_layers
 
 Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
@@ -53,7 +53,7 @@ class ClippedSums:
     """A network, watched, whose clipped gradient sums are added to given tensors.
 
     Args:
-        net: any network that ``supported.trained_layers`` accepts.
+        net: any network that ``layers.trained_layers`` accepts.
         sums: for each trained parameter the tensor, of its shape, that sums are added to.
 
     Raises:
@@ -80,7 +80,7 @@ class ClippedSums:
             x, y: (b, ...) examples and (b, ...) targets, b >= 1.
             loss: one loss for each example.
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
-            x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layer_rules.linear``).
+            x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """
         before = x._version  # a network may begin with an activation in place: then the known norms are not those
         self._watching = True
@@ -137,7 +137,7 @@ class ClippedSums:
             a, d = _one(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
-            known = (x_norms,) if a is x and layer.rule is layer_rules.linear else ()
+            known = (x_norms,) if a is x and layer.rule is layers.linear else ()
             of_examples, add = layer.rule(layer.module, layer.sums, a, d, *known)
             norms = of_examples if norms is None else torch.hypot(norms, of_examples)
             adders.append(add)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError
-from dplib.layer_rules import row_norms
+from dplib.layers import row_norms
 
 Array = np.ndarray | Tensor
 Pair = tuple[Array, Array]  # examples (n, ...) and targets (n, ...)

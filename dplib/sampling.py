@@ -39,7 +39,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
 
 
 class Sampler:
-    """The rows of one batch after another, by a rule of ``SAMPLING``; its state can be saved and restored.
+    """The rows of one batch after another, by a rule of ``SAMPLING``.
 
     "poisson" takes each record by itself with probability ``sample_rate``, and is what privacy accounting is about.
     "shuffled" goes through random orders of the n records in batches of round(sample_rate * n), and leaves out the
@@ -59,15 +59,6 @@ class Sampler:
             self._order = self.rng.permutation(self.n)
         rows, self._order = self._order[: self.batch_size], self._order[self.batch_size :]
         return rows
-
-    def state(self) -> dict:
-        """Everything that decides the batches to come, ready for JSON; no state is kept of cryptographic sampling."""
-        return {"order": self._order.tolist(), "rng": self.rng.bit_generator.state if self.rng else None}
-
-    def restore(self, state: dict) -> None:
-        self._order = np.array(state["order"], np.int64)
-        if self.rng:
-            self.rng.bit_generator.state = state["rng"]
 
 
 def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Tensor:

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from dplib import accounting, audit, clipping, sampling
-from dplib.dpsgd import DPSGD, Data, squared_error, train
-from dplib.engine import Engine
+from dplib.dpsgd import DPSGD, Data, Engine, squared_error, train
 from dplib.examples import Examples
 
 CANARIES, STEPS, Q, NOISE = 1000, 20, 0.2, 2.0

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import architectures, clipping, layer_rules, models, supported
+from dplib import architectures, clipping, layers, models
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy, squared_error
 
@@ -196,7 +196,7 @@ def test_pieces_of_a_layer_change_nothing(monkeypatch):
         factors = median_clip(net, x, y)
         whole, norms = by_dplib(net, x, y, factors)
         with monkeypatch.context() as patch:
-            patch.setattr(layer_rules, "CHUNK", 1)
+            patch.setattr(layers, "CHUNK", 1)
             sums, found = by_dplib(net, x, y, factors)
         assert torch.allclose(norms, found, rtol=1e-13)
         assert distance(sums, whole) < 1e-13
@@ -215,7 +215,7 @@ def test_both_ways_to_a_norm_agree(paired):
     t, p, q = (2, 30, 30) if paired else (30, 2, 3)
     a, d = torch.randn(5, 3, t, p, dtype=torch.float64), torch.randn(5, 3, t, q, dtype=torch.float64)
     direct = torch.einsum("bgtp,bgtq->bgpq", a, d).square().sum((1, 2, 3))
-    assert torch.allclose(layer_rules.outer_squared_norms(a, d), direct, rtol=1e-12)
+    assert torch.allclose(layers.outer_squared_norms(a, d), direct, rtol=1e-12)
 
 
 def test_flat_clipping_is_opacus_optimizers():
@@ -324,7 +324,7 @@ def normalised_weights():
 )  # fmt: skip
 def test_refused_layers_are_named(build, words):
     with pytest.raises(ParameterError, match=words):
-        supported.trained_layers(build())
+        layers.trained_layers(build())
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_what_no_list_shows_is_tried(build, words):
     torch.manual_seed(0)
     net = build()
     before = copy.deepcopy(net.state_dict())
-    supported.trained_layers(net)
+    layers.trained_layers(net)
     state = torch.get_rng_state()
     with pytest.raises(ParameterError, match=words):
         clipping.check(
@@ -446,7 +446,7 @@ def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
     d = torch.randn(5, 1, t, q, generator=generator)
     d -= d.mean(2, keepdim=True)
     exact = torch.linalg.vector_norm((d.double().mT @ a.double()).flatten(1), dim=1)
-    found = layer_rules.outer_squared_norms(a, d).sqrt()
+    found = layers.outer_squared_norms(a, d).sqrt()
     assert torch.allclose(found.double(), exact, rtol=2e-3)
 
 

@@ -32,7 +32,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from dplib import architectures, chapters, logistic_grid, models, sampling
-from dplib.engine import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 
 N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from dplib import layout, printed
 from dplib.architectures import LSTM
-from dplib.engine import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.sgd import seeded
 
