@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 
-from dplib import execution, files, sources, values
+from dplib import execution, files, sources
 from dplib.checks import ParameterError
 from dplib.claims import BASIS, RECORD, ROOT
 from dplib.execution import RunError, hardware
@@ -31,7 +31,7 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
         RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
     """
     sources.check_parameter_names(chapter, parameters)
-    parameters = {name: values.plain(name, value) for name, value in parameters.items()}
+    parameters = {name: files.plain(name, value) for name, value in parameters.items()}
     _check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     origin = provenance(chapter, parameters)

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from dplib import rules
-from dplib import values as documents
+from dplib import files, rules
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -138,7 +137,7 @@ def load(paper: str) -> dict[str, Claim]:
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    document = documents.checked(CLAIMS / f"{paper}.yml", _Document)
+    document = files.checked(CLAIMS / f"{paper}.yml", _Document)
     claims: dict[str, Claim] = {}
     for claim in document.claims:
         _add(claims, claim)
@@ -314,7 +313,7 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
 
 def frozen_run(path: Path) -> dict[str, Any]:
     """A file of ``book/results``; ParameterError where it is damaged."""
-    return documents.checked(path, _Run).model_dump()
+    return files.checked(path, _Run).model_dump()
 
 
 def frozen(claim_id: str) -> dict[str, Any] | None:

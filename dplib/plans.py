@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dplib import checks, execution, runs, values
+from dplib import checks, execution, files, runs
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
@@ -134,7 +134,7 @@ def names(study: str) -> list[str]:
 def on_gpu(study: str) -> OnGPU | None:
     """What a study says of its GPU, if anything."""
     document = _document(_file(study))
-    return values.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
+    return files.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
 
 
 def load(study: str, plan: str = "published") -> Plan:
@@ -206,7 +206,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, _time: int) -> dict[str, Any]:
-    return values.checked(path, dict[str, Any])
+    return files.checked(path, dict[str, Any])
 
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:

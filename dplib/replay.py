@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from dplib import plans, runs, values
+from dplib import files, plans, runs
 from dplib.checks import ParameterError
-from dplib.files import publish
 
 TOLERANCE = 1e-4
 PLACE = ("capability", "versions", "threads")  # where these are the same, so is every bit
@@ -68,7 +67,7 @@ def stored_probes() -> dict[str, Probe]:
         StoreError: where the file is something else.
     """
     try:
-        return values.checked(probes_file(), dict[str, Probe]) if probes_file().exists() else {}
+        return files.checked(probes_file(), dict[str, Probe]) if probes_file().exists() else {}
     except ParameterError as error:
         raise runs.StoreError(f"{error} It is damaged: `python -m dplib runs probe --write` writes it anew.") from None
 
@@ -76,7 +75,7 @@ def stored_probes() -> dict[str, Probe]:
 def write_probes(found: Mapping[str, Probe]) -> None:
     """Store the results of the probes."""
     runs.KEPT.mkdir(parents=True, exist_ok=True)
-    publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    files.publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str]:
