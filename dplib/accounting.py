@@ -65,9 +65,6 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
 
     Returns:
         An upper bound (a float for scalars); inf without noise, 0 without steps.
-
-    Raises:
-        ParameterError: for a value outside its range, or one that the accountant cannot compute.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     if accountant in _CONVERSIONS:
@@ -100,11 +97,7 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
-        the grid could not be refined so far; :func:`optimistic_epsilon` is the proven lower bound, and looser. "rdp": 0
-        and the bound. Phases of full batches alone: the exact value, twice.
-
-    Raises:
-        ParameterError: for a value outside its range, or one that the accountant cannot compute.
+        the grid could not be refined so far. "rdp": 0 and the bound. Full batches alone: the exact value, twice.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     fraction().check("delta", delta)
@@ -158,9 +151,6 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
 
     Returns:
         An upper bound by Rényi DP (add or remove one example), by dp_accounting.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)
@@ -173,19 +163,6 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
         return 0.0
     version = importlib.metadata.version("dp-accounting")
     return _cached(_selection)(phases, float(delta), float(mean_runs), float(shape), version)
-
-
-def optimistic_epsilon(phases, delta, interval=1e-4):
-    """A proven lower bound on epsilon: privacy losses rounded down to multiples of ``interval``, by dp_accounting.
-
-    Rounding may take up to steps * interval off, so that it says something only where that product is small.
-    """
-    fraction().check("delta", delta)
-    positive().check("interval", interval)
-    phases = _merged(phases)
-    if not phases or phases[0][0] == 0:
-        return np.inf if phases else 0.0
-    return float(_loss_distribution(phases, interval, pessimistic=False).get_epsilon_for_delta(delta))
 
 
 def _merged(phases):

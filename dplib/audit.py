@@ -5,7 +5,7 @@ any epsilon' below it. Above the accountant's figure it proves a mistake; far be
 may be weak. Two kinds, both for data sets that differ by adding or removing one example (a canary):
 
 - by repetition (:func:`audit_by_repetition`): the mechanism runs many times with and without one canary;
-- in one run (:func:`audit_in_one_run`; Steinke, Nasr and Jagielski 2023): many canaries, each included by a coin flip.
+- in one run (:func:`audit_guesses`; Steinke, Nasr and Jagielski 2023): many canaries, each included by a coin flip.
 
 The mechanism comes as a function that returns scores, larger where the canary looks present. With DP-SGD the
 strongest score is white-box: the product of each noisy sum with the canary's clipped gradient.
@@ -242,26 +242,6 @@ def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, 
         epsilon = one_run_epsilon(len(scores), number, correct, delta, level)
         found.append(LowerBound(epsilon, delta, confidence, correct, number))
     return max(found, key=lambda bound: bound.epsilon)
-
-
-def audit_in_one_run(
-    train: Callable[[np.ndarray, np.random.Generator], np.ndarray],
-    canaries: int,
-    guesses: int | Sequence[int],
-    delta: float,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
-) -> LowerBound:
-    """Audit a training in one run: flip a coin for each canary, train once, guess (Steinke et al. 2023, Algorithm 1).
-
-    Args:
-        train: ``train(included, rng)`` trains with the canaries for which the boolean array ``included``, shape (m,),
-            is true (and with whatever other data) and gives a score for every canary, shape (m,).
-        canaries: m. guesses, delta, confidence: as in :func:`audit_guesses`.
-    """
-    integer(2).check("canaries", canaries)
-    included = rng.random(canaries) < 0.5
-    return audit_guesses(train(included, rng), included, guesses, delta, confidence)
 
 
 def _limits(hits, runs, alarms, others, confidence):

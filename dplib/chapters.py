@@ -22,8 +22,7 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
     """Execute a chapter and put the executed notebook at ``output``; returns its provenance.
 
     Args:
-        chapter: a name of ``sources.chapters()``.
-        parameters: overrides of the notebook's parameters.
+        chapter: a name of ``sources.chapters()``. parameters: overrides of the notebook's parameters.
         output: where the executed notebook goes, in one step, once every cell has succeeded.
 
     Raises:

@@ -89,8 +89,7 @@ def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
     """Check a notebook's parameters: every rule has its value, every value its rule.
 
     Args:
-        namespace: the notebook's ``globals()``.
-        rules: one rule for each parameter of the parameters cell.
+        namespace: the notebook's ``globals()``. rules: one rule for each parameter of the parameters cell.
 
     Raises:
         ParameterError: for a name that papermill injected and no rule knows, a missing parameter, or a value

@@ -77,8 +77,7 @@ class ClippedSums:
         """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the losses.
 
         Args:
-            x, y: (b, ...) examples and (b, ...) targets, b >= 1.
-            loss: one loss for each example.
+            x, y: (b, ...) examples and (b, ...) targets, b >= 1. loss: one loss for each example.
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """

@@ -40,8 +40,7 @@ class DPSGD:
     """Settings of a training.
 
     Args:
-        steps: number of steps.
-        sample_rate: q in (0, 1]; the expected batch size is q n.
+        steps: number of steps. sample_rate: q in (0, 1]; the expected batch size is q n.
         divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
             private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
         learning_rate: step size.
@@ -99,9 +98,7 @@ class Engine:
 
     Args:
         net: a network on the device of the data; with clipping, one that :mod:`dplib.layers` knows.
-        settings: of every step.
-        train: the n training records.
-        loss: one loss for each example.
+        settings: of every step. train: the n training records. loss: one loss for each example.
         generator: of the noise, on that device; None for the cryptographic source.
 
     Raises:
@@ -195,8 +192,7 @@ class Run:
 
     Attributes:
         sample_rate: q that was sampled with: what is to be accounted.
-        parameters, trained_parameters: of the whole network, and those that were trained.
-        device: where it ran.
+        parameters, trained_parameters: of the whole network, and those that were trained. device: where it ran.
         steps: steps done, as many as set unless ``diverged``: account the number set.
         diverged: the weights were not finite at an evaluation, so that training ended there.
         evaluations: {"step", "train_loss", "validation": {"loss", "metric"}, "test": {...}} in time. ``train_loss`` is

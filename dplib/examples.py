@@ -61,8 +61,7 @@ class Examples:
     Images are kept channels-last or plain, as the network on them is (:mod:`dplib.layout`).
 
     Args:
-        pair: (n, ...) examples and (n, ...) targets.
-        name: what error messages call them.
+        pair: (n, ...) examples and (n, ...) targets. name: what error messages call them.
         device, dtype: where they go, and what real numbers become.
         layout: of images; any but channels-last is the plain one.
 

@@ -30,10 +30,8 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
     """Execute a notebook; ``output`` is written cell by cell, and is partial where this raises.
 
     Args:
-        notebook: without outputs; one of its cells has the tag ``parameters``.
-        parameters: plain values.
-        output: where the executed notebook goes.
-        bar: whether papermill may show its progress bar.
+        notebook: without outputs; one of its cells has the tag ``parameters``. parameters: plain values.
+        output: where the executed notebook goes. bar: whether papermill may show its progress bar.
 
     Raises:
         ParameterError: when the notebook refuses a parameter, or its data are missing.

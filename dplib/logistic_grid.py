@@ -28,8 +28,7 @@ class LogisticGrid:
 
     Args:
         settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
-        train: n rows of p numbers with labels 0 to k - 1.
-        classes: k.
+        train: n rows of p numbers with labels 0 to k - 1. classes: k.
         generators: of each model's noise; None for the cryptographic source.
 
     Attributes:
@@ -120,10 +119,8 @@ def train_grid(
 
     Args:
         data: rows (n, p) of real numbers, or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
-        settings: as of :class:`LogisticGrid`.
-        rng: decides sampling and every model's noise; not with ``secure``.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda".
-        progress: a bar after two seconds.
+        settings: as of :class:`LogisticGrid`. rng: decides sampling and every model's noise; not with ``secure``.
+        device: "auto" (a GPU where there is one), "cpu" or "cuda". progress: a bar after two seconds.
 
     Raises:
         ParameterError: before any step, for data, labels or settings that are not allowed.

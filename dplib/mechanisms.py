@@ -27,29 +27,9 @@ def paper_sigma(epsilon, delta, sensitivity=1.0):
 
     Returns:
         Standard deviation of the noise in each coordinate, in the unit of the sensitivity.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
     """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     return (sensitivity * -np.log(delta) / epsilon)[()]
-
-
-def classical_sigma(epsilon, delta, sensitivity=1.0):
-    """Noise of Dwork and Roth (2014), Theorem A.1: sensitivity * sqrt(2 ln(1.25/delta)) / epsilon.
-
-    Args:
-        epsilon: in (0, 1): their proof holds there only. delta: in (0, 1). sensitivity: L2, >= 0.
-
-    Returns:
-        Standard deviation of the noise in each coordinate.
-
-    Raises:
-        ParameterError: for a value outside these ranges, epsilon >= 1 among them.
-    """
-    epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
-    _require("epsilon", epsilon, epsilon < 1, "below 1, where the classical calibration is proved")
-    return (sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon)[()]
 
 
 def analytic_sigma(epsilon, delta, sensitivity=1.0):
@@ -60,9 +40,6 @@ def analytic_sigma(epsilon, delta, sensitivity=1.0):
 
     Returns:
         Standard deviation of the noise in each coordinate.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
     """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)

@@ -150,15 +150,10 @@ def small_cnn(
     are, as there, averages over the image of non-negative activations.
 
     Args:
-        num_classes, in_channels: at least 2 and 1.
-        width: number of features.
-        norm: as for :func:`resnet18`.
+        num_classes, in_channels: at least 2 and 1. width: number of features. norm: as for :func:`resnet18`.
 
     Returns:
         4704 + 144 * in_channels + width * (34 + num_classes) + num_classes parameters.
-
-    Raises:
-        ParameterError: as :func:`resnet18`.
     """
     check_sizes(num_classes, in_channels, width)
     return nn.Sequential(

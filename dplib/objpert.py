@@ -106,8 +106,7 @@ def fit(
     """Train private logistic regressions; everything marked (problems,) may be one number for all.
 
     Args:
-        x: shape (n, d), finite.
-        y: shape (n,): 0 or 1.
+        x: shape (n, d), finite. y: shape (n,): 0 or 1.
         epsilon: (problems,), > 0: pure DP of each release; inf for a model without noise.
         regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses. It is 1/C of
             scikit-learn and diffprivlib, n Lambda of the paper.
@@ -115,8 +114,7 @@ def fit(
             must come from domain knowledge or from clipping (``preprocess.clip_rows``), not from a look at the norms.
         rng: a generator, or None for the operating system's cryptographic source.
         masks: bool, shape (problems, d): the features of each model. A choice made from the data is not covered.
-        problems: how many models, where no argument has that shape.
-        intercept: whether rows get a constant feature 1.
+        problems: how many models, where no argument has that shape. intercept: whether rows get a constant feature 1.
         variant: "sound", "cms" or "diffprivlib": see :func:`calibrate` and above.
         neighbours: "replace" (one record for another) or "add_remove" (``sound`` only).
         noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
@@ -293,9 +291,6 @@ def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbour
             with more noise.
             "diffprivlib": as diffprivlib 0.6.6 (``Vector`` mechanism), with curvature R/4. Not sound for R > 1.
         neighbours: "replace" one record, or "add_remove" one (``sound`` only).
-
-    Raises:
-        ParameterError: for a value outside these ranges.
     """
     one_of(*VARIANTS).check("variant", variant)
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
@@ -321,8 +316,7 @@ def privacy_loss(noise_rate, norm_bound, leverage, *, neighbours="replace"):
     It is attained in the limit from two dimensions on (from one, when a record is added or removed).
 
     Args:
-        noise_rate: beta > 0.
-        norm_bound: R > 0.
+        noise_rate: beta > 0. norm_bound: R > 0.
         leverage: max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
         neighbours: "replace" or "add_remove".
     """
@@ -372,10 +366,8 @@ def log_density(w, x, y, noise_rate, l2, counts=1.0):
     """Logarithm of the density of the released w, up to a constant that depends on beta and d only.
 
     Args:
-        w: shape (m, d), points of the output space.
-        x: shape (n, d), n >= 0; an intercept is a constant column.
-        y: shape (n,), 0 or 1.
-        noise_rate: beta, a number.
+        w: shape (m, d), points of the output space. x: shape (n, d), n >= 0; an intercept is a constant column.
+        y: shape (n,), 0 or 1. noise_rate: beta, a number.
         l2: a number or shape (d,), prices with the extra one included.
         counts: shape (n,), how often each record occurs.
 

@@ -36,9 +36,6 @@ def epsilon(n, sample_rate, noise_multiplier, delta, divisor):
     Returns:
         A lower bound on what the step spends on its worst pair, to about three digits (the trapezoid rule); for the
         constant and full batches it is the worst pair.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     checks.integer(2).check("n", n)
     checks.number(0, 1).check("sample_rate", sample_rate)

@@ -33,9 +33,6 @@ def rdp(noise_multiplier, sample_rate, steps, orders=ORDERS):
 
     Returns:
         Shape S + (k,), natural logarithms. Relative error below 1e-9, also where the divergence is tiny.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
     """
     noise_multiplier, sample_rate, steps = check_settings(noise_multiplier, sample_rate, steps)
     orders = _check_orders(orders)
@@ -71,9 +68,6 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, conversion="improved", 
     Returns:
         An array of the broadcast shape (a float for scalars); inf without noise, 0 without steps. An upper bound,
         valid whatever the orders; a coarse grid of orders only makes it larger.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     sigma, q, count, delta = _flat(*check_settings(noise_multiplier, sample_rate, steps), _check_delta(delta))
     orders, setting = _check_orders(orders), (sigma[0], q[0], count[0], delta[0], conversion)

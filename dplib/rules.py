@@ -75,9 +75,6 @@ def decide(
 
     Args:
         support, refute: levels at which a comparison may support the rule, or refute it.
-
-    Raises:
-        ParameterError: as :func:`verdict`.
     """
     (kind, about), needs = kind_of(rule), rule.get("needs", {})
     if kind in ("all_of", "any_of"):

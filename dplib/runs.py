@@ -189,8 +189,7 @@ def make(
     """The results of ``function(**job)`` in the order of the jobs; those that are not stored are made and filed.
 
     Args:
-        workers: processes, each on one thread; with 1 the jobs run in this process.
-        done: told each new line.
+        workers: processes, each on one thread; with 1 the jobs run in this process. done: told each new line.
 
     Raises:
         ParameterError: for a job that is not plain, or the first one that a run raised.

@@ -28,8 +28,7 @@ def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     """Mean of independent runs with Student's t interval.
 
     Args:
-        values: shape (n,), one number per independent run, n >= 2.
-        level: confidence level in (0, 1).
+        values: shape (n,), one number per independent run, n >= 2. level: confidence level in (0, 1).
     """
     values = _runs(values)
     n = len(values)

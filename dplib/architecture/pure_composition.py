@@ -81,13 +81,6 @@ def pure_rdp(epsilon, orders=rdp.ORDERS):
     return np.maximum(0.0, np.logaddexp(*terms)) / (orders - 1)
 
 
-def laplace_rdp(epsilon, orders=rdp.ORDERS):
-    """Rényi divergences (k,) of Laplace noise of scale sensitivity / epsilon (Mironov 2017, Proposition 6)."""
-    a = np.asarray(orders, dtype=float)
-    terms = np.log(a / (2 * a - 1)) + (a - 1) * epsilon, np.log((a - 1) / (2 * a - 1)) - a * epsilon
-    return np.maximum(0.0, np.logaddexp(*terms)) / (a - 1)
-
-
 def formula(rule, epsilon, count, delta):
     """The closed forms among the rules (the first four), for whole columns at once and without checks."""
     one_of(*RULES[:4]).check("rule", rule)

@@ -32,8 +32,7 @@ class Dataset:
             for a regression; an ``(n, topics)`` 0/1 CSR matrix for RCV1).
         x_test, y_test: the test part: the published one, or the one that we draw where none is published.
         x_valid, y_valid: None until :mod:`dplib.data.preprocess` makes a validation part.
-        feature_names: one name for each column of ``x`` where columns have names.
-        classes: the name of each label.
+        feature_names: one name for each column of ``x`` where columns have names. classes: the name of each label.
         source: where it was read: "embedded" (inside scikit-learn), "DPLIB_DATA" or "cache".
         licence: the publisher's terms, in short.
         stand_in_for: the set that it takes the place of, such as "CIFAR-10", or None. Every table must say so.

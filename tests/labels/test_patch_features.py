@@ -144,8 +144,6 @@ def test_what_is_not_allowed(tmp_path):
         Recipe(maps=3)
     with pytest.raises(ParameterError, match="dictionary = 'test'"):
         patch_features.features("digits", dictionary="test", cache_dir=tmp_path)
-    with pytest.raises(ParameterError, match="set of images"):
-        patch_features.features("wine", cache_dir=tmp_path)
     with pytest.raises(ParameterError, match="any contrast"):
         patch_features.learn(np.zeros((4, 1, 8, 8), np.float32), SMALL, np.random.default_rng(0))
 
