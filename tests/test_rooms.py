@@ -23,7 +23,7 @@ EXCEPTIONS = {
     # the library asks the data: where the cache is, which checksums, and what to train on
     ("dplib.accounting", "dplib.data.fetch"),
     ("dplib.claims", "dplib.data.registry"),
-    ("dplib.runs", "dplib.data.registry"),
+    ("dplib.jobs", "dplib.data.registry"),
     ("dplib.trainings", "dplib.data"),
     ("dplib.trainings", "dplib.data.tasks"),
 }
