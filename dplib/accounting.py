@@ -43,28 +43,23 @@ _EVALUATIONS = 12  # of a calibration; four or five are usual
 
 @dataclass(frozen=True)
 class Bounds:
-    """Epsilon between two bounds.
-
-    Attributes:
-        low: at most the exact epsilon: proven for "prv" and full batches, estimated for "pld", 0 for "rdp".
-        high: at least the exact epsilon; this is what may be published.
-    """
+    """Epsilon between two bounds. ``low`` is proven for "prv" and full batches, estimated for "pld", 0 for "rdp"."""
 
     low: float
     high: float
 
 
 def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
-    """Epsilon at ``delta`` of ``steps`` steps of DP-SGD; see the module for the neighbouring relation.
+    """Epsilon at ``delta`` of ``steps`` steps of DP-SGD, an upper bound; see the module for the neighbouring relation.
 
     Args:
-        noise_multiplier: noise over clipping norm, >= 0. sample_rate: in (0, 1], the one that was sampled with.
-        steps: whole, >= 0. delta: in (0, 1). Arrays broadcast.
+        noise_multiplier: noise over clipping norm, >= 0 (0 spends inf). sample_rate: in (0, 1], the one that was
+            sampled with. steps: whole, >= 0. delta: in (0, 1). Arrays broadcast; a float for scalars.
         accountant: one of :data:`ACCOUNTANTS`. With sample_rate 1 the first two give the exact value of the Gaussian
             mechanism, :func:`dplib.mechanisms.gaussian_epsilon`.
 
-    Returns:
-        An upper bound (a float for scalars); inf without noise, 0 without steps.
+    Raises:
+        ParameterError: for a value outside its range, or one that the accountant cannot compute.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     if accountant in _CONVERSIONS:
@@ -98,6 +93,9 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
         the grid could not be refined so far. "rdp": 0 and the bound. Full batches alone: the exact value, twice.
+
+    Raises:
+        ParameterError: as :func:`epsilon`.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     fraction().check("delta", delta)
@@ -116,15 +114,12 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
 
 
 def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv", rtol=1e-4):
-    """The least noise multiplier for which :func:`epsilon` is at most the target.
+    """The least noise multiplier for which :func:`epsilon` is at most the target; a float for scalars.
 
     Args:
-        target_epsilon: > 0, finite. sample_rate: in (0, 1]. steps: whole, >= 1. delta: in (0, 1). Arrays broadcast.
+        target_epsilon: > 0, finite. steps: whole, >= 1. The others as in :func:`epsilon`. Arrays broadcast.
         rtol: the result is at most this much above the least, relatively, and never below it. By "prv" and "pld" it
             is found in twelve evaluations, some seconds; where these are not enough it is the least of those tried.
-
-    Returns:
-        An array of the broadcast shape, a float for scalars.
 
     Raises:
         ParameterError: for a value outside its range, or a target out of reach.
@@ -139,18 +134,15 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
 def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
-    The number of runs is drawn from a distribution fixed in advance and is not published, each run draws its own
-    candidate (hyper-parameters, seed) at random, and the score by which the best is chosen is computed from that run's
-    private output alone: scores on held-out data leave that data's own privacy out.
+    An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
+    distribution fixed in advance and is not published, each run draws its own candidate at random, and the score is
+    computed from that run's private output alone: scores on held-out data leave that data's own privacy out.
 
     Args:
         phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
         mean_runs: expected number of runs, >= 1.
         shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
             shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
-
-    Returns:
-        An upper bound by Rényi DP (add or remove one example), by dp_accounting.
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)

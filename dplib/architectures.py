@@ -92,9 +92,6 @@ def block_cnn(
     Halve the image by max-pooling; a 5x5 convolution without padding; for each further number of ``filters``
     max-pooling and a padded 3x3 convolution; a dense layer of ``units``, dropout, the head. As in the printed tables,
     no pooling follows the last convolution. The activation of the dense layer is not printed: relu here, as before it.
-
-    Raises:
-        ParameterError: for sizes below 1, or an image that shrinks to nothing.
     """
     checks.list_of(checks.integer(1)).check("filters", filters)
     check_sizes(num_classes, in_channels, units)
@@ -232,11 +229,8 @@ def two_branch(
     """Paper C's MovieLens network: neural collaborative filtering with a score for each rating (Appendix B).
 
     Input: user and item numbers ``(batch, 2)`` int64 from 0. Paper C prints no sizes; these are the smallest of He et
-    al. (2017): 8 ``factors`` in the product branch, and a perceptron of ``widths`` 32, 16, 8, the first of which is two
-    embeddings of 16 side by side. Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
-
-    Raises:
-        ParameterError: for a size below 1, or a first width that is odd.
+    al. (2017): 8 ``factors`` in the product branch, and a perceptron of ``widths``, the first of which is two
+    embeddings side by side. Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
     """
     sizes = {"n_users": n_users, "n_items": n_items, "num_classes": num_classes, "factors": factors}
     for name, size in sizes.items():

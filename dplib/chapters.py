@@ -19,11 +19,7 @@ EXECUTED = ROOT / "executed"
 
 
 def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, Any]:
-    """Execute a chapter and put the executed notebook at ``output``; returns its provenance.
-
-    Args:
-        chapter: a name of ``sources.chapters()``. parameters: overrides of the notebook's parameters.
-        output: where the executed notebook goes, in one step, once every cell has succeeded.
+    """Execute a chapter and put the executed notebook at ``output``, in one step; returns its provenance.
 
     Raises:
         ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.

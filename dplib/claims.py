@@ -130,10 +130,8 @@ class _Run(BaseModel, extra="allow"):
 
 @cache
 def load(paper: str) -> dict[str, Claim]:
-    """All claims of a paper ("A" to "D") by id, each table row a claim of its own.
-
-    Raises:
-        ParameterError: for a paper that is not in the ledger, or a row that is malformed.
+    """All claims of a paper ("A" to "D") by id, each table row a claim of its own; ParameterError for a
+    malformed row.
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
@@ -171,9 +169,8 @@ def recorder(plan: str) -> Callable[..., None]:
     def measured(claim_id: str, /, **values: Any) -> None:
         """Record what the runs of this page measured for a claim, and show it beside what is printed.
 
-        Raises:
-            ParameterError: for an unknown id, a row without a rule, or one whose rule needs other values.
-            UnexpectedVerdict: where the runs lead to another verdict than the row says.
+        Raises ParameterError for an unknown id, a row without a rule, or one whose rule needs other values, and
+        UnexpectedVerdict where the runs lead to another verdict than the row says.
         """
         from IPython.display import display
 
@@ -196,11 +193,7 @@ def recorder(plan: str) -> Callable[..., None]:
 
 
 def answer(**values: Any) -> None:
-    """Record what a page found at the reader's own parameters, as a small table; a sweep tabulates it.
-
-    Args:
-        values: name to a number, a short text or a :class:`Measured`.
-    """
+    """Record what a page found at the reader's own parameters (numbers, texts, Measured); a sweep tabulates it."""
     from IPython.display import display
 
     plain = {name: _plain(value) for name, value in values.items()}
@@ -248,13 +241,9 @@ def rests_on(
     accounting: str = "none: nothing is released",
     core_seconds: float | None = None,
 ) -> None:
-    """Say what a page rests on: its seeds, its data sets and its privacy accounting; once, in the last cell.
-
-    Args:
-        seeds: a number of seeds or replicates, or a sentence.
-        datasets: ``dplib.data.Dataset`` objects, or names of synthetic sets.
-        accounting: neighbouring relation, delta, accountant, and what is left out.
-        core_seconds: processor seconds of all runs behind the page, whenever they were made.
+    """Say what a page rests on, once, in the last cell: seeds or replicates; ``dplib.data.Dataset`` objects or names of
+    synthetic sets; neighbouring relation, delta, accountant and what is left out; processor seconds of all runs
+    behind it.
     """
     rows = [
         {
@@ -284,11 +273,8 @@ def _display_basis(basis: dict[str, Any]) -> None:
 
 
 def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting: str) -> None:
-    """:func:`rests_on` for a page drawn from kept runs: what these took, where and when they were made.
-
-    Args:
-        plan: a :class:`dplib.plans.Plan`. datasets: names, or words that end in "(synthetic)".
-        seeds, accounting: sentences.
+    """:func:`rests_on` for a page drawn from the kept runs of a plan: what these took, where and when they
+    were made.
     """
     from dplib.data import registry
 

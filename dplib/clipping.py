@@ -50,14 +50,9 @@ Call = tuple[Tensor, int, Any]  # what went into a layer, its version then, and 
 
 
 class ClippedSums:
-    """A network, watched, whose clipped gradient sums are added to given tensors.
+    """A network, watched, whose clipped gradient sums are added to given tensors: one for each trained parameter.
 
-    Args:
-        net: any network that ``layers.trained_layers`` accepts.
-        sums: for each trained parameter the tensor, of its shape, that sums are added to.
-
-    Raises:
-        ParameterError: for a layer that is not known to keep examples apart; it names the layer.
+    Raises ParameterError for a layer that is not known to keep examples apart; it names the layer.
     """
 
     def __init__(self, net: nn.Module, sums: Mapping[nn.Parameter, Tensor]):
@@ -77,7 +72,6 @@ class ClippedSums:
         """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the losses.
 
         Args:
-            x, y: (b, ...) examples and (b, ...) targets, b >= 1. loss: one loss for each example.
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """
@@ -166,16 +160,12 @@ def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
 
 
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """Try on some examples what a list of layers cannot show: code of one's own between layers.
+    """Try on some examples (b, ...), about five, what a list of layers cannot show: code of one's own between layers.
 
     Looks whether an example's loss changes with its neighbours, wherever it stands, whether a forward pass changes a
     buffer, and whether a weight is used outside of its layer; compares norms and weighted sums with gradients of each
     example's loss by itself. On the examples, on the first two of them alone, and on examples whose every number is
     that of another one, drawn at random. Random layers draw the same numbers each time; the network is left as it was.
-
-    Args:
-        x, y: 1 or more examples and targets; about five are enough, and of a single one only the gradients are
-            compared.
 
     Raises:
         ParameterError: naming the layer or buffer, or saying that examples are not kept apart.

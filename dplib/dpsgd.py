@@ -40,17 +40,15 @@ class DPSGD:
     """Settings of a training.
 
     Args:
-        steps: number of steps. sample_rate: q in (0, 1]; the expected batch size is q n.
+        sample_rate: q in (0, 1]; the expected batch size is q n.
         divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
             private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
-        learning_rate: step size.
         noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``; 0 for none.
         max_grad_norm: clipping norm C; None for no clipping, and then no noise.
         clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
         momentum: as in ``torch.optim.SGD``; it acts on the noisy gradient, at no privacy cost.
         sampling: "poisson", or "shuffled" for training without noise only.
-        physical_batch: most examples that go through the network at once, by default 512 images or 2048 other examples,
-            which is fastest on a CPU; results agree up to rounding.
+        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others.
         secure: sampling and noise from the operating system's cryptographic source.
 
     Raises:
@@ -93,12 +91,11 @@ class DPSGD:
 class Engine:
     """A network in training: its trained weights in one vector, and steps on it.
 
-    Trained are the parameters that require a gradient (see :func:`train_only`); the others count neither in the
-    clipping norm nor in the noise.
+    Parameters that require no gradient count neither in the clipping norm nor in the noise.
 
     Args:
-        net: a network on the device of the data; with clipping, one that :mod:`dplib.layers` knows.
-        settings: of every step. train: the n training records. loss: one loss for each example.
+        net: on the device of the data; with clipping, one that :mod:`dplib.layers` knows.
+        train: the n training records. loss: one loss for each example.
         generator: of the noise, on that device; None for the cryptographic source.
 
     Raises:
@@ -227,14 +224,12 @@ def train(
     """Train ``net`` in place, and leave it on the device, in evaluation mode.
 
     Args:
-        net: a network; its parameters that require a gradient are trained.
-        data: training records, and validation and test examples where wanted.
+        net: its parameters that require a gradient are trained.
         rng: decides sampling, noise and dropout; the first two not with ``secure``.
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
             labels, or absolute errors with ``squared_error``.
         evaluate_every: steps between evaluations; by default there is one, at the end.
         device: "auto" (a GPU where there is one), "cpu" or "cuda"; tensors must come on the device of ``net``.
-        progress: a bar after two seconds.
 
     Raises:
         ParameterError: before any step, for data, labels, networks or settings that are not allowed.
@@ -283,8 +278,7 @@ def train(
 def train_only(net: nn.Module, layers: Iterable[str]) -> nn.Module:
     """Freeze all parameters but those of the named layers (random-weights training); returns ``net``.
 
-    Raises:
-        ParameterError: for a name that ``net.named_modules()`` has not, or layers without parameters.
+    Raises ParameterError for a name that ``net.named_modules()`` has not, or layers without parameters.
     """
     modules = dict(net.named_modules())
     layers = list(layers)

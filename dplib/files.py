@@ -73,11 +73,8 @@ def value(text: str) -> Any:
 
 
 def plain(name: str, value: Any, depth: int = 0) -> Any:
-    """A value as JSON and Python both write it, tuples as lists.
-
-    Raises:
-        ParameterError: for anything that is not None, a truth value, a number that a float can hold, a text that UTF-8
-            can hold, a list of such values, or a mapping from texts to them.
+    """A value as JSON and Python both write it, tuples as lists; ParameterError for anything but None, truth values,
+    numbers that a float can hold, texts that UTF-8 can hold, and lists or mappings of these.
     """
     if isinstance(value, list | tuple) and depth < DEEPEST:
         return [plain(name, one, depth + 1) for one in value]
@@ -114,11 +111,7 @@ class Loader(yaml.SafeLoader):
 
 
 def read(path: Path) -> Any:
-    """What a file of YAML or JSON holds.
-
-    Raises:
-        ParameterError: for a file that cannot be read, or is not YAML or JSON; it names the file.
-    """
+    """What a file of YAML or JSON holds; ParameterError, which names the file, where it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
         return json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
@@ -127,13 +120,9 @@ def read(path: Path) -> Any:
 
 
 def checked(path: Path, kind: Any, document: Any = None) -> Any:
-    """What a file holds, as a type that pydantic can check, such as a dataclass or ``dict[str, Any]``.
+    """What a file holds (or ``document``, read already), as a type that pydantic can check, such as ``dict[str, Any]``.
 
-    Args:
-        document: what stands there, where it has been read already.
-
-    Raises:
-        ParameterError: as :func:`read`; and where it is something else, with the place in the file.
+    Raises ParameterError as :func:`read`; and where it is something else, with the place in the file.
     """
     import pydantic
 

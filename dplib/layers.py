@@ -251,9 +251,7 @@ class Layer:
 def trained_layers(net: nn.Module, sums: Mapping[nn.Parameter, Tensor] | None = None) -> list[Layer]:
     """The layers of ``net`` with trained parameters (``requires_grad``), each with the rule for its gradients.
 
-    Args:
-        net: any network.
-        sums: for each trained parameter the tensor that sums are added to; by default the parameter itself.
+    ``sums`` has for each trained parameter the tensor that sums are added to; by default the parameter itself.
 
     Raises:
         ParameterError: for batch normalisation and other layers that mix examples, parameters shared by two layers,

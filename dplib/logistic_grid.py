@@ -24,18 +24,12 @@ _OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ
 
 
 class LogisticGrid:
-    """m logistic regressions on the same records, all weights zero at first.
+    """m logistic regressions on the same records, all weights zero at first: ``weights`` (k, m, p), ``bias`` (k, m).
 
     Args:
         settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
         train: n rows of p numbers with labels 0 to k - 1. classes: k.
         generators: of each model's noise; None for the cryptographic source.
-
-    Attributes:
-        weights: (k, m, p). bias: (k, m). The order makes every operation of a step run over long rows.
-
-    Raises:
-        ParameterError: for other differences, momentum, AUTO-S clipping, or labels out of range.
     """
 
     def __init__(
@@ -114,13 +108,12 @@ def train_grid(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Train one logistic regression for each of ``settings``, on shared batches; see the warning above.
 
+    Args:
+        data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
+        rng: decides sampling and every model's noise; not with ``secure``.
+
     Returns:
         Of "validation" and "test", where given, "loss" and "metric" (the accuracy) of every model, (m,).
-
-    Args:
-        data: rows (n, p) of real numbers, or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
-        settings: as of :class:`LogisticGrid`. rng: decides sampling and every model's noise; not with ``secure``.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda". progress: a bar after two seconds.
 
     Raises:
         ParameterError: before any step, for data, labels or settings that are not allowed.

@@ -108,18 +108,16 @@ def fit(
     Args:
         x: shape (n, d), finite. y: shape (n,): 0 or 1.
         epsilon: (problems,), > 0: pure DP of each release; inf for a model without noise.
-        regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses. It is 1/C of
-            scikit-learn and diffprivlib, n Lambda of the paper.
+        regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses.
         norm_bound: (problems,), > 0: bound on the L2 norm of the rows of x, as masked, without the intercept's 1. It
             must come from domain knowledge or from clipping (``preprocess.clip_rows``), not from a look at the norms.
         rng: a generator, or None for the operating system's cryptographic source.
         masks: bool, shape (problems, d): the features of each model. A choice made from the data is not covered.
-        problems: how many models, where no argument has that shape. intercept: whether rows get a constant feature 1.
-        variant: "sound", "cms" or "diffprivlib": see :func:`calibrate` and above.
-        neighbours: "replace" (one record for another) or "add_remove" (``sound`` only).
+        problems: how many models, where no argument has that shape.
+        intercept: whether rows get a constant feature 1.
+        variant, neighbours: see :func:`calibrate` and above.
         noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
         tol: of :func:`dplib.newton.minimise`. The proof asks for the exact minimiser.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda".
 
     Raises:
         ParameterError: for a value outside these ranges, a label other than 0 and 1, a number that is not finite, a row
@@ -265,12 +263,7 @@ def _check_norms(x, used, bound) -> None:
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of the mechanism, each a number or an array.
-
-    Attributes:
-        noise_rate: beta of the noise density exp(-beta |b|).
-        extra: what is added to the regularisation (n Delta of CMS's Algorithm 2).
-    """
+    """The noise rate beta, and what is added to the regularisation (n Delta of CMS's Algorithm 2)."""
 
     noise_rate: np.ndarray
     extra: np.ndarray
@@ -286,10 +279,9 @@ def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbour
         epsilon: > 0; inf for no noise and no privacy.
         regularisation: l2 of every coefficient, > 0: n Lambda of CMS, 1/C of scikit-learn.
         norm_bound: R > 0, of a whole row, an intercept's constant included.
-        variant: "sound": the largest noise rate with :func:`privacy_loss` at most epsilon.
-            "cms": CMS, Algorithm 2 (Theorem 9), with curvature R^2/4 and slope R where they have c and 1. Sound too,
-            with more noise.
-            "diffprivlib": as diffprivlib 0.6.6 (``Vector`` mechanism), with curvature R/4. Not sound for R > 1.
+        variant: "sound": the largest noise rate with :func:`privacy_loss` at most epsilon. "cms": CMS, Algorithm 2
+            (Theorem 9), with curvature R^2/4 and slope R where they have c and 1: sound too, with more noise.
+            "diffprivlib": as diffprivlib 0.6.6, with curvature R/4: not sound for R > 1.
         neighbours: "replace" one record, or "add_remove" one (``sound`` only).
     """
     one_of(*VARIANTS).check("variant", variant)
@@ -313,12 +305,8 @@ def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbour
 def privacy_loss(noise_rate, norm_bound, leverage, *, neighbours="replace"):
     """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
 
-    It is attained in the limit from two dimensions on (from one, when a record is added or removed).
-
-    Args:
-        noise_rate: beta > 0. norm_bound: R > 0.
-        leverage: max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
-        neighbours: "replace" or "add_remove".
+    It is attained in the limit from two dimensions on (from one, when a record is added or removed). ``leverage`` is
+    the max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
     """
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
     noise_rate, norm_bound, leverage = (np.asarray(a, dtype=float) for a in (noise_rate, norm_bound, leverage))
@@ -363,17 +351,14 @@ def _sound(epsilon, l2, r, neighbours) -> Constants:
 
 
 def log_density(w, x, y, noise_rate, l2, counts=1.0):
-    """Logarithm of the density of the released w, up to a constant that depends on beta and d only.
+    """Logarithm (m,) of the density of the released w, up to a constant of beta and d: -beta |b_D(w)| + log det H_D(w).
+
+    The difference for two neighbouring data sets is the privacy loss at w.
 
     Args:
-        w: shape (m, d), points of the output space. x: shape (n, d), n >= 0; an intercept is a constant column.
-        y: shape (n,), 0 or 1. noise_rate: beta, a number.
-        l2: a number or shape (d,), prices with the extra one included.
-        counts: shape (n,), how often each record occurs.
-
-    Returns:
-        Shape (m,): -beta |b_D(w)| + log det H_D(w). The difference for two neighbouring data sets is the privacy loss
-        at w.
+        w: shape (m, d). x: shape (n, d), n >= 0; an intercept is a constant column. y: shape (n,), 0 or 1.
+        l2: a number or shape (d,), prices with the extra one included. counts: shape (n,), how often each record
+            occurs.
     """
     w, x, y = (np.asarray(a, dtype=float) for a in (w, x, y))
     prices = np.broadcast_to(np.asarray(l2, dtype=float), w.shape[1:])

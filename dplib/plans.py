@@ -52,10 +52,8 @@ class Part:
 
 @dataclass(frozen=True)
 class OnGPU:
-    """What a study's plan "paper" may take on a GPU, reckoned and never measured, and the ledger's rows that need it.
-
-    Attributes:
-        hours: of one GPU. how: what they are reckoned by. rows: ids, in which * stands for any text.
+    """What a study's plan "paper" may take on a GPU: hours of one GPU, what they are reckoned by (never measured),
+    and the ledger's rows that need it, ids in which * stands for any text.
     """
 
     hours: float
@@ -72,11 +70,7 @@ class Plan:
     parts: Mapping[str, Part]
 
     def read(self, part: str) -> Any:
-        """What a part finds in the stored runs; nothing is computed.
-
-        Raises:
-            ParameterError: for a part that the plan does not have. MissingRuns: where runs are missing.
-        """
+        """What a part finds in the stored runs; nothing is computed. MissingRuns where runs are missing."""
         return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
@@ -138,15 +132,7 @@ def on_gpu(study: str) -> OnGPU | None:
 
 
 def load(study: str, plan: str = "published") -> Plan:
-    """A plan of a study.
-
-    Args:
-        study: as in :func:`studies`, "11".
-        plan: a name in the study's file, or the path of a file of one's own with parts, ending in ".yml".
-
-    Raises:
-        ParameterError: for a study, plan, part or input that does not exist.
-    """
+    """A plan of a study by name, or by the path of a file of one's own with parts, ending in ".yml"."""
     module, document = _module(study), _document(_file(study))
     if plan.endswith(".yml"):
         parts = _document(Path(plan))
@@ -225,10 +211,8 @@ def make(
     """Make the missing runs of plans, each filed as it comes; how many are still missing, at least.
 
     Args:
-        workers: processes, each on one thread.
         limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
         first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
-        said: told a line for each run.
 
     Raises:
         RunFailed: where runs failed; all others are made first.

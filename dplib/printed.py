@@ -154,11 +154,7 @@ def shown(shape: tuple[int, ...]) -> str:
 
 
 def last_layers(net: nn.Sequential, n: int = 2) -> tuple[str, ...]:
-    """Names of the last ``n`` layers that have weights: those that random weights training trains (Section VII-C).
-
-    Raises:
-        ParameterError: for n below 1 or above the number of such layers.
-    """
+    """Names of the last ``n`` layers that have weights: those that random weights training trains (Section VII-C)."""
     names = [name for name, module in net.named_children() if any(True for _ in module.parameters())]
     checks.integer(1, len(names)).check("n", n)
     return tuple(names[-n:])
@@ -170,10 +166,7 @@ def trained_count(net: nn.Sequential, layers: tuple[str, ...]) -> int:
 
 
 def disagreements() -> list[Disagreement]:
-    """Every printed size of a network that the network built from the printed layers contradicts.
-
-    What stands in ``ours`` is counted in the networks here; PyTorch's generators stay as they were.
-    """
+    """Every printed size of a network that the network built from the printed layers contradicts."""
     with torch.random.fork_rng(devices=[]):
         return [*_wrong_cells(), *_without_pca(), *_broken_rules()]
 

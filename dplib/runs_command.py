@@ -178,11 +178,7 @@ def probe(write: bool) -> None:
 
 
 def seconds(text: str) -> float:
-    """Seconds of "90m", "2h" or "300s".
-
-    Raises:
-        ParameterError: for anything else.
-    """
+    """Seconds of "90m", "2h" or "300s"; ParameterError for anything else."""
     if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)):
         raise ParameterError(f"limit = {text} is not allowed: it must be a number of s, m or h, such as 90m.")
     return float(found[1]) * UNITS[found[2]]

@@ -225,10 +225,8 @@ def _ratings(name: str, ids: np.ndarray, values: np.ndarray, stars: np.ndarray) 
 
 
 def _decoded(path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The JPEG images of an archive, decoded once: the pixels are kept in the cache as an array.
-
-    The name of the kept array holds the archive's checksum, Pillow's version (another decoder may round otherwise)
-    and the array's own checksum, so that an array of something else, or a damaged one, is never taken for it.
+    """The JPEG images of an archive, decoded once: kept in the cache under the archive's checksum, Pillow's version
+    (another decoder may round otherwise) and the array's own checksum, so that a damaged array is never taken for it.
     """
     import PIL
 
