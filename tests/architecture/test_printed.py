@@ -5,7 +5,7 @@ import yaml
 from torch import nn
 
 from dplib import architectures, claims, models, printed, sgd
-from dplib.architecture import printed_layers
+from dplib.architecture import printed_layers, printed_sizes
 from dplib.checks import ParameterError
 
 # What each network has: a paper's count, or ours where none is printed.
@@ -25,7 +25,7 @@ OUTPUTS = {"rnn-sms-complex": 2, "rnn-sms-simple": 2, "rwt-rnn-sms": 2, "two-bra
     if name.startswith(start)
 }
 FIRST, SECOND, THIRD = (64, 128, 512, 1024, 2048), (64, 128, 256), (10, 16, 32, 64)  # Table XI
-WRONG = {item.claim: item for item in printed.disagreements()}
+WRONG = {item.claim: item for item in printed_sizes.disagreements()}
 
 
 def built(name, **options):
@@ -113,14 +113,14 @@ def test_the_wrong_cells_and_what_is_right():
     assert (WRONG["B.table25.conv1"].printed, WRONG["B.table25.conv1"].ours) == ("(28,28,16)", "(28,28,6)")
     assert (WRONG["B.table11.neurons2"].printed, WRONG["B.table11.neurons2"].ours) == ("64, 128, 256", 512)
     assert WRONG["B.depth-example"].ours == "2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)"
-    rules = {item.printed: item for item in printed.disagreements() if item.claim == "B.cnn-search-setup"}
+    rules = {item.printed: item for item in printed_sizes.disagreements() if item.claim == "B.cnn-search-setup"}
     assert "16, 32, 48" in rules["filters double from block to block"].ours
     assert "324,906" in rules["filters double from block to block"].why
     assert rules["max-pooling ends every block"].ours == "Flatten follows the last convolution"
 
 
 def test_each_disagreement_quotes_the_ledger():
-    for item in printed.disagreements():
+    for item in printed_sizes.disagreements():
         claim = claims.get(item.claim)
         if isinstance(item.printed, int):
             assert item.printed in claim.published.values()
