@@ -130,10 +130,6 @@ def test_command_line_values(text, parsed):
     assert type(value(text)) is type(parsed)
 
 
-def test_command_line_nan_is_a_number():
-    assert value("nan") != value("nan")
-
-
 def test_the_larger_run_decides_the_verdict(toy):
     root = toy("01_a", RECORD)
     run = {"chapter": "01_a", "provenance": {"profile": "real", "date": "2026-01-01"}}
