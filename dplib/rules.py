@@ -85,7 +85,7 @@ def decide(
         return about["holds"]
     if any(_runs(values, name) < needs.get("runs", 0) for name in names(rule)):
         return None
-    return ATOMS[kind](about, values, printed, support, refute)
+    return KINDS[kind][3](about, values, printed, support, refute)
 
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
@@ -102,7 +102,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     if kind in ("all_of", "any_of"):
         checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
         return kind, about
-    must, may, one_of = KINDS[kind]
+    must, may, one_of, _ = KINDS[kind]
     checks.check_names(about, (*must, *may, *one_of), f"rule {kind}")
     if any(key not in about for key in must) or (one_of and not set(one_of) & set(about)):
         more = f", and {' or '.join(one_of)}" if one_of else ""
@@ -246,29 +246,19 @@ def _count(about: Mapping[str, Any], values: Values, printed: Values, support: f
     return False if most < about.get("least", 0) or found > about.get("most", total) else None
 
 
-# What a rule must have, what it may have, and of what it must have at least one, lest it always hold.
-KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "exact": (("value", "equals"), (), ()),
-    "within": (("value", "of", "by"), (), ()),
-    "ahead": (("value",), ("by",), ()),
-    "behind": (("value",), ("by",), ()),
-    "equivalent": (("value", "margin"), (), ()),
-    "in_range": (("value",), (), ("least", "most")),
-    "ordered": (("values",), (), ()),
-    "count": (("value", "of"), ("against",), ("least", "most")),
-    "all_of": ((), (), ()),
-    "any_of": ((), (), ()),
-    "by_hand": (("holds", "proof"), (), ()),
-}
-ATOMS: Mapping[str, Callable[..., Outcome]] = {
-    "exact": _exact,
-    "within": _within,
-    "ahead": _ahead,
-    "behind": _behind,
-    "equivalent": _equivalent,
-    "in_range": _in_range,
-    "ordered": _ordered,
-    "count": _count,
+# What a rule must have, what it may have, of what it must have at least one, lest it always hold, and who decides it.
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Outcome] | None]] = {
+    "exact": (("value", "equals"), (), (), _exact),
+    "within": (("value", "of", "by"), (), (), _within),
+    "ahead": (("value",), ("by",), (), _ahead),
+    "behind": (("value",), ("by",), (), _behind),
+    "equivalent": (("value", "margin"), (), (), _equivalent),
+    "in_range": (("value",), (), ("least", "most"), _in_range),
+    "ordered": (("values",), (), (), _ordered),
+    "count": (("value", "of"), ("against",), ("least", "most"), _count),
+    "all_of": ((), (), (), None),
+    "any_of": ((), (), (), None),
+    "by_hand": (("holds", "proof"), (), (), None),
 }
 
 
