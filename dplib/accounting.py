@@ -7,7 +7,7 @@ choice of hyper-parameters (:func:`selection_epsilon`), statistics of the data u
 stopping on private data. Other batches (shuffled, of a fixed size, or divided by their own size) are other mechanisms.
 A sum that is divided by sample_rate * n keeps these figures only where the number of examples n is public (an absent
 example then counts as one with gradient zero). Else the quotient moves by up to twice as much, and the size of its
-noise tells n, the more so the more numbers are noisy: divide by a constant (``engine.DPSGD``, ``divisor``).
+noise tells n, the more so the more numbers are noisy: divide by a constant (``dpsgd.DPSGD``, ``divisor``).
 
 Accountants, all upper bounds:
 
