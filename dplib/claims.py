@@ -45,10 +45,9 @@ Kind = Literal[
 class Claim:
     """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
 
-    ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
-    the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
-    the verdict to which the published runs lead, and ``because`` says why in a sentence. Rows of chapters that are
-    still to be converted have none of these.
+    ``rule`` (:mod:`dplib.rules`) is of the claim as printed, ``corrected`` that of the claim with ``correction``;
+    ``unstated`` names what the paper does not say and the claim needs. ``expects`` is the verdict to which the
+    published runs lead, and ``because`` says why in a sentence.
     """
 
     id: str
@@ -160,10 +159,8 @@ def get(claim_id: str) -> Claim:
 
 
 def recorder(plan: str) -> Callable[..., None]:
-    """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts.
-
-    A verdict follows from the row's rule; one that the row does not expect is refused, so that no sentence by hand is
-    left behind by a changed result.
+    """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts, and one that the
+    row does not expect is refused, so that no sentence by hand is left behind by a changed result.
     """
 
     def measured(claim_id: str, /, **values: Any) -> None:
@@ -303,9 +300,8 @@ def frozen_run(path: Path) -> dict[str, Any]:
 
 
 def frozen(claim_id: str) -> dict[str, Any] | None:
-    """The frozen record of a claim from the largest profile that was run (paper over real), or None.
-
-    Its keys are those of a record, with ``profile`` and ``provenance`` of the run.
+    """The frozen record of a claim from the largest profile that was run (paper over real), with ``profile`` and
+    ``provenance`` of the run, or None.
     """
     chapter = get(claim_id).chapter
     for profile in ("paper", "real"):

@@ -32,7 +32,6 @@ GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
 
 def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
     """Weights min(share, C / (|g| + 1e-6)) for norms |g|, which are overwritten (Abadi et al. 2016; Opacus's 1e-6).
-
     For an average instead of a sum, both C and ``share`` are divided by the number.
     """
     return norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share)

@@ -39,13 +39,11 @@ def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | Non
 
 
 def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] | None = None):
-    """The smallest epsilon of a mechanism with finitely many outputs, exactly; inf where there is none.
+    """The smallest epsilon of a mechanism with finitely many outputs, exactly, at delta in [0, 1); inf where there is
+    none.
 
     The worst sets are those of the k outputs with the largest ratios P/Q, so that epsilon is the largest
     log((P_k - delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
-
-    Args:
-        outputs, neighbours: as in :func:`discrete_delta`. delta: a number in [0, 1).
     """
     outputs, pairs = _mechanism(outputs, neighbours)
     if not 0 <= delta < 1:
@@ -99,9 +97,8 @@ def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tupl
 
 
 def density_max_log_ratio(log_p: Callable, log_q: Callable, limits: tuple[float, float], kinks=()) -> float:
-    """The largest |log p - log q| between the limits: a lower bound on the epsilon of pure DP.
-
-    Searched on a grid and refined around its maximum; a peak narrower than a two-thousandth of the interval is missed.
+    """The largest |log p - log q| between the limits, a lower bound on the epsilon of pure DP: on a grid, refined
+    around its maximum; a peak narrower than a two-thousandth of the interval is missed.
     """
     grid = _grid(limits, kinks)
 

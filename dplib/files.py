@@ -59,9 +59,8 @@ def sign(handle: int) -> None:
 
 
 def value(text: str) -> Any:
-    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself.
-
-    A list may have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
+    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself. A list
+    may have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
     """
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:

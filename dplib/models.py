@@ -94,11 +94,11 @@ def resnet50(
 def preact_resnet18(
     num_classes: int = 10, in_channels: int = 3, width: int = 64, norm: Callable[[int], nn.Module] = nn.BatchNorm2d
 ) -> nn.Sequential:
-    """ResNet-18 "V2" for small images (He et al. 2016b): :func:`resnet18` with normalisation and relu before each
-    convolution and after the last sum, so that the shortcuts carry sums through untouched.
+    """ResNet-18 "V2" for small images (He et al. 2016b): normalisation and relu before each convolution and after the
+    last sum, so that the shortcuts carry sums through untouched; 11,172,170 parameters.
 
-    As that paper's appendix has it, the first activation stands before the first block parts in two. 11,172,170
-    parameters at the defaults; a common version without the last normalisation has 1,024 fewer.
+    As that paper's appendix has it, the first activation stands before the first block parts in two. A common version
+    without the last normalisation has 1,024 fewer.
     """
     check_sizes(num_classes, in_channels, width)
     blocks = []

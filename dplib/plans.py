@@ -289,10 +289,8 @@ def left(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Seconds that each run may take, by the stored ones that are most like it; None where there is none.
-
-    These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
-    kind of device. Of a processor they are those it worked, on a machine that did other things; of a GPU all.
+    """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
+    only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
     """
     stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
     known: dict[tuple, float | None] = {}

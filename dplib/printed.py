@@ -28,10 +28,8 @@ from dplib.models import mlp, parameter_count, preact_resnet18
 
 @dataclass(frozen=True)
 class Architecture:
-    """``make(**options)`` builds the network for one example of ``input_shape`` (channels first).
-
-    ``parameters`` is the printed count, None where a paper prints none; ``claims`` are the rows of the ledger that
-    print it, or that describe the network.
+    """``make(**options)`` builds the network for one example of ``input_shape`` (channels first). ``parameters`` is the
+    printed count, if any; ``claims`` are the rows of the ledger that print it, or that describe the network.
     """
 
     make: Callable[..., nn.Sequential]

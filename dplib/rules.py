@@ -44,16 +44,11 @@ UNSTATED = "not reproducible as stated"
 
 
 def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
-    """A row's verdict.
+    """A row's verdict from measured and printed values by name.
 
-    Args:
-        row: has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that;
-            "unstated" names what a reader would have to know and the paper does not say, such as a learning rate.
-        values: name to :class:`Measured`, number or text. printed: the published values by name.
-
-    Returns:
-        "holds", "holds with change" where the printed claim is refuted and the corrected one holds, "fails" (where
-        something is unstated: "not reproducible as stated"), or "undecided".
+    ``row`` has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that; "unstated"
+    names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
+    refuted and the corrected one holds; "not reproducible as stated" where it fails and something is unstated.
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
@@ -89,11 +84,7 @@ def decide(
 
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name of a rule and what it is about.
-
-    Raises:
-        ParameterError: unless there is exactly one, with all that its kind must have and nothing else.
-    """
+    """The name of a rule and what it is about; ParameterError unless there is exactly one, well formed."""
     found = [(key, value) for key, value in rule.items() if key != "needs"]
     if len(found) != 1 or found[0][0] not in KINDS:
         raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
@@ -159,9 +150,8 @@ def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
 
 
 def interval(value: Any, level: float) -> tuple[float, float]:
-    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is exact.
-
-    A value that says it is of one run has no interval, and tells nothing.
+    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is
+    exact, and a value of one run has no interval, and tells nothing.
     """
     if isinstance(value, Mapping):
         value = Measured(**value)

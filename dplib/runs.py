@@ -62,10 +62,7 @@ class RunFailed(RuntimeError):
 
 def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
     """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
-
-    Raises:
-        MissingRuns: where some are not stored.
-        StoreError: for a damaged file.
+    MissingRuns where some are not stored, StoreError for a damaged file.
     """
     found = [line(function, job, device=device) for job in jobs]
     if absent := [job for job, one in zip(jobs, found, strict=True) if one is None]:

@@ -20,10 +20,8 @@ _UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
 def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.ndarray:
-    """Rows of one Poisson sample: each of n records by itself with probability ``sample_rate``.
-
-    Returns:
-        (b,) in increasing order, in int64; b is Binomial(n, sample_rate), so 0 can occur.
+    """Rows of one Poisson sample, (b,) in increasing order: each of n records by itself with probability
+    ``sample_rate``.
 
     The gaps between successes of independent trials are geometric, so drawing the gaps gives the same law as n trials
     at the cost of b of them.
@@ -62,9 +60,8 @@ class Sampler:
 
 
 def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Tensor:
-    """Fill ``out`` with independent N(0, sd^2), and return it.
-
-    PyTorch's float32 normals are Box-Muller on 24 bits: none lies beyond 5.8 standard deviations.
+    """Fill ``out`` with independent N(0, sd^2), and return it. PyTorch's float32 normals are Box-Muller on 24 bits:
+    none lies beyond 5.8 standard deviations.
     """
     if generator is None:
         return out.copy_(torch.from_numpy(_secure_normal(out.numel())).mul_(sd).view(out.shape))

@@ -44,11 +44,7 @@ class Checkpoint:
             part.unlink(missing_ok=True)
 
     def load(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """(tensors, plain) of the training that ``key`` names, or None where there is no file.
-
-        Raises:
-            ParameterError: for a file of another training, or none of ours.
-        """
+        """(tensors, plain) of the training that ``key`` names, or None; ParameterError for a file of another one."""
         if not Path(self.path).exists():
             return None
         try:
