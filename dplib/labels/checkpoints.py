@@ -12,22 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dplib import checks
 from dplib.checks import ParameterError
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training keeps its state, and after how many steps each time.
+    """Where a training keeps its state.
 
     The file holds weights between noisy steps and the states of generators: as secret as the data.
     """
 
     path: str | Path
-    every: int = 500
-
-    def __post_init__(self):
-        checks.integer(1).check("every", self.every)
 
     def save(self, key: str, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Write the state in one step: a killed process leaves the old file or the new one."""
@@ -60,10 +55,6 @@ class Checkpoint:
                 "remove it, or name another file."
             )
         return tensors, plain
-
-    def remove(self) -> None:
-        """The training is complete: nothing to resume."""
-        Path(self.path).unlink(missing_ok=True)
 
 
 def fingerprint(tensors: Iterable[Tensor], *plain: Any) -> str:
