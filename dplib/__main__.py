@@ -10,7 +10,7 @@ import click
 
 from dplib import runs_command
 from dplib.checks import ParameterError
-from dplib.values import value
+from dplib.files import value
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

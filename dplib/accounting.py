@@ -7,7 +7,7 @@ choice of hyper-parameters (:func:`selection_epsilon`), statistics of the data u
 stopping on private data. Other batches (shuffled, of a fixed size, or divided by their own size) are other mechanisms.
 A sum that is divided by sample_rate * n keeps these figures only where the number of examples n is public (an absent
 example then counts as one with gradient zero). Else the quotient moves by up to twice as much, and the size of its
-noise tells n, the more so the more numbers are noisy: divide by a constant (``engine.DPSGD``, ``divisor``).
+noise tells n, the more so the more numbers are noisy: divide by a constant (``dpsgd.DPSGD``, ``divisor``).
 
 Accountants, all upper bounds:
 
@@ -43,28 +43,20 @@ _EVALUATIONS = 12  # of a calibration; four or five are usual
 
 @dataclass(frozen=True)
 class Bounds:
-    """Epsilon between two bounds.
-
-    Attributes:
-        low: at most the exact epsilon: proven for "prv" and full batches, estimated for "pld", 0 for "rdp".
-        high: at least the exact epsilon; this is what may be published.
-    """
+    """Epsilon between two bounds. ``low`` is proven for "prv" and full batches, estimated for "pld", 0 for "rdp"."""
 
     low: float
     high: float
 
 
 def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
-    """Epsilon at ``delta`` of ``steps`` steps of DP-SGD; see the module for the neighbouring relation.
+    """Epsilon at ``delta`` of ``steps`` steps of DP-SGD, an upper bound; see the module for the neighbouring relation.
 
     Args:
-        noise_multiplier: noise over clipping norm, >= 0. sample_rate: in (0, 1], the one that was sampled with.
-        steps: whole, >= 0. delta: in (0, 1). Arrays broadcast.
+        noise_multiplier: noise over clipping norm, >= 0 (0 spends inf). sample_rate: in (0, 1], the one that was
+            sampled with. steps: whole, >= 0. delta: in (0, 1). Arrays broadcast; a float for scalars.
         accountant: one of :data:`ACCOUNTANTS`. With sample_rate 1 the first two give the exact value of the Gaussian
             mechanism, :func:`dplib.mechanisms.gaussian_epsilon`.
-
-    Returns:
-        An upper bound (a float for scalars); inf without noise, 0 without steps.
 
     Raises:
         ParameterError: for a value outside its range, or one that the accountant cannot compute.
@@ -100,11 +92,10 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
-        the grid could not be refined so far; :func:`optimistic_epsilon` is the proven lower bound, and looser. "rdp": 0
-        and the bound. Phases of full batches alone: the exact value, twice.
+        the grid could not be refined so far. "rdp": 0 and the bound. Full batches alone: the exact value, twice.
 
     Raises:
-        ParameterError: for a value outside its range, or one that the accountant cannot compute.
+        ParameterError: as :func:`epsilon`.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     fraction().check("delta", delta)
@@ -123,15 +114,12 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
 
 
 def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv", rtol=1e-4):
-    """The least noise multiplier for which :func:`epsilon` is at most the target.
+    """The least noise multiplier for which :func:`epsilon` is at most the target; a float for scalars.
 
     Args:
-        target_epsilon: > 0, finite. sample_rate: in (0, 1]. steps: whole, >= 1. delta: in (0, 1). Arrays broadcast.
+        target_epsilon: > 0, finite. steps: whole, >= 1. The others as in :func:`epsilon`. Arrays broadcast.
         rtol: the result is at most this much above the least, relatively, and never below it. By "prv" and "pld" it
             is found in twelve evaluations, some seconds; where these are not enough it is the least of those tried.
-
-    Returns:
-        An array of the broadcast shape, a float for scalars.
 
     Raises:
         ParameterError: for a value outside its range, or a target out of reach.
@@ -146,21 +134,15 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
 def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
-    The number of runs is drawn from a distribution fixed in advance and is not published, each run draws its own
-    candidate (hyper-parameters, seed) at random, and the score by which the best is chosen is computed from that run's
-    private output alone: scores on held-out data leave that data's own privacy out.
+    An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
+    distribution fixed in advance and is not published, each run draws its own candidate at random, and the score is
+    computed from that run's private output alone: scores on held-out data leave that data's own privacy out.
 
     Args:
         phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
         mean_runs: expected number of runs, >= 1.
         shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
             shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
-
-    Returns:
-        An upper bound by Rényi DP (add or remove one example), by dp_accounting.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)
@@ -173,19 +155,6 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
         return 0.0
     version = importlib.metadata.version("dp-accounting")
     return _cached(_selection)(phases, float(delta), float(mean_runs), float(shape), version)
-
-
-def optimistic_epsilon(phases, delta, interval=1e-4):
-    """A proven lower bound on epsilon: privacy losses rounded down to multiples of ``interval``, by dp_accounting.
-
-    Rounding may take up to steps * interval off, so that it says something only where that product is small.
-    """
-    fraction().check("delta", delta)
-    positive().check("interval", interval)
-    phases = _merged(phases)
-    if not phases or phases[0][0] == 0:
-        return np.inf if phases else 0.0
-    return float(_loss_distribution(phases, interval, pessimistic=False).get_epsilon_for_delta(delta))
 
 
 def _merged(phases):

@@ -85,58 +85,54 @@ def block_cnn(
     units: int,
     dropout: float = 0.3,
     num_classes: int = 10,
-    activation: Activation = nn.ReLU,
 ) -> nn.Sequential:
     """Paper B's CNN on square images (Section IX-A; Tables XIX, XX and XXVI).
 
     Halve the image by max-pooling; a 5x5 convolution without padding; for each further number of ``filters``
     max-pooling and a padded 3x3 convolution; a dense layer of ``units``, dropout, the head. As in the printed tables,
     no pooling follows the last convolution. The activation of the dense layer is not printed: relu here, as before it.
-
-    Raises:
-        ParameterError: for sizes below 1, or an image that shrinks to nothing.
     """
     checks.list_of(checks.integer(1)).check("filters", filters)
     check_sizes(num_classes, in_channels, units)
     checks.integer(8 + 2 ** len(filters)).check("image_size", image_size)
     side = (image_size // 2 - 4) >> (len(filters) - 1)
-    layers = [nn.MaxPool2d(2), nn.Conv2d(in_channels, filters[0], 5), activation()]
+    layers = [nn.MaxPool2d(2), nn.Conv2d(in_channels, filters[0], 5), nn.ReLU()]
     for a, b in pairwise(filters):
-        layers += [nn.MaxPool2d(2), nn.Conv2d(a, b, 3, padding=1), activation()]
-    dense = [nn.Linear(filters[-1] * side**2, units), activation(), *dropped(dropout)]
+        layers += [nn.MaxPool2d(2), nn.Conv2d(a, b, 3, padding=1), nn.ReLU()]
+    dense = [nn.Linear(filters[-1] * side**2, units), nn.ReLU(), *dropped(dropout)]
     return nn.Sequential(*layers, nn.Flatten(), *dense, nn.Linear(units, num_classes))
 
 
-def rwt_cnn(activation: Activation = nn.ReLU) -> nn.Sequential:
+def rwt_cnn() -> nn.Sequential:
     """Paper B's CNN for random weights training on 28x28 grey images (Table XXX): no first pooling, no padding."""
     return nn.Sequential(
         nn.Conv2d(1, 32, 5),
-        activation(),
+        nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3),
-        activation(),
+        nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(1600, 64),
-        activation(),
+        nn.ReLU(),
         nn.Linear(64, 10),
     )
 
 
-def lenet5(activation: Activation = nn.Tanh) -> nn.Sequential:
+def lenet5() -> nn.Sequential:
     """LeNet-5 on 28x28 grey images as in paper B, Table XXV. The activation is not printed: LeCun et al.'s tanh."""
     return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2),
-        activation(),
+        nn.Tanh(),
         nn.AvgPool2d(2),
         nn.Conv2d(6, 16, 5),
-        activation(),
+        nn.Tanh(),
         nn.AvgPool2d(2),
         nn.Flatten(),
         nn.Linear(400, 120),
-        activation(),
+        nn.Tanh(),
         nn.Linear(120, 84),
-        activation(),
+        nn.Tanh(),
         nn.Linear(84, 10),
     )
 
@@ -232,11 +228,8 @@ def two_branch(
     """Paper C's MovieLens network: neural collaborative filtering with a score for each rating (Appendix B).
 
     Input: user and item numbers ``(batch, 2)`` int64 from 0. Paper C prints no sizes; these are the smallest of He et
-    al. (2017): 8 ``factors`` in the product branch, and a perceptron of ``widths`` 32, 16, 8, the first of which is two
-    embeddings of 16 side by side. Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
-
-    Raises:
-        ParameterError: for a size below 1, or a first width that is odd.
+    al. (2017): 8 ``factors`` in the product branch, and a perceptron of ``widths``, the first of which is two
+    embeddings side by side. Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
     """
     sizes = {"n_users": n_users, "n_items": n_items, "num_classes": num_classes, "factors": factors}
     for name, size in sizes.items():

@@ -5,7 +5,7 @@ any epsilon' below it. Above the accountant's figure it proves a mistake; far be
 may be weak. Two kinds, both for data sets that differ by adding or removing one example (a canary):
 
 - by repetition (:func:`audit_by_repetition`): the mechanism runs many times with and without one canary;
-- in one run (:func:`audit_in_one_run`; Steinke, Nasr and Jagielski 2023): many canaries, each included by a coin flip.
+- in one run (:func:`audit_guesses`; Steinke, Nasr and Jagielski 2023): many canaries, each included by a coin flip.
 
 The mechanism comes as a function that returns scores, larger where the canary looks present. With DP-SGD the
 strongest score is white-box: the product of each noisy sum with the canary's clipped gradient.
@@ -25,12 +25,8 @@ METHODS = ("clopper-pearson", "gdp")
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What an audit found.
-
-    Attributes:
-        epsilon: the lower bound, at least 0. delta: what it is for. confidence: with which it holds.
-        correct, guesses: true positives plus true negatives, out of all guesses made.
-        threshold: the score from which a canary was called present; nan where guesses were by rank.
+    """What an audit found: the lower bound ``epsilon`` >= 0 at ``delta``, holding with ``confidence``; correct
+    guesses of all that were made; the score from which a canary was called present, nan where guesses were by rank.
     """
 
     epsilon: float
@@ -44,7 +40,7 @@ class LowerBound:
 def epsilon_lower_bound(
     true_positives, positives, false_positives, negatives, delta, confidence=0.95, method="clopper-pearson"
 ):
-    """Lower bound on epsilon from an attack's hits and false alarms on independent runs.
+    """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs.
 
     With exact (Clopper-Pearson) one-sided limits TPR >= t and FPR <= f, each at (1 - confidence)/2, (epsilon, delta)-DP
     asks for t <= e^epsilon f + delta and 1 - f <= e^epsilon (1 - t) + delta. Both hold at once: no further correction.
@@ -56,12 +52,6 @@ def epsilon_lower_bound(
         method: "clopper-pearson" holds for every mechanism. "gdp" converts mu = Phi^-1(t) - Phi^-1(f) by the exact
             curve of the Gaussian mechanism: far stronger, and valid only for a mechanism that is known to lose
             privacy as a Gaussian does (noise of unknown size on a full batch, say), not for subsampling.
-
-    Returns:
-        An array of the broadcast shape, a float for scalars; at least 0.
-
-    Raises:
-        ParameterError: for counts that are no shares, or a value outside its range.
     """
     _check(delta, confidence)
     one_of(*METHODS).check("method", method)
@@ -76,11 +66,7 @@ def epsilon_lower_bound(
 
 
 def choose_threshold(scores_with, scores_without, delta, confidence=0.95, method="clopper-pearson"):
-    """The score that separates best on these runs; the bound must then come from other runs.
-
-    Args:
-        scores_with, scores_without: shape (n,) and (k,), one score a run.
-    """
+    """The score that separates best on these runs, (n,) with and (k,) without; the bound must come from others."""
     scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
@@ -93,14 +79,10 @@ def choose_threshold(scores_with, scores_without, delta, confidence=0.95, method
 def audit_scores(
     scores_with, scores_without, delta, rng: np.random.Generator, confidence=0.95, method="clopper-pearson", share=0.5
 ) -> LowerBound:
-    """Lower bound from scores of independent runs with and without the canary.
+    """Lower bound from scores (n,) and (k,) of independent runs with and without the canary, at least 4 each, no nan.
 
     A random ``share`` of the runs chooses the threshold, the others alone give the bound: choosing on the same runs
-    would make it too large.
-
-    Args:
-        scores_with, scores_without: shape (n,) and (k,), at least 4 runs each, no nan.
-        delta, confidence, method: as in :func:`epsilon_lower_bound`. share: in (0, 1).
+    would make it too large. ``delta``, ``confidence``, ``method``: as in :func:`epsilon_lower_bound`.
     """
     fraction().check("share", share)
     scores_with, scores_without = (_scores(scores) for scores in (scores_with, scores_without))
@@ -124,11 +106,9 @@ def audit_by_repetition(
     confidence: float = 0.95,
     method: str = "clopper-pearson",
 ) -> LowerBound:
-    """Audit a mechanism by running it ``runs`` times with the canary and as often without.
+    """Audit a mechanism by running it ``runs`` times with the canary and as often without, each at least 4.
 
-    Args:
-        scores: ``scores(present, runs, rng)`` gives the scores of that many independent runs, shape (runs,).
-        runs: at least 4. delta, confidence, method: as in :func:`epsilon_lower_bound`.
+    ``scores(present, runs, rng)`` gives the scores of that many independent runs, shape (runs,).
     """
     integer(4).check("runs", runs)
     return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence, method)
@@ -138,12 +118,9 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     """Bound on the chance of so many correct guesses under (epsilon, delta)-DP (Steinke et al. 2023, Theorem 5.2).
 
     Each canary is included by a fair coin. Under epsilon-DP the correct guesses are dominated by W, binomial with
-    ``guesses`` trials and success e^epsilon/(1 + e^epsilon). Delta adds 2 canaries delta max_i P(v - i <= W < v)/i: it
-    buys an expected number of further correct guesses, spent where i more of them make the most difference.
-
-    Args:
-        canaries: how many there are. guesses: how many were guessed, the others abstained from.
-        correct: v, the guesses that were right. epsilon: >= 0. delta: in [0, 1).
+    ``guesses`` trials and success e^epsilon/(1 + e^epsilon). Delta adds 2 canaries delta max_i P(v - i <= W < v)/i,
+    with v the correct ones: it buys an expected number of further correct guesses, spent where i more make the most
+    difference.
     """
     if not 0 <= correct <= guesses <= canaries or canaries < 1:
         raise ParameterError(
@@ -161,10 +138,7 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 
 
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95) -> float:
-    """The largest epsilon that so many correct guesses refute: its p-value is below 1 - confidence.
-
-    Args as in :func:`one_run_p_value`; 0 where nothing is refuted.
-    """
+    """The largest epsilon that so many correct guesses refute (p-value below 1 - confidence), or 0."""
     _check(delta, confidence)
 
     def excess(epsilon):
@@ -184,9 +158,6 @@ def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confiden
     The score of a canary is N(shift, 1) if it is included, else N(0, 1); the attack guesses a share of the most extreme
     scores, the share that shows most (it may be fixed in advance). With many canaries the chance of an error of the
     test, 2 delta / (its surplus of correct guesses a canary), decides alone; some hundred thousand show a little more.
-
-    Args:
-        shift: distance of the means, over the noise. delta: in [0, 1). canaries: how many, or inf for the limit.
     """
     _check(delta, confidence)
     found = [0.0]
@@ -212,16 +183,14 @@ def _share_right(shift, share):
 
 
 def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, confidence: float = 0.95) -> LowerBound:
-    """Lower bound from the scores of one run with many canaries.
+    """Lower bound from the scores (m,) of one run with many canaries, larger where a canary looks included.
 
     The canaries of largest scores are called included, as many of smallest scores left out; the others are abstained
-    from.
+    from. ``included`` (m,) are the coin flips.
 
     Args:
-        scores: shape (m,), larger where the canary looks included. included: shape (m,), the coin flips.
         guesses: how many to make, even, at most m. Several numbers, fixed in advance, share the error rate among them
             (Bonferroni), and the largest bound is returned.
-        delta: in [0, 1). confidence: in (0, 1).
 
     Raises:
         ParameterError: for shapes that differ, nan among the scores, or a number of guesses that cannot be made.
@@ -242,26 +211,6 @@ def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, 
         epsilon = one_run_epsilon(len(scores), number, correct, delta, level)
         found.append(LowerBound(epsilon, delta, confidence, correct, number))
     return max(found, key=lambda bound: bound.epsilon)
-
-
-def audit_in_one_run(
-    train: Callable[[np.ndarray, np.random.Generator], np.ndarray],
-    canaries: int,
-    guesses: int | Sequence[int],
-    delta: float,
-    rng: np.random.Generator,
-    confidence: float = 0.95,
-) -> LowerBound:
-    """Audit a training in one run: flip a coin for each canary, train once, guess (Steinke et al. 2023, Algorithm 1).
-
-    Args:
-        train: ``train(included, rng)`` trains with the canaries for which the boolean array ``included``, shape (m,),
-            is true (and with whatever other data) and gives a score for every canary, shape (m,).
-        canaries: m. guesses, delta, confidence: as in :func:`audit_guesses`.
-    """
-    integer(2).check("canaries", canaries)
-    included = rng.random(canaries) < 0.5
-    return audit_guesses(train(included, rng), included, guesses, delta, confidence)
 
 
 def _limits(hits, runs, alarms, others, confidence):

@@ -10,7 +10,7 @@ from typing import Any
 
 import nbformat
 
-from dplib import execution, files, sources, values
+from dplib import execution, files, sources
 from dplib.checks import ParameterError
 from dplib.claims import BASIS, RECORD, ROOT
 from dplib.execution import RunError, hardware
@@ -19,19 +19,14 @@ EXECUTED = ROOT / "executed"
 
 
 def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, Any]:
-    """Execute a chapter and put the executed notebook at ``output``; returns its provenance.
-
-    Args:
-        chapter: a name of ``sources.chapters()``.
-        parameters: overrides of the notebook's parameters.
-        output: where the executed notebook goes, in one step, once every cell has succeeded.
+    """Execute a chapter and put the executed notebook at ``output``, in one step; returns its provenance.
 
     Raises:
         ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
         RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
     """
     sources.check_parameter_names(chapter, parameters)
-    parameters = {name: values.plain(name, value) for name, value in parameters.items()}
+    parameters = {name: files.plain(name, value) for name, value in parameters.items()}
     _check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     origin = provenance(chapter, parameters)

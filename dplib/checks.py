@@ -86,15 +86,10 @@ def list_of(rule: Rule, least: int = 1) -> Rule:
 
 
 def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
-    """Check a notebook's parameters: every rule has its value, every value its rule.
+    """Check a notebook's parameters (its ``globals()``): every rule has its value, every value its rule.
 
-    Args:
-        namespace: the notebook's ``globals()``.
-        rules: one rule for each parameter of the parameters cell.
-
-    Raises:
-        ParameterError: for a name that papermill injected and no rule knows, a missing parameter, or a value
-            that its rule does not accept.
+    Raises ParameterError for a name that papermill injected and no rule knows, a missing parameter, or a value that its
+    rule does not accept.
     """
     check_names(_injected(namespace.get("In", ())), rules)
     for name, rule in rules.items():
@@ -104,11 +99,7 @@ def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], owner: str = "this notebook") -> None:
-    """Raise ParameterError for the first given name that is not among the known ones, with the nearest known one.
-
-    Args:
-        owner: whose parameters they are, in words.
-    """
+    """Raise ParameterError for the first given name that is not known, with the nearest known one."""
     known = sorted(known)
     for name in given:
         if name not in known:
@@ -118,10 +109,8 @@ def check_names(given: Iterable[str], known: Iterable[str], owner: str = "this n
 
 
 def _injected(history: Iterable[str]) -> list[str]:
-    """Names that papermill set: it puts them in a cell of their own that begins with the comment ``# Parameters``.
-
-    Reading the cell rather than the namespace lets a reader run the check again in a live notebook that has
-    many other variables by then.
+    """Names that papermill set, in a cell that begins with ``# Parameters``: so that the check may run again in a live
+    notebook, which has many other variables by then.
     """
     names = []
     for source in history:

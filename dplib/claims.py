@@ -16,8 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from dplib import rules
-from dplib import values as documents
+from dplib import files, rules
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -46,9 +45,9 @@ Kind = Literal[
 class Claim:
     """One row of the ledger. ``published`` maps a name to the printed number or text; empty when none is printed.
 
-    ``sort`` is one of SORTS. ``rule`` is the rule (:mod:`dplib.rules`) of the claim as printed, ``corrected`` that of
-    the claim with ``correction``; ``unstated`` names what the paper does not say and the claim needs. ``expects`` is
-    the verdict to which the published runs lead, and ``because`` says why in a sentence.
+    ``rule`` (:mod:`dplib.rules`) is of the claim as printed, ``corrected`` that of the claim with ``correction``;
+    ``unstated`` names what the paper does not say and the claim needs. ``expects`` is the verdict to which the
+    published runs lead, and ``because`` says why in a sentence.
     """
 
     id: str
@@ -117,14 +116,12 @@ class _Document(BaseModel, extra="forbid"):
 
 @cache
 def load(paper: str) -> dict[str, Claim]:
-    """All claims of a paper ("A" to "D") by id, each table row a claim of its own.
-
-    Raises:
-        ParameterError: for a paper that is not in the ledger, or a row that is malformed.
+    """All claims of a paper ("A" to "D") by id, each table row a claim of its own; ParameterError for a
+    malformed row.
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    document = documents.checked(CLAIMS / f"{paper}.yml", _Document)
+    document = files.checked(CLAIMS / f"{paper}.yml", _Document)
     claims: dict[str, Claim] = {}
     for claim in document.claims:
         _add(claims, claim)
@@ -149,18 +146,15 @@ def get(claim_id: str) -> Claim:
 
 
 def recorder(plan: str) -> Callable[..., None]:
-    """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts.
-
-    A verdict follows from the row's rule; one that the row does not expect is refused, so that no sentence by hand is
-    left behind by a changed result.
+    """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts, and one that the
+    row does not expect is refused, so that no sentence by hand is left behind by a changed result.
     """
 
     def measured(claim_id: str, /, **values: Any) -> None:
         """Record what the runs of this page measured for a claim, and show it beside what is printed.
 
-        Raises:
-            ParameterError: for an unknown id, a row without a rule, or one whose rule needs other values.
-            UnexpectedVerdict: where the runs lead to another verdict than the row says.
+        Raises ParameterError for an unknown id, a row without a rule, or one whose rule needs other values, and
+        UnexpectedVerdict where the runs lead to another verdict than the row says.
         """
         from IPython.display import display
 
@@ -183,11 +177,7 @@ def recorder(plan: str) -> Callable[..., None]:
 
 
 def answer(**values: Any) -> None:
-    """Record what a page found at the reader's own parameters, as a small table; a sweep tabulates it.
-
-    Args:
-        values: name to a number, a short text or a :class:`Measured`.
-    """
+    """Record what a page found at the reader's own parameters (numbers, texts, Measured); a sweep tabulates it."""
     from IPython.display import display
 
     plain = {name: _plain(value) for name, value in values.items()}
@@ -235,13 +225,9 @@ def rests_on(
     accounting: str = "none: nothing is released",
     core_seconds: float | None = None,
 ) -> None:
-    """Say what a page rests on: its seeds, its data sets and its privacy accounting; once, in the last cell.
-
-    Args:
-        seeds: a number of seeds or replicates, or a sentence.
-        datasets: ``dplib.data.Dataset`` objects, or names of synthetic sets.
-        accounting: neighbouring relation, delta, accountant, and what is left out.
-        core_seconds: processor seconds of all runs behind the page, whenever they were made.
+    """Say what a page rests on, once, in the last cell: seeds or replicates; ``dplib.data.Dataset`` objects or names of
+    synthetic sets; neighbouring relation, delta, accountant and what is left out; processor seconds of all runs
+    behind it.
     """
     rows = [
         {
@@ -271,11 +257,8 @@ def _display_basis(basis: dict[str, Any]) -> None:
 
 
 def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting: str) -> None:
-    """:func:`rests_on` for a page drawn from kept runs: what these took, where and when they were made.
-
-    Args:
-        plan: a :class:`dplib.plans.Plan`. datasets: names, or words that end in "(synthetic)".
-        seeds, accounting: sentences.
+    """:func:`rests_on` for a page drawn from the kept runs of a plan: what these took, where and when they
+    were made.
     """
     from dplib.data import registry
 

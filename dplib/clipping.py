@@ -1,12 +1,12 @@
 """Sums of clipped per-example gradients, without the per-example gradients.
 
 One forward pass keeps what goes into each trained layer; one backward pass stops at the layers' outputs, so that no
-weight gradient is computed; :mod:`dplib.layer_rules` turns the two into each example's gradient norm over all trained
+weight gradient is computed; :mod:`dplib.layers` turns the two into each example's gradient norm over all trained
 parameters together, and then into one weighted sum. Removing or adding one record changes the sum by at most
 ``max_grad_norm`` in the Euclidean norm.
 
 That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
-used once. So layers are accepted from a list (:mod:`dplib.supported`), and :func:`check` tries the rest on some
+used once. So layers are accepted from a list (:mod:`dplib.layers`), and :func:`check` tries the rest on some
 examples. What no trial can show: code that behaves otherwise on inputs that were not tried, such as a branch that few
 records take, and state that a network keeps outside of its buffers. Such a network must be read, not run.
 """
@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.utils.rnn import PackedSequence
 
-from dplib import layer_rules
+from dplib import layers
 from dplib.checks import ParameterError
 from dplib.examples import Loss
-from dplib.supported import Layer, is_recurrent, is_recurrent_network, trained_layers
+from dplib.layers import Layer, is_recurrent, is_recurrent_network, trained_layers
 
 Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
@@ -32,7 +32,6 @@ GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
 
 def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
     """Weights min(share, C / (|g| + 1e-6)) for norms |g|, which are overwritten (Abadi et al. 2016; Opacus's 1e-6).
-
     For an average instead of a sum, both C and ``share`` are divided by the number.
     """
     return norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share)
@@ -50,14 +49,9 @@ Call = tuple[Tensor, int, Any]  # what went into a layer, its version then, and 
 
 
 class ClippedSums:
-    """A network, watched, whose clipped gradient sums are added to given tensors.
+    """A network, watched, whose clipped gradient sums are added to given tensors: one for each trained parameter.
 
-    Args:
-        net: any network that ``supported.trained_layers`` accepts.
-        sums: for each trained parameter the tensor, of its shape, that sums are added to.
-
-    Raises:
-        ParameterError: for a layer that is not known to keep examples apart; it names the layer.
+    Raises ParameterError for a layer that is not known to keep examples apart; it names the layer.
     """
 
     def __init__(self, net: nn.Module, sums: Mapping[nn.Parameter, Tensor]):
@@ -77,10 +71,8 @@ class ClippedSums:
         """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the losses.
 
         Args:
-            x, y: (b, ...) examples and (b, ...) targets, b >= 1.
-            loss: one loss for each example.
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
-            x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layer_rules.linear``).
+            x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """
         before = x._version  # a network may begin with an activation in place: then the known norms are not those
         self._watching = True
@@ -137,7 +129,7 @@ class ClippedSums:
             a, d = _one(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
-            known = (x_norms,) if a is x and layer.rule is layer_rules.linear else ()
+            known = (x_norms,) if a is x and layer.rule is layers.linear else ()
             of_examples, add = layer.rule(layer.module, layer.sums, a, d, *known)
             norms = of_examples if norms is None else torch.hypot(norms, of_examples)
             adders.append(add)
@@ -167,16 +159,12 @@ def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
 
 
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """Try on some examples what a list of layers cannot show: code of one's own between layers.
+    """Try on some examples (b, ...), about five, what a list of layers cannot show: code of one's own between layers.
 
     Looks whether an example's loss changes with its neighbours, wherever it stands, whether a forward pass changes a
     buffer, and whether a weight is used outside of its layer; compares norms and weighted sums with gradients of each
     example's loss by itself. On the examples, on the first two of them alone, and on examples whose every number is
     that of another one, drawn at random. Random layers draw the same numbers each time; the network is left as it was.
-
-    Args:
-        x, y: 1 or more examples and targets; about five are enough, and of a single one only the gradients are
-            compared.
 
     Raises:
         ParameterError: naming the layer or buffer, or saying that examples are not kept apart.

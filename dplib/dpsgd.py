@@ -13,9 +13,9 @@ reproducible and therefore not a private release; ``secure=True`` draws sampling
 cryptographic source (:mod:`dplib.sampling` says what that still leaves open).
 """
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,50 +24,183 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, examples, layout, sampling
-from dplib.checkpoints import Checkpoint, fingerprint
+from dplib import checks, clipping, examples, layout, sampling
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD, Engine, train_only
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 from dplib.sgd import find_device
 
-__all__ = ["DPSGD", "Checkpoint", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train", "train_only"]
+__all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train", "train_only"]
 
-Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+_RATE = checks.Rule("a number in (0, 1]", lambda v: checks.positive().accepts(v) and v <= 1)
+_SHARE = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """Settings of a training.
+
+    Args:
+        sample_rate: q in (0, 1]; the expected batch size is q n.
+        divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
+            private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
+        noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``; 0 for none.
+        max_grad_norm: clipping norm C; None for no clipping, and then no noise.
+        clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
+        momentum: as in ``torch.optim.SGD``; it acts on the noisy gradient, at no privacy cost.
+        sampling: "poisson", or "shuffled" for training without noise only.
+        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others.
+        secure: sampling and noise from the operating system's cryptographic source.
+
+    Raises:
+        ParameterError: for a setting that is not allowed.
+    """
+
+    steps: int
+    sample_rate: float
+    learning_rate: float
+    noise_multiplier: float = 0.0
+    max_grad_norm: float | None = None
+    clipping: str = "flat"
+    momentum: float = 0.0
+    sampling: str = "poisson"
+    physical_batch: int | None = None
+    secure: bool = False
+    divisor: float | None = None
+
+    def __post_init__(self):
+        checks.integer(1).check("steps", self.steps)
+        _RATE.check("sample_rate", self.sample_rate)
+        checks.positive().check("learning_rate", self.learning_rate)
+        checks.number(0).check("noise_multiplier", self.noise_multiplier)
+        if self.max_grad_norm is not None:
+            checks.positive().check("max_grad_norm", self.max_grad_norm)
+        checks.one_of(*clipping.RULES).check("clipping", self.clipping)
+        _SHARE.check("momentum", self.momentum)
+        checks.one_of(*sampling.SAMPLING).check("sampling", self.sampling)
+        if self.physical_batch is not None:
+            checks.integer(1).check("physical_batch", self.physical_batch)
+        checks.boolean().check("secure", self.secure)
+        if self.divisor is not None:
+            checks.positive().check("divisor", self.divisor)
+        if self.noise_multiplier > 0 and self.max_grad_norm is None:
+            raise ParameterError("max_grad_norm = None is not allowed with noise: without clipping it hides nobody.")
+        if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
+            raise ParameterError("sampling = 'shuffled' is not allowed with noise: accounting is about 'poisson'.")
+
+
+class Engine:
+    """A network in training: its trained weights in one vector, and steps on it.
+
+    Parameters that require no gradient count neither in the clipping norm nor in the noise.
+
+    Args:
+        net: on the device of the data; with clipping, one that :mod:`dplib.layers` knows.
+        train: the n training records. loss: one loss for each example.
+        generator: of the noise, on that device; None for the cryptographic source.
+
+    Raises:
+        ParameterError: for a network that is refused, or that is on another device than the data.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        settings: DPSGD,
+        train: Examples,
+        loss: Loss = cross_entropy,
+        generator: torch.Generator | None = None,
+    ):
+        self.net, self.settings, self.examples, self.loss = net, settings, train, loss
+        self._generator = generator
+        self.divisor = settings.divisor or settings.sample_rate * train.n
+        self._clips = settings.max_grad_norm is not None
+        self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
+        trained = {name: p for name, p in net.named_parameters() if p.requires_grad}
+        _check_trained(trained, train)
+        few = train.batch(_some(train.n).to(train.y.device))
+        if self._clips:
+            clipping.check(net, *few, loss)
+        else:
+            clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
+        self._trained = list(trained.values())
+        self.weights = _in_one_vector(self._trained)
+        self._gradient = torch.zeros_like(self.weights)
+        self._parts = _parts(self._gradient, self._trained)
+        self.velocity = torch.zeros_like(self.weights)
+        self._clipped = None
+        if self._clips:
+            self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
+
+    def step(self, rows: Tensor) -> Tensor:
+        """One step on the records ``rows`` (b,), b >= 0; returns the sum of their losses, which is not private."""
+        total = self._fill(rows)
+        gradient = self._gradient
+        if self.settings.momentum:
+            gradient = self.velocity.mul_(self.settings.momentum).add_(gradient)
+        self.weights.sub_(gradient, alpha=self.settings.learning_rate)
+        return total
+
+    def gradient(self, rows: Tensor) -> Tensor:
+        """The noisy gradient of the records ``rows`` (b,), (parameters,); the next call overwrites it."""
+        self._fill(rows)
+        return self._gradient
+
+    def close(self) -> None:
+        """Stop watching the network, and give each of its parameters memory of its own again."""
+        if self._clipped is not None:
+            self._clipped.close()
+        for p in self._trained:
+            p.data = p.data.clone(memory_format=torch.preserve_format)
+
+    def _fill(self, rows: Tensor) -> Tensor:
+        """Noise once, the clipped gradients on top of it in pieces, all over the divisor."""
+        settings = self.settings
+        if settings.noise_multiplier:
+            sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor
+            sampling.fill_normal(self._gradient, sd, self._generator)
+        else:
+            self._gradient.zero_()
+        add = self._add_clipped if self._clips else self._add
+        if len(rows) <= self._physical_batch:
+            return add(rows) if len(rows) else self._gradient.new_zeros(())
+        return torch.stack([add(piece) for piece in rows.split(self._physical_batch)]).sum()
+
+    def _add_clipped(self, rows: Tensor) -> Tensor:
+        x, y = self.examples.batch(rows)
+        known = partial(self.examples.norms, rows) if x.dim() == 2 else None
+        return self._clipped.add(x, y, self.loss, self._factors, known)
+
+    def _factors(self, norms: Tensor) -> Tensor:
+        share = 1 / self.divisor
+        return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * share, share)
+
+    def _add(self, rows: Tensor) -> Tensor:
+        x, y = self.examples.batch(rows)
+        total = self.loss(self.net(x), y).sum()
+        share = total.new_tensor(1 / self.divisor)
+        torch._foreach_add_(self._parts, torch.autograd.grad(total, self._trained, share, materialize_grads=True))
+        return total.detach()
 
 
 @dataclass
 class Run:
-    """What a training did; ``record()`` is what the ledger keeps.
+    """What a training did. Only the final weights are a private release (with noise, and ``secure``): losses and
+    evaluations are computed without noise.
 
-    Only the final weights are a private release (with noise, and ``secure``): losses, batch sizes and evaluations are
-    computed without noise.
-
-    Args:
-        settings: of the training.
+    Attributes:
         sample_rate: q that was sampled with: what is to be accounted.
-        sizes: examples of "train", and of "validation" and "test" where given.
-        parameters, trained_parameters: of the whole network, and those that were trained.
-        device: where it ran.
+        parameters, trained_parameters: of the whole network, and those that were trained. device: where it ran.
         steps: steps done, as many as set unless ``diverged``: account the number set.
-        seconds: of the steps and evaluations, over all resumptions.
-        batch_total, batch_least, batch_most: realised batch sizes.
         diverged: the weights were not finite at an evaluation, so that training ended there.
         evaluations: {"step", "train_loss", "validation": {"loss", "metric"}, "test": {...}} in time. ``train_loss`` is
             the mean over the records sampled since the evaluation before, each before its step; None without any.
     """
 
-    settings: DPSGD
     sample_rate: float
-    sizes: dict[str, int]
     parameters: int
     trained_parameters: int
     device: str
     steps: int = 0
-    seconds: float = 0.0
-    batch_total: int = 0
-    batch_least: int | None = None
-    batch_most: int = 0
     diverged: bool = False
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 
@@ -75,17 +208,6 @@ class Run:
     def final(self) -> dict[str, Any]:
         """The last evaluation: never the best one."""
         return self.evaluations[-1]
-
-    def record(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return asdict(self)
-
-    def count(self, batch_size: int) -> None:
-        """One more step, on so many records."""
-        self.steps += 1
-        self.batch_total += batch_size
-        self.batch_least = batch_size if self.batch_least is None else min(self.batch_least, batch_size)
-        self.batch_most = max(self.batch_most, batch_size)
 
 
 def train(
@@ -95,128 +217,79 @@ def train(
     rng: np.random.Generator,
     *,
     loss: Loss = cross_entropy,
-    metric: Loss | None = None,
-    schedule: Callable[[int], float] | None = None,
-    augment: Augment | None = None,
     evaluate_every: int | None = None,
-    checkpoint: Checkpoint | None = None,
     device: str = "auto",
     progress: bool = True,
 ) -> Run:
     """Train ``net`` in place, and leave it on the device, in evaluation mode.
 
     Args:
-        net: a network; its parameters that require a gradient are trained.
-        data: training records, and validation and test examples where wanted.
-        settings: of the training.
-        rng: decides sampling, noise, dropout and augmentation; the first two not with ``secure``.
-        loss: outputs (b, ...) and targets to one loss for each example, (b,).
-        metric: likewise; by default 1 or 0 for right or wrong labels, or absolute errors with ``squared_error``.
-        schedule: step 0, 1, ... to a factor of the learning rate.
-        augment: random changes (x, y, generator) to (x, y) of a batch, for training without clipping only.
+        net: its parameters that require a gradient are trained.
+        rng: decides sampling, noise and dropout; the first two not with ``secure``.
+        loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
+            labels, or absolute errors with ``squared_error``.
         evaluate_every: steps between evaluations; by default there is one, at the end.
-        checkpoint: where the training keeps its state. Interrupted, the same call goes on from there, to the same
-            bytes on a CPU unless ``secure``; with another call the file is refused. At the end it goes away.
         device: "auto" (a GPU where there is one), "cpu" or "cuda"; tensors must come on the device of ``net``.
-        progress: a bar after two seconds.
 
     Raises:
         ParameterError: before any step, for data, labels, networks or settings that are not allowed.
     """
-    if augment and settings.max_grad_norm is not None:
-        raise ParameterError("augment is not allowed with clipping: it may mix the examples of a batch.")
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
     place = find_device(device)
     sets = _examples(net, data, place)
     train_set = sets["train"]
     _check_targets(net, sets, loss)
+    metric = examples.absolute_error if loss is squared_error else examples.correct
 
-    seeds = [int(seed) for seed in rng.integers(2**63, size=4)]
-    key = ""
-    if checkpoint:
-        decides = (settings, seeds, evaluate_every, getattr(loss, "__qualname__", ""))
-        key = fingerprint([*net.state_dict().values(), *(t for one in sets.values() for t in one.tensors())], *decides)
-    noise = None if settings.secure else torch.Generator(place).manual_seed(seeds[0])
-    sampling_rng = None if settings.secure else np.random.default_rng(seeds[1])
-    augmenting = torch.Generator().manual_seed(seeds[2])
+    noise_seed, sampling_seed, _, dropout_seed = (int(seed) for seed in rng.integers(2**63, size=4))
+    noise = None if settings.secure else torch.Generator(place).manual_seed(noise_seed)
+    sampling_rng = None if settings.secure else np.random.default_rng(sampling_seed)
     sampler = sampling.Sampler(settings.sampling, train_set.n, settings.sample_rate, sampling_rng)
-    metric = metric or (examples.absolute_error if loss is squared_error else examples.correct)
     sample_rate = settings.sample_rate if settings.sampling == "poisson" else sampler.batch_size / sampler.n
     counts = [sum(p.numel() for p in net.parameters() if p.requires_grad or frozen) for frozen in (True, False)]
-    run = Run(settings, sample_rate, {name: one.n for name, one in sets.items()}, *counts, str(place))
+    run = Run(sample_rate, *counts, str(place))
 
     with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        torch.manual_seed(seeds[3])  # dropout draws from PyTorch's own generator
-        augmented = partial(augment, generator=augmenting) if augment else None
-        engine = Engine(net.train(), settings, train_set, loss, noise, augmented)
-        state = _State(engine, run, sampler, [augmenting] if noise is None else [augmenting, noise])
+        torch.manual_seed(dropout_seed)  # dropout draws from PyTorch's own generator
+        engine = Engine(net.train(), settings, train_set, loss, noise)
+        losses, count = engine.weights.new_zeros(()), 0  # of the records since the last evaluation
         try:
-            if checkpoint and (saved := checkpoint.load(key)):
-                state.restore(*saved)
-            start = time.perf_counter() - run.seconds
-            for step in tqdm(range(run.steps, settings.steps), "steps", leave=False, delay=2, disable=not progress):
+            for _ in tqdm(range(settings.steps), "steps", leave=False, delay=2, disable=not progress):
                 rows = torch.from_numpy(sampler.draw()).to(place)
-                rate = settings.learning_rate * (schedule(step) if schedule else 1)
-                state.losses += engine.step(rows, rate)
-                run.count(len(rows))
+                losses += engine.step(rows)
+                count += len(rows)
+                run.steps += 1
                 if run.steps % evaluate_every == 0 or run.steps == settings.steps:
-                    state.evaluate(sets, loss, metric)
+                    row = {"step": run.steps, "train_loss": float(losses) / count if count else None}
+                    held_out = {name: one for name, one in sets.items() if name != "train"}
+                    row |= {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()}
+                    run.evaluations.append(row)
+                    losses, count = torch.zeros_like(losses), 0
                     run.diverged = not bool(engine.weights.isfinite().all())
-                run.seconds = time.perf_counter() - start
-                if run.diverged:
-                    break
-                if checkpoint and run.steps % checkpoint.every == 0:
-                    checkpoint.save(key, *state.saved())
+                    if run.diverged:
+                        break
         finally:
             engine.close()
-    if checkpoint:
-        checkpoint.remove()
     net.eval()
     return run
 
 
-class _State:
-    """All that changes during a training."""
+def train_only(net: nn.Module, layers: Iterable[str]) -> nn.Module:
+    """Freeze all parameters but those of the named layers (random-weights training); returns ``net``.
 
-    def __init__(self, engine: Engine, run: Run, sampler: sampling.Sampler, generators: list[torch.Generator]):
-        self.engine, self.run, self.sampler, self.generators = engine, run, sampler, generators
-        self.losses = engine.weights.new_zeros(())  # since the last evaluation
-        self.counted = 0  # records up to the last evaluation
-
-    def evaluate(self, sets: dict[str, Examples], loss: Loss, metric: Loss) -> None:
-        count = self.run.batch_total - self.counted
-        row = {"step": self.run.steps, "train_loss": float(self.losses) / count if count else None}
-        held_out = {name: one for name, one in sets.items() if name != "train"}
-        row |= {name: examples.evaluate(self.engine.net, one, loss, metric) for name, one in held_out.items()}
-        self.run.evaluations.append(row)
-        self.losses.zero_()
-        self.counted = self.run.batch_total
-
-    def saved(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        tensors = {f"net.{name}": tensor for name, tensor in self.engine.net.state_dict().items()}
-        tensors |= {f"generator.{i}": g.get_state() for i, g in enumerate(self.generators)}
-        tensors |= {"velocity": self.engine.velocity, "losses": self.losses, "dropout": torch.get_rng_state()}
-        if self.engine.weights.is_cuda:
-            tensors["dropout.cuda"] = torch.cuda.get_rng_state(self.engine.weights.device)
-        changed = ("steps", "seconds", "batch_total", "batch_least", "batch_most", "evaluations")
-        run = {name: getattr(self.run, name) for name in changed}
-        return tensors, {"run": run, "sampler": self.sampler.state(), "counted": self.counted}
-
-    def restore(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        # In place: the network's parameters are views of the engine's vector.
-        self.engine.net.load_state_dict({k[4:]: tensor for k, tensor in tensors.items() if k.startswith("net.")})
-        self.engine.velocity.copy_(tensors["velocity"])
-        self.losses.copy_(tensors["losses"])
-        for i, generator in enumerate(self.generators):
-            generator.set_state(tensors[f"generator.{i}"])
-        torch.set_rng_state(tensors["dropout"])
-        if self.engine.weights.is_cuda:
-            torch.cuda.set_rng_state(tensors["dropout.cuda"], self.engine.weights.device)
-        for name, value in plain["run"].items():
-            setattr(self.run, name, value)
-        self.sampler.restore(plain["sampler"])
-        self.counted = plain["counted"]
+    Raises ParameterError for a name that ``net.named_modules()`` has not, or layers without parameters.
+    """
+    modules = dict(net.named_modules())
+    layers = list(layers)
+    for name in layers:
+        checks.one_of(*filter(None, modules)).check("layer", name)
+    net.requires_grad_(False)
+    for name in layers:
+        modules[name].requires_grad_()
+    if not any(p.requires_grad for p in net.parameters()):
+        raise ParameterError(f"layers {', '.join(layers)} have no parameters to train.")
+    return net
 
 
 def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
@@ -245,3 +318,34 @@ def _check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> Non
             examples.check_labels(one.y, outputs.shape[-1], name)
         elif loss is squared_error and outputs[0].numel() != one.y[0].numel():
             raise ParameterError(f"{name}: {one.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
+
+
+def _some(n: int, count: int = 5) -> Tensor:
+    """A few of n rows, drawn at random, but always the same ones: files are often sorted."""
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:count]
+
+
+def _check_trained(trained: dict[str, nn.Parameter], train: Examples) -> None:
+    if not trained:
+        raise ParameterError("no parameter of the network requires a gradient, so there is nothing to train.")
+    kinds = {(p.device, p.dtype) for p in trained.values()}
+    if len(kinds) > 1:
+        raise ParameterError(f"the trained parameters differ in device or type: {', '.join(map(str, kinds))}.")
+    device = next(iter(kinds))[0]
+    if device != train.y.device:
+        raise ParameterError(f"the network is on {device}, but the data on {train.y.device}: they must share a device.")
+
+
+def _in_one_vector(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """Move parameters into one vector, of which they become views, so that noise and steps are one operation each."""
+    vector = torch.cat([p.detach().new_empty(p.numel()) for p in parameters])
+    for p, part in zip(parameters, _parts(vector, parameters), strict=True):
+        p.data = part.copy_(p.detach())
+    return vector
+
+
+def _parts(vector: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Views of a vector (parameters,), one for each parameter, in its shape and memory layout."""
+    pieces = vector.split([p.numel() for p in parameters])
+    layouts = [torch.empty_like(p, memory_format=torch.preserve_format).stride() for p in parameters]
+    return [piece.as_strided(p.shape, kept) for piece, p, kept in zip(pieces, parameters, layouts, strict=True)]

@@ -17,16 +17,14 @@ _HUGE = 700.0  # e to this is the largest that a float holds
 
 
 def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | None = None):
-    """The smallest delta of a mechanism with finitely many outputs, by enumeration.
+    """The smallest delta of a mechanism with finitely many outputs: max over pairs of sum_o max(0, P(o) - e^epsilon
+    Q(o)).
 
     Args:
         outputs: shape (inputs, outputs): row i holds the probabilities of each output on input i.
-        epsilon: >= 0, any shape.
+        epsilon: >= 0, any shape, which the result has.
         neighbours: pairs of inputs that are neighbours, each taken in both directions; by default all pairs, as for
             local DP or for a table of two neighbouring data sets.
-
-    Returns:
-        Of the shape of epsilon: max over pairs of sum_o max(0, P(o) - e^epsilon Q(o)).
 
     Raises:
         ParameterError: for a negative or nan epsilon, rows that are no probabilities, or pairs that name no rows.
@@ -41,13 +39,11 @@ def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | Non
 
 
 def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] | None = None):
-    """The smallest epsilon of a mechanism with finitely many outputs, exactly; inf where there is none.
+    """The smallest epsilon of a mechanism with finitely many outputs, exactly, at delta in [0, 1); inf where there is
+    none.
 
     The worst sets are those of the k outputs with the largest ratios P/Q, so that epsilon is the largest
     log((P_k - delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
-
-    Args:
-        outputs, neighbours: as in :func:`discrete_delta`. delta: a number in [0, 1).
     """
     outputs, pairs = _mechanism(outputs, neighbours)
     if not 0 <= delta < 1:
@@ -56,16 +52,14 @@ def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] |
 
 
 def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tuple[float, float], kinks=()):
-    """The smallest delta of a mechanism with one real output, by adaptive quadrature.
+    """(delta, error) of a mechanism with one real output, by adaptive quadrature: the larger of the two directions.
+
+    The exact value is within ``error``: quadrature's own estimate plus the mass that is missing between the limits.
 
     Args:
         log_p, log_q: natural logarithms of the two densities; each takes and returns an array of shape (n,).
-        epsilon: >= 0. limits: the interval that is integrated; what lies beyond counts as error.
+        epsilon: >= 0. limits: the interval that is integrated.
         kinks: where a density has a corner or a jump, such as the centres of Laplace densities.
-
-    Returns:
-        (delta, error): the larger of the two directions. The exact value is within ``error``: quadrature's own
-        estimate plus the mass that is missing between the limits.
 
     Raises:
         ParameterError: for a bad epsilon or limits, or densities whose mass between the limits exceeds 1.
@@ -78,14 +72,12 @@ def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tupl
 
 
 def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tuple[float, float], kinks=()):
-    """The smallest epsilon of a mechanism with one real output, between two bounds.
+    """(low, high) around the smallest epsilon of a mechanism with one real output, as far as quadrature's estimate
+    goes.
 
     Args:
-        log_p, log_q, limits, kinks: as in :func:`density_delta`. delta: in (0, 1), above the error of that function.
-
-    Returns:
-        (low, high): epsilon is in [low, high], as far as quadrature's error estimate goes; high is inf where the error
-        at no epsilon comes below delta.
+        log_p, log_q, limits, kinks: as in :func:`density_delta`. delta: in (0, 1); high is inf where the error of that
+            function at no epsilon comes below it.
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
@@ -105,9 +97,8 @@ def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tupl
 
 
 def density_max_log_ratio(log_p: Callable, log_q: Callable, limits: tuple[float, float], kinks=()) -> float:
-    """The largest |log p - log q| between the limits: a lower bound on the epsilon of pure DP.
-
-    Searched on a grid and refined around its maximum; a peak narrower than a two-thousandth of the interval is missed.
+    """The largest |log p - log q| between the limits, a lower bound on the epsilon of pure DP: on a grid, refined
+    around its maximum; a peak narrower than a two-thousandth of the interval is missed.
     """
     grid = _grid(limits, kinks)
 

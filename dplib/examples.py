@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError
-from dplib.layer_rules import row_norms
+from dplib.layers import row_norms
 
 Array = np.ndarray | Tensor
 Pair = tuple[Array, Array]  # examples (n, ...) and targets (n, ...)
@@ -56,18 +56,11 @@ class Data:
 
 
 class Examples:
-    """Examples and targets on a device, as rows of one matrix, so that a batch is a copy of rows.
+    """Examples (n, ...) and targets (n, ...) on a device, as rows of one matrix, so that a batch is a copy of rows.
 
-    Images are kept channels-last or plain, as the network on them is (:mod:`dplib.layout`).
+    Real numbers become ``dtype``. Images are kept channels-last or plain, as the network on them (:mod:`dplib.layout`).
 
-    Args:
-        pair: (n, ...) examples and (n, ...) targets.
-        name: what error messages call them.
-        device, dtype: where they go, and what real numbers become.
-        layout: of images; any but channels-last is the plain one.
-
-    Raises:
-        ParameterError: for no examples, different numbers of them, numbers that are not finite.
+    Raises ParameterError for no examples, different numbers of them, numbers that are not finite.
     """
 
     def __init__(

@@ -27,13 +27,7 @@ class RunError(RuntimeError):
 
 
 def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], output: Path, *, bar: bool = False) -> None:
-    """Execute a notebook; ``output`` is written cell by cell, and is partial where this raises.
-
-    Args:
-        notebook: without outputs; one of its cells has the tag ``parameters``.
-        parameters: plain values.
-        output: where the executed notebook goes.
-        bar: whether papermill may show its progress bar.
+    """Execute a notebook, one of whose cells has the tag ``parameters``; ``output`` is partial where this raises.
 
     Raises:
         ParameterError: when the notebook refuses a parameter, or its data are missing.
@@ -83,9 +77,8 @@ def commit() -> str:
 
 
 def check_commit() -> None:
-    """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it.
-
-    A tree without history, such as a downloaded archive, passes: its runs are its reader's own.
+    """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it. A
+    tree without history, such as a downloaded archive, passes.
     """
     if (ROOT / ".git").exists() and not commit():
         raise ParameterError(

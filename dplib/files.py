@@ -1,13 +1,25 @@
-"""Files that appear whole or not at all, and locks that end with the process which holds them."""
+"""Files that appear whole or not at all, locks that end with their process, and values that people give in them."""
 
+import ast
 import contextlib
 import fcntl
+import json
+import math
 import os
 import platform
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dplib.checks import ParameterError, shown
+
+DEEPEST = 50  # lists in lists; Python reads no more than 200
+MOST = 200_000  # values in a file, with what its aliases stand for
+_SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected_keyword_argument": "is not known"}
 
 
 def publish(path: Path, text: str) -> None:
@@ -44,3 +56,97 @@ def sign(handle: int) -> None:
     """Write into the file of a lock that one has who has it, for those who meet it."""
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"process {os.getpid()} on {platform.node()} since {time.ctime()}".encode(), 0)
+
+
+def value(text: str) -> Any:
+    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself. A list
+    may have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
+    """
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return float(text) if text.lower().strip("+-") in ("nan", "inf") else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _words(text) if text.startswith("[") else text
+
+
+def plain(name: str, value: Any, depth: int = 0) -> Any:
+    """A value as JSON and Python both write it, tuples as lists; ParameterError for anything but None, truth values,
+    numbers that a float can hold, texts that UTF-8 can hold, and lists or mappings of these.
+    """
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return [plain(name, one, depth + 1) for one in value]
+    if isinstance(value, dict) and depth < DEEPEST and all(isinstance(key, str) for key in value):
+        return {plain(name, key): plain(name, one, depth + 1) for key, one in value.items()}
+    if not _is_plain(value):
+        raise ParameterError(
+            f"{name} = {shown(value)} is not allowed: it must be a number, a text in UTF-8, true, false, none, or a "
+            "list of these."
+        )
+    return value
+
+
+class Loader(yaml.SafeLoader):
+    """YAML of bounded size: ten lines of aliases can stand for more values than a machine holds, or have no end."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self.sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        alias = self.check_event(yaml.AliasEvent)
+        known = self.anchors.get(self.peek_event().anchor) if alias else None
+        if known and known.end_mark is None:  # a node that is not closed yet
+            raise yaml.YAMLError("it has an alias (*) inside what it stands for")
+        node = super().compose_node(parent, index)
+        if node not in self.sizes:
+            inside = [] if isinstance(node, yaml.ScalarNode) else node.value
+            parts = [one for pair in inside for one in (pair if isinstance(pair, tuple) else (pair,))]
+            self.sizes[node] = 1 + sum(self.sizes[one] for one in parts)
+        if self.sizes[node] > MOST:
+            raise yaml.YAMLError(f"with its aliases (*) it stands for over {MOST:,} values")
+        return node
+
+
+def read(path: Path) -> Any:
+    """What a file of YAML or JSON holds; ParameterError, which names the file, where it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ParameterError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(path: Path, kind: Any, document: Any = None) -> Any:
+    """What a file holds (or ``document``, read already), as a type that pydantic can check, such as ``dict[str, Any]``.
+
+    Raises ParameterError as :func:`read`; and where it is something else, with the place in the file.
+    """
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(read(path) if document is None else document)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ", ".join(map(str, first["loc"])) or "all of it"
+        says = _SAYS.get(first["type"]) or f"= {shown(first['input'])} is not allowed: {first['msg'][:200]}"
+        raise ParameterError(f"{path}: {place} {says}.") from None
+
+
+def _is_plain(one: Any) -> bool:
+    try:
+        if isinstance(one, str):
+            one.encode()
+        elif isinstance(one, int):
+            math.isfinite(one)
+    except (UnicodeEncodeError, OverflowError):
+        return False
+    return one is None or isinstance(one, bool | int | float | str)
+
+
+def _words(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text

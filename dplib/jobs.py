@@ -25,13 +25,9 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """What :func:`experiment` says of a function.
-
-    Attributes:
-        name: of its file in ``book/runs``.
-        version: a whole number that rises when the distribution of the results changes.
-        data: names of the arguments that name data sets.
-        probe: a job on embedded data that takes about a second: it shows a change behind an unraised version.
+    """What :func:`experiment` says of a function: the name of its file in ``book/runs``; a version that rises when the
+    distribution of the results changes; names of the arguments that name data sets; and a probe, a job on embedded data
+    that takes about a second and shows a change behind an unraised version.
     """
 
     name: str
@@ -57,12 +53,9 @@ def experiment(
 
 
 def job_of(function: Callable[..., Result], job: Job) -> dict[str, Any]:
-    """A job in its one form: all arguments, with defaults filled in and numbers as the signature types them.
-
-    Infinities become the texts "inf" and "-inf", which JSON can hold.
-
-    Raises:
-        ParameterError: for an argument that the experiment does not have or misses, or a value that is not plain.
+    """A job in its one form: all arguments, with defaults filled in and numbers as the signature types them;
+    infinities are texts, which JSON can hold. ParameterError for an argument that is not there or missing, or a value
+    that is not plain.
     """
     name, (signature, types_) = function.experiment.name, _signature(function)
     checks.check_names(job, signature, f"experiment {name}")

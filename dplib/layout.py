@@ -17,10 +17,8 @@ VECTOR = 8  # float32 numbers in a register of AVX2
 
 
 def of(net: nn.Module, x: Array) -> torch.memory_format:
-    """What a network on examples x (n, ...) is to be kept in: ``net.to(memory_format=...)`` takes it.
-
-    Channels-last for images (n, channels, height, width), or the plain order where a layer calls for it; other
-    examples leave the network as it is.
+    """What a network on examples x (n, ...) is to be kept in: channels-last for images, or the plain order where a
+    layer calls for it; other examples leave the network as it is.
     """
     if np.ndim(x) != 4:
         return torch.preserve_format

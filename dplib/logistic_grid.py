@@ -6,10 +6,8 @@ together, which helps when settings are compared with each other and misleads wh
 repeat the grid with other seeds.
 """
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -18,27 +16,20 @@ from tqdm.auto import tqdm
 
 from dplib import checks, clipping, examples, sampling
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Data, Examples
 from dplib.sgd import find_device
 
-_OWN = ("learning_rate", "noise_multiplier", "max_grad_norm", "clipping")  # what may differ between models
+_OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ between models
 
 
 class LogisticGrid:
-    """m logistic regressions on the same records, all weights zero at first.
+    """m logistic regressions on the same records, all weights zero at first: ``weights`` (k, m, p), ``bias`` (k, m).
 
     Args:
-        settings: one for each model; they differ in learning rate, noise multiplier, clipping norm and rule alone.
-        train: n rows of p numbers with labels 0 to k - 1.
-        classes: k.
+        settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
+        train: n rows of p numbers with labels 0 to k - 1. classes: k.
         generators: of each model's noise; None for the cryptographic source.
-
-    Attributes:
-        weights: (k, m, p). bias: (k, m). The order makes every operation of a step run over long rows.
-
-    Raises:
-        ParameterError: for other differences, momentum or weight decay, or labels out of range.
     """
 
     def __init__(
@@ -49,9 +40,7 @@ class LogisticGrid:
         examples.check_labels(train.y, classes, "train")
         rows = train.tensors()[0]
         self.settings, self.train = list(settings), train
-        self._generators = list(generators) if generators is not None else [None] * len(settings)
-        if len(self._generators) != len(settings):
-            raise ParameterError(f"{len(self._generators)} generators for {len(settings)} models: one each is needed.")
+        self._generators = generators or [None] * len(settings)
         m, p = len(settings), rows.shape[1]
         self.weights, self.bias = rows.new_zeros(classes, m, p), rows.new_zeros(classes, m)
         self._noise = rows.new_zeros(m, classes * (p + 1))
@@ -61,18 +50,9 @@ class LogisticGrid:
 
         # Each model moves by its learning rate over the expected batch size, so both are part of its factors.
         self._rates = [one.learning_rate / (one.sample_rate * train.n) for one in settings]
-
-        def column(values: list[float]) -> Tensor:
-            return rows.new_tensor(values).unsqueeze(1)
-
-        self._share = column(self._rates)
-        bounds = [float("inf") if one.max_grad_norm is None else one.max_grad_norm for one in settings]
-        flat = [one.clipping == "flat" or one.max_grad_norm is None for one in settings]
-        self._scaled = column([rate * min(bound, 1e30) for rate, bound in zip(self._rates, bounds, strict=True)])
-        self._added = column([1e-6 if is_flat else clipping.GAMMA for is_flat in flat])
-        self._most = column(
-            [rate if is_flat else float("inf") for rate, is_flat in zip(self._rates, flat, strict=True)]
-        )
+        self._most = rows.new_tensor(self._rates).unsqueeze(1)
+        bounds = [1e30 if one.max_grad_norm is None else one.max_grad_norm for one in settings]
+        self._scaled = rows.new_tensor([r * bound for r, bound in zip(self._rates, bounds, strict=True)]).unsqueeze(1)
 
     @clipping.whole_float32()
     def step(self, rows: Tensor) -> None:
@@ -81,7 +61,7 @@ class LogisticGrid:
             x, y = self.train.batch(rows)
             d = self._errors(x, y)
             norms = (d.square().sum(0) * (torch.linalg.vector_norm(x, dim=1).square_() + 1)).sqrt_()  # (m, b)
-            d *= torch.minimum(self._scaled / norms.add_(self._added), self._most)
+            d *= torch.minimum(self._scaled / norms.add_(1e-6), self._most)
             self.weights.flatten(0, 1).addmm_(d.flatten(0, 1), x, alpha=-1)
             self.bias -= d.sum(2)
         self._add_noise()
@@ -117,28 +97,6 @@ class LogisticGrid:
         self.bias -= bias.t()
 
 
-@dataclass
-class GridRun:
-    """What a grid did: for each model its settings and, for each held-out set, its loss and accuracy (m,)."""
-
-    settings: list[DPSGD]
-    sample_rate: float
-    steps: int
-    sizes: dict[str, int]
-    seconds: float
-    results: dict[str, dict[str, np.ndarray]]
-
-    def record(self) -> list[dict[str, Any]]:
-        """One row of plain values for each model."""
-        shared = {"shared_batches": len(self.settings), "sizes": self.sizes}
-        return [
-            asdict(one)
-            | shared
-            | {f"{name}_{k}": float(v[i]) for name, of in self.results.items() for k, v in of.items()}
-            for i, one in enumerate(self.settings)
-        ]
-
-
 def train_grid(
     data: Data,
     settings: Sequence[DPSGD],
@@ -147,15 +105,15 @@ def train_grid(
     classes: int,
     device: str = "auto",
     progress: bool = True,
-) -> tuple[LogisticGrid, GridRun]:
+) -> dict[str, dict[str, np.ndarray]]:
     """Train one logistic regression for each of ``settings``, on shared batches; see the warning above.
 
     Args:
-        data: rows (n, p) of real numbers, or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
-        settings: they differ in learning rate, noise multiplier, clipping norm and rule alone.
+        data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
         rng: decides sampling and every model's noise; not with ``secure``.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda".
-        progress: a bar after two seconds.
+
+    Returns:
+        Of "validation" and "test", where given, "loss" and "metric" (the accuracy) of every model, (m,).
 
     Raises:
         ParameterError: before any step, for data, labels or settings that are not allowed.
@@ -170,27 +128,19 @@ def train_grid(
     seeds = [int(seed) for seed in rng.integers(2**63, size=len(settings) + 1)]
     noises = None if one.secure else [torch.Generator(place).manual_seed(seed) for seed in seeds[1:]]
     grid = LogisticGrid(settings, sets["train"], classes, noises)
-    n = sets["train"].n
-    sampler = sampling.Sampler(
-        one.sampling, n, one.sample_rate, None if one.secure else np.random.default_rng(seeds[0])
-    )
-    start = time.perf_counter()
+    batches = None if one.secure else np.random.default_rng(seeds[0])
+    sampler = sampling.Sampler(one.sampling, sets["train"].n, one.sample_rate, batches)
     for _ in tqdm(range(one.steps), "steps", leave=False, delay=2, disable=not progress):
         grid.step(torch.from_numpy(sampler.draw()).to(place))
-    seconds = time.perf_counter() - start
-    results = {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
-    rate = one.sample_rate if one.sampling == "poisson" else sampler.batch_size / n
-    sizes = {name: some.n for name, some in sets.items()}
-    return grid, GridRun(list(settings), rate, one.steps, sizes, seconds, results)
+    return {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
 
 
 def _check_alike(settings: Sequence[DPSGD]) -> None:
     if not settings:
         raise ParameterError("settings is empty: a grid needs at least one model.")
     for one in settings:
-        for name in ("momentum", "weight_decay"):
-            if getattr(one, name):
-                raise ParameterError(f"{name} = {getattr(one, name)} is not allowed in a grid: it must be 0.")
+        if one.momentum or one.clipping != "flat":
+            raise ParameterError("a grid has no momentum, and clips flat.")
         for name, value in asdict(one).items():
             if name not in _OWN and value != getattr(settings[0], name):
                 raise ParameterError(

@@ -17,15 +17,12 @@ _DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
 def epsilon(noise_multiplier, sample_rate, steps, delta):
-    """Epsilon at ``delta`` after ``steps`` steps, the larger of adding and removing an example.
+    """Epsilon at ``delta`` after ``steps`` steps, the larger of adding and removing an example; scalars.
 
     With L the privacy loss of one step and M(s) = E[e^(s L)], delta is the integral of
     M(s)^steps e^(-epsilon s) / (s (s + 1)) over a line of constant positive real part, divided by 2 pi i. The line
     goes near the saddle point, where the integrand hardly oscillates (Alghamdi et al. 2023); Rényi accounting's best
     order is close to it.
-
-    Args:
-        noise_multiplier: > 0. sample_rate: in (0, 1). steps: whole, >= 1. delta: in (0, 1). Scalars.
 
     Raises:
         ParameterError: for a value outside its range, or a setting whose integral is not precise (very little noise).

@@ -17,67 +17,27 @@ _SQRT2 = np.sqrt(2.0)
 
 
 def paper_sigma(epsilon, delta, sensitivity=1.0):
-    """Noise of paper A, Definition 2: sensitivity * ln(1/delta) / epsilon.
+    """Noise of paper A, Definition 2, in the unit of the sensitivity: sensitivity * ln(1/delta) / epsilon.
 
     It is not (epsilon, delta)-DP everywhere: for large epsilon, and for large delta, it is too small
-    (:func:`analytic_sigma` is the least that is enough).
-
-    Args:
-        epsilon: > 0. delta: in (0, 1). sensitivity: >= 0; the paper takes the L1 sensitivity, L2 is enough.
-
-    Returns:
-        Standard deviation of the noise in each coordinate, in the unit of the sensitivity.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
+    (:func:`analytic_sigma` is the least that is enough). The paper takes the L1 sensitivity; L2 is enough.
     """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     return (sensitivity * -np.log(delta) / epsilon)[()]
 
 
-def classical_sigma(epsilon, delta, sensitivity=1.0):
-    """Noise of Dwork and Roth (2014), Theorem A.1: sensitivity * sqrt(2 ln(1.25/delta)) / epsilon.
-
-    Args:
-        epsilon: in (0, 1): their proof holds there only. delta: in (0, 1). sensitivity: L2, >= 0.
-
-    Returns:
-        Standard deviation of the noise in each coordinate.
-
-    Raises:
-        ParameterError: for a value outside these ranges, epsilon >= 1 among them.
-    """
-    epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
-    _require("epsilon", epsilon, epsilon < 1, "below 1, where the classical calibration is proved")
-    return (sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon)[()]
-
-
 def analytic_sigma(epsilon, delta, sensitivity=1.0):
-    """The least noise that is (epsilon, delta)-DP (Balle and Wang 2018, Algorithm 1), by dp_accounting.
-
-    Args:
-        epsilon: > 0. delta: in (0, 1). sensitivity: L2, >= 0.
-
-    Returns:
-        Standard deviation of the noise in each coordinate.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
-    """
+    """The least noise that is (epsilon, delta)-DP for an L2 sensitivity (Balle and Wang 2018, Algorithm 1)."""
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)
     return (sensitivity * unit)[()]
 
 
 def gaussian_delta(sigma, sensitivity, epsilon):
-    """The exact delta of the Gaussian mechanism at epsilon (Balle and Wang 2018, Theorem 8).
+    """The exact delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8).
 
-    Args:
-        sigma: standard deviation of the noise, >= 0. sensitivity: L2, >= 0. epsilon: >= 0.
-
-    Returns:
-        The smallest delta for which the mechanism is (epsilon, delta)-DP; :func:`gaussian_log_delta` where it
-        underflows.
+    ``sigma`` >= 0 is the noise's standard deviation, ``sensitivity`` >= 0 is L2. See :func:`gaussian_log_delta` where
+    it underflows.
     """
     return np.exp(gaussian_log_delta(sigma, sensitivity, epsilon))
 
@@ -109,14 +69,7 @@ def gaussian_log_delta(sigma, sensitivity, epsilon):
 
 
 def gaussian_epsilon(sigma, sensitivity, delta):
-    """The exact epsilon that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`.
-
-    Args:
-        sigma: standard deviation of the noise, >= 0 (0 spends inf). sensitivity: L2, >= 0. delta: in (0, 1).
-
-    Returns:
-        The smallest epsilon >= 0 for which the mechanism is (epsilon, delta)-DP.
-    """
+    """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`."""
     sigma, sensitivity, delta = _arrays(sigma, sensitivity, delta)
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
     log_delta = np.log(delta)
@@ -138,13 +91,7 @@ def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
     """Exact hockey-stick divergence from N(m, sigma_x^2 I) to N(m', sigma_y^2 I): releases whose noise differs.
 
     This is what a noise scale that depends on the data costs: the scale itself tells the data sets apart.
-    For sigma_x = sigma_y it is :func:`gaussian_delta`.
-
-    Args:
-        distance: ||m - m'||_2. sigma_x, sigma_y: > 0. dimension: number of coordinates. epsilon: >= 0. All scalars.
-
-    Returns:
-        max over sets S of P_x(S) - e^epsilon P_y(S); a mechanism with these two releases has at least this delta.
+    ``distance`` is ||m - m'||_2, ``dimension`` the number of coordinates; all scalars.
     """
     if sigma_x == sigma_y:
         return float(gaussian_delta(sigma_x, distance, epsilon))

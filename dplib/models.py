@@ -50,13 +50,8 @@ def mlp(
     """Fully connected network on rows ``(batch, sizes[0])``, with ``sizes[-1]`` scores; two sizes: logistic regression.
 
     Args:
-        sizes: at least two: inputs, units of each hidden layer, outputs.
         activation: after every hidden layer, or one for each of them.
         dropout: share of each hidden layer's outputs that is dropped in training; at 0 there is no dropout layer.
-
-    Raises:
-        ParameterError: for sizes that are not whole numbers of at least 1, another number of activations than hidden
-            layers, or a dropout outside [0, 1).
     """
     checks.list_of(checks.integer(1), least=2).check("sizes", sizes)
     hidden = len(sizes) - 2
@@ -79,19 +74,10 @@ def dropped(share: float) -> list[nn.Module]:
 def resnet18(
     num_classes: int = 10, in_channels: int = 3, width: int = 64, norm: Callable[[int], nn.Module] = nn.BatchNorm2d
 ) -> nn.Sequential:
-    """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, basic blocks 2, 2, 2, 2.
+    """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, basic blocks 2, 2, 2, 2; 11,173,962 parameters.
 
-    Args:
-        num_classes, in_channels: at least 2 and 1.
-        width: channels of the first stage; there are 8 * width features, 512 at the usual 64.
-        norm: normalisation layer for a number of channels; batch normalisation mixes examples, so DP-SGD needs
-            another, such as :func:`group_norm`. Both have as many parameters.
-
-    Returns:
-        11,173,962 parameters at the defaults.
-
-    Raises:
-        ParameterError: for a size that is not a whole number of at least the least.
+    ``width`` is the channels of the first stage; there are 8 * width features, 512 at the usual 64. Batch normalisation
+    mixes examples, so DP-SGD needs another ``norm``, such as :func:`group_norm`. Both have as many parameters.
     """
     return _resnet(num_classes, in_channels, width, norm, _basic, (2, 2, 2, 2), expansion=1)
 
@@ -99,9 +85,8 @@ def resnet18(
 def resnet50(
     num_classes: int = 10, in_channels: int = 3, width: int = 64, norm: Callable[[int], nn.Module] = nn.BatchNorm2d
 ) -> nn.Sequential:
-    """ResNet-50 for small images: 3x3 stem of stride 1, no max-pool, bottleneck blocks 3, 4, 6, 3.
-
-    As :func:`resnet18`, but with 32 * width features (2048 at the usual 64), and 23,520,842 parameters.
+    """ResNet-50 for small images: bottleneck blocks 3, 4, 6, 3; 32 * width features, and 23,520,842 parameters at the
+    usual 64. Else as :func:`resnet18`.
     """
     return _resnet(num_classes, in_channels, width, norm, _bottleneck, (3, 4, 6, 3), expansion=4)
 
@@ -109,11 +94,11 @@ def resnet50(
 def preact_resnet18(
     num_classes: int = 10, in_channels: int = 3, width: int = 64, norm: Callable[[int], nn.Module] = nn.BatchNorm2d
 ) -> nn.Sequential:
-    """ResNet-18 "V2" for small images (He et al. 2016b): :func:`resnet18` with normalisation and relu before each
-    convolution and after the last sum, so that the shortcuts carry sums through untouched.
+    """ResNet-18 "V2" for small images (He et al. 2016b): normalisation and relu before each convolution and after the
+    last sum, so that the shortcuts carry sums through untouched; 11,172,170 parameters.
 
-    As that paper's appendix has it, the first activation stands before the first block parts in two. 11,172,170
-    parameters at the defaults; a common version without the last normalisation has 1,024 fewer.
+    As that paper's appendix has it, the first activation stands before the first block parts in two. A common version
+    without the last normalisation has 1,024 fewer.
     """
     check_sizes(num_classes, in_channels, width)
     blocks = []
@@ -145,20 +130,9 @@ def small_cnn(
 ) -> nn.Sequential:
     """A CNN for a CPU, on images of at least 4x4: two 3x3 convolutions, then a 1x1 one that sets the feature width.
 
-    The trunk is the same at every ``width``, so that two of these differ as ResNet-50 differs from ResNet-18 in the
-    last layer: the last 1x1 convolution of a bottleneck block spreads 512 channels over 2048 features. The features
-    are, as there, averages over the image of non-negative activations.
-
-    Args:
-        num_classes, in_channels: at least 2 and 1.
-        width: number of features.
-        norm: as for :func:`resnet18`.
-
-    Returns:
-        4704 + 144 * in_channels + width * (34 + num_classes) + num_classes parameters.
-
-    Raises:
-        ParameterError: as :func:`resnet18`.
+    The trunk is the same at every ``width`` (number of features), so that two of these differ as ResNet-50 differs from
+    ResNet-18 in the last layer: the last 1x1 convolution of a bottleneck block spreads 512 channels over 2048 features.
+    The features are, as there, averages over the image of non-negative activations.
     """
     check_sizes(num_classes, in_channels, width)
     return nn.Sequential(

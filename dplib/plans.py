@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dplib import checks, execution, runs, values
+from dplib import checks, execution, files, runs
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
@@ -52,10 +52,8 @@ class Part:
 
 @dataclass(frozen=True)
 class OnGPU:
-    """What a study's plan "paper" may take on a GPU, reckoned and never measured, and the ledger's rows that need it.
-
-    Attributes:
-        hours: of one GPU. how: what they are reckoned by. rows: ids, in which * stands for any text.
+    """What a study's plan "paper" may take on a GPU: hours of one GPU, what they are reckoned by (never measured),
+    and the ledger's rows that need it, ids in which * stands for any text.
     """
 
     hours: float
@@ -72,11 +70,7 @@ class Plan:
     parts: Mapping[str, Part]
 
     def read(self, part: str) -> Any:
-        """What a part finds in the stored runs; nothing is computed.
-
-        Raises:
-            ParameterError: for a part that the plan does not have. MissingRuns: where runs are missing.
-        """
+        """What a part finds in the stored runs; nothing is computed. MissingRuns where runs are missing."""
         return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
@@ -134,19 +128,11 @@ def names(study: str) -> list[str]:
 def on_gpu(study: str) -> OnGPU | None:
     """What a study says of its GPU, if anything."""
     document = _document(_file(study))
-    return values.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
+    return files.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
 
 
 def load(study: str, plan: str = "published") -> Plan:
-    """A plan of a study.
-
-    Args:
-        study: as in :func:`studies`, "11".
-        plan: a name in the study's file, or the path of a file of one's own with parts, ending in ".yml".
-
-    Raises:
-        ParameterError: for a study, plan, part or input that does not exist.
-    """
+    """A plan of a study by name, or by the path of a file of one's own with parts, ending in ".yml"."""
     module, document = _module(study), _document(_file(study))
     if plan.endswith(".yml"):
         parts = _document(Path(plan))
@@ -206,7 +192,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, _time: int) -> dict[str, Any]:
-    return values.checked(path, dict[str, Any])
+    return files.checked(path, dict[str, Any])
 
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:
@@ -225,10 +211,8 @@ def make(
     """Make the missing runs of plans, each filed as it comes; how many are still missing, at least.
 
     Args:
-        workers: processes, each on one thread.
         limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
         first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
-        said: told a line for each run.
 
     Raises:
         RunFailed: where runs failed; all others are made first.
@@ -305,10 +289,8 @@ def left(seconds: Sequence[float | None], workers: int) -> str:
 
 
 def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Seconds that each run may take, by the stored ones that are most like it; None where there is none.
-
-    These are the runs that differ in seed and trace only, or those of its texts (data set, scheme), or all; on the same
-    kind of device. Of a processor they are those it worked, on a machine that did other things; of a GPU all.
+    """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
+    only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
     """
     stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
     known: dict[tuple, float | None] = {}

@@ -28,10 +28,8 @@ def band(axes: plt.Axes, x, low, high, **style) -> None:
 
 
 def curves(axes: plt.Axes, tables: Mapping[str, pd.DataFrame], x: str, **styles: Mapping[str, Any]) -> None:
-    """Lines with bands.
-
-    Args:
-        tables: label to columns ``x``, mean, low and high. styles: label (with "_" for what is no letter) to the style.
+    """Lines with bands of columns ``x``, mean, low and high; ``styles``: label ("_" for what is no letter) to
+    a style.
     """
     for label, table in tables.items():
         style = styles.get(re.sub(r"\W", "_", label), {})
@@ -44,10 +42,8 @@ def dots(
 ) -> None:
     """Measured values with their intervals, a row each, and what is printed as a ring beside them.
 
-    Args:
-        rows: name of the row to {series: value}, a value being a :class:`dplib.stats.Measured`; one colour a series.
-        printed: name of the row to the printed number; rows without one have no ring.
-        series: the order of the colours, alike in several panels; by default that of the rows.
+    ``rows``: name to {series: :class:`dplib.stats.Measured`}, one colour a series; ``series``: the order of the
+    colours.
     """
     names = list(dict.fromkeys([*printed, *rows]))
     series = list(series or dict.fromkeys(s for some in rows.values() for s in some))

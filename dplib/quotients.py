@@ -29,16 +29,12 @@ def density(z, n, sample_rate, noise_multiplier, divisor, present):
 def epsilon(n, sample_rate, noise_multiplier, delta, divisor):
     """Epsilon at ``delta`` of one step on this pair of data sets, the larger of adding and removing her record.
 
+    A lower bound on what the step spends on its worst pair, to about three digits (the trapezoid rule); for the
+    constant and full batches it is the worst pair.
+
     Args:
         n: records with her, >= 2. sample_rate: in (0, 1]. noise_multiplier: > 0. delta: in (0, 1).
         divisor: a key of :data:`DIVISORS`: "constant"; "records", as q n is; "batch", its realised size, at least 1.
-
-    Returns:
-        A lower bound on what the step spends on its worst pair, to about three digits (the trapezoid rule); for the
-        constant and full batches it is the worst pair.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     checks.integer(2).check("n", n)
     checks.number(0, 1).check("sample_rate", sample_rate)

@@ -33,9 +33,6 @@ def rdp(noise_multiplier, sample_rate, steps, orders=ORDERS):
 
     Returns:
         Shape S + (k,), natural logarithms. Relative error below 1e-9, also where the divergence is tiny.
-
-    Raises:
-        ParameterError: for a value outside these ranges.
     """
     noise_multiplier, sample_rate, steps = check_settings(noise_multiplier, sample_rate, steps)
     orders = _check_orders(orders)
@@ -62,18 +59,11 @@ def to_epsilon(rdp, orders, delta, conversion="improved"):
 
 
 def epsilon(noise_multiplier, sample_rate, steps, delta, conversion="improved", orders=ORDERS):
-    """Epsilon that RDP accounting bounds for each setting, the best over ``orders``.
+    """Epsilon that RDP accounting bounds for each setting, the best over ``orders``: valid whatever the orders.
 
     Args:
-        noise_multiplier, sample_rate, steps: as in :func:`rdp`. delta: in (0, 1). All broadcast.
+        noise_multiplier, sample_rate, steps: as in :func:`rdp`. delta: in (0, 1). All broadcast; a float for scalars.
         conversion: "improved" or "classical", see :func:`to_epsilon`.
-
-    Returns:
-        An array of the broadcast shape (a float for scalars); inf without noise, 0 without steps. An upper bound,
-        valid whatever the orders; a coarse grid of orders only makes it larger.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     sigma, q, count, delta = _flat(*check_settings(noise_multiplier, sample_rate, steps), _check_delta(delta))
     orders, setting = _check_orders(orders), (sigma[0], q[0], count[0], delta[0], conversion)
@@ -85,12 +75,8 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, conversion="impr
     """The least noise multiplier whose :func:`epsilon` is at most the target, for every setting at once.
 
     Args:
-        target_epsilon: > 0, finite. sample_rate, steps, delta, conversion, orders: as in :func:`epsilon`; steps >= 1.
-        rtol: relative width to which the noise multiplier is bracketed. The upper end is returned, so that the
-            target is never exceeded.
-
-    Returns:
-        An array of the broadcast shape (a float for scalars).
+        target_epsilon: > 0, finite. The others as in :func:`epsilon`; steps >= 1. All broadcast; a float for scalars.
+        rtol: relative width to which the noise multiplier is bracketed; the upper end is returned.
 
     Raises:
         ParameterError: for a value outside its range, or a target that no noise reaches with these orders.
@@ -216,10 +202,8 @@ def _bound(sigma, q, count, delta, conversion, alpha):
 
 
 def _best_order(sigma, q, count, delta, conversion, orders):
-    """Index of the best order, by bisection: epsilon has one valley.
-
-    (order - 1) epsilon is convex in the order, being a cumulant generating function plus a convex price, and a
-    convex function over a linear one falls, then rises.
+    """Index of the best order, by bisection: epsilon has one valley, as (order - 1) epsilon is convex in the order (a
+    cumulant generating function plus a convex price), and a convex function over a linear one falls, then rises.
     """
     low, high = np.zeros(len(sigma), int), np.full(len(sigma), len(orders) - 1)
     setting = (sigma, q, count, delta, conversion)

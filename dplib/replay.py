@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from dplib import plans, runs, values
+from dplib import files, plans, runs
 from dplib.checks import ParameterError
-from dplib.files import publish
 
 TOLERANCE = 1e-4
 PLACE = ("capability", "versions", "threads")  # where these are the same, so is every bit
@@ -32,10 +31,8 @@ class Probe(TypedDict):
 
 
 def differences(wanted: Any, found: Any, tolerance: float = 0.0, path: tuple = ()) -> Iterator[tuple[tuple, Any, Any]]:
-    """Where two plain values differ: (path of keys and indices, wanted, found), in order.
-
-    Args:
-        tolerance: relative, of numbers; all else must be equal.
+    """Where two plain values differ: (path of keys and indices, wanted, found), in order; ``tolerance`` is relative, of
+    numbers, all else must be equal.
     """
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for key in [*wanted, *(key for key in found if key not in wanted)]:
@@ -62,13 +59,9 @@ def probes_file() -> Path:
 
 
 def stored_probes() -> dict[str, Probe]:
-    """The probes as they were stored.
-
-    Raises:
-        StoreError: where the file is something else.
-    """
+    """The probes as they were stored; StoreError where the file is something else."""
     try:
-        return values.checked(probes_file(), dict[str, Probe]) if probes_file().exists() else {}
+        return files.checked(probes_file(), dict[str, Probe]) if probes_file().exists() else {}
     except ParameterError as error:
         raise runs.StoreError(f"{error} It is damaged: `python -m dplib runs probe --write` writes it anew.") from None
 
@@ -76,7 +69,7 @@ def stored_probes() -> dict[str, Probe]:
 def write_probes(found: Mapping[str, Probe]) -> None:
     """Store the results of the probes."""
     runs.KEPT.mkdir(parents=True, exist_ok=True)
-    publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    files.publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str]:
@@ -113,11 +106,7 @@ def sample(lines: Sequence[runs.Line], count: int, most_seconds: float, seed: in
 def replayed(line: runs.Line, known: Sequence[runs.Line]) -> tuple[bool, str]:
     """Make a stored run again, on one thread: whether it is what it has to be here, and what it is in words.
 
-    Args:
-        known: lines of its experiment; elsewhere a difference stands beside the spread of those that differ in seed.
-
-    Raises:
-        DataError: where its data are not on this machine.
+    ``known`` are lines of its experiment; elsewhere a difference stands beside the spread of those that differ in seed.
     """
     runs.one_thread()
     now = runs.made(plans.experiments()[line["experiment"]], runs.as_called(line["job"]), line["device"])

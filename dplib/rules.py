@@ -45,16 +45,11 @@ UNSTATED = "not reproducible as stated"
 
 
 def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
-    """A row's verdict.
+    """A row's verdict from measured and printed values by name.
 
-    Args:
-        row: has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that;
-            "unstated" names what a reader would have to know and the paper does not say, such as a learning rate.
-        values: name to :class:`Measured`, number or text. printed: the published values by name.
-
-    Returns:
-        "holds", "holds with change" where the printed claim is refuted and the corrected one holds, "fails" (where
-        something is unstated: "not reproducible as stated"), or "undecided".
+    ``row`` has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that; "unstated"
+    names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
+    refuted and the corrected one holds; "not reproducible as stated" where it fails and something is unstated.
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
@@ -76,9 +71,6 @@ def decide(
 
     Args:
         support, refute: levels at which a comparison may support the rule, or refute it.
-
-    Raises:
-        ParameterError: as :func:`verdict`.
     """
     (kind, about), needs = kind_of(rule), rule.get("needs", {})
     if kind in ("all_of", "any_of"):
@@ -91,15 +83,11 @@ def decide(
         return None
     if not all(_ahead({"value": name}, values, printed, LEVEL, LEVEL) for name in needs.get("ahead", ())):
         return None
-    return ATOMS[kind](about, values, printed, support, refute)
+    return KINDS[kind][3](about, values, printed, support, refute)
 
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name of a rule and what it is about.
-
-    Raises:
-        ParameterError: unless there is exactly one, with all that its kind must have and nothing else.
-    """
+    """The name of a rule and what it is about; ParameterError unless there is exactly one, well formed."""
     found = [(key, value) for key, value in rule.items() if key != "needs"]
     if len(found) != 1 or found[0][0] not in KINDS:
         raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
@@ -108,7 +96,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     if kind in ("all_of", "any_of"):
         checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
         return kind, about
-    must, may, one_of = KINDS[kind]
+    must, may, one_of, _ = KINDS[kind]
     checks.check_names(about, (*must, *may, *one_of), f"rule {kind}")
     if any(key not in about for key in must) or (one_of and not set(one_of) & set(about)):
         more = f", and {' or '.join(one_of)}" if one_of else ""
@@ -168,9 +156,8 @@ def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
 
 
 def interval(value: Any, level: float) -> tuple[float, float]:
-    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is exact.
-
-    A value that says it is of one run has no interval, and tells nothing.
+    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is
+    exact, and a value of one run has no interval, and tells nothing.
     """
     if isinstance(value, Mapping):
         value = Measured(**value)
@@ -255,29 +242,19 @@ def _count(about: Mapping[str, Any], values: Values, printed: Values, support: f
     return False if most < about.get("least", 0) or found > about.get("most", total) else None
 
 
-# What a rule must have, what it may have, and of what it must have at least one, lest it always hold.
-KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "exact": (("value", "equals"), (), ()),
-    "within": (("value", "of", "by"), (), ()),
-    "ahead": (("value",), ("by",), ()),
-    "behind": (("value",), ("by",), ()),
-    "equivalent": (("value", "margin"), (), ()),
-    "in_range": (("value",), (), ("least", "most")),
-    "ordered": (("values",), (), ()),
-    "count": (("value", "of"), ("against",), ("least", "most")),
-    "all_of": ((), (), ()),
-    "any_of": ((), (), ()),
-    "by_hand": (("holds", "proof"), (), ()),
-}
-ATOMS: Mapping[str, Callable[..., Outcome]] = {
-    "exact": _exact,
-    "within": _within,
-    "ahead": _ahead,
-    "behind": _behind,
-    "equivalent": _equivalent,
-    "in_range": _in_range,
-    "ordered": _ordered,
-    "count": _count,
+# What a rule must have, what it may have, of what it must have at least one, lest it always hold, and who decides it.
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Outcome] | None]] = {
+    "exact": (("value", "equals"), (), (), _exact),
+    "within": (("value", "of", "by"), (), (), _within),
+    "ahead": (("value",), ("by",), (), _ahead),
+    "behind": (("value",), ("by",), (), _behind),
+    "equivalent": (("value", "margin"), (), (), _equivalent),
+    "in_range": (("value",), (), ("least", "most"), _in_range),
+    "ordered": (("values",), (), (), _ordered),
+    "count": (("value", "of"), ("against",), ("least", "most"), _count),
+    "all_of": ((), (), (), None),
+    "any_of": ((), (), (), None),
+    "by_hand": (("holds", "proof"), (), (), None),
 }
 
 

@@ -45,11 +45,7 @@ class StoreError(RuntimeError):
 
 
 class MissingRuns(LookupError):
-    """Runs that were asked for are in no store.
-
-    Attributes:
-        function: the experiment. jobs: those that are missing, in the order in which they were asked for.
-    """
+    """Runs that were asked for are in no store: ``jobs`` of the experiment ``function``, in order."""
 
     def __init__(self, function: Callable[..., Result], jobs: Sequence[Job]):
         self.function, self.jobs = function, list(jobs)
@@ -66,10 +62,7 @@ class RunFailed(RuntimeError):
 
 def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
     """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
-
-    Raises:
-        MissingRuns: where some are not stored.
-        StoreError: for a damaged file.
+    MissingRuns where some are not stored, StoreError for a damaged file.
     """
     found = [line(function, job, device=device) for job in jobs]
     if absent := [job for job, one in zip(jobs, found, strict=True) if one is None]:
@@ -88,8 +81,7 @@ def make(
     """The results of ``function(**job)`` in the order of the jobs; those that are not stored are made and filed.
 
     Args:
-        workers: processes, each on one thread; with 1 the jobs run in this process.
-        done: told each new line.
+        workers: processes, each on one thread; with 1 the jobs run in this process. done: told each new line.
 
     Raises:
         ParameterError: for a job that is not plain, or the first one that a run raised.
@@ -112,11 +104,8 @@ def make(
 
 
 class Maker:
-    """What a page gets its reader's runs by: they are read where they are stored, and made where they are not.
-
-    Args:
-        device: "cpu", "cuda", or "auto": a GPU where there is one and the processor's runs are not stored.
-        workers: as of :func:`make`.
+    """What a page gets its reader's runs by: they are read where they are stored, and made where they are not; on a GPU
+    with "auto" where there is one and the processor's runs are not stored.
     """
 
     def __init__(self, device: str, workers: int):
@@ -149,9 +138,7 @@ def device_rule() -> checks.Rule:
 @contextlib.contextmanager
 def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Processes for runs, each on one thread, that file where this process does, and end with it, however it ends.
-
-    Raises:
-        RunFailed: where one is killed.
+    RunFailed where one is killed.
     """
     given = {"mp_context": get_context("spawn"), "initializer": _begin, "initargs": (KEPT, STORE)}
     try:
@@ -242,13 +229,10 @@ def names() -> list[str]:
 
 
 def keep() -> dict[str, int]:
-    """Fold the files of ``_build/store`` into ``book/runs``; {experiment: new lines}.
+    """Fold the files of ``_build/store`` into ``book/runs``; {experiment: new lines}. Equal lines merge.
 
-    Equal lines merge. A file is removed only once its line stands in ``book/runs``.
-
-    Raises:
-        StoreError: where a line of one key has another result than the stored one, or names no commit; nothing of that
-            experiment's file is changed.
+    Raises StoreError where a line of one key has another result than the stored one, or names no commit; nothing of
+    that experiment's file is changed.
     """
     return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
 
@@ -267,10 +251,8 @@ def _keep(folder: Path) -> int:
 
 
 def merge(name: str, new: Iterable[Line]) -> int:
-    """Add lines to an experiment's file in one step, sorted by the text of their jobs; how many were new.
-
-    Raises:
-        StoreError: where a line of one key has another result than the stored one.
+    """Add lines to an experiment's file in one step, sorted by the text of their jobs; how many were new. StoreError
+    where a line of one key has another result than the stored one.
     """
     with _alone(name):
         stored = _kept(name)
@@ -288,14 +270,11 @@ def remove(name: str, gone: Iterable[Line]) -> None:
 
 
 def rekey(function: Callable[..., Result]) -> int:
-    """Keep what is filed, and give stored runs the arguments that their experiment has got since, with their defaults.
+    """Keep what is filed, and give stored runs the arguments that their experiment has got since, with their
+    defaults; how many lines changed.
 
-    Returns:
-        How many lines changed.
-
-    Raises:
-        ParameterError: for a stored argument that the experiment has no more.
-        StoreError: where lines that have one key from now on differ in their results; nothing is changed then.
+    Raises ParameterError for a stored argument that the experiment has no more, and StoreError where lines that have
+    one key from now on differ in their results; nothing is changed then.
     """
     name = function.experiment.name
     if (STORE / name).is_dir():

@@ -62,7 +62,7 @@ def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> 
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def compute(file: Path) -> None:
     """Make the runs of a bundle: what a job of a cluster does."""
-    from dplib import bundles
+    from sweeps import bundles
 
     bundles.compute(file)
 
@@ -178,11 +178,7 @@ def probe(write: bool) -> None:
 
 
 def seconds(text: str) -> float:
-    """Seconds of "90m", "2h" or "300s".
-
-    Raises:
-        ParameterError: for anything else.
-    """
+    """Seconds of "90m", "2h" or "300s"; ParameterError for anything else."""
     if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)):
         raise ParameterError(f"limit = {text} is not allowed: it must be a number of s, m or h, such as 90m.")
     return float(found[1]) * UNITS[found[2]]

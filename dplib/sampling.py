@@ -20,10 +20,8 @@ _UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
 def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.ndarray:
-    """Rows of one Poisson sample: each of n records by itself with probability ``sample_rate``.
-
-    Returns:
-        (b,) in increasing order, in int64; b is Binomial(n, sample_rate), so 0 can occur.
+    """Rows of one Poisson sample, (b,) in increasing order: each of n records by itself with probability
+    ``sample_rate``.
 
     The gaps between successes of independent trials are geometric, so drawing the gaps gives the same law as n trials
     at the cost of b of them.
@@ -39,7 +37,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
 
 
 class Sampler:
-    """The rows of one batch after another, by a rule of ``SAMPLING``; its state can be saved and restored.
+    """The rows of one batch after another, by a rule of ``SAMPLING``.
 
     "poisson" takes each record by itself with probability ``sample_rate``, and is what privacy accounting is about.
     "shuffled" goes through random orders of the n records in batches of round(sample_rate * n), and leaves out the
@@ -60,20 +58,10 @@ class Sampler:
         rows, self._order = self._order[: self.batch_size], self._order[self.batch_size :]
         return rows
 
-    def state(self) -> dict:
-        """Everything that decides the batches to come, ready for JSON; no state is kept of cryptographic sampling."""
-        return {"order": self._order.tolist(), "rng": self.rng.bit_generator.state if self.rng else None}
-
-    def restore(self, state: dict) -> None:
-        self._order = np.array(state["order"], np.int64)
-        if self.rng:
-            self.rng.bit_generator.state = state["rng"]
-
 
 def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Tensor:
-    """Fill ``out`` with independent N(0, sd^2), and return it.
-
-    PyTorch's float32 normals are Box-Muller on 24 bits: none lies beyond 5.8 standard deviations.
+    """Fill ``out`` with independent N(0, sd^2), and return it. PyTorch's float32 normals are Box-Muller on 24 bits:
+    none lies beyond 5.8 standard deviations.
     """
     if generator is None:
         return out.copy_(torch.from_numpy(_secure_normal(out.numel())).mul_(sd).view(out.shape))

@@ -43,9 +43,6 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
         x: (n, ...) in float32; images are (n, channels, height, width). y: (n,) whole numbers 0 to k - 1.
         sgd: the settings. Of every epoch's random order the last, incomplete batch is left out.
         seed: decides the order of the examples and the augmentation.
-
-    Raises:
-        ParameterError: for augmentation of anything but images larger than the padding.
     """
     if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
         raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
@@ -82,21 +79,14 @@ def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """build(), with initial weights that depend on the seed alone.
-
-    PyTorch draws them from its global CPU generator: it is borrowed here, and left as it was.
-    """
+    """build(), with initial weights of the seed alone; PyTorch's global generator is borrowed, and left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return build()
 
 
 def find_device(device: str) -> torch.device:
-    """The device of a name: "auto" (a GPU where there is one), "cpu" or "cuda".
-
-    Raises:
-        ParameterError: for another name, or "cuda" where there is no GPU.
-    """
+    """The device of "auto" (a GPU where there is one), "cpu" or "cuda"; ParameterError for a GPU that is not there."""
     checks.one_of("auto", "cpu", "cuda").check("device", device)
     gpu = device != "cpu" and torch.cuda.is_available()
     if device == "cuda" and not gpu:

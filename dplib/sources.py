@@ -113,11 +113,7 @@ def digest(chapter: str) -> str:
 
 
 def default_parameters(chapter: str) -> dict[str, object]:
-    """The parameters cell as a mapping, in order.
-
-    Raises:
-        ParameterError: when the chapter has no cell tagged ``parameters`` or it holds more than plain values.
-    """
+    """The parameters cell as a mapping, in order; ParameterError for none, or more than plain values."""
     for cell in as_notebook(source(chapter)).cells:
         if "parameters" in cell.metadata.get("tags", ()):
             try:

@@ -25,12 +25,7 @@ class Measured:
 
 
 def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
-    """Mean of independent runs with Student's t interval.
-
-    Args:
-        values: shape (n,), one number per independent run, n >= 2.
-        level: confidence level in (0, 1).
-    """
+    """Mean of independent runs (n,), n >= 2, with Student's t interval."""
     values = _runs(values)
     n = len(values)
     half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
@@ -59,14 +54,9 @@ class Comparison:
 
 
 def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
-    """Paired t-test of two methods over the same seeds.
+    """Paired t-test of a - b, (n,) each, run i of both made with the same seed, n >= 2.
 
-    Args:
-        a, b: shape (n,), run i of both made with the same seed, n >= 2.
-
-    Returns:
-        The mean of a - b with its interval. When every difference is the same the p-value is 0 (or 1 where that
-        difference is 0): there is nothing left to chance.
+    When every difference is the same the p-value is 0 (or 1 where that difference is 0): nothing is left to chance.
     """
     a, b = _runs(a), _runs(b)
     if a.shape != b.shape:
@@ -88,10 +78,8 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
 
 def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float:
-    """The least true difference that a paired t-test over n seeds finds with probability ``power``.
-
-    In standard deviations of the paired differences, which are taken as normal. The mean of n of them is called a
-    difference where it is more than t times its own standard error from 0.
+    """The least true difference, in standard deviations of the (normal) paired differences, that a paired t-test over n
+    seeds finds with probability ``power``: the mean is more than t times its own standard error from 0.
     """
     t, scale = stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
 
@@ -103,10 +91,8 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
 
 
 def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
-    """The least margin within which n seeds show two equal methods to be equivalent with probability ``power``.
-
-    Two one-sided tests at 1 - level each, in standard deviations of the paired differences: the mean must lie within
-    the margin by t standard errors.
+    """The least margin, in the same unit, within which n seeds show two equal methods to be equivalent with probability
+    ``power``: two one-sided tests at 1 - level each, the mean within the margin by t standard errors.
     """
     t, scale = stats.t.ppf(level, n - 1), _scales(n)
 

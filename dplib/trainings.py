@@ -38,15 +38,12 @@ def network(
 
     Args:
         model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
-            {"filters": [first block, ...], "units": dense layer}, a convolutional network by paper B's rule
+            {"filters": [first block, ...], "units": dense layer}, by paper B's rule
             (:func:`dplib.architectures.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
-            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18" and
-            "resnet50", with group normalisation.
+            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18"
+            and "resnet50", with group normalisation.
         activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
         init: "torch" (PyTorch's own), "keras" (Glorot, no bias) or "he" (variance 2/inputs, no bias).
-
-    Raises:
-        ParameterError: for a model that does not exist or does not fit the inputs.
     """
     checks.one_of(*INITS).check("init", init)
     net = seeded(functools.partial(_layers, model, inputs, outputs, activation, dropout), seed)
@@ -171,27 +168,21 @@ def train(
             sampling rate, steps and noise of the report's.
         split_seed: draws the split, by default ``seed``. Candidates of one search share it, so that the winner's test
             records chose nothing, and differ in ``seed``.
-        model, activation, init, dropout: of :func:`network`.
         epsilon: budget at ``delta`` of this training alone, for neighbours that add or remove a record. None:
             ``noise_multiplier``, or no noise (then ``max_grad_norm`` None is plain SGD, and a number clipping alone).
-        learning_rate, momentum: of SGD.
         seed: decides split, initial weights, batches, noise and dropout. Equal seeds give equal splits and, at equal
             batch and steps, equal batches, so that comparisons of models may be paired by seed.
-        batch: expected batch size. steps: number of steps.
-        frozen: layers that keep their random weights, as :func:`freeze`; None: all are trained. Of first layers that
-            are frozen the outputs are computed once, which changes nothing but the time.
+        batch: expected batch size.
+        frozen: layers that keep their random weights, as :func:`freeze`. Of first layers that are frozen the outputs
+            are computed once, which changes nothing but the time.
         evaluate_every: steps between evaluations of the "curve"; None: only the end.
 
     Returns:
         "validation" and "test": accuracies, or mean absolute errors of a regression (None after divergence, without
-        such a part, and "test" of the part "tune"); "validation_loss", "test_loss", "train_loss"; "constant", the
-        "test" of a constant prediction that knows the training part; "balanced", mean recall on the test part, and
-        "majority", the share of it predicted to be of the most frequent class (not of a regression);
-        "noise_multiplier", "sample_rate", "steps", "n", "parameters", "trained"; and "curve" where asked for: rows of
-        step, validation, test.
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+        such a part, and "test" of the part "tune"); their losses and "train_loss"; "constant", the "test" of a constant
+        prediction that knows the training part; "balanced", mean recall on the test part, and "majority", the share of
+        it predicted to be of the most frequent class (not of a regression); "noise_multiplier", "sample_rate", "steps",
+        "n", "parameters", "trained"; and "curve" where asked for: rows of step, validation, test.
     """
     split = seed if split_seed is None else split_seed
     found = task(dataset, features, n_train, split, part, length)

@@ -19,12 +19,8 @@ Get = Callable[[Callable[..., dict[str, Any]], Sequence[Mapping[str, Any]]], lis
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was chosen for one cell.
-
-    Attributes:
-        value: the one with the best mean score, and of equal ones the smallest.
-        tried: value to mean score in increasing order of value; -inf where a run diverged.
-        at_edge: the chosen value is still the smallest or largest tried: a better one may lie beyond.
+    """What was chosen for one cell: ``value``, the one with the best mean score, and of equal ones the smallest;
+    value to mean score, -inf where a run diverged; and whether the value is still the smallest or largest tried.
     """
 
     value: float
@@ -54,9 +50,6 @@ def tune(
         cells: jobs without ``name`` and ``seed``. The caller asks for validation data that no report uses.
         values: of the grid, at least two, increasing.
         score: the entry of the results to maximise, or with ``smaller`` to minimise; None counts as the worst.
-
-    Raises:
-        ParameterError: for a grid that does not increase. MissingRuns: of ``get``.
     """
     checks.list_of(checks.positive(), least=2).check("values", list(values))
     if any(a >= b for a, b in itertools.pairwise(values)):

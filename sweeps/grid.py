@@ -15,7 +15,7 @@ from typing import Any
 
 from dplib import sources
 from dplib.checks import ParameterError, shown
-from dplib.values import plain, read, value
+from dplib.files import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
 MOST = 5_000_000  # runs of a grid

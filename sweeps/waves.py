@@ -8,11 +8,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from dplib import bundles, files, plans, runs
+from dplib import files, plans, runs
 from dplib.checks import ParameterError
 from dplib.execution import RunError
 from dplib.plans import Plan, Wanted
-from sweeps import submit
+from sweeps import bundles, submit
 from sweeps.submit import Resources
 
 BUNDLE = 600.0  # seconds; a job begins in some ten

@@ -87,7 +87,7 @@ def test_a_missing_notebook_is_made_again_though_the_site_is_newer(tmp_path):
     """The project's own Snakefile, on stand-ins for what it calls."""
     package = tmp_path / "dplib"
     package.mkdir()
-    for name in ("alone", "files"):
+    for name in ("alone", "checks", "files"):
         shutil.copy(ROOT / "dplib" / f"{name}.py", package)
     (package / "__init__.py").touch()
     (package / "sources.py").write_text(SOURCES)

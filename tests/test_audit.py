@@ -200,6 +200,12 @@ def test_one_run_bound_inverts_its_p_value():
     assert audit.one_run_epsilon(100, 0, 0, 0) == 0
 
 
+def in_one_run(train, canaries, guesses, delta, rng, confidence=0.95):
+    """Flip a coin for each canary, train once, guess (Steinke et al. 2023, Algorithm 1)."""
+    included = rng.random(canaries) < 0.5
+    return audit.audit_guesses(train(included, rng), included, guesses, delta, confidence)
+
+
 def leaky_response(epsilon, delta):
     """Randomised response for each canary, which gives itself away with probability delta: (epsilon, delta)-DP."""
 
@@ -217,7 +223,7 @@ def test_one_run_bound_holds_as_often_as_it_says(epsilon, delta, guesses):
     """1,000 audits with 90% confidence and 100 canaries; a correct procedure fails with probability 1e-4."""
     rng = np.random.default_rng(4)
     train = leaky_response(epsilon, delta)
-    bounds = [audit.audit_in_one_run(train, 100, guesses, delta, rng, 0.9).epsilon for _ in range(1000)]
+    bounds = [in_one_run(train, 100, guesses, delta, rng, 0.9).epsilon for _ in range(1000)]
     assert (np.array(bounds) > epsilon).sum() <= stats.binom.isf(1e-4, 1000, 0.1)
 
 
@@ -225,13 +231,13 @@ def test_forgetting_delta_would_be_caught():
     """A leak with delta 0.1 audited as if delta were 0 breaks the coverage: the test above can fail."""
     rng = np.random.default_rng(5)
     train = leaky_response(0.5, 0.1)
-    bounds = [audit.audit_in_one_run(train, 100, 20, 0.0, rng, 0.9).epsilon for _ in range(300)]
+    bounds = [in_one_run(train, 100, 20, 0.0, rng, 0.9).epsilon for _ in range(300)]
     assert (np.array(bounds) > 0.5).sum() > stats.binom.isf(1e-4, 300, 0.1)
 
 
 def test_one_run_has_power():
     """Randomised response with epsilon = 3 and 2,000 canaries: the bound comes close."""
-    found = audit.audit_in_one_run(leaky_response(3.0, 0.0), 2000, [500, 2000], 0.0, np.random.default_rng(6))
+    found = in_one_run(leaky_response(3.0, 0.0), 2000, [500, 2000], 0.0, np.random.default_rng(6))
     assert 2.6 < found.epsilon < 3
     assert found.guesses in (500, 2000)
     assert found.correct <= found.guesses
@@ -461,7 +467,7 @@ def test_logistic_regression_in_one_run():
     noise, delta = 0.8, 1e-5
     claimed = accounting.epsilon(noise, 0.2, 20, delta, "pld")
     bounds = [
-        audit.audit_in_one_run(
+        in_one_run(
             lambda included, rng: logistic_dpsgd(included, rng, noise),
             1000,
             [50, 200],
@@ -478,7 +484,7 @@ def test_logistic_regression_in_one_run():
 def test_a_forgotten_clip_is_caught_in_one_run():
     claimed = accounting.epsilon(2.0, 0.2, 20, 1e-5, "pld")
     for seed in range(3):
-        found = audit.audit_in_one_run(
+        found = in_one_run(
             lambda included, rng: logistic_dpsgd(included, rng, 2.0, clip=lambda gradients: gradients),
             1000, 300, 1e-5, np.random.default_rng(seed),
         )  # fmt: skip
@@ -490,7 +496,7 @@ def test_half_the_noise_is_caught_in_one_run_of_many_canaries():
     claimed = mechanisms.gaussian_epsilon(3.0, 1.0, 1e-6)
     for noise, caught in [(1.5, True), (3.0, False)]:
         for seed in range(5):
-            found = audit.audit_in_one_run(
+            found = in_one_run(
                 lambda included, rng, noise=noise: included + noise * rng.standard_normal(len(included)),
                 100_000, [100, 300, 1000], 1e-6, np.random.default_rng(seed),
             )  # fmt: skip

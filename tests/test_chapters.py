@@ -118,10 +118,6 @@ def test_command_line_values(text, parsed):
     assert type(value(text)) is type(parsed)
 
 
-def test_command_line_nan_is_a_number():
-    assert value("nan") != value("nan")
-
-
 def test_a_record_with_a_verdict_decides_its_row():
     record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
     quick = {"A.thm8": record | {"verdict": ""}}

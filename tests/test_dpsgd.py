@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import checkpoints, clipping, dpsgd, logistic_grid, models, sampling
+from dplib import clipping, dpsgd, logistic_grid, models, sampling
 from dplib.checks import ParameterError
 from dplib.examples import Examples, absolute_error, cross_entropy, squared_error
 
@@ -188,9 +188,8 @@ def test_an_empty_batch_takes_a_noisy_step_and_without_noise_none():
 
 
 @pytest.mark.parametrize("bound", [None, 1e9])
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_without_noise_it_is_torchs_sgd(bound, nesterov):
-    options = {"momentum": 0.9, "nesterov": nesterov, "weight_decay": 0.01}
+def test_without_noise_it_is_torchs_sgd(bound):
+    options = {"momentum": 0.9}
     ours, theirs = net(), net()
     sgd = engine(settings(max_grad_norm=bound, sample_rate=0.2, **options), network=ours)
     optimizer = torch.optim.SGD(theirs.parameters(), 0.5, **options)
@@ -243,7 +242,7 @@ def test_closing_gives_parameters_memory_of_their_own():
 def train(data=None, seed=0, network=None, **changes):
     torch.manual_seed(5)
     network = network or models.mlp([64, 16, 10], nn.Tanh)
-    keys = ("loss", "metric", "schedule", "augment", "evaluate_every", "checkpoint", "device")
+    keys = ("loss", "evaluate_every", "device")
     options = {key: changes.pop(key) for key in keys if key in changes}
     private = dpsgd.DPSGD(
         **{"steps": 60, "sample_rate": 0.1, "learning_rate": 1.0, "noise_multiplier": 1.0, "max_grad_norm": 1.0}
@@ -262,11 +261,7 @@ def test_training_learns_and_records():
     assert [row["step"] for row in run.evaluations] == [50, 100, 150]
     assert run.final["test"]["metric"] > 0.85
     assert run.final["validation"]["loss"] < 1
-    assert run.sizes == {"train": 1200, "validation": 300, "test": 297}
     assert (run.sample_rate, run.steps, run.parameters, run.trained_parameters) == (0.1, 150, 1210, 1210)
-    assert run.batch_least < 120 < run.batch_most
-    assert run.record()["settings"]["noise_multiplier"] == 1.0
-    assert run.seconds > 0
     assert not network.training
 
 
@@ -292,9 +287,8 @@ def test_same_seed_same_bytes_and_the_global_generator_is_left_alone():
 
 
 def test_secure_training_cannot_be_repeated():
-    (a, run), (b, _) = train(secure=True, steps=20), train(secure=True, steps=20)
+    (a, _), (b, _) = train(secure=True, steps=20), train(secure=True, steps=20)
     assert not torch.equal(weights(a), weights(b))
-    assert run.settings.secure
 
 
 def test_images_regression_and_embeddings_train():
@@ -313,22 +307,11 @@ def test_images_regression_and_embeddings_train():
     assert run.final["test"]["metric"] > 0.3
 
 
-def test_sgd_with_schedule_augmentation_and_batch_normalisation():
+def test_sgd_with_batch_normalisation():
     network = nn.Sequential(nn.Linear(64, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 10))
     plain = {"noise_multiplier": 0.0, "max_grad_norm": None, "sampling": "shuffled", "momentum": 0.9}
-    _, run = train(
-        network=network,
-        augment=lambda x, y, generator: (x + 0.01 * torch.randn(x.shape, generator=generator), y),
-        schedule=lambda step: 1 - step / 60,
-        learning_rate=0.1,
-        **plain,
-    )
+    _, run = train(network=network, learning_rate=0.1, **plain)
     assert run.final["test"]["metric"] > 0.85
-    assert run.batch_least == run.batch_most == 120
-    network = models.mlp([64, 16, 10])
-    before = weights(network)
-    train(network=network, schedule=lambda step: 0.0, **plain)
-    assert torch.equal(before, weights(network))
 
 
 def test_divergence_ends_a_training_and_is_recorded():
@@ -338,93 +321,8 @@ def test_divergence_ends_a_training_and_is_recorded():
     assert run.steps < 60
 
 
-# --- interruption
-
-
-class Stop(Exception):
-    pass
-
-
-def stopping(at):
-    def schedule(step):
-        if step == at:
-            raise Stop
-        return 1.0
-
-    return schedule
-
-
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("at", [0, 19, 20, 33, 59])
-def test_an_interrupted_training_goes_on_to_the_same_bytes(tmp_path, at, plain):
-    changes = {"momentum": 0.9, "evaluate_every": 25, "learning_rate": 0.1}
-    if plain:
-        changes |= {"noise_multiplier": 0.0, "max_grad_norm": None, "sampling": "shuffled"}
-    make = {False: lambda: models.mlp([64, 12, 10], dropout=0.2), True: with_batch_norm}[plain]
-    whole, expected = train(network=seeded(make), **changes)
-    checkpoint = dpsgd.Checkpoint(tmp_path / "run" / "state.pt", every=10)
-    with pytest.raises(Stop):
-        train(network=seeded(make), schedule=stopping(at), checkpoint=checkpoint, **changes)
-    assert checkpoint.path.exists() == (at >= 10)
-    resumed, run = train(network=seeded(make), checkpoint=checkpoint, **changes)
-    assert torch.equal(weights(whole), weights(resumed))
-    assert all(torch.equal(a, b) for a, b in zip(whole.buffers(), resumed.buffers(), strict=True))
-    ours, theirs = run.record(), expected.record()
-    assert ours.pop("seconds") > 0
-    assert theirs.pop("seconds") > 0
-    assert ours == theirs
-    assert not list(checkpoint.path.parent.iterdir())
-
-
-def with_batch_norm():
-    return nn.Sequential(nn.Linear(64, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 10))
-
-
-def seeded(make):
-    torch.manual_seed(11)
-    return make()
-
-
-def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    checkpoint = checkpoints.Checkpoint(tmp_path / "state.pt")
-    checkpoint.save("a", {"w": torch.ones(3)}, {"steps": 1})
-    save = torch.save
-
-    def half(state, out):
-        save(state, out)
-        out.truncate(100)
-        raise OSError("no space left")
-
-    monkeypatch.setattr(torch, "save", half)
-    with pytest.raises(OSError, match="no space"):
-        checkpoint.save("a", {"w": torch.zeros(3)}, {"steps": 2})
-    tensors, plain = checkpoint.load("a")
-    assert tensors["w"].sum() == 3
-    assert plain == {"steps": 1}
-    assert [path.name for path in tmp_path.iterdir()] == ["state.pt"]
-
-
-def test_a_checkpoint_of_another_training_is_refused(tmp_path):
-    checkpoint = dpsgd.Checkpoint(tmp_path / "state.pt", every=10)
-    with pytest.raises(Stop):
-        train(schedule=stopping(15), checkpoint=checkpoint)
-    for changes in ({"seed": 1}, {"learning_rate": 0.5}, {"loss": squared_like}, {"data": other_digits()}):
-        with pytest.raises(ParameterError, match="another"):
-            train(checkpoint=checkpoint, **changes)
-    checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:200])
-    with pytest.raises(ParameterError, match="cannot be read"):
-        train(checkpoint=checkpoint)
-
-
 def squared_like(outputs, y):
     return squared_error(outputs, nn.functional.one_hot(y, 10).to(outputs.dtype))
-
-
-def other_digits():
-    data = digits()
-    x = data.train[0].copy()
-    x[0, 0] += 0.5
-    return dpsgd.Data((x, data.train[1]), data.validation, data.test)
 
 
 # --- what is refused
@@ -447,8 +345,6 @@ def other_digits():
         ("max_grad_norm", float("inf")),
         ("clipping", "per-layer"),
         ("momentum", 1.0),
-        ("nesterov", 1),
-        ("weight_decay", -1.0),
         ("sampling", "uniform"),
         ("physical_batch", 0),
         ("secure", "yes"),
@@ -464,8 +360,6 @@ def test_settings_that_promise_nothing_are_refused():
         settings(noise_multiplier=1.0)
     with pytest.raises(ParameterError, match="shuffled"):
         settings(noise_multiplier=1.0, max_grad_norm=1.0, sampling="shuffled")
-    with pytest.raises(ParameterError, match="augment"):
-        train(augment=lambda x, y, generator: (x, y))
 
 
 def spoiled(what, row, value):
@@ -543,7 +437,6 @@ def grid_settings():
         for m in multipliers
     ]
     several.append(settings(steps=30, learning_rate=1.0))
-    several.append(settings(steps=30, learning_rate=1.0, noise_multiplier=1.0, max_grad_norm=0.2, clipping="auto-s"))
     return several
 
 
@@ -576,15 +469,12 @@ def test_a_grid_trains_and_repeats():
         for r in (0.5, 2.0)
         for m in (0.5, 1.0, 50.0)
     ]
-    (grid, run), (again, _) = (
-        logistic_grid.train_grid(digits(), private, np.random.default_rng(0), classes=10, progress=False)
+    first, again = (
+        logistic_grid.train_grid(digits(), private, np.random.default_rng(0), classes=10, progress=False)["test"]
         for _ in range(2)
     )
-    assert torch.equal(grid.weights, again.weights)
-    rows = run.record()
-    assert len(rows) == 6
-    assert rows[3]["test_metric"] > 0.85 > rows[5]["test_metric"]
-    assert rows[0]["shared_batches"] == 6
+    assert first["loss"].tolist() == again["loss"].tolist()
+    assert first["metric"][3] > 0.85 > first["metric"][5]
 
 
 def test_what_a_grid_refuses():

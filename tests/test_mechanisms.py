@@ -17,13 +17,6 @@ def test_paper_sigma_is_linear_in_sensitivity_and_inverse_in_epsilon():
     assert mechanisms.paper_sigma(1, 1e-4, 0) == 0
 
 
-def test_classical_sigma_is_the_book_formula_and_private_below_one():
-    epsilon = np.array([0.01, 0.1, 0.5, 0.99])
-    sigma = mechanisms.classical_sigma(epsilon, 1e-5, 2)
-    assert sigma == pytest.approx(2 * np.sqrt(2 * np.log(1.25e5)) / epsilon)
-    assert np.all(mechanisms.gaussian_delta(sigma, 2, epsilon) <= 1e-5)
-
-
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1, 10, 100, 1000])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1, 0.5])
 def test_analytic_sigma_is_the_least_private_noise(epsilon, delta):
@@ -91,7 +84,7 @@ def test_two_gaussians_delta_in_many_dimensions():
     assert abs(gain.mean() - exact) < 4 * gain.std() / np.sqrt(len(gain))
 
 
-@pytest.mark.parametrize("calibrate", [mechanisms.paper_sigma, mechanisms.classical_sigma, mechanisms.analytic_sigma])
+@pytest.mark.parametrize("calibrate", [mechanisms.paper_sigma, mechanisms.analytic_sigma])
 def test_calibration_refuses_what_is_no_budget(calibrate):
     for epsilon, delta, sensitivity in [
         (0, 1e-5, 1),
@@ -107,8 +100,6 @@ def test_calibration_refuses_what_is_no_budget(calibrate):
 
 
 def test_refusals_name_the_value():
-    with pytest.raises(ParameterError, match=r"epsilon = 1 is not allowed.*below 1"):
-        mechanisms.classical_sigma(1, 1e-5)
     with pytest.raises(ParameterError, match=r"delta = 1\.5"):
         mechanisms.gaussian_epsilon(1, 1, 1.5)
     with pytest.raises(ParameterError, match="sigma = -1"):

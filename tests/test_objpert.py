@@ -6,12 +6,12 @@ Statistical tests fix their seeds; each rejects a true hypothesis with probabili
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
-from dplib import newton, newton_batch, objpert_privacy
+from dplib import newton, objpert
 from dplib.checks import ParameterError
-from dplib.objpert import calibrate, draw_noise, fit, fit_one_vs_rest, log_density, privacy_loss
+from dplib.objpert import calibrate, draw_noise, fit, log_density, privacy_loss
 
 LEVEL = 1e-4
 
@@ -51,7 +51,7 @@ def reference(x, y, noise, prices):
 # The minimiser
 
 
-@pytest.mark.parametrize("variant", objpert_privacy.VARIANTS)
+@pytest.mark.parametrize("variant", objpert.VARIANTS)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("data", ["dense", "one-hot"])
 def test_minimisers_equal_scipys(variant, intercept, data):
@@ -142,7 +142,7 @@ def test_the_diffprivlib_variant_minimises_diffprivlibs_function():
         assert all(function(w) < function(w + 1e-3 * rng.standard_normal(len(w))) for _ in range(50))
 
 
-def test_masks_and_rows_equal_separate_fits():
+def test_masks_equal_separate_fits():
     rng = np.random.default_rng(3)
     x, y = one_hot(rng)
     d = x.shape[1]
@@ -151,35 +151,24 @@ def test_masks_and_rows_equal_separate_fits():
     )
     assert (np.unique(masks, axis=0, return_counts=True)[1] >= newton.SHARED).sum() == 3
     count = len(masks)
-    rows = rng.random((count, len(x))) < 0.7
     epsilon, regularisation = rng.uniform(0.1, 20, count), rng.uniform(0.2, 5, count)
     settings = {"norm_bound": 2.0, "rng": rng}
-    for use_rows in (False, True):
-        many = fit(
-            x,
+    noise = draw_noise(np.full(count, 0.2), np.hstack([masks, np.ones((count, 1), bool)]), rng)
+    many = fit(x, y, epsilon=epsilon, regularisation=regularisation, masks=masks, noise=noise, **settings)
+    assert many.converged.all()
+    assert (many.coef[~masks] == 0).all()
+    for p in (0, 45, 100, 125, 150, count - 1):
+        columns = np.append(masks[p], True)
+        one = fit(
+            np.hstack([x, np.zeros((len(x), 1))])[:, columns],  # a column of 0: d >= 1
             y,
-            epsilon=epsilon,
-            regularisation=regularisation,
-            masks=masks,
-            rows=rows if use_rows else None,
-            noise=(noise := draw_noise(np.full(count, 0.2), np.hstack([masks, np.ones((count, 1), bool)]), rng)),
+            epsilon=epsilon[p],
+            regularisation=regularisation[p],
+            noise=np.append(np.append(noise[p, :-1][masks[p]], 0), noise[p, -1])[None],
             **settings,
         )
-        assert many.converged.all()
-        assert (many.coef[~masks] == 0).all()
-        for p in (0, 45, 100, 125, 150, count - 1):
-            keep = rows[p] if use_rows else slice(None)
-            columns = np.append(masks[p], True)
-            one = fit(
-                np.hstack([x, np.zeros((len(x), 1))])[keep][:, np.append(masks[p], True)],  # a column of 0: d >= 1
-                y[keep],
-                epsilon=epsilon[p],
-                regularisation=regularisation[p],
-                noise=np.append(np.append(noise[p, :-1][masks[p]], 0), noise[p, -1])[None],
-                **settings,
-            )
-            found = np.append(many.coef[p], many.intercept[p])[columns]
-            np.testing.assert_allclose(found, np.append(one.coef[0, :-1], one.intercept), rtol=1e-8, atol=1e-8)
+        found = np.append(many.coef[p], many.intercept[p])[columns]
+        np.testing.assert_allclose(found, np.append(one.coef[0, :-1], one.intercept), rtol=1e-8, atol=1e-8)
 
 
 def test_every_way_through_the_solver_ends_at_the_same_minimum(monkeypatch):
@@ -188,14 +177,14 @@ def test_every_way_through_the_solver_ends_at_the_same_minimum(monkeypatch):
     x = np.repeat(one_hot(rng, n=300)[0], 2, axis=0)
     linear, l2 = rng.standard_normal((40, x.shape[1])) * 30 - 40, np.full((40, x.shape[1]), 0.5)
     expected = newton.minimise(x, linear, l2, tol=1e-12).w
-    weights = np.ones((1, len(x)))
+    counts = np.ones(len(x))
     for many in (0, 1 << 60):
         for table in (0, 1 << 60):
-            monkeypatch.setattr(newton_batch, "MANY", many)
-            monkeypatch.setattr(newton_batch, "TABLE", table)
+            monkeypatch.setattr(newton, "MANY", many)
+            monkeypatch.setattr(newton, "TABLE", table)
             for found in (
                 newton.minimise(x, linear, l2).w,
-                newton._plain(x, weights, linear, l2, 1e-10, 200, "cpu")[0],
+                newton._plain(x, counts, linear, l2, 1e-10, "cpu")[0],
             ):
                 np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
@@ -219,15 +208,15 @@ def test_a_step_never_raises_the_objective():
 
     rng = np.random.default_rng(6)
     x, b = rng.standard_normal((30, 4)) * 5, rng.standard_normal((200, 4)) * 20
-    tensors = [torch.tensor(a) for a in (x, np.ones((1, 30)), b, np.full((200, 4), 0.1))]
-    batch = newton_batch.Batch(*tensors)
+    tensors = [torch.tensor(a) for a in (x, np.ones(30), b, np.full((200, 4), 0.1))]
+    batch = newton.Batch(*tensors)
     w = torch.tensor(rng.standard_normal((200, 4)) * 10)
     for _ in range(30):
         z = batch.margins(w)
         s = torch.sigmoid(z)
         g = batch.gradient(w, s)
         scale = torch.tensor(10 ** rng.uniform(-3, 3, (200, 1)))  # as a direction may come from an old Hessian
-        new = newton_batch.step(batch, w, z, s, g, -g * scale)
+        new = newton.step(batch, w, z, s, g, -g * scale)
         assert (batch.value(new[0], new[1]) <= batch.value(w, z) + 1e-9 * batch.value(w, z).abs()).all()
         w = new[0]
 
@@ -249,21 +238,6 @@ def test_without_a_minimiser_the_intercept_runs_to_infinity():
     sound = fit(x, y, epsilon=50, rng=rng, noise=noise)
     assert sound.converged.all()
     assert np.isfinite(sound.intercept).all()
-
-
-def test_one_vs_rest_divides_the_budget():
-    x, y = load_iris(return_X_y=True)
-    x = x / np.linalg.norm(x, axis=1).max()
-    rng = np.random.default_rng(8)
-    noise = rng.standard_normal((6, 5))
-    many = fit_one_vs_rest(x, y, n_classes=3, epsilon=6.0, problems=2, rng=rng, noise=noise)
-    assert many.coef.shape == (2, 3, 4)
-    np.testing.assert_allclose(many.epsilon, 2.0)
-    single = fit(x, y == 1, epsilon=2.0, rng=rng, noise=noise[4:5])
-    np.testing.assert_allclose(many.coef[1, 1], single.coef[0])
-    without = fit_one_vs_rest(x, y, n_classes=3, epsilon=np.inf, regularisation=1e-3, rng=rng)
-    assert without.accuracy(x, y).shape == (1,)
-    assert without.accuracy(x, y)[0] > 0.9
 
 
 # The noise
@@ -299,7 +273,7 @@ def random_settings(rng, count=2000):
     return (10 ** rng.uniform(low, high, count) for low, high in ((-3, 2.5), (-3, 4), (-2, 2)))
 
 
-@pytest.mark.parametrize("neighbours", objpert_privacy.NEIGHBOURS)
+@pytest.mark.parametrize("neighbours", objpert.NEIGHBOURS)
 def test_the_sound_variant_spends_exactly_its_budget(neighbours):
     epsilon, l2, r = random_settings(np.random.default_rng(11))
     found = calibrate(epsilon, l2, r, neighbours=neighbours)
@@ -518,7 +492,6 @@ def test_a_free_intercept_has_no_epsilon():
         ({"problems": 3, "epsilon": [1.0, 2.0]}, "epsilon has 2 rows"),
         ({"masks": np.ones((2, 4), dtype=bool)}, "masks of shape"),
         ({"masks": np.ones((2, 5))}, "masks of shape"),
-        ({"rows": np.ones((2, 5), dtype=bool)}, "rows of shape"),
         ({"noise": np.zeros((1, 5))}, "noise of shape"),
         ({"noise": np.full((1, 6), np.nan)}, "noise of shape"),
         ({"device": "tpu"}, "device"),
@@ -548,11 +521,6 @@ def test_bad_data_are_refused():
     long[5] *= 1.001 / np.linalg.norm(long[5])
     with pytest.raises(ParameterError, match=r"a row has norm 1\.001"):
         fit(long, y, epsilon=1.0, rng=rng)
-    others = np.ones((2, len(x)), dtype=bool)
-    others[:, 5] = False
-    assert fit(long, y, epsilon=1.0, rng=rng, rows=others).converged.all()
     with pytest.raises(ParameterError, match="y of shape"):
         fit(x, y[:-1], epsilon=1.0, rng=rng)
-    with pytest.raises(ParameterError, match="from 0 to 2"):
-        fit_one_vs_rest(x, y + 2, n_classes=3, epsilon=1.0, rng=rng)
     assert fit(x, np.ones(len(x)), epsilon=1.0, rng=rng).converged.all(), "which labels occur must not show"

@@ -288,25 +288,6 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
     assert seen > 400
 
 
-@pytest.mark.parametrize(
-    ("rule", "text"),
-    [
-        ({"all_of": [{"ahead": {"value": "gain_a"}}, {"behind": {"value": "b", "by": 2}}], "needs": {"runs": 5}},
-         "gain a above 0; b below 2 (5 runs or more)"),
-        ({**AHEAD, "needs": {"runs": 5, "ahead": ["lead"]}}, "gain above 0 (5 runs or more, if lead is above 0)"),
-        ({"any_of": [{"exact": {"value": "a", "equals": 1}}, {"in_range": {"value": "a", "least": 2, "most": 3}}]},
-         "a is 1 or a at least 2 and at most 3"),
-        ({"within": {"value": "a", "of": "a", "by": 1.0}}, "a within 1 of a"),
-        ({"equivalent": {"value": "a_b", "margin": 0.5}}, "a b is 0, up to 0.5"),
-        ({"ordered": {"values": ["a", "b"]}}, "a < b"),
-        ({"count": {"value": "a", "of": "all", "least": 3}}, "a at least 3, of all"),
-        ({"by_hand": {"holds": True, "proof": "see there"}}, "by hand: see there"),
-    ],
-)  # fmt: skip
-def test_rules_have_words(rule, text):
-    assert rules.words(rule) == text
-
-
 def test_what_is_refuted_with_something_unstated_is_not_reproducible():
     row = {"rule": {"within": {"value": "n", "of": "accuracy", "by": 1}}, "unstated": "the learning rate"}
     assert rules.verdict(row, {"n": 90.0}, PRINTED) == "not reproducible as stated"

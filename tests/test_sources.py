@@ -23,15 +23,6 @@ def test_modules_are_followed_through_their_imports(toy):
     assert names(sources.depends_on("02_b")) == {"02_b.md", "__init__.py", "checks.py", "stats.py"}
 
 
-@pytest.mark.parametrize(
-    "line", ["import dplib.far", "from dplib import far", "from dplib.far import x", "import dplib.far as f"]
-)
-def test_every_way_to_import_is_seen(toy, line):
-    root = toy("01_a", line, module="checks")
-    (root / "dplib" / "far.py").write_text("x = 1\n")
-    assert "far.py" in names(sources.depends_on("01_a"))
-
-
 @pytest.fixture
 def rooms(toy):
     """A scratch project with packages inside dplib and one beside it, which import each other in every way."""

@@ -15,7 +15,7 @@ import nbformat
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from dplib import chapters, claims, sources, values
+from dplib import chapters, claims, files, sources
 from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
 from dplib.execution import RunError
 from press.ledger import Row
@@ -73,7 +73,7 @@ def load() -> dict[str, Box]:
     Raises:
         ParameterError: for a chapter that does not exist, or a key that a box does not have.
     """
-    entries = values.checked(BOXES, dict[Literal[tuple(sources.chapters())], _Entry])
+    entries = files.checked(BOXES, dict[Literal[tuple(sources.chapters())], _Entry])
     return {
         chapter: Box(one.claimed, {name: lines for name in SECTIONS if (lines := getattr(one, name))}, one.sure)
         for chapter, one in entries.items()

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats as scipy_stats
 
-from dplib import claims, pure_composition, runs, stats
-from dplib.architecture import crossover, feature_scores, feature_search
+from dplib import claims, runs, stats
+from dplib.architecture import crossover, feature_scores, feature_search, pure_composition
 from dplib.architecture.crossover import Crossover
 from dplib.architecture.feature_statistics import (
     approximate_of_pure,

@@ -18,7 +18,7 @@ from dplib.architecture import feature_cfs, feature_data, feature_scores, featur
 from dplib.architecture.feature_data import Features
 from dplib.architecture.feature_search import Genetic, random_subset, subset
 from dplib.checks import integer, one_of
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 
 PLAIN = 1e9  # the epsilon that stands for "without privacy" in the paper (Section V-B)
@@ -179,8 +179,8 @@ def sgd(
     train, test = (np.ascontiguousarray(rows[:, columns], dtype=np.float32) for rows in (table.x_train, x))
     parts = Data((train, table.y_train.astype(int)), test=(test, y.astype(int)))
     rng = np.random.default_rng([seed, 29, size])
-    _, run = logistic_grid.train_grid(parts, settings, rng, classes=2, device=device, progress=False)
-    accuracy = np.split(run.results["test"]["metric"], np.cumsum(counts)[:-1])
+    found = logistic_grid.train_grid(parts, settings, rng, classes=2, device=device, progress=False)
+    accuracy = np.split(found["test"]["metric"], np.cumsum(counts)[:-1])
     return {
         "percent": [round(100 * float(np.mean(some)), 6) for some in accuracy],
         "noise": [float(f"{noises[e]:.8g}") for e, _ in models],

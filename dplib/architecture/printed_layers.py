@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from dplib import claims, printed
+from dplib.architecture import printed_sizes
 from dplib.checks import ParameterError
 
 # Tables XIX to XXVI belong to chapter 04, the others to 05.
@@ -91,10 +92,10 @@ def rows(table: str) -> list[Row]:
 
 
 @functools.cache
-def disagreements() -> tuple[printed.Disagreement, ...]:
-    """:func:`dplib.printed.disagreements`, from the shapes alone: no network's numbers are drawn."""
+def disagreements() -> tuple[printed_sizes.Disagreement, ...]:
+    """:func:`dplib.architecture.printed_sizes.disagreements`, from the shapes alone: no network's numbers are drawn."""
     with torch.device("meta"):
-        return tuple(printed.disagreements())
+        return tuple(printed_sizes.disagreements())
 
 
 def _cell(column, value, layer):

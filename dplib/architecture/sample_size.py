@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from dplib import checks, dpsgd, examples, runs, sampling, trainings
-from dplib.engine import Engine
+from dplib.dpsgd import Engine
 from dplib.examples import Examples
 from dplib.sgd import find_device
 

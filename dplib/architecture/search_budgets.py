@@ -33,8 +33,8 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
+from dplib.architecture.pure_composition import composed_epsilon, largest_within, pure_rdp
 from dplib.checks import ParameterError, fraction, integer, number, one_of, positive
-from dplib.pure_composition import composed_epsilon, largest_within, pure_rdp
 
 _CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dplib import claims, printed, pure_composition, stats
-from dplib.architecture import printed_search_budgets, search_budgets
+from dplib import claims, printed, stats
+from dplib.architecture import printed_search_budgets, pure_composition, search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
 from dplib.architecture.search_trainings import scores

@@ -26,16 +26,13 @@ __all__ = ["DataError", "Dataset", "Row", "download", "listing", "load", "names"
 class Dataset:
     """One data set.
 
+    Features are ``(n, ...)``, labels ``(n,)`` int64 from 0 (float32 targets for a regression; an ``(n, topics)`` 0/1
+    CSR matrix for RCV1). The test part is the published one, or the one that we draw where none is published; the
+    validation part is None until :mod:`dplib.data.preprocess` makes one.
+
     Attributes:
-        name: as in :func:`names`.
-        x_train, y_train: the training part: features ``(n, ...)`` and labels ``(n,)`` int64 from 0 (float32 targets
-            for a regression; an ``(n, topics)`` 0/1 CSR matrix for RCV1).
-        x_test, y_test: the test part: the published one, or the one that we draw where none is published.
-        x_valid, y_valid: None until :mod:`dplib.data.preprocess` makes a validation part.
-        feature_names: one name for each column of ``x`` where columns have names.
-        classes: the name of each label.
-        source: where it was read: "embedded" (inside scikit-learn), "DPLIB_DATA" or "cache".
-        licence: the publisher's terms, in short.
+        feature_names: one name for each column of ``x`` where columns have names. classes: the name of each label.
+        source: where it was read: "embedded" (inside scikit-learn), "DPLIB_DATA" or "cache". licence: in short.
         stand_in_for: the set that it takes the place of, such as "CIFAR-10", or None. Every table must say so.
         checksum: SHA-256 of the content that was read; alike for the same content in other wrappers.
         notes: what was done to the data since, in order.
@@ -88,16 +85,13 @@ def load(name: str, *, split_seed: int = 0, allow_download: bool = True, **optio
     """Load a data set, verified against its published checksums.
 
     Args:
-        name: one of :func:`names`.
         split_seed: decides which records are the test part of a set that is published as one table; as many as
             ``test_records`` in ``datasets.toml`` says, drawn without replacement and without regard to the class.
         allow_download: False to fail where neither ``$DPLIB_DATA`` nor the cache has it.
-        options: of this set alone: ``rcv1`` takes ``test_parts``, how many (1 to 4) of the four published test files
-            to read; the others take none.
+        options: ``rcv1`` takes ``test_parts``, how many (1 to 4) of the four published test files to read.
 
     Raises:
-        ParameterError: for an unknown set or option.
-        DataError: for a file that is missing or is not the published one.
+        ParameterError: for an unknown set or option. DataError: for a file that is missing or is not the published one.
     """
     entry = registry.entry(name)
     loader = loaders.LOADERS[name]
@@ -121,12 +115,7 @@ def load(name: str, *, split_seed: int = 0, allow_download: bool = True, **optio
 
 
 def download(name: str) -> None:
-    """Bring every file of a set into the cache, unless it is there already, and verify it.
-
-    Raises:
-        ParameterError: for an unknown set.
-        DataError: where a file cannot be had, or is not the published one.
-    """
+    """Bring every file of a set into the cache, unless it is there already, and verify it; DataError where it fails."""
     entry = registry.entry(name)
     for file in entry.files:
         if not file.optional:
@@ -134,11 +123,8 @@ def download(name: str) -> None:
 
 
 def verify(name: str) -> Row:
-    """Compare every file of a set that is present with its published checksum; never downloads.
-
-    Raises:
-        ParameterError: for an unknown set.
-        DataError: for a file that is missing or is not the published one.
+    """Compare every file of a set that is present with its published checksum; never downloads. DataError for a file
+    that is missing or is not the published one.
     """
     entry = registry.entry(name)
     for file in entry.files:

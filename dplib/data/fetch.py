@@ -45,11 +45,7 @@ def cache_folder() -> Path:
 
 
 def folders() -> dict[str, Path]:
-    """The folders in which files are looked for, in order: ``{"DPLIB_DATA": ..., "cache": ...}``.
-
-    Raises:
-        DataError: where DPLIB_DATA is set and is no folder.
-    """
+    """The folders in which files are looked for, in order; DataError where DPLIB_DATA is set and is no folder."""
     given = os.environ.get("DPLIB_DATA")
     if not given:
         return {"cache": cache_folder()}
@@ -72,11 +68,7 @@ def find(dataset: Entry, file: File) -> Found | None:
 
 
 def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
-    """Find the file, or download it into the cache; not verified yet where it was found.
-
-    Raises:
-        DataError: where no folder has it and it cannot be, or is not to be, downloaded.
-    """
+    """Find the file (not verified yet), or download it into the cache; DataError where it cannot be had."""
     found = find(dataset, file)
     if found:
         return found
@@ -86,11 +78,7 @@ def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
 
 
 def content(found: Found) -> bytes:
-    """The published content of a file (decompressed where it is a ``.gz``), verified in memory.
-
-    Raises:
-        DataError: where it is not the published content.
-    """
+    """The published content of a file (decompressed where it is a ``.gz``), verified in memory, or a DataError."""
     try:
         return _content(found)
     except FormatError as error:
@@ -98,11 +86,7 @@ def content(found: Found) -> bytes:
 
 
 def verify(found: Found) -> Path:
-    """The path of a file, or of the archive that holds it, once its checksum is known to be the published one.
-
-    Raises:
-        DataError: where it is not the published file.
-    """
+    """The path of a file, or of the archive that holds it, once its checksum is the published one, or a DataError."""
     try:
         _verify(found)
     except FormatError as error:
@@ -111,11 +95,7 @@ def verify(found: Found) -> Path:
 
 
 def download(dataset: Entry, file: File) -> Found:
-    """Download a file, or the archive that holds it, into the cache: all of it, verified, or nothing.
-
-    Raises:
-        DataError: without a network, or where no address gives the published file.
-    """
+    """Download a file, or its archive, into the cache: all of it, verified, or nothing and a DataError."""
     from dplib.data import transfer
 
     cache = cache_folder()

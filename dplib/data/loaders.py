@@ -158,23 +158,12 @@ def movielens_latest_small(files) -> Parts:
     return _ratings(files.entry.name, ids, values, stars=np.arange(1, 11) / 2)
 
 
-def embedded(name: str):
-    """The loader of a set inside scikit-learn: one table of float32, ``(n, features)``; digits are images."""
+def digits(files) -> Parts:
+    """1,797 images of 8 by 8 grey pixels in one table, ``(n, 1, 8, 8)``, inside scikit-learn."""
+    from sklearn.datasets import load_digits
 
-    def load(files) -> Parts:
-        from sklearn import datasets
-
-        options = {"scaled": False} if name == "diabetes" else {}  # its usual scaling is fitted on all records
-        bunch = getattr(datasets, "load_breast_cancer" if "breast" in name else f"load_{name}")(**options)
-        x, y = bunch.data.astype(np.float32), bunch.target
-        if name == "diabetes":
-            return {"x_train": x, "y_train": y.astype(np.float32), "feature_names": tuple(bunch.feature_names)}
-        parts = {"x_train": x, "y_train": y.astype(np.int64), "classes": tuple(map(str, bunch.target_names))}
-        if name == "digits":
-            return parts | {"x_train": x.reshape(-1, 1, 8, 8) / 16}
-        return parts | {"feature_names": tuple(map(str, bunch.feature_names))}
-
-    return load
+    x, y = load_digits(return_X_y=True)
+    return {"x_train": x.astype(np.float32).reshape(-1, 1, 8, 8) / 16, "y_train": y.astype(np.int64), "classes": DIGITS}
 
 
 LOADERS = {
@@ -194,7 +183,8 @@ LOADERS = {
     "movielens-1m": movielens_1m,
     "movielens-latest-small": movielens_latest_small,
     "cifar10-jpeg": cifar10_jpeg,
-} | {name: embedded(name) for name in ("digits", "breast_cancer_wisconsin", "wine", "iris", "diabetes")}
+    "digits": digits,
+}
 
 
 def unit_interval(images: np.ndarray) -> np.ndarray:
@@ -235,10 +225,8 @@ def _ratings(name: str, ids: np.ndarray, values: np.ndarray, stars: np.ndarray) 
 
 
 def _decoded(path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The JPEG images of an archive, decoded once: the pixels are kept in the cache as an array.
-
-    The name of the kept array holds the archive's checksum, Pillow's version (another decoder may round otherwise)
-    and the array's own checksum, so that an array of something else, or a damaged one, is never taken for it.
+    """The JPEG images of an archive, decoded once: kept in the cache under the archive's checksum, Pillow's version
+    (another decoder may round otherwise) and the array's own checksum, so that a damaged array is never taken for it.
     """
     import PIL
 

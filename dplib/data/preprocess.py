@@ -41,9 +41,6 @@ def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
 
     Images: the whole published training part (42,000 records of SVHN's), and validation and test drawn from the
     published test part. Adult: from ``adult.data`` only. The other tables: from all records.
-
-    Raises:
-        ParameterError: for a set that paper B does not use, or one with fewer records than it names.
     """
     if dataset.name not in PAPER_B:
         raise ParameterError(f"dataset = {dataset.name!r} has no split in paper B: it splits {', '.join(PAPER_B)}.")
@@ -71,10 +68,8 @@ def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
 
 
 def hold_out(dataset: Dataset, n_valid: int, rng: np.random.Generator | int) -> Dataset:
-    """Move ``n_valid`` random training records to the validation part: choices are made there, never on the test part.
-
-    Raises:
-        ParameterError: where ``n_valid`` is not from 1 to the number of training records less one.
+    """Move ``n_valid`` random training records to the validation part: choices are made there, never on the
+    test part.
     """
     n = dataset.x_train.shape[0]
     integer(1, n - 1).check("n_valid", n_valid)
@@ -181,12 +176,8 @@ def min_max_target(dataset: Dataset) -> Dataset:
 
 
 def pca(dataset: Dataset, n_components: int = 300) -> Dataset:
-    """The first ``n_components`` principal components of the training part, ``(n, n_components)`` float32.
-
-    Paper B keeps 300 of SVHN's 1,024 grey pixels (Section VII-B, Table V).
-
-    Raises:
-        ParameterError: for more components than there are features or training records.
+    """The first principal components of the training part, ``(n, n_components)`` float32. Paper B keeps 300 of SVHN's
+    1,024 grey pixels (Section VII-B, Table V).
     """
     from sklearn.decomposition import PCA
 
@@ -199,10 +190,7 @@ def pca(dataset: Dataset, n_components: int = 300) -> Dataset:
 
 
 def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
-    """Rows ``(n, features)`` scaled down to an L2 norm of at most ``max_norm``, each by itself: no fitting.
-
-    Objective perturbation needs records of norm at most 1.
-    """
+    """Rows ``(n, features)`` scaled down to an L2 norm of at most ``max_norm``, each by itself: no fitting."""
     positive().check("max_norm", max_norm)
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)

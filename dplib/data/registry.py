@@ -71,11 +71,7 @@ def registry() -> Mapping[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The data set of this name.
-
-    Raises:
-        ParameterError: for an unknown name, with the nearest known one.
-    """
+    """The data set of this name; ParameterError, with the nearest known name, for an unknown one."""
     known = registry()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name).lower(), known, n=1)
@@ -85,13 +81,10 @@ def entry(name: str) -> Entry:
 
 
 def published(raw: bytes, file: File) -> bytes:
-    """The published content that ``raw`` holds, decompressed where the file is a ``.gz``.
+    """The published content that ``raw`` holds, decompressed where the file is a ``.gz``, or a FormatError.
 
     Three forms are as good as each other: the published bytes, the same content in another gzip wrapper (where
     ``content_sha256`` is known), and the published text with its line ends changed (where ``repair`` says how).
-
-    Raises:
-        FormatError: where it is none of these; the reason says what it is instead.
     """
     kind, value = file.checksum
     found = digest(kind, raw)

@@ -34,20 +34,15 @@ def task(
     Args:
         dataset: a name of ``data.names()``, of images, or one of :data:`TEXTS` (messages as word numbers) and
             :data:`PATIENTS` (a regression, features and target in [0, 1]). "digits" is enlarged to 20,000 training
-            records by small shifts (so that there is something to learn under privacy without any file: its budget
-            protects nobody).
-        features: of images: "image"; "flat", rows of pixels; "pca-K", K principal components of the training part.
-            None of them is accounted for: principal components are computed from the training records without noise.
-        n_train: so many random training images, all by default.
+            records by small shifts (something to learn under privacy without any file: its budget protects nobody).
+        features: of images: "image"; "flat", rows of pixels; "pca-K", K principal components, computed from the
+            training records without noise, which no budget accounts for.
+        n_train: so many random training images, all by default. length: words kept of a message.
         split_seed: draws the validation part from the published test part, as the paper does, and the subsample; of
             messages and patients all parts.
         part: "report"; or "tune": the validation part is a share of the training part (:data:`HELD`), which is not
-            trained on, and the test part is the same (messages and patients have no other validation part); or "fit",
-            of images: the validation part is the published test part, and the test part the training part.
-        length: words kept of a message.
-
-    Raises:
-        ParameterError, DataError: for what cannot be had.
+            trained on, and the test part is the same; or "fit", of images: the validation part is the published test
+            part, and the test part the training part.
     """
     checks.one_of(*PARTS).check("part", part)
     if dataset in TEXTS + PATIENTS:

@@ -37,14 +37,10 @@ class Source:
 
 
 def download(sources: Sequence[Source]) -> Path:
-    """Download from the first of the sources that gives a file which passes its check.
+    """Download from the first of the sources that gives a file which passes its check; where the file now is.
 
-    Returns:
-        where the file now is.
-
-    Raises:
-        TransferError: without a network (within ``PROBE`` seconds), or where every source failed.
-        OSError: where the folder of a target cannot be written.
+    Raises TransferError without a network (within ``PROBE`` seconds), or where every source failed, and OSError where
+    the folder of a target cannot be written.
     """
     import requests
 

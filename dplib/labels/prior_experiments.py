@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
 from dplib import accounting, dpsgd, logistic_grid, runs
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 from dplib.labels import priors as label_priors
 from dplib.labels import randomised_response, training
@@ -138,8 +138,8 @@ def private_sgd(
         (problem.x_train, problem.y_train), (problem.x_valid, problem.y_valid), (problem.x_test, problem.y_test)
     )
     rng = np.random.default_rng(seed)
-    _, run = logistic_grid.train_grid(sets, settings, rng, classes=problem.classes, device=device, progress=False)
-    found = {part: run.results[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
+    scores = logistic_grid.train_grid(sets, settings, rng, classes=problem.classes, device=device, progress=False)
+    found = {part: scores[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
     return found | {"noise_multiplier": noise, "sample_rate": rate}
 
 

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from dplib import checks, data, layout, runs
 from dplib.architectures import small_inception
-from dplib.checkpoints import Checkpoint, fingerprint
 from dplib.checks import ParameterError
 from dplib.execution import ROOT
 from dplib.files import locked
 from dplib.labels import patch_features, stages, training
+from dplib.labels.checkpoints import Checkpoint, fingerprint
 from dplib.labels.randomised_response import rr
 from dplib.models import mlp, preact_resnet18
 from dplib.sgd import find_device, seeded

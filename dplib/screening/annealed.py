@@ -9,7 +9,7 @@ from torch import nn
 
 from dplib import checks, runs
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.screening import annealing, annealing_accounts, linear, traces
 from dplib.screening import jobs as annealing_jobs
 from dplib.screening.annealing import Annealing

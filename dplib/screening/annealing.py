@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from dplib import checks, examples, layout, sampling
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 from dplib.screening.trace import BY_CHANCE, FORCED, LOWER, REJECTED, BatchEnergy, Energy, FixedEnergy, Run, Witness
 from dplib.sgd import find_device

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dplib import checks
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.screening.trace import PIECE
 

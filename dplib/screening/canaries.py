@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dplib import checks, runs
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.screening import annealing, jobs
 from dplib.screening.annealing import Annealing

@@ -14,7 +14,7 @@ from torch import nn
 from dplib import architectures, checks, data, trainings
 from dplib.checks import ParameterError
 from dplib.data import Dataset
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.models import ACTIVATIONS
 from dplib.screening import annealing
@@ -147,7 +147,7 @@ def train(
         accepted, queries: the stop: after so many accepted updates, or noisy gradients; whichever comes first.
         learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
         max_grad_norm, momentum, initial_temperature, exceeds, starts_at_zero, keeps_velocity: of
-            :class:`dplib.engine.DPSGD` and :class:`dplib.screening.annealing.Annealing`.
+            :class:`dplib.dpsgd.DPSGD` and :class:`dplib.screening.annealing.Annealing`.
         energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
             "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
         energy_size: on so many records, drawn by the seed; on all where there are not so many.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dplib import checks
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.examples import squared_error
 from dplib.screening import annealing
 from dplib.screening.annealing import Annealing

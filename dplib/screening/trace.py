@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dplib import checks
-from dplib.engine import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair
 
 REJECTED, LOWER, BY_CHANCE, FORCED = range(4)  # what became of a query

@@ -11,9 +11,9 @@ from scipy import optimize, special, stats
 
 from dplib import accounting, exact_loss, loss_inversion, rdp
 from dplib.architecture import search_budgets
+from dplib.architecture.pure_composition import composed_epsilon, pure_rdp
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon, epsilon_for, noise_for, pure_epsilon
 from dplib.checks import ParameterError
-from dplib.pure_composition import composed_epsilon, pure_rdp
 
 TRAINING = (2.0, 0.01, 400)  # noise multiplier, sample rate, steps
 FULL_BATCHES = (30.0, 1.0, 100)

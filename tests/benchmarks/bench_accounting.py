@@ -8,9 +8,7 @@ scaled, since a round of all would take minutes; other settings each round, so t
 finds all 1,000, over Opacus's orders, to a relative 1e-6 of the noise; Opacus stops within 0.01 of the target epsilon.
 """
 
-import importlib.metadata
 import os
-import platform
 import statistics
 import time
 import warnings
@@ -19,12 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
-from written import write
+from written import surroundings, write
 
-from dplib import chapters, rdp
+from dplib import rdp
 
 SETTINGS, EVERY, ROUNDS, DELTA, LEAST = 1000, 25, 5, 1e-5, 300
-PACKAGES = ("numpy", "scipy", "opacus")
 
 
 def random_settings() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,12 +78,8 @@ def measure(rounds: int = ROUNDS) -> dict:
         "opacus_timed_on": rounds * len(range(0, SETTINGS, EVERY)),
         "epsilon_over_target": {"least": float((spent / target).min()), "most": float((spent / target).max())},
         "opacus_more_noise": {"mean": float(np.mean(more)), "least": float(np.min(more))},
-        "threads": 1,
         "blocks": rounds,
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
-        "versions": {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in PACKAGES},
+        **surroundings("numpy", "scipy", "opacus"),
     }
 
 

@@ -12,27 +12,24 @@ and so are our steps then with their sampling. Opacus again in a process whose m
 (glibc's MALLOC_ variables) instead of asking the system for them at each step.
 """
 
-import argparse
 import contextlib
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from written import parser, save, surroundings
 
-from dplib import architectures, chapters, logistic_grid, models, sampling
-from dplib.engine import DPSGD, Engine
+from dplib import architectures, logistic_grid, models, sampling
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 
 N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40
@@ -245,20 +242,16 @@ def measure(quick: bool) -> dict:
         "rows": rows,
         "sampling_seconds": {f"B = {b}": sampling_seconds(b) for b in (256, 2048)},
         "records": N,
-        "threads": torch.get_num_threads(),
         "blocks": 6 if quick else BLOCKS,
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in ("torch", "opacus", "numpy")},
+        **surroundings("torch", "opacus", "numpy"),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_dpsgd.json"))
-    parser.add_argument("--quick", action="store_true", help="6 blocks instead of 40")
-    parser.add_argument("--opacus-only", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    words = parser("bench_dpsgd", __doc__)
+    words.add_argument("--quick", action="store_true", help="6 blocks instead of 40")
+    words.add_argument("--opacus-only", action="store_true", help="what it does in a process of its own")
+    options = words.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore")
@@ -267,9 +260,7 @@ def main() -> None:
             seconds = against_opacus(options.quick)
         print(json.dumps(seconds))
         return
-    result = measure(options.quick)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    save(options.output, measure(options.quick))
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ Both sides run alternately in one process; the ratio is that of the median times
 Its training sets are drawn noise included (one normal a number), which is the faster way to draw them.
 """
 
-import platform
 import statistics
 import time
 
 import numpy as np
 from long_way import draw_the_long_way
-from written import write
+from written import surroundings, write
 
-from dplib import chapters
 from dplib.larger_models import gmm
 
 P, N_PER_CLASS, REPLICATES, LONG_REPLICATES, ROUNDS = 3000, 30, 10_000, 200, 7
@@ -52,9 +50,7 @@ def measure(rounds: int = ROUNDS) -> dict:
         "samples_timed_on": LONG_REPLICATES,
         "mean_error": {name: float(e.mean()) for name, e in pooled.items()},
         "standard_error": {name: float(e.std(ddof=1) / np.sqrt(len(e))) for name, e in pooled.items()},
-        "threads": 1,
-        "hardware": chapters.hardware(),
-        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+        **surroundings("numpy"),
     }
 
 

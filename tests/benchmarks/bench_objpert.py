@@ -12,7 +12,6 @@ diffprivlib stops where its solver's last steps change the objective by less tha
 it go on. Its mean objective is then far within 1e-8 of the minimum, though not its coefficients. Ours are as well.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -22,7 +21,6 @@ import sys
 import tempfile
 import time
 import venv
-from importlib.metadata import version
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
@@ -30,8 +28,9 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 import numpy as np
 import torch
 from scipy import special
+from written import surroundings, write
 
-from dplib import chapters, data, objpert
+from dplib import data, objpert
 from dplib.data import fetch, preprocess
 
 PINS = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.0.2", "scipy==1.17.1")
@@ -212,27 +211,16 @@ def report(seconds: dict, quality: dict) -> dict:
         "both_within": all(
             max(one[f"{side}_above_minimum"] for one in by_budget) <= WITHIN for side in ("diffprivlib", "dplib")
         ),
-        "threads": 1,
         "blocks": ROUNDS,
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
-        "versions": {"python": platform.python_version(), "diffprivlib's": ", ".join(PINS)}
-        | {name: version(name) for name in ("numpy", "scipy", "torch")},
+        **surroundings("numpy", "scipy", "torch", **{"diffprivlib's": ", ".join(PINS)}),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_objpert.json"))
-    output = parser.parse_args().output
     try:
-        result = measure()
+        write("bench_objpert", __doc__, measure)
     except UnavailableError as error:
         print(f"Left out: {error}")
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -13,19 +13,16 @@ each time, and scaled. Three loops:
 - dplib's own function, called with one record at a time: it mostly pays for calls.
 """
 
-import importlib.metadata
 import math
 import os
-import platform
 import statistics
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from written import write
+from written import surroundings, write
 
-from dplib import chapters
 from dplib.labels import randomised_response
 
 RECORDS, CLASSES, EPSILON, PART, ROUNDS = 50_000, 100, 2.0, 500, 21
@@ -121,11 +118,8 @@ def measure() -> dict:
         "true_labels_returned": {name: statistics.mean(values) for name, values in correct.items()},
         "true_labels_expected": expected,
         "loops_timed_on": ROUNDS * PART,
-        "threads": 1,
         "blocks": ROUNDS,
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
-        "versions": {"python": platform.python_version(), "numpy": importlib.metadata.version("numpy")},
+        **surroundings("numpy"),
     }
 
 

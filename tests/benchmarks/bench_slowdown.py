@@ -23,7 +23,7 @@ from written import write
 
 from dplib import chapters, layout, printed
 from dplib.architectures import LSTM
-from dplib.engine import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.sgd import seeded
 

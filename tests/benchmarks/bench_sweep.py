@@ -9,21 +9,18 @@ own time is how long its cells took in that very sweep. Driver memory is the pea
 Snakemake's, at fifty runs and at all of them, without the summary notebook.
 """
 
-import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import psutil
+from written import parser, save, surroundings
 
-from dplib import execution
 from sweeps import grid as sweep_grid
 from sweeps import sweep, table
 
@@ -185,9 +182,8 @@ def measure(runs: int, seconds: float) -> dict:
             for s in (few, two, one)
         ],
         "a_run": a_run(few, two, table_seconds),
+        **surroundings("snakemake", "papermill"),
         "load_average": load,
-        "hardware": execution.hardware(),
-        "versions": {"python": platform.python_version()} | {p: version(p) for p in ("snakemake", "papermill")},
     }
 
 
@@ -208,15 +204,11 @@ def a_run(few: Sweep, two: Sweep, table_seconds: float) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--output", type=Path, default=Path("book/results/bench_sweep.json"))
-    given = parser.parse_args()
-    result = measure(given.runs, given.seconds)
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=1))
+    options = parser("bench_sweep", __doc__)
+    options.add_argument("--runs", type=int, default=200)
+    options.add_argument("--seconds", type=float, default=3.0)
+    given = options.parse_args()
+    save(given.output, measure(given.runs, given.seconds))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pytest
 from dplib import data
 from dplib.data import DataError, registry, transfer
 from tests.conftest import ROOT
-from tests.data.layouts import publish, sha256, write, zipped
+from tests.data.layouts import publish, sha256, zipped
 
 NAME = "ml-1m.zip"
 ROWS = "".join(f"{i}::{i % 7}::{i % 5 + 1}::0\n" for i in range(100)).encode()
@@ -253,12 +253,6 @@ def test_a_cache_that_cannot_be_written(cache, monkeypatch):
     with server(lambda handler, path: send(handler, ARCHIVE)) as (address, _):
         offer(monkeypatch, f"{address}/{NAME}")
         assert f"the cache {cache} cannot be written" in failure()
-
-
-def test_what_is_present_is_not_downloaded_again(cache, monkeypatch):
-    offer(monkeypatch, "http://127.0.0.1:9/never")
-    write(cache, "movielens-1m", {NAME: ARCHIVE})
-    data.download("movielens-1m")
 
 
 def test_an_archive_without_a_checksum_is_verified_through_its_member(cache, monkeypatch):

@@ -6,7 +6,7 @@ import torch
 
 from dplib import audit, loss_inversion
 from dplib.checks import ParameterError
-from dplib.engine import DPSGD
+from dplib.dpsgd import DPSGD
 from dplib.screening import attacks, jobs, network
 from dplib.screening import canaries as screening_canaries
 

@@ -10,11 +10,11 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from dplib import __main__, bundles, plans, runs
+from dplib import __main__, plans, runs
 from dplib.checks import ParameterError
 from dplib.execution import RunError
 from dplib.plans import Wanted
-from sweeps import waves
+from sweeps import bundles, waves
 from sweeps.submit import Resources
 from tests import run_toys
 from tests.conftest import ROOT

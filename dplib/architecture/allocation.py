@@ -26,13 +26,9 @@ _SMALLEST = 1e-16  # probability of a point below which it is rounding
 
 
 def bounds(noise_multiplier: float, steps: int, epochs: int, delta: float) -> Bounds:
-    """Epsilon at ``delta`` of some epochs, from below and above.
+    """Epsilon at ``delta`` in [1e-7, 1) of some epochs of ``steps`` steps each, from below and above.
 
-    Args:
-        noise_multiplier: noise over clipping norm. steps: of an epoch, >= 1. epochs: >= 1. delta: in [1e-7, 1).
-
-    Raises:
-        ParameterError: for a value outside its range.
+    ``noise_multiplier`` is noise over clipping norm. ParameterError for a value outside its range.
     """
     integer(1).check("steps", steps)
     integer(1).check("epochs", epochs)

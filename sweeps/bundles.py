@@ -18,10 +18,8 @@ LEAST = 0.1  # seconds that a run takes at least: it is filed
 
 
 def bundled(todo: Sequence[Wanted], seconds: Sequence[float | None], most: float) -> list[list[Wanted]]:
-    """Runs in bundles of up to ``most`` seconds, in their order; each is of one experiment and device.
-
-    Args:
-        seconds: what each run may take; one of which that is unknown (None) is alone.
+    """Runs in bundles of up to ``most`` seconds, in their order; each is of one experiment and device. One of which the
+    seconds are unknown (None) is alone.
     """
     found: list[list[Wanted]] = []
     last: dict[tuple, tuple[list[Wanted], float]] = {}
@@ -64,7 +62,6 @@ def compute(path: Path) -> None:
 
 def outcome(path: Path, bundle: Sequence[Wanted]) -> tuple[int, list[tuple[Wanted, str]]]:
     """What became of a bundle once its job has ended: how many runs are made, and those that failed, with the reason.
-
     The run at which a job was killed has failed; those after it have not begun, and are neither.
     """
     work, made, failed = path.parent, 0, []

@@ -31,13 +31,10 @@ def training(noise_multiplier: float, sample_rate: float, steps: int, interval: 
 
 
 def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -> Bounds:
-    """Epsilon at ``delta`` of publishing only the best run.
+    """Epsilon at ``delta`` of publishing only the best run: what is spent with the worst of some scores that know the
+    loss, and a bound for every score.
 
-    Args:
-        pairs: one run, as from :func:`training`. gamma: in (0, 1]. shape: > -1; both of the law of K.
-
-    Returns:
-        low: what is spent with the worst of some scores that know the loss. high: a bound for every score.
+    ``pairs`` are one run, as from :func:`training`; ``gamma`` in (0, 1] and ``shape`` > -1 of the law of K.
     """
     mean = _slope(1.0, gamma, shape)
     low = max(_exact(pair, share, gamma, shape, delta) for pair in pairs for share in _SHARES)

@@ -12,22 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dplib import checks
 from dplib.checks import ParameterError
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a training keeps its state, and after how many steps each time.
+    """Where a training keeps its state.
 
     The file holds weights between noisy steps and the states of generators: as secret as the data.
     """
 
     path: str | Path
-    every: int = 500
-
-    def __post_init__(self):
-        checks.integer(1).check("every", self.every)
 
     def save(self, key: str, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         """Write the state in one step: a killed process leaves the old file or the new one."""
@@ -44,11 +39,7 @@ class Checkpoint:
             part.unlink(missing_ok=True)
 
     def load(self, key: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """(tensors, plain) of the training that ``key`` names, or None where there is no file.
-
-        Raises:
-            ParameterError: for a file of another training, or none of ours.
-        """
+        """(tensors, plain) of the training that ``key`` names, or None; ParameterError for a file of another one."""
         if not Path(self.path).exists():
             return None
         try:
@@ -64,10 +55,6 @@ class Checkpoint:
                 "remove it, or name another file."
             )
         return tensors, plain
-
-    def remove(self) -> None:
-        """The training is complete: nothing to resume."""
-        Path(self.path).unlink(missing_ok=True)
 
 
 def fingerprint(tensors: Iterable[Tensor], *plain: Any) -> str:

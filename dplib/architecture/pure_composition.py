@@ -31,18 +31,12 @@ RULES = ("basic", "printed", "corrected", "zcdp", "rdp", "optimal")
 
 
 def composed_epsilon(epsilon, count, delta, rule="optimal"):
-    """Epsilon at ``delta`` of ``count`` mechanisms, each epsilon-DP; see the module for the rules.
+    """Epsilon at ``delta`` of ``count`` mechanisms, each epsilon-DP; arrays broadcast, a float for scalars.
 
     Args:
-        epsilon: > 0, of each mechanism. count: whole, >= 1. delta: in (0, 1). Arrays broadcast.
+        epsilon: > 0, of each mechanism. count: whole, >= 1. delta: in (0, 1).
         rule: one of :data:`RULES`. "corrected", "zcdp" and "rdp" may exceed "basic": take the least, they all hold.
             "optimal" never exceeds another bound.
-
-    Returns:
-        An array of the broadcast shape, a float for scalars.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     one_of(*RULES).check("rule", rule)
 
@@ -58,10 +52,7 @@ def optimal_delta(epsilon, count, total_epsilon):
     """The exact delta at ``total_epsilon`` of ``count`` randomised responses: the sum of equation (5) of Kairouz et al.
 
     With l the number of false answers among ``count``, the privacy loss is (count - 2 l) epsilon, and each l adds
-    P(l) (1 - e^(total - loss)) where its loss exceeds the total.
-
-    Args:
-        epsilon: > 0. count: whole, >= 1. total_epsilon: >= 0. Scalars.
+    P(l) (1 - e^(total - loss)) where its loss exceeds the total. Scalars.
     """
     log_p, _ = _log_masses(epsilon, count)
     excess = total_epsilon - (count - 2 * np.arange(count + 1)) * epsilon
@@ -81,13 +72,6 @@ def pure_rdp(epsilon, orders=rdp.ORDERS):
     return np.maximum(0.0, np.logaddexp(*terms)) / (orders - 1)
 
 
-def laplace_rdp(epsilon, orders=rdp.ORDERS):
-    """Rényi divergences (k,) of Laplace noise of scale sensitivity / epsilon (Mironov 2017, Proposition 6)."""
-    a = np.asarray(orders, dtype=float)
-    terms = np.log(a / (2 * a - 1)) + (a - 1) * epsilon, np.log((a - 1) / (2 * a - 1)) - a * epsilon
-    return np.maximum(0.0, np.logaddexp(*terms)) / (a - 1)
-
-
 def formula(rule, epsilon, count, delta):
     """The closed forms among the rules (the first four), for whole columns at once and without checks."""
     one_of(*RULES[:4]).check("rule", rule)
@@ -97,9 +81,8 @@ def formula(rule, epsilon, count, delta):
 def violations(epsilons, counts, deltas) -> pd.DataFrame:
     """Where the printed equation (8) promises less than randomised response really costs: proof that it is no bound.
 
-    Returns:
-        Columns epsilon, count, delta, printed, exact, and delta_at_printed: the exact delta of randomised response at
-        the printed epsilon, above the delta that was promised. One row for each setting that violates it.
+    One row for each setting that violates it: epsilon, count, delta, printed, exact, and delta_at_printed, the exact
+    delta of randomised response at the printed epsilon, above the delta that was promised.
     """
     rows = []
     for epsilon in np.atleast_1d(epsilons):
@@ -160,7 +143,6 @@ def _optimal(epsilon, count, delta):
 
 def _log_masses(epsilon, count):
     """Logarithms of P(l) and Q(l), each (count + 1,): l false answers of ``count``, on the data and on its neighbour.
-
     Sums of logarithms: neither the binomial coefficients nor the powers of e^epsilon ever overflow.
     """
     l = np.arange(count + 1)  # noqa: E741

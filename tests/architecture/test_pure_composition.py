@@ -10,9 +10,10 @@ from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from dplib import exact_loss, pure_composition, rdp
+from dplib import exact_loss, rdp
+from dplib.architecture import pure_composition
+from dplib.architecture.pure_composition import composed_epsilon, optimal_delta
 from dplib.checks import ParameterError
-from dplib.pure_composition import composed_epsilon, optimal_delta
 
 SETTINGS = [(0.5, 7, 1e-3), (0.1, 40, 1e-5), (2.0, 5, 0.1), (1.0, 20, 1e-2)]
 
@@ -105,6 +106,13 @@ def test_extremes_neither_overflow_nor_leave_the_range():
     assert optimal_delta(0.1, 10, 0.0) == pytest.approx(exact_loss.discrete_delta(response(0.1, 10), 0.0))
 
 
+def laplace_rdp(epsilon, orders=rdp.ORDERS):
+    """Rényi divergences (k,) of Laplace noise of scale sensitivity / epsilon (Mironov 2017, Proposition 6)."""
+    a = np.asarray(orders, dtype=float)
+    terms = np.log(a / (2 * a - 1)) + (a - 1) * epsilon, np.log((a - 1) / (2 * a - 1)) - a * epsilon
+    return np.maximum(0.0, np.logaddexp(*terms)) / (a - 1)
+
+
 def test_divergences():
     """Randomised response by its definition, epsilon at order infinity, at most order epsilon^2/2; Laplace below."""
     epsilon = 0.8
@@ -113,7 +121,7 @@ def test_divergences():
     assert pure_composition.pure_rdp(epsilon, [1.5, 2, 30]) == pytest.approx(by_definition, rel=1e-12)
     assert pure_composition.pure_rdp(epsilon, [1e6]) == pytest.approx([epsilon], rel=1e-5)
     assert (pure_composition.pure_rdp(epsilon) <= np.minimum(epsilon, rdp.ORDERS * epsilon**2 / 2) + 1e-12).all()
-    laplace = pure_composition.laplace_rdp(epsilon)
+    laplace = laplace_rdp(epsilon)
     assert (laplace <= pure_composition.pure_rdp(epsilon)).all()
     accountant = RdpAccountant(rdp.ORDERS)
     accountant.compose(dp_event.LaplaceDpEvent(1 / epsilon))

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dplib import allocation, mechanisms
+from dplib import mechanisms
+from dplib.architecture import allocation
 from dplib.checks import ParameterError
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dplib import best_of_random as best
 from dplib import mechanisms
+from dplib.architecture import best_of_random as best
 
 TOY = np.array([[-1.0, 0.0, 1.0], [0.1, 0.3, 0.6], [0.1 * np.e, 0.3, 0.6 / np.e]])
 TOY[2, 1] = 1 - TOY[2, 0] - TOY[2, 2]
