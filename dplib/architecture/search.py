@@ -6,6 +6,7 @@ DP-SGD inside it is the privacy-aware one (PAW). Nothing here says what a search
 :mod:`dplib.architecture.search_budgets`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,9 +30,6 @@ class Candidate:
         fitness: validation accuracy with the search's noise: what the search saw.
         validation: the same without noise; a training that diverged counts as 0.
         result: all that the trainer said of it.
-        new: it was trained for this row, and not remembered.
-        trainings: number of trainings of the search up to and with this row.
-        cpu_seconds: of these trainings, where the trainer says it.
     """
 
     generation: int
@@ -39,22 +37,15 @@ class Candidate:
     fitness: float
     validation: float
     result: Mapping[str, Any]
-    new: bool
-    trainings: int
-    cpu_seconds: float
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search returns, and its trace in the order of the candidates."""
+    """What a search returns, its trace in the order of the candidates, and what a budget has to pay for."""
 
     winner: Candidate
     trace: tuple[Candidate, ...]
-
-    @property
-    def trainings(self) -> int:
-        """Trainings that were made: what a budget has to pay for, unless repeats are trained again."""
-        return self.trace[-1].trainings
+    trainings: int
 
 
 @dataclass
@@ -70,44 +61,29 @@ class _Fitness:
     memoise: bool = True
     decode: Decoder = network_of
     known: dict[str, tuple[float, float, Mapping[str, Any]]] = field(default_factory=dict)
-    times: dict[str, int] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
     trace: list[Candidate] = field(default_factory=list)
-    spent: tuple[int, float] = (0, 0.0)  # trainings and CPU seconds so far
 
     def rank(self, generation: int, members: Sequence[Genome]) -> list[tuple[Genome, Candidate]]:
         """The members with their rows of the trace, the highest fitness first; of equal ones the first drawn."""
-        networks = [self.decode(genome) for genome in members]
-        asked, places = self._ask(networks)
-        results = iter(self.trainer(asked)) if asked else iter(())
+        networks, asked = [self.decode(genome) for genome in members], {}
+        for place, network in enumerate(networks):
+            if not self.memoise or key(network) not in self.times:
+                asked[place] = network, self.times[key(network)]
+                self.times[key(network)] += 1
+        results = dict(zip(asked, self.trainer(list(asked.values())), strict=True)) if asked else {}
         rows = []
         for place, network in enumerate(networks):
-            if new := place in places:
-                self._remember(network, next(results))
-            rows.append(self._row(generation, network, new))
+            if place in results:
+                validation = results[place]["validation"] or 0.0
+                noise = self.rng.laplace(0, self.noise_scale) if self.noise_scale else 0.0
+                self.known[key(network)] = validation + noise, validation, results[place]
+            rows.append(Candidate(generation, network, *self.known[key(network)]))
         self.trace += rows
         return sorted(zip(members, rows, strict=True), key=lambda pair: -pair[1].fitness)
 
-    def _ask(self, networks: Sequence[Network]) -> tuple[list[tuple[Network, int]], set[int]]:
-        asked, places = [], set()
-        for place, network in enumerate(networks):
-            name = key(network)
-            if self.memoise and name in self.times:
-                continue
-            asked.append((network, self.times.get(name, 0)))
-            self.times[name] = self.times.get(name, 0) + 1
-            places.add(place)
-        return asked, places
-
-    def _remember(self, network: Network, result: Mapping[str, Any]) -> None:
-        validation = result["validation"] if result["validation"] is not None else 0.0
-        noise = self.rng.laplace(0, self.noise_scale) if self.noise_scale else 0.0
-        self.known[key(network)] = (validation + noise, validation, result)
-
-    def _row(self, generation: int, network: Network, new: bool) -> Candidate:
-        fitness, validation, result = self.known[key(network)]
-        if new:
-            self.spent = (self.spent[0] + 1, self.spent[1] + result.get("cpu_seconds", 0.0))
-        return Candidate(generation, network, fitness, validation, result, new, *self.spent)
+    def found(self, winner: Candidate) -> Found:
+        return Found(winner, tuple(self.trace), self.times.total())
 
 
 @dataclass(frozen=True)
@@ -167,50 +143,35 @@ def paas(
     noise_scale: float,
     rng: np.random.Generator,
     evolution: Evolution | None = None,
-    memoise: bool = True,
     decode: Decoder = network_of,
 ) -> Found:
-    """Algorithm 1, genetic architecture search.
+    """Algorithm 1, genetic architecture search; a network that was trained is not trained again.
 
     Args:
         space: H. generations: l. population: k.
         noise_scale: of the Laplace noise on validation accuracies, Delta / epsilon'; 0: none.
         rng: decides draws and noise, by two streams: searches that differ in the noise's scale alone begin alike.
-        memoise: a network that was trained is not trained again.
         decode: a member of the space to its network.
 
     Raises:
         ParameterError: for a number that is not allowed.
     """
-    _check(generations=generations, population=population, noise_scale=noise_scale)
+    checks.integer(1).check("generations", generations)
+    checks.integer(1).check("population", population)
+    checks.number(0, 1e9).check("noise_scale", noise_scale)
     draws, noise = rng.spawn(2)
-    fitness = _Fitness(trainer, noise_scale, noise, memoise, decode)
+    fitness = _Fitness(trainer, noise_scale, noise, decode=decode)
     members = [space.draw(draws) for _ in range(population)]  # line 1
     for generation in range(1, generations + 1):  # line 2
         ranked = fitness.rank(generation, members)  # lines 3 and 4
         if generation < generations:  # line 5
             members = evolve(space, [genome for genome, _ in ranked], evolution or Evolution(), draws)  # line 6
-    return Found(ranked[0][1], tuple(fitness.trace))  # lines 9 and 10
+    return fitness.found(ranked[0][1])  # lines 9 and 10
 
 
-def randomised(
-    space: Space,
-    trainer: Trainer,
-    *,
-    k: int,
-    rng: np.random.Generator,
-    noise_scale: float = 0.0,
-    memoise: bool = True,
-    decode: Decoder = network_of,
-) -> Found:
-    """RS: k independent draws, the best of which is kept. Equal generators draw what PAAS and MGRS draw first.
-
-    Raises:
-        ParameterError: for a number that is not allowed.
-    """
-    return multi_generation(
-        space, trainer, sizes=[k], p_mutate=0.0, rng=rng, noise_scale=noise_scale, memoise=memoise, decode=decode
-    )
+def randomised(space: Space, trainer: Trainer, *, k: int, rng: np.random.Generator, memoise: bool = True) -> Found:
+    """RS: k independent draws, the best of which is kept. Equal generators draw what PAAS and MGRS draw first."""
+    return multi_generation(space, trainer, sizes=[k], p_mutate=0.0, rng=rng, memoise=memoise)
 
 
 def multi_generation(
@@ -222,7 +183,6 @@ def multi_generation(
     rng: np.random.Generator,
     noise_scale: float = 0.0,
     memoise: bool = True,
-    decode: Decoder = network_of,
 ) -> Found:
     """MGRS: randomised search in each of several generations; the best of the last is returned.
 
@@ -231,29 +191,23 @@ def multi_generation(
 
     Args:
         sizes: k_1, ..., k_l. p_mutate: p, probability that a member is a mutant and not a fresh draw.
-        noise_scale, rng, memoise, decode: as in :func:`paas`.
+        noise_scale, rng: as in :func:`paas`. memoise: a network that was trained is not trained again.
 
     Raises:
         ParameterError: for a number that is not allowed.
     """
-    _check(noise_scale=noise_scale)
+    checks.number(0, 1e9).check("noise_scale", noise_scale)
     checks.list_of(checks.integer(1)).check("sizes", list(sizes))
     checks.number(0, 1).check("p_mutate", p_mutate)
     draws, noise = rng.spawn(2)
-    fitness = _Fitness(trainer, noise_scale, noise, memoise, decode)
+    fitness = _Fitness(trainer, noise_scale, noise, memoise)
     members = [space.draw(draws) for _ in range(sizes[0])]
     for generation, after in enumerate([*sizes[1:], 0], 1):
         ranked = fitness.rank(generation, members)
         members = next_members(space, ranked[0][0], after, p_mutate, draws)
-    return Found(ranked[0][1], tuple(fitness.trace))
+    return fitness.found(ranked[0][1])
 
 
 def next_members(space: Space, winner: Genome, count: int, p_mutate: float, rng: np.random.Generator) -> list[Genome]:
     """The next population of MGRS: each member is a mutant of the winner with probability ``p_mutate``, or new."""
     return [space.mutate(winner, rng) if rng.random() < p_mutate else space.draw(rng) for _ in range(count)]
-
-
-def _check(**values: float) -> None:
-    rules = {"generations": checks.integer(1), "population": checks.integer(1), "noise_scale": checks.number(0, 1e9)}
-    for name, value in values.items():
-        rules[name].check(name, value)

@@ -68,11 +68,6 @@ class Search:
         if self.trainings == 0 and not self.selections:
             raise ParameterError("a search needs a training or a selection.")
 
-    @property
-    def mean_trainings(self) -> float:
-        """Expected number of trainings (at most, for the capped part)."""
-        return self.trainings + sum(mean for mean, _ in self.selections)
-
 
 def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta, accountant="rdp") -> float:
     """Epsilon for the training records of a search whose every training is DP-SGD of the same setting.
@@ -232,21 +227,6 @@ def run_probabilities(mean_runs, shape, most: int):
         rising = special.gammaln(k + shape) - special.gammaln(shape) - special.gammaln(k + 1)
         log_p = k * np.log1p(-gamma) + rising - np.log(abs(np.expm1(-shape * np.log(gamma))))
     return np.concatenate([[0.0], np.exp(log_p)])
-
-
-def draw_runs(mean_runs, shape, rng: np.random.Generator) -> int:
-    """A number of runs from the distribution of a selection; with a Poisson number it may be 0."""
-    if np.isinf(shape):
-        return int(rng.poisson(mean_runs))
-    gamma = stopping(mean_runs, shape)
-    if shape < 0 and mean_runs > 1:  # no program draws it: by its distribution function
-        return int(np.searchsorted(run_probabilities(mean_runs, shape, 1_000_000).cumsum(), rng.random()))
-    if shape == 0 or mean_runs == 1:
-        return int(rng.logseries(1 - gamma)) if mean_runs > 1 else 1
-    runs = 0
-    while runs == 0:
-        runs = int(rng.geometric(gamma)) if shape == 1 else int(rng.negative_binomial(shape, gamma))
-    return runs
 
 
 def _search_epsilon(search, divergence, delta, conversion):

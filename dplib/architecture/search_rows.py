@@ -10,7 +10,7 @@ from dplib import claims, printed, pure_composition, stats
 from dplib.architecture import printed_search_budgets, search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
-from dplib.architecture.search_trainings import scores
+from dplib.architecture.search_study import scores
 from dplib.architecture.space import CNN, FCN, Space
 from dplib.architectures import block_cnn
 from dplib.models import parameter_count
@@ -199,7 +199,7 @@ def replays(found: Sequence[Mapping[str, Any]]) -> Values:
 
 
 def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
-    """Differences of released models, of :func:`dplib.architecture.search_one_budget.one_budget`, by total and arms."""
+    """Differences of released models, of :func:`dplib.architecture.search_study.one_budget`, by total and arms."""
     pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
     return {
         f"total_{total:g}_{a}_minus_{b}": paired(by[a], by[b]).difference

@@ -1,6 +1,5 @@
 """Budgets of searches: dp_accounting's events, own sums, and exact enumeration of small searches."""
 
-import itertools
 import math
 
 import numpy as np
@@ -88,15 +87,6 @@ def test_numbers_of_runs(shape):
     probabilities = search_budgets.run_probabilities(9.0, shape, 3000)
     assert probabilities.sum() == pytest.approx(1)
     assert probabilities @ np.arange(3001) == pytest.approx(9.0, rel=1e-9)
-    rng = np.random.default_rng(1)
-    drawn = np.array([search_budgets.draw_runs(9.0, shape, rng) for _ in range(4000)])
-    cells = [0, 1, 2, 3, 5, 9, 17, 3000]
-    observed = [((drawn >= a) & (drawn < b)).sum() for a, b in itertools.pairwise(cells)]
-    expected = [4000 * probabilities[a:b].sum() for a, b in itertools.pairwise(cells)]
-    used = np.array(expected) > 1
-    scale = np.array(expected)[used] / np.array(expected)[used].sum() * np.array(observed)[used].sum()
-    assert stats.chisquare(np.array(observed)[used], scale).pvalue > 1e-3
-    assert search_budgets.draw_runs(1.0, shape if np.isfinite(shape) else 1.0, rng) == 1
 
 
 def best_of(rows, probabilities):
@@ -190,20 +180,6 @@ def test_noise_for_a_total(search):
     spent, less = (dpsgd_epsilon(search, s, *TRAINING[1:], DELTA) for s in (noise, noise * (1 - 1e-5)))
     assert spent <= 2.0 < less
     assert spent == pytest.approx(2.0, rel=1e-4)
-
-
-def test_noise_for_a_total_by_a_tight_accountant():
-    noise = noise_for(Search(6), 2.0, DELTA, *TRAINING[1:], accountant="pld", rtol=1e-4)
-    assert loss_inversion.epsilon(noise, TRAINING[1], 6 * TRAINING[2], DELTA) == pytest.approx(2.0, rel=0.01)
-
-
-def test_order_of_the_strategies():
-    """At equal noise: one training, RS, MGRS, all composed; a logarithmic number costs less than a geometric one."""
-    one, rs, mgrs, composed = (
-        dpsgd_epsilon(s, *TRAINING, DELTA) for s in (Search(1), Search(selections=((70, 1.0),)), MGRS, Search(70))
-    )
-    assert one < rs < mgrs < composed
-    assert dpsgd_epsilon(Search(selections=((70, 0.0),)), *TRAINING, DELTA) < rs
 
 
 # ---- pure mechanisms and scores ----
