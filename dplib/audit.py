@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, stats
 
 from dplib import mechanisms
 from dplib.checks import ParameterError, fraction, integer, one_of
@@ -176,39 +176,6 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, con
     while excess(top) < 0:
         top *= 2
     return max(0.0, optimize.brentq(excess, 0.0, top, xtol=1e-9) - 1e-9)
-
-
-def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confidence: float = 0.95) -> float:
-    """What an audit in one run can be expected to show of Gaussian noise, each canary in a coordinate of its own.
-
-    The score of a canary is N(shift, 1) if it is included, else N(0, 1); the attack guesses a share of the most extreme
-    scores, the share that shows most (it may be fixed in advance). With many canaries the chance of an error of the
-    test, 2 delta / (its surplus of correct guesses a canary), decides alone; some hundred thousand show a little more.
-
-    Args:
-        shift: distance of the means, over the noise. delta: in [0, 1). canaries: how many, or inf for the limit.
-    """
-    _check(delta, confidence)
-    found = [0.0]
-    for share in np.geomspace(1e-3, 1, 60):
-        right = _share_right(shift, share)
-        if np.isinf(canaries):
-            surplus = right - 2 * delta / ((1 - confidence) * share)
-            found.append(float(special.logit(surplus)) if surplus > 0.5 else 0.0)
-        elif round(share * canaries) >= 2:
-            guesses = round(share * canaries)
-            found.append(one_run_epsilon(canaries, guesses, round(right * guesses), delta, confidence))
-    return max(found)
-
-
-def _share_right(shift, share):
-    """Of the most extreme scores, half above and half below, the expected share that is guessed right."""
-
-    def excess(score):
-        return (stats.norm.sf(score) + stats.norm.sf(score - shift)) / 2 - share / 2
-
-    threshold = optimize.brentq(excess, -1, shift + 40)
-    return stats.norm.sf(threshold - shift) / share
 
 
 def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, confidence: float = 0.95) -> LowerBound:

@@ -495,18 +495,3 @@ def test_half_the_noise_is_caught_in_one_run_of_many_canaries():
                 100_000, [100, 300, 1000], 1e-6, np.random.default_rng(seed),
             )  # fmt: skip
             assert (found.epsilon > claimed) == caught
-
-
-def test_the_limit_of_one_run_is_what_very_many_canaries_show():
-    limit = audit.one_run_limit(0.5, 1e-5)
-    some, more = (audit.one_run_limit(0.5, 1e-5, canaries=n) for n in (1000, 100_000))
-    assert some < limit < more < mechanisms.gaussian_epsilon(1.0, 0.5, 1e-5)
-    assert more == pytest.approx(limit, rel=0.05)
-
-
-def test_the_share_of_right_guesses_is_that_of_a_simulation():
-    rng, shift, share = np.random.default_rng(0), 1.0, 0.1
-    included = rng.random(400_000) < 0.5
-    order = included[np.argsort(rng.standard_normal(400_000) + shift * included)]
-    right = (order[-20_000:].sum() + (~order[:20_000]).sum()) / 40_000
-    assert abs(right - audit._share_right(shift, share)) < 4 * 0.5 / 200

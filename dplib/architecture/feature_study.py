@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from dplib import runs
-from dplib.architecture import feature_cfs
+from dplib.architecture import feature_search
 from dplib.architecture.feature_budgets import released
-from dplib.architecture.feature_cfs import agreement as agreement
 from dplib.architecture.feature_runs import PLAIN as PLAIN
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
-from dplib.tuning import Get
+from dplib.architecture.feature_search import agreement as agreement
+from dplib.tuning import Get, by_seed
 
 TUNING = 1000
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
@@ -158,26 +158,19 @@ def by_sgd(
 ) -> Trained:
     """Tables II and XVIII: each cell at the learning rate that is best on validation records of other splits."""
     sizes, budgets = [*sizes, SIZES[dataset]], [*epsilons, None]
-    shared = {"dataset": dataset, "draws": draws}
-    every = [[e, rate] for e in budgets for rate in rates]
-    tuning = [
-        {**shared, "seed": TUNING + i, "size": k, "models": every, "report": "validation"}
-        for k in sizes
-        for i in range(tuning_seeds)
-    ]
-    scored = np.array([one["percent"] for one in get(sgd, tuning)])
-    scored = scored.reshape(len(sizes), tuning_seeds, len(budgets), len(rates)).mean(axis=1)
-    chosen = {(k, e): rates[int(scored[i, j].argmax())] for i, k in enumerate(sizes) for j, e in enumerate(budgets)}
-    jobs = [
-        {**shared, "seed": seed, "size": k, "models": [[e, chosen[k, e]] for e in budgets]}
-        for k in sizes
-        for seed in range(seeds)
-    ]
-    found = get(sgd, jobs)
-    percent = np.array([one["percent"] for one in found]).reshape(len(sizes), seeds, len(budgets))
-    values = {(k, e): percent[i, :, j] for i, k in enumerate(sizes) for j, e in enumerate(budgets)}
-    constant = np.array([one["constant"] for one in found[:seeds]])
-    return Trained(sizes, values, chosen, dict(zip(budgets, found[0]["noise"], strict=True)), constant)
+    cells = {k: {"dataset": dataset, "draws": draws, "size": k} for k in sizes}
+    every = {"models": [[e, rate] for e in budgets for rate in rates], "report": "validation"}
+    tried = by_seed(get, sgd, {k: {**cell, **every} for k, cell in cells.items()}, tuning_seeds, TUNING)
+    chosen = {}
+    for k, some in tried.items():
+        scores = np.mean([one["percent"] for one in some], axis=0).reshape(len(budgets), len(rates))
+        chosen |= {(k, e): rates[int(best)] for e, best in zip(budgets, scores.argmax(axis=1), strict=True)}
+    jobs = {k: {**cell, "models": [[e, chosen[k, e]] for e in budgets]} for k, cell in cells.items()}
+    found = by_seed(get, sgd, jobs, seeds)
+    values = {(k, e): np.array([one["percent"][j] for one in found[k]]) for k in sizes for j, e in enumerate(budgets)}
+    first = found[sizes[0]]
+    constant = np.array([one["constant"] for one in first])
+    return Trained(sizes, values, chosen, dict(zip(budgets, first[0]["noise"], strict=True)), constant)
 
 
 def table_10(
@@ -193,59 +186,47 @@ def table_10(
 ) -> dict[str, Any]:
     """Table X: {"percent": {method: (splits, epsilons)}, "searches": {part: results by split and epsilon}, "runs"}."""
     shared = {"dataset": dataset, "variant": variant}
-    found = get(compare, [{**shared, "seed": s, "epsilons": list(epsilons), **settings} for s in range(seeds)])
+    ((_, found),) = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds).items()
     percent = {name: np.array([one["percent"][name] for one in found]) for name in found[0]["percent"]}
-    jobs = [
-        {**shared, "seed": s, "epsilon": e, "part": part, **search}
-        for part, s, e in product(parts, range(seeds), epsilons)
-    ]
-    searches = np.array(get(pafs, jobs) if jobs else [], dtype=object).reshape(len(parts), seeds, len(epsilons))
-    for part, some in zip(parts, searches, strict=True):
-        percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in some])
+    cells = {(part, e): {**shared, "epsilon": e, "part": part, **search} for part, e in product(parts, epsilons)}
+    some = by_seed(get, pafs, cells, seeds) if cells else {}
+    by_part = {part: [[some[part, e][s] for e in epsilons] for s in range(seeds)] for part in parts}
+    for part, rows in by_part.items():
+        percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in rows])
     constant = np.array([one["constant"] for one in found])
-    by_part = dict(zip(parts, searches, strict=True))
     return {"epsilons": list(epsilons), "percent": percent, "constant": constant, "searches": by_part, "runs": found}
 
 
 def searches(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list]:
     """PAFS with other settings: {epsilon: results by split}."""
-    jobs = [{"dataset": dataset, "seed": s, "epsilon": e, **settings} for e in epsilons for s in range(seeds)]
-    found = get(pafs, jobs)
-    return {e: found[i * seeds : (i + 1) * seeds] for i, e in enumerate(epsilons)}
+    return by_seed(get, pafs, {e: {"dataset": dataset, "epsilon": e, **settings} for e in epsilons}, seeds)
 
 
 def small_problems(get: Get, *, dataset: str, seeds: int) -> list[runs.Result]:
     """:func:`dplib.architecture.feature_runs.heuristics`, by seed."""
-    return get(heuristics, [{"dataset": dataset, "seed": s} for s in range(seeds)])
+    return by_seed(get, heuristics, {dataset: {"dataset": dataset}}, seeds)[dataset]
 
 
 def tables(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[runs.Result]]:
     """:func:`dplib.architecture.feature_runs.check` of each data set, by split."""
-    found = get(check, [{"dataset": name, "seed": s} for name in datasets for s in range(seeds)])
-    return {name: found[i * seeds : (i + 1) * seeds] for i, name in enumerate(datasets)}
+    return by_seed(get, check, {name: {"dataset": name} for name in datasets}, seeds)
 
 
 def private_cfs(
     get: Get, *, datasets: Sequence[str], epsilons: Sequence[float], seeds: int, repeats: int
 ) -> dict[tuple[str, str, str, float], list[runs.Result]]:
     """How near private CFS comes to CFS: {(data set, unit, what is noised, epsilon): results by split}."""
-    cells = list(product(datasets, feature_cfs.UNITS, ("entropies", "tables"), epsilons))
-    jobs = [
-        {"dataset": d, "unit": u, "how": h, "epsilon": e, "seed": s, "repeats": repeats}
-        for d, u, h, e in cells
-        for s in range(seeds)
-    ]
-    found = get(agreement, jobs)
-    return {cell: found[i * seeds : (i + 1) * seeds] for i, cell in enumerate(cells)}
+    cells = {
+        (d, u, h, e): {"dataset": d, "unit": u, "how": h, "epsilon": e, "repeats": repeats}
+        for d, u, h, e in product(datasets, feature_search.UNITS, ("entropies", "tables"), epsilons)
+    }
+    return by_seed(get, agreement, cells, seeds)
 
 
 def one_budget(
     get: Get, *, dataset: str, totals: Sequence[float], methods: Sequence[str], seeds: int, **settings: Any
 ) -> dict[tuple[str, float], np.ndarray]:
     """One total for selection and model: {(method, total): test accuracies (%) by split}."""
-    cells = list(product(methods, totals))
-    jobs = [
-        {"dataset": dataset, "method": m, "epsilon": e, "seed": s, **settings} for m, e in cells for s in range(seeds)
-    ]
-    found = np.array([one["percent"] for one in get(released, jobs)]).reshape(len(cells), seeds)
-    return dict(zip(cells, found, strict=True))
+    cells = {(m, e): {"dataset": dataset, "method": m, "epsilon": e, **settings} for m, e in product(methods, totals)}
+    found = by_seed(get, released, cells, seeds)
+    return {cell: np.array([one["percent"] for one in some]) for cell, some in found.items()}

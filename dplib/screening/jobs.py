@@ -163,7 +163,7 @@ def train(
         accuracy on those records and on the others. Counts: "queries", "accepted", "rejected", and what was accepted
         for a "lower" energy, "by_chance", or "forced" by the limit. "n", "sample_rate", the settings used, "diverged",
         "training_seconds". With ``trace``: "outcomes", a string of digits (as in
-        :mod:`dplib.screening.trace`), and "changes". With a witness: its columns.
+        :mod:`dplib.screening.annealing`), and "changes". With a witness: its columns.
 
     Raises:
         ParameterError, DataError: for what is not allowed or not there.

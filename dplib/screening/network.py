@@ -13,7 +13,7 @@ import numpy as np
 
 from dplib import accounting, audit, stats
 from dplib.checks import ParameterError
-from dplib.screening import annealing_accounts, one_update, rules
+from dplib.screening import accounts, one_update, rules
 
 Result = Mapping[str, Any]
 SHARES = (0.2, 0.5)  # of the canaries that are guessed; fixed in advance, they share the error rate
@@ -85,7 +85,7 @@ def row(results: Sequence[Result], delta: float, trained: bool = True) -> dict[s
         "canaries": canaries,
         "accepted": accepted,
         "queries": queries,
-        "claimed": float(annealing_accounts.paper_epsilon(*setting, accepted, delta)) if trained else float("nan"),
+        "claimed": float(accounts.paper_epsilon(*setting, accepted, delta)) if trained else float("nan"),
         "by PLD": float(accounting.epsilon(*setting, accepted, delta, "pld")),
         "all queries": float(accounting.epsilon(*setting, queries, delta, "pld")),
         "right": stats.proportion_interval(lower.correct, lower.guesses),

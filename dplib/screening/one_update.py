@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
-from dplib import mechanisms
 from dplib.checks import ParameterError
 from dplib.screening.rules import Acceptance, inside
 
@@ -226,21 +225,6 @@ def renyi_bounds(pair: Cells, order: float) -> tuple[float, float]:
     low = special.logsumexp(order * p + (1 - order) * q)
     high = special.logsumexp((p + (order - 1) * pair.high[used])[inner])
     return float(low / (order - 1)), float(high / (order - 1))
-
-
-def public_test_bound(shift: float, rate: float, delta: float) -> float:
-    """The most that one update can cost that a public test chose, redrawn until accepted, whatever the test.
-
-    With Z the acceptance rate with the example and Z' without it, delta'(epsilon) <= delta(epsilon + log(Z/Z'))/Z,
-    where delta is that of the Gaussian mechanism, and Z' <= Phi(Phi^-1(Z) + shift) by Neyman and Pearson.
-
-    Args:
-        shift: sensitivity over noise, > 0. rate: the smaller acceptance rate Z, in (0, 1]. delta: in (0, 1).
-    """
-    if not (shift > 0 and 0 < rate <= 1 and 0 < delta < 1):
-        raise ParameterError(f"shift = {shift:g}, rate = {rate:g}, delta = {delta:g}: > 0, in (0, 1], in (0, 1).")
-    ratio = np.log(special.ndtr(special.ndtri(rate) + shift) / rate)
-    return float(mechanisms.gaussian_epsilon(1.0, shift, rate * delta) + ratio)
 
 
 def _one_direction(pair, epsilon):
