@@ -1,6 +1,6 @@
 """From the runs of feature selection to the values of its rows in the ledger, by claim, and to its tables.
 
-How splits are compared: :mod:`dplib.architecture.feature_statistics`.
+How splits are compared: :mod:`dplib.architecture.feature_study`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,10 @@ from scipy import stats as scipy_stats
 from dplib import claims, pure_composition, runs, stats
 from dplib.architecture import crossover, feature_scores, feature_search
 from dplib.architecture.crossover import Crossover
-from dplib.architecture.feature_statistics import (
+from dplib.architecture.feature_study import (
+    PLAIN,
+    Curves,
+    Trained,
     approximate_of_pure,
     best_size,
     elsewhere,
@@ -28,7 +31,6 @@ from dplib.architecture.feature_statistics import (
     slope,
     tally,
 )
-from dplib.architecture.feature_study import PLAIN, Curves, Trained
 from dplib.stats import Measured, mean_interval
 
 Values = dict[str, dict[str, Any]]

@@ -61,9 +61,6 @@ def count(codes, levels) -> Counts:
     Args:
         codes: shape (n, v), whole numbers; variable j from 0 to levels[j] - 1.
         levels: shape (v,), known without the records.
-
-    Raises:
-        ParameterError: for no records, or a code outside its range.
     """
     codes, levels = _codes(codes, levels)
     ones = np.zeros((len(codes), int(levels.sum())))

@@ -40,9 +40,6 @@ def rows(table: str) -> list[Row]:
     Args:
         table: "B.table19" to "B.table31". Tables that print 0 neurons for a dropout layer mean that it has no weights:
             such a cell counts as right.
-
-    Raises:
-        ParameterError: for another table.
     """
     if table not in TABLES:
         raise ParameterError(f"table = {table!r} has no layers: it must be one of {', '.join(TABLES)}.")

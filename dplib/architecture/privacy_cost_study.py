@@ -52,9 +52,6 @@ def split_features(
 
     Returns:
         What ``repeat`` returns, curves to five digits, and "noise_multiplier".
-
-    Raises:
-        ParameterError: for a setting that is not allowed.
     """
     checks.one_of("paper", "pld").check("accountant", accountant)
     setting = epsilon, batch / n, epochs * max(1, round(n / batch)), delta

@@ -58,9 +58,6 @@ def steps_to_target(
         "steps" at the first look that reached the target, None where none did; "validation" and "test" accuracies at
         the end; "distinct", how many different records were drawn; "parameters"; "score" for tuning: minus the steps,
         or, without success, minus ``most_steps`` less what was missing.
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
     """
     checks.fraction().check("target", target)
     checks.integer(1, n).check("batch", batch)
@@ -109,25 +106,21 @@ def _accuracy(net: torch.nn.Module, part: Examples) -> float:
     return examples.evaluate(net, part, examples.cross_entropy, examples.correct)["metric"]
 
 
-ACCOUNTANTS = ("paper", "paper, old conversion", "rdp", "pld")
+ACCOUNTANTS = ("paper", "rdp", "pld")
 
 
 def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="paper"):
     """Epsilon under one of :data:`ACCOUNTANTS`; add or remove one record, Poisson batches. Arrays broadcast.
 
     "paper": Rényi DP on the orders of tensorflow-privacy, with the improved conversion, which is what reproduces the
-    paper's printed budgets; "paper, old conversion": the same orders, Mironov's conversion; "rdp" and "pld": of
+    paper's printed budgets; "rdp" and "pld": of
     :mod:`dplib.accounting`, with more orders and without any.
-
-    Raises:
-        ParameterError: for another accountant, or a setting outside its range.
     """
     if accountant not in ACCOUNTANTS:
         raise ParameterError(f"accountant = {accountant!r} is not allowed: one of {', '.join(ACCOUNTANTS)}.")
     if accountant in ("rdp", "pld"):
         return accounting.epsilon(noise_multiplier, sample_rate, steps, delta, accountant)
-    conversion = "improved" if accountant == "paper" else "classical"
-    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, conversion, TOOL_ORDERS)
+    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, "improved", TOOL_ORDERS)
 
 
 def epsilon_of_steps(noise_multiplier, sample_rate, steps, delta, accountant="paper", points: int = 3) -> np.ndarray:
@@ -150,9 +143,6 @@ def fit(n, values, least_alpha: float = 0.0) -> tuple[float, float]:
     Args:
         n: (k,) sizes, k >= 3. values: (k,) budgets, finite.
         least_alpha: alpha is at least this; the paper has 1, below which the curve is negative for large n.
-
-    Raises:
-        ParameterError: for fewer points, or values that are not finite.
     """
     n, values = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
     if n.ndim != 1 or n.shape != values.shape or len(n) < 3 or not np.isfinite(values).all():

@@ -32,13 +32,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from dplib import accounting, rdp
 from dplib.checks import ParameterError, fraction, integer, number, one_of, positive
-from dplib.pure_composition import composed_epsilon, largest_within, pure_rdp
-
-_CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
 
 
 @dataclass(frozen=True)
@@ -52,10 +49,7 @@ class Search:
     Attributes:
         trainings: whole, >= 0: a cap fixed in advance, see the module.
         selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape > -1 is that of the
-            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic), inf is Poisson.
-
-    Raises:
-        ParameterError: for a value outside its range, or nothing at all.
+            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic).
     """
 
     trainings: int = 0
@@ -65,33 +59,25 @@ class Search:
         integer(0).check("trainings", self.trainings)
         for mean_runs, shape in self.selections:
             number(1, np.inf).check("mean_runs", mean_runs)
-            if not shape > -1:
-                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1, or inf for Poisson.")
+            if not -1 < shape < np.inf:
+                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1.")
         if self.trainings == 0 and not self.selections:
             raise ParameterError("a search needs a training or a selection.")
 
 
-def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta, accountant="rdp") -> float:
-    """Epsilon for the training records of a search whose every training is DP-SGD of the same setting.
+def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -> float:
+    """Epsilon at ``delta`` for the training records of a search whose every training is DP-SGD of the same setting.
 
-    Args:
-        noise_multiplier, sample_rate, steps: of each training, scalars (add or remove one record, Poisson batches).
-        delta: in (0, 1), of the whole search.
-        accountant: one of ``accounting.ACCOUNTANTS``; with selections "rdp" or "rdp-classical" only, since the theorems
-            on selections are about Rényi divergences. Compare searches with one accountant for all.
-
-    Raises:
-        ParameterError: for a value outside its range.
+    By Rényi divergences, which the theorems on selections are about, so that searches are compared by one account.
+    Records are added or removed, batches are Poisson samples; arguments are scalars, the steps those of each training.
     """
-    if not search.selections:
-        phases = [(noise_multiplier, sample_rate, steps * search.trainings)]
-        return float(accounting.composed_epsilon(phases, delta, accountant))
-    one_of(*_CONVERSIONS).check("accountant", accountant)
     fraction().check("delta", delta)
-    return _search_epsilon(search, rdp.rdp(noise_multiplier, sample_rate, steps), delta, _CONVERSIONS[accountant])
+    one = rdp.rdp(noise_multiplier, sample_rate, steps)
+    total = search.trainings * one + sum(selection_rdp(one, *selection) for selection in search.selections)
+    return float(rdp.to_epsilon(total, rdp.ORDERS, delta).min())
 
 
-def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accountant="rdp", rtol=1e-6) -> float:
+def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-6) -> float:
     """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
 
     Args:
@@ -103,10 +89,10 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accounta
     positive().check("total_epsilon", total_epsilon)
     if not search.selections:
         steps = steps * search.trainings
-        return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, accountant, rtol=rtol))
+        return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp", rtol=rtol))
 
     def excess(log_sigma):
-        return dpsgd_epsilon(search, float(np.exp(log_sigma)), sample_rate, steps, delta, accountant) - total_epsilon
+        return dpsgd_epsilon(search, float(np.exp(log_sigma)), sample_rate, steps, delta) - total_epsilon
 
     low = high = np.log(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp"))
     while excess(high) > 0:
@@ -121,38 +107,14 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accounta
     return float(np.exp(root))
 
 
-def pure_epsilon(search: Search, epsilon, delta=0.0) -> float:
+def pure_epsilon(search: Search, epsilon) -> float:
     """Epsilon of a search whose every training (or every noisy score) is epsilon-DP: objective perturbation, Laplace.
 
-    At delta = 0 a training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at
-    infinite order; 3 epsilon for the geometric number, which is Liu and Talwar 2019); a Poisson number gives no finite
-    epsilon. At delta > 0 the least of that, of Rényi composition and, without selections, of optimal composition.
-
-    Args:
-        epsilon: > 0. delta: in [0, 1).
+    A training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at infinite
+    order; 3 epsilon for the geometric number, which is Liu and Talwar 2019).
     """
     positive().check("epsilon", epsilon)
-    number(0, 1).check("delta", delta)
-    pure = epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections))
-    if delta == 0:
-        return float(pure)
-    if not search.selections:
-        return float(composed_epsilon(epsilon, search.trainings, delta))
-    return min(float(pure), _search_epsilon(search, pure_rdp(epsilon), delta, "improved"))
-
-
-def epsilon_for(search: Search, total_epsilon, delta=0.0) -> float:
-    """The largest epsilon of each training (or noisy score) for which :func:`pure_epsilon` is at most the total.
-
-    Raises:
-        ParameterError: for a value outside its range; a Poisson number of runs at delta = 0.
-    """
-    positive().check("total_epsilon", total_epsilon)
-    if delta == 0 and any(np.isinf(shape) for _, shape in search.selections):
-        raise ParameterError(
-            "delta = 0 is not allowed with a Poisson number of runs, which is never pure: use delta > 0."
-        )
-    return largest_within(lambda epsilon: pure_epsilon(search, epsilon, delta), float(total_epsilon))
+    return float(epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections)))
 
 
 # --- validation records ----------------------------------------------------------------------------------------------
@@ -176,19 +138,14 @@ def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
     """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
 
     Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a':
-    rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1). Poisson, Theorem 6:
-    rdp'(a) = rdp(a) + mean delta' + ln(mean)/(a - 1), delta' being one run's delta at epsilon = ln(1 + 1/(a - 1)).
+    rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1).
 
     Args:
-        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: > -1, or inf for Poisson.
+        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: > -1.
     """
     orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
-    result = divergence + np.log(mean_runs) / (orders - 1)
-    if np.isinf(shape):
-        result = result + mean_runs * _delta(divergence, orders, np.log1p(1 / (orders - 1)))
-    else:
-        other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
-        result = result + (1 + shape) * other.min()
+    other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
+    result = divergence + np.log(mean_runs) / (orders - 1) + (1 + shape) * other.min()
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones
 
 
@@ -215,11 +172,9 @@ def run_probabilities(mean_runs, shape, most: int):
     """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
 
     A search that stops at ``most`` runs is another mechanism: with P the chance of more, its delta is larger by at most
-    (1 + e^epsilon) P. With a Poisson number there may be no run at all, which publishes nothing.
+    (1 + e^epsilon) P.
     """
     k = np.arange(most + 1)
-    if np.isinf(shape):
-        return stats.poisson.pmf(k, mean_runs)
     if mean_runs == 1:
         return (k == 1).astype(float)
     gamma, k = stopping(mean_runs, shape), k[1:]
@@ -231,26 +186,12 @@ def run_probabilities(mean_runs, shape, most: int):
     return np.concatenate([[0.0], np.exp(log_p)])
 
 
-def _search_epsilon(search, divergence, delta, conversion):
-    spent = search.trainings * divergence
-    for mean_runs, shape in search.selections:
-        spent = spent + selection_rdp(divergence, mean_runs, shape)
-    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta, conversion).min())
-
-
-def _delta(divergence, orders, epsilons):
-    """The delta at each epsilon that Rényi divergences bound (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-    excess = (orders - 1) * (divergence - np.asarray(epsilons)[:, None])
-    log_delta = (excess - np.log(orders - 1) + orders * np.log1p(-1 / orders)).min(axis=1)
-    return np.minimum(np.exp(np.minimum(log_delta, 0.0)), np.sqrt(-np.expm1(-divergence.min())))
+# --- equation (9), on which the printed budgets of RS and MGRS rest: its x and failure probability are not stated
 
 
 TRAINING = 2.11  # epsilon of one training (Section IX-A)
 RS_RUNS, MGRS_RUNS = (400,), (40, 20, 10)
 FORMS = ("printed", "corrected")
-
-
-# --- equation (9), on which the printed budgets of RS and MGRS rest: its x and failure probability are not stated
 
 
 def equation_9(loss, validation, count, failure, form="corrected"):

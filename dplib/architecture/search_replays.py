@@ -13,8 +13,7 @@ import numpy as np
 from scipy import special
 
 from dplib import checks, runs
-from dplib.architecture.search import Evolution, Network, paas
-from dplib.architecture.space import FCN, Space, job, key, network_of
+from dplib.architecture.search import FCN, Evolution, Network, Space, job, key, network_of, paas
 from dplib.trainings import train
 
 FRESH = 1000  # repeats from here on are for reports
@@ -52,7 +51,7 @@ def training_seed(network: Network, repeat: int) -> int:
 
 
 class Table:
-    """A trainer that only looks up: key of a network (:func:`dplib.architecture.space.key`) to its result."""
+    """A trainer that only looks up: key of a network (:func:`dplib.architecture.search.key`) to its result."""
 
     def __init__(self, results: Mapping[str, Mapping[str, Any]]):
         self.results = results

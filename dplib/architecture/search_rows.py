@@ -9,9 +9,9 @@ import numpy as np
 from dplib import best_of_random, claims, printed, pure_composition, stats
 from dplib.architecture import search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
+from dplib.architecture.search import CNN, FCN, Space
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
 from dplib.architecture.search_study import scores
-from dplib.architecture.space import CNN, FCN, Space
 from dplib.architectures import block_cnn
 from dplib.models import parameter_count
 from dplib.plans import Plan
@@ -275,9 +275,9 @@ def trained(study: Plan) -> Values:
 TABLE_8 = Setting(60_000, 250, 200, 2.0)  # gives the printed 2.11
 
 
-def table_8_epsilon(search: Search, delta: float = 1e-5, accountant: str = "rdp") -> float:
+def table_8_epsilon(search: Search, delta: float = 1e-5) -> float:
     """Epsilon of a search whose trainings are those of Table VIII."""
-    return dpsgd_epsilon(search, TABLE_8.noise_multiplier, TABLE_8.sample_rate, TABLE_8.steps, delta, accountant)
+    return dpsgd_epsilon(search, TABLE_8.noise_multiplier, TABLE_8.sample_rate, TABLE_8.steps, delta)
 
 
 def proven() -> dict[str, dict[str, float]]:

@@ -15,10 +15,20 @@ import numpy as np
 
 from dplib import trainings, tuning
 from dplib.architecture import search_budgets
-from dplib.architecture.search import Found, Network, multi_generation, paas, randomised
+from dplib.architecture.search import (
+    FCN,
+    Found,
+    Network,
+    job,
+    key,
+    multi_generation,
+    paas,
+    randomised,
+    rate_cell,
+    with_freezing,
+)
 from dplib.architecture.search_budgets import Search
 from dplib.architecture.search_replays import FRESH, best_of_k, known_fitness, replayed, training_seed
-from dplib.architecture.space import FCN, job, key, rate_cell, with_freezing
 from dplib.trainings import train
 from dplib.tuning import Get
 
@@ -42,7 +52,7 @@ class Trainer:
     Attributes:
         get: of a part of a plan. common: arguments of :func:`dplib.trainings.train` of every training.
         how: arguments of the optimiser: steps, epsilon or noise_multiplier, max_grad_norm, momentum.
-        rates: kind of network (:func:`dplib.architecture.space.rate_cell`) to learning rate.
+        rates: kind of network (:func:`dplib.architecture.search.rate_cell`) to learning rate.
         split_seed: of the records; equal ones share the trainings of equal networks.
     """
 
@@ -298,7 +308,9 @@ def arms(total: float, delta: float, sample_rate: float, steps: int, validation:
             # Rounded up, lest a solver's last digit make other jobs of these.
             noise = math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
         scored = arm not in ("fixed", "random")
-        scale = search_budgets.score_scale(validation, search_budgets.epsilon_for(search, total)) if scored else 0.0
+        scale = (
+            search_budgets.score_scale(validation, total / search_budgets.pure_epsilon(search, 1.0)) if scored else 0.0
+        )
         found[arm] = Arm(search, noise, scale)
     return found
 

@@ -38,9 +38,6 @@ def epsilons(
 
     Args:
         accepted: updates that the weights kept. queries: noisy gradients that were drawn.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     setting = noise_multiplier, sample_rate
     return {
@@ -79,9 +76,6 @@ def steps_allowed(
     Args:
         count: "paper" (:func:`paper_epsilon`), "rdp" (finer orders, better conversion), "prv" or "pld" (their proven
             upper ends); or a function of (noise_multiplier, sample_rate, steps, delta) that rises with the steps.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     setting = noise_multiplier, sample_rate
     positive().check("target_epsilon", target_epsilon)
@@ -212,7 +206,7 @@ def printed_epsilon(noise_multiplier: float, sample_rate: float, steps: int, del
     return epsilon(steps, noise_multiplier, sample_rate, delta, logarithm=False)[0]
 
 
-# How a budget may be counted, as annealing_accounts.steps_allowed takes it; "prv" and "pld" are proven upper ends.
+# How a budget may be counted, as :func:`steps_allowed` takes it; "prv" and "pld" are proven upper ends.
 METHODS = {
     "printed": printed_epsilon,
     "lemma 2": "paper",

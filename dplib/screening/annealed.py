@@ -77,7 +77,8 @@ def train(
     Args:
         dataset: a key of :data:`dplib.screening.jobs.TABLE_2`.
         scheme: one of :data:`dplib.screening.jobs.SCHEMES`.
-        seed: decides held-out records, initial weights, batches, noise and acceptance: schemes may be paired by seed.
+        seed: decides held-out records, initial weights, batches, noise and acceptance. Equal seeds, training records
+            and batch sizes give equal weights, batches and noise: schemes may be paired by seed.
         epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are; None for
             "non-private".
         spends: what the budget pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
@@ -85,16 +86,20 @@ def train(
         queries: a cap on the noisy gradients. epochs: of "non-private".
         points: evaluations on the way, evenly spaced in epsilon, by accepted updates and by queries.
         learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
+        max_grad_norm to keeps_velocity: of :class:`dplib.engine.DPSGD` and
+            :class:`dplib.screening.annealing.Annealing`.
+        energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
+            "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
+        energy_size: on so many records, drawn by the seed; on all where there are not so many.
+        held: training records set aside. Those that J is not computed on are for validation.
+        report: "test", accuracy on test records; "validation", on held-out ones.
+        witness_every: every so many queries, compare what it did to the loss on 5,000 other training records.
         trace: keep what became of every query, and what it changed.
-        others: as in :func:`dplib.screening.jobs.train`.
 
     Returns:
         Settings, counts, "accuracy" (0 to 1; None after divergence), "loss" and "curve" as
         :func:`dplib.screening.jobs.train` has them; and, of what happened, "tenths" (:func:`by_tenth`) and "chance"
         (:func:`by_chance`) of annealed runs and of those that watch an energy; "witness" (:func:`witnessed`).
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
     """
     checks.one_of("accepted", "queries").check("spends", spends)
     cell = {"batch": batch, "noise_multiplier": noise_multiplier, "held": held}
@@ -139,11 +144,7 @@ def budget(
     noise_multiplier: float | None = None,
     held: int = 0,
 ) -> list[int]:
-    """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows.
-
-    Raises:
-        ParameterError: where it does not allow one.
-    """
+    """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows."""
     table = annealing_jobs.TABLE_2[dataset]
     records = len(annealing_jobs.records(dataset, 0, 0)["train"][1])
     setting = noise_multiplier or table["noise_multiplier"], (batch or table["batch"]) / (records - held)
@@ -371,9 +372,6 @@ def path(
     Returns:
         "slope" and "intercept" after each query, before the first one included (queries + 1 numbers); "accepted", 0 or
         1 for each query; "loss", J after each query, and "distance" to the least-squares solution (queries + 1).
-
-    Raises:
-        ParameterError: for a setting that is not allowed.
     """
     checks.boolean().check("annealed", annealed)
     checks.integer(2).check("n", n)

@@ -179,9 +179,6 @@ def simulated_annealing(
         start: s(0).
         neighbour: draws a solution near a given one.
         temperature: T0 > 0. cooling: the factor alpha in (0, 1) by which T falls each round. rounds: n.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
     checks.positive().check("temperature", temperature)
     checks.fraction().check("cooling", cooling)
@@ -210,9 +207,6 @@ class Annealing:
             starts with Q = Q0, and falls to 0 where the first update is rejected.
         keeps_velocity: with momentum, which Algorithm 2 does not have and the earlier work it compares with has: a
             rejected step changes the velocity all the same. By default it leaves no trace.
-
-    Raises:
-        ParameterError: for a value outside its range.
     """
 
     initial_temperature: float = 10.0

@@ -15,14 +15,14 @@ from scipy import stats
 
 from dplib import exact_loss, mechanisms, rdp
 from dplib.checks import ParameterError, one_of
-from dplib.screening import composition, one_update, rules
+from dplib.screening import composition, one_update
 from dplib.screening.accounts import DELTA, ORDERS, Setting, candidates_per_update
 
-UP = rules.threshold(0.0)  # the energy falls along the record's gradient, steeply
+UP = one_update.threshold(0.0)  # the energy falls along the record's gradient, steeply
 
 
 def pair(
-    acceptance: rules.Acceptance, limit: int | None, shift: float = 1.0, sample_rate: float = 1.0
+    acceptance: one_update.Acceptance, limit: int | None, shift: float = 1.0, sample_rate: float = 1.0
 ) -> list[one_update.Density]:
     """Densities of one accepted update, with and without a record whose gradient is ``shift`` noise units long."""
     trials = [one_update.trial(shift, acceptance, sample_rate, present) for present in (True, False)]
@@ -40,15 +40,15 @@ def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, 
     Noise multiplier 1, q = 1, or 0.1 for the two lines on batches.
     """
     gaussian = float(mechanisms.gaussian_epsilon(1.0, 1.0, delta))
-    far, hard = rules.wells(-5.5, 6.5), rules.threshold(2.0)
-    lower = rules.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
+    far, hard = one_update.wells(-5.5, 6.5), one_update.threshold(2.0)
+    lower = one_update.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
     opposite = [one_update.Trial((1.0,), (0.0,), (rule,)) for rule in (lower, hard)]  # the record moves J alone
     alone = pair(hard, None)
     kept = [one_update.mixture([0.1, 0.9], alone), alone[1]]
     rates = [one_update.acceptance_rate(one_update.trial(1.0, UP, 1.0, present)) for present in (True, False)]
     tries = np.arange(1, 400)
     counts = np.array([np.append(z * (1 - z) ** (tries - 1), (1 - z) ** tries[-1]) for z in rates])
-    sampled = one_epsilon(pair(rules.always(), 0, sample_rate=0.1), delta)[1]
+    sampled = one_epsilon(pair(one_update.always(), 0, sample_rate=0.1), delta)[1]
     return {
         "all conditions hold": (gaussian, one_epsilon(pair(UP, None), delta)[0]),
         f"(ii) broken: at most {limit} rejections": (gaussian, one_epsilon(pair(UP, limit), delta)[0]),
@@ -119,7 +119,7 @@ def linear(
     """
     one_of(KEPT, REDRAWN).check("batch", batch)
     pushes = (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
-    shift, q, up = sign / setting.noise_multiplier, setting.sample_rate, rules.threshold(0.0)
+    shift, q, up = sign / setting.noise_multiplier, setting.sample_rate, one_update.threshold(0.0)
     if batch == REDRAWN:
         trials = [one_update.trial(shift, up, q, present, pushes) for present in (True, False)]
         parts = [one_update.released(trial, limit) for trial in trials]
@@ -146,7 +146,9 @@ def epsilon(instance: Instance, steps: int, delta: float = DELTA) -> float:
 def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:
     """Epsilon of plain DP-SGD when one record is *replaced*: its gradient turns from one direction to the other."""
     parts = [
-        one_update.released(one_update.trial(sign / setting.noise_multiplier, rules.always(), setting.sample_rate), 0)
+        one_update.released(
+            one_update.trial(sign / setting.noise_multiplier, one_update.always(), setting.sample_rate), 0
+        )
         for sign in (1, -1)
     ]
     return _composed(one_update.cells(*parts, CELL, enclose=False), steps, delta)
@@ -198,7 +200,7 @@ class NoisyTest:
             least: the step u from which on the energy falls, in standard deviations of the noise.
         """
         worse, better = self.accepts()
-        rule = rules.Acceptance((least,), (0.0, 0.0), (float(np.log(worse)), float(np.log(better))))
+        rule = one_update.Acceptance((least,), (0.0, 0.0), (float(np.log(worse)), float(np.log(better))))
         shift, q = 1 / self.noise_multiplier, self.batch / self.records
         parts = [one_update.released(one_update.trial(shift, rule, q, present)) for present in (True, False)]
         return one_update.cells(*parts, CELL, enclose=False)

@@ -8,14 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dplib import accounting, mechanisms, rdp, runs, stats
-from dplib.screening import (
-    accounts,
-    composition,
-    instances,
-    leak_study,
-    network,
-    rules,
-)
+from dplib.screening import accounts, composition, instances, leak_study, network, one_update
 from dplib.screening.accounts import DELTA
 
 Results = Sequence[runs.Result]
@@ -167,7 +160,7 @@ def screening(
     public, private = network.row(networks["test"], DELTA), network.row(networks["training"], DELTA)
     no_gradient = next(v for k, v in instances.conditions().items() if k.startswith("(i), (ii)"))[1]
     # A formula without mu_0 in it, as printed, without the logarithm: two updates, the second with a generous limit.
-    generous = instances.one_epsilon(instances.pair(rules.threshold(2.0), 200))[0]
+    generous = instances.one_epsilon(instances.pair(one_update.threshold(2.0), 200))[0]
     orders = next(row for row in trained["MNIST"] if row["push"] == 1.5)["orders"]["2"]
     keys = {"MNIST": "mnist", "Fashion-MNIST": "fashion_mnist", "CIFAR-10": "cifar10"}
     final = {name: one["final"] for name, one in worst.items()}

@@ -18,13 +18,12 @@ from dplib.screening import (
     instances,
     network,
     one_update,
-    rules,
     study,
 )
 from dplib.screening.accounts import DELTA, Setting
-from dplib.screening.canaries import train as audited_training
 from dplib.screening.free import compare as free_compare
 from dplib.screening.instances import pair
+from dplib.screening.network import train as audited_training
 from dplib.tuning import Get, by_seed
 
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
@@ -39,11 +38,7 @@ def setting_of(name: str) -> Setting:
 
 
 def updates(setting: Setting, epsilon: float, delta: float = DELTA) -> int:
-    """Accepted updates that a budget pays for by Lemma 2.
-
-    Raises:
-        ParameterError: where it does not pay for one.
-    """
+    """Accepted updates that a budget pays for by Lemma 2."""
     steps = accounts.steps_allowed(epsilon, setting.noise_multiplier, setting.sample_rate, delta)
     if steps < 1:
         raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {setting.name} it does not pay for one update.")
@@ -136,12 +131,12 @@ def energies(*, seed: int, convex: bool, count: int = 50) -> runs.Result:
     return {"count": count, "excess": _short(max(excess)), "exceed": int(np.sum(np.array(excess) > 1e-9))}
 
 
-def random_rule(rng: np.random.Generator, convex: bool) -> rules.Acceptance:
+def random_rule(rng: np.random.Generator, convex: bool) -> one_update.Acceptance:
     """Equation (3) for a random piecewise linear energy of six knots."""
     steps, slopes = np.sort(rng.normal(0, 2, 6)), rng.normal(0, 1, 5)
     slopes = np.sort(slopes) if convex else slopes
     heights = np.concatenate([[0.0], np.cumsum(slopes * np.diff(steps))])
-    return rules.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
+    return one_update.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
 
 
 def random_energies(get: Get, *, seeds: int) -> dict[str, list[runs.Result]]:

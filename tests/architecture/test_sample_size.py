@@ -23,8 +23,6 @@ def test_the_accountant_gives_the_papers_printed_budgets():
     ]:
         ours = sample_size.epsilon(noise, batch / 60_000, epochs * 60_000 // batch, 1e-5, "paper")
         assert round(float(ours), 2) == printed
-        old = sample_size.epsilon(noise, batch / 60_000, epochs * 60_000 // batch, 1e-5, "paper, old conversion")
-        assert old > printed + 0.15
 
 
 def test_fit_finds_the_curve_that_made_the_data():

@@ -5,9 +5,18 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dplib.architecture.search import Evolution, evolve, multi_generation, next_members, paas, randomised
+from dplib.architecture.search import (
+    FCN,
+    Evolution,
+    Space,
+    evolve,
+    key,
+    multi_generation,
+    next_members,
+    paas,
+    randomised,
+)
 from dplib.architecture.search_replays import Known, small
-from dplib.architecture.space import FCN, Space, key
 from dplib.checks import ParameterError
 
 TARGET = {"model": [512, 128], "activation": ["relu", "tanh"]}

@@ -13,20 +13,19 @@ from dplib.architecture import search_budgets
 from dplib.architecture.search_budgets import (
     Search,
     dpsgd_epsilon,
-    epsilon_for,
     equation_9,
     noise_for,
     pure_epsilon,
     search_epsilon,
 )
 from dplib.checks import ParameterError
-from dplib.pure_composition import composed_epsilon, pure_rdp
+from dplib.pure_composition import pure_rdp
 
 TRAINING = (2.0, 0.01, 400)  # noise multiplier, sample rate, steps
 FULL_BATCHES = (30.0, 1.0, 100)
 DELTA = 1e-5
 MGRS = Search(selections=((40, 1.0), (20, 1.0), (10, 1.0)))
-SHAPES = (0.0, 0.5, 1.0, 3.0, math.inf)
+SHAPES = (0.0, 0.5, 1.0, 3.0)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,7 @@ def test_selection_equals_dp_accounting(shape, mean):
     for training, rel in ((FULL_BATCHES, 1e-8), (TRAINING, 1e-4)):
         theirs = accounting.selection_epsilon([training], DELTA, mean, shape)
         ours = dpsgd_epsilon(search, *training, DELTA)
-        assert ours == pytest.approx(theirs, rel=rel if np.isfinite(shape) else 1e-3)
+        assert ours == pytest.approx(theirs, rel=rel)
         assert ours <= theirs * (1 + 1e-8)
 
 
@@ -132,7 +131,6 @@ def test_bounds_hold_for_searches_that_can_be_enumerated(shape, mean):
             assert max(exact) <= np.interp(order, rdp.ORDERS, bound) * (1 + 1e-9)
         rows = np.stack([p, q]) / np.stack([p, q]).sum(axis=1, keepdims=True)
         assert exact_loss.discrete_epsilon(rows) <= pure_epsilon(search, epsilon) + 1e-9
-        assert exact_loss.discrete_epsilon(rows, 1e-3) <= pure_epsilon(search, epsilon, 1e-3) + 1e-9
 
 
 def test_the_pure_factor_is_nearly_reached():
@@ -170,14 +168,11 @@ def test_stopping_early_costs_what_the_docstring_says():
 # ---- trainings composed ----
 
 
-def test_composed_trainings_agree_across_accountants():
+def test_composed_trainings_are_one_of_all_their_steps():
     noise, rate, steps = TRAINING
-    exact = loss_inversion.epsilon(noise, rate, 6 * steps, DELTA)
-    found = {name: dpsgd_epsilon(Search(6), *TRAINING, DELTA, name) for name in accounting.ACCOUNTANTS}
-    assert exact <= found["pld"] <= exact * 1.005
-    assert exact <= found["prv"] <= exact * 1.02
-    assert exact < found["rdp"] < found["rdp-classical"]
-    assert found["rdp"] == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
+    found = dpsgd_epsilon(Search(6), *TRAINING, DELTA)
+    assert found == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
+    assert loss_inversion.epsilon(noise, rate, 6 * steps, DELTA) < found
 
 
 @pytest.mark.parametrize(
@@ -194,16 +189,8 @@ def test_noise_for_a_total(search):
 
 
 def test_pure_budgets():
-    rs, several = Search(selections=((30, 1.0),)), Search(2, ((30, 0.0), (10, 1.0)))
-    assert pure_epsilon(rs, 0.1) == pytest.approx(0.3)
-    assert pure_epsilon(several, 0.1) == pytest.approx(0.1 * (2 + 2 + 3))
-    assert epsilon_for(several, 1.4) == pytest.approx(0.2)
-    assert pure_epsilon(Search(selections=((30, math.inf),)), 0.1) == math.inf
-    assert pure_epsilon(Search(selections=((30, math.inf),)), 0.1, 1e-3) < 1
-    assert pure_epsilon(Search(600), 0.1, 1e-6) == composed_epsilon(0.1, 600, 1e-6)
-    for search in (Search(600), rs, several, Search(selections=((30, math.inf),))):
-        each = epsilon_for(search, 1.0, 1e-6)
-        assert pure_epsilon(search, each, 1e-6) <= 1.0 < pure_epsilon(search, each * (1 + 1e-8), 1e-6)
+    assert pure_epsilon(Search(selections=((30, 1.0),)), 0.1) == pytest.approx(0.3)
+    assert pure_epsilon(Search(2, ((30, 0.0), (10, 1.0))), 0.1) == pytest.approx(0.1 * (2 + 2 + 3))
 
 
 def test_the_scale_of_a_score():
@@ -247,10 +234,6 @@ def test_senseless_values_are_named():
                              ((0, ((5, -1.0),)), "shape")):  # fmt: skip
         with pytest.raises(ParameterError, match=named):
             Search(*arguments)
-    with pytest.raises(ParameterError, match="accountant"):
-        dpsgd_epsilon(MGRS, *TRAINING, DELTA, "prv")
-    with pytest.raises(ParameterError, match="delta"):
-        epsilon_for(Search(selections=((30, math.inf),)), 1.0)
     with pytest.raises(ParameterError, match="validation"):
         search_budgets.score_scale(0, 0.1)
     with pytest.raises(ParameterError, match="total_epsilon"):

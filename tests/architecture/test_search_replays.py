@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dplib.architecture.search import Evolution, paas
+from dplib.architecture.search import FCN, Evolution, key, paas
 from dplib.architecture.search_replays import (
     Known,
     Table,
@@ -14,7 +14,6 @@ from dplib.architecture.search_replays import (
     replay,
     small,
 )
-from dplib.architecture.space import FCN, key
 
 SCORES = np.array([0.3, 0.9, 0.1, 0.7, 0.5, 0.8])
 VALUES = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.6])

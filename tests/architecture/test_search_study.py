@@ -9,9 +9,9 @@ from dp_accounting.rdp import RdpAccountant
 
 from dplib import claims, rdp, rules
 from dplib.architecture import search_rows, search_study
+from dplib.architecture.search import key
 from dplib.architecture.search_budgets import Search
 from dplib.architecture.search_study import Sizes, arms, expected_release, one_budget, table_8, table_9, workflows
-from dplib.architecture.space import key
 
 COMMON = {"dataset": "digits", "features": "flat", "batch": 64}
 GENETIC = {"generations": 2, "population": 4, "noise_scale": 0.01}

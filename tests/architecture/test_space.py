@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dplib.architecture.space import CNN, FCN, Space, job, key, network_of, rate_cell, with_freezing
+from dplib.architecture.search import CNN, FCN, Space, job, key, network_of, rate_cell, with_freezing
 from dplib.checks import ParameterError
 
 

@@ -7,7 +7,6 @@ from dplib import exact_loss, plans, rules
 from dplib.checks import ParameterError
 from dplib.claims import get
 from dplib.screening import accounts, composition, instances, leak_rows, leak_study, one_update
-from dplib.screening import rules as rules_of
 
 
 def test_the_smallest_counterexample_by_quadrature():
@@ -79,7 +78,7 @@ def test_a_readers_budget():
 def test_the_exact_loss_of_the_audited_runs():
     """The page's 8.21: the first update allows one rejection, the later ones ten."""
     task, updates = leak_study.TASKS["public"]
-    up = rules_of.threshold(-sum(task.records) / task.noise_multiplier)
+    up = one_update.threshold(-sum(task.records) / task.noise_multiplier)
     first, later = (
         one_update.cells(*instances.pair(up, limit, 1 / task.noise_multiplier), 0.02) for limit in (1, task.limit)
     )

@@ -8,7 +8,7 @@ from dplib import audit, loss_inversion
 from dplib.checks import ParameterError
 from dplib.engine import DPSGD
 from dplib.screening import attacks, jobs, network
-from dplib.screening import canaries as screening_canaries
+from dplib.screening import network as screening_canaries
 
 SMALL = {"dataset": "digits", "seed": 0, "canaries": 20, "energy_size": 30, "reference": 20}
 
