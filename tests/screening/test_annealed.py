@@ -87,9 +87,9 @@ def test_parts_pair_their_arms_by_seed():
 
 def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
     def get(function, jobs):
-        tuning = [job.get("report") == "validation" for job in jobs]
+        aside = [job.get("report") == "validation" for job in jobs]
         assert all(not t or (job["seed"] >= tuning.FIRST and job.get("energy") != "test")
-                   for t, job in zip(tuning, jobs, strict=True))  # fmt: skip
+                   for t, job in zip(aside, jobs, strict=True))  # fmt: skip
         return [{"accuracy": 0.9 if job.get("batch") == 256 else None, "job": job} for job in jobs]
 
     candidates = {"mnist": [{}, {"batch": 256}]}
