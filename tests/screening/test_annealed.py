@@ -8,6 +8,7 @@ from dplib.checks import ParameterError
 from dplib.screening import accounts, annealed, study
 from dplib.screening import jobs as annealing_jobs
 from dplib.screening.annealing import Annealing
+from dplib.tuning import FIRST
 
 SMALL = {"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "seed": 3}
 # Some hundred queries, of which all four things become.
@@ -88,7 +89,7 @@ def test_parts_pair_their_arms_by_seed():
 def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
     def get(function, jobs):
         aside = [job.get("report") == "validation" for job in jobs]
-        assert all(not t or (job["seed"] >= tuning.FIRST and job.get("energy") != "test")
+        assert all(not t or (job["seed"] >= FIRST and job.get("energy") != "test")
                    for t, job in zip(aside, jobs, strict=True))  # fmt: skip
         return [{"accuracy": 0.9 if job.get("batch") == 256 else None, "job": job} for job in jobs]
 
