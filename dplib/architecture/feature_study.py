@@ -2,7 +2,8 @@
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
 (``notebooks/plans/06.yml``). Every seed is a random split of the records; settings are chosen on validation records of
-other splits, of seeds 1000 and up.
+other splits, of seeds 1000 and up. Below is how results are compared, paired by split: where the best of several is
+compared, each split takes the one that is best on the *other* splits, so that the choice does not flatter it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Paper B, Section VI-B: how many DP-SGD steps a network needs to reach a set validation accuracy.
+"""Paper B, Section VI-B: DP-SGD steps to a set validation accuracy, their budgets, and the curve through these.
 
 The training set is drawn with replacement from the published one, as the paper does, so that n may exceed it. The run
 yields a number of steps and nothing about privacy: at a fixed noise multiplier and batch size, epsilon follows from
-(batch / n, steps) afterwards, under any accountant (:mod:`dplib.architecture.sample_size`).
+(batch / n, steps) afterwards, under any accountant (:func:`epsilon`).
 """
 
 import math

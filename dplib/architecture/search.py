@@ -1,5 +1,7 @@
-"""The searches of paper B (Section VIII-A): PAAS (Algorithm 1), Evolve (Algorithm 2), randomised search, and MGRS.
+"""Paper B's search spaces (Tables XI, XII) and searches (Section VIII-A): PAAS, Evolve, randomised search, and MGRS.
 
+A genome has a value for every entry of its space, also for those that do not show: the third layer's units of a network
+with one layer. Equal networks may have different genomes; a search trains a network once (:func:`network_of`).
 A search sees networks only through its *trainer*: a function from (network, how often it was trained before) to results
 with a "validation" accuracy. With SGD inside, and DP-SGD for the winner, a search is the standard workflow (STW); with
 DP-SGD inside it is the privacy-aware one (PAW). Nothing here says what a search costs in privacy: that is

@@ -1,10 +1,10 @@
-"""Whole trainings whose exact loss is known: a linear energy, one example's gradient along it.
+"""Exact losses above the claim: of one accepted update, and of whole trainings with a linear energy.
 
-The instance is an honest run of Algorithm 2. One parameter w; J(w) is the loss of public test data and falls steeply
-and linearly in w, so that a candidate is accepted if it moves up. The N - 1 other records have small gradients of the
-same size, which push w down by ``least`` standard deviations of the noise on average; the example's clipped gradient
-has norm C and pushes w up. Then the accepted steps are independent and equally distributed, and the loss of all of
-them is that of one, composed.
+The instance of a training is an honest run of Algorithm 2. One parameter w; J(w) is the loss of public test data and
+falls steeply and linearly in w, so that a candidate is accepted if it moves up. The N - 1 other records have small
+gradients of the same size, which push w down by ``least`` standard deviations of the noise on average; the example's
+clipped gradient has norm C and pushes w up. Then the accepted steps are independent and equally distributed, and the
+loss of all of them is that of one, composed.
 """
 
 from collections.abc import Sequence
