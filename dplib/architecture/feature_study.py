@@ -8,7 +8,7 @@ compared, each split takes the one that is best on the *other* splits, so that t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -313,8 +313,3 @@ def approximate_of_pure(epsilon: float, delta: float) -> float:
     """
     inside = -delta * (1 + np.exp(-epsilon))
     return float(max(0.0, epsilon + np.log1p(inside))) if inside > -1 else 0.0
-
-
-def sets_of(m: int) -> list[tuple[int, ...]]:
-    """All non-empty subsets of m features."""
-    return [one for k in range(1, m + 1) for one in combinations(range(m), k)]
