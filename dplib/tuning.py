@@ -1,4 +1,4 @@
-"""Learning rates, chosen on validation data among a grid that grows where its best value lies at an end.
+"""Results by cell and seed; and learning rates, chosen on validation data among a grid that grows at its ends.
 
 Works on ``get``, as the parts of plans do (:mod:`dplib.plans`): each extension of a grid is another wave of runs.
 """
@@ -26,6 +26,18 @@ class Tuned:
     value: float
     tried: dict[float, float]
     at_edge: bool
+
+
+def by_seed(
+    get: Get,
+    function: Callable[..., dict[str, Any]],
+    cells: Mapping[Any, Mapping[str, Any]],
+    seeds: int,
+    first: int = 0,
+) -> dict[Any, list[dict[str, Any]]]:
+    """{cell: results by seed}: a function called with each cell's job and the seeds first, ..., first + seeds - 1."""
+    found = iter(get(function, [{**job, "seed": first + i} for job in cells.values() for i in range(seeds)]))
+    return {cell: [next(found) for _ in range(seeds)] for cell in cells}
 
 
 def tune(

@@ -10,7 +10,7 @@ import pandas as pd
 from dplib import mechanisms, plans
 from dplib.architecture import crossover_models, crossover_rows
 from dplib.larger_models import gmm, gmm_bounds
-from dplib.screening import accounts, rules
+from dplib.screening import accounts
 from dplib.screening import one_update as screening
 
 # ---- Chapter 1: private Gaussian mixtures ----
@@ -189,7 +189,7 @@ def one_update() -> tuple[np.ndarray, float, float]:
     The chapter's first example: noise multiplier 1, full batches, a steep linear energy on public data that the record
     pushes down, delta 1e-5.
     """
-    up, spent = rules.threshold(0.0), []
+    up, spent = screening.threshold(0.0), []
     for limit in LIMITS:
         parts = [screening.released(screening.trial(1.0, up, 1.0, present), limit) for present in (True, False)]
         spent.append(screening.epsilon_bounds(screening.cells(*parts), accounts.DELTA)[0])

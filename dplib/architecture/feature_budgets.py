@@ -30,7 +30,7 @@ Not covered, as everywhere: levels and ranges, C = 1, the choice of a method aft
 import numpy as np
 
 from dplib import runs
-from dplib.architecture import feature_cfs, feature_data
+from dplib.architecture import feature_data, feature_search
 from dplib.architecture.feature_runs import fitted
 from dplib.architecture.feature_search import Genetic, genetic, random_subset
 from dplib.checks import fraction, integer, one_of, positive
@@ -110,14 +110,14 @@ def _single(table, method, epsilon, share, repeats, rng) -> tuple[np.ndarray, fl
     unit = rest.removesuffix(", unpaid")
     how = "tables" if kind == "tables" else "entropies"
     if method in UNPAID:
-        return np.tile(feature_cfs.private_choice(table, unit, how, np.inf, rng), (repeats, 1)), epsilon
-    masks = [feature_cfs.private_choice(table, unit, how, share * epsilon, rng) for _ in range(repeats)]
+        return np.tile(feature_search.private_choice(table, unit, how, np.inf, rng), (repeats, 1)), epsilon
+    masks = [feature_search.private_choice(table, unit, how, share * epsilon, rng) for _ in range(repeats)]
     return np.array(masks), (1 - share) * epsilon
 
 
 def _label_tables(table, epsilon, rng) -> np.ndarray:
     """The columns of the attribute that says most about the label, by noisy tables of each with it; epsilon-DP."""
-    counts = feature_cfs.counted(table, "attributes")
+    counts = feature_search.counted(table, "attributes")
     label, a = slice(counts.starts[-1], None), len(counts.levels) - 1
     found = []
     for start, size in zip(counts.starts[:-1], counts.levels[:-1], strict=True):
@@ -126,7 +126,7 @@ def _label_tables(table, epsilon, rng) -> np.ndarray:
         both = -(cells * np.log2(cells / cells.sum())).sum()
         alone = [-(margin * np.log2(margin / cells.sum())).sum() for margin in (cells.sum(axis=0), cells.sum(axis=1))]
         found.append(2 * (1 - both / sum(alone)))
-    return feature_cfs.as_columns(table, "attributes", [int(np.argmax(found))])
+    return feature_search.as_columns(table, "attributes", [int(np.argmax(found))])
 
 
 def _pafs(table, epsilon, settings, rng) -> tuple[float, int, int]:

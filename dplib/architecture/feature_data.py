@@ -39,7 +39,6 @@ class Features:
         feature_names: d names, "attribute=level" or "attribute".
         attributes: the names of the original attributes, in order.
         attribute_of: shape (d,), for each column the position of its attribute.
-        source: the :class:`dplib.data.Dataset` before it was encoded, for ``claims.rests_on``.
     """
 
     name: str
@@ -52,17 +51,11 @@ class Features:
     feature_names: tuple[str, ...]
     attributes: tuple[str, ...]
     attribute_of: np.ndarray
-    source: Dataset
 
     @property
     def d(self) -> int:
         """Number of columns."""
         return len(self.feature_names)
-
-    @property
-    def real(self) -> bool:
-        """Whether this is a published set and no stand-in."""
-        return self.name in REAL
 
     def norm_bound(self, masks=None):
         """The largest L2 norm that a record can have: the root of the number of attributes with a column in use.
@@ -130,7 +123,6 @@ def load(name: str, seed: int = 0, validation: int = 0) -> Features:
         feature_names=tuple(names),
         attributes=attributes,
         attribute_of=np.array([attributes.index(owner) for owner in owners]),
-        source=encoded,
         **parts,
     )
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import normalized_mutual_info_score
 
 from dplib import accounting, logistic_grid, objpert, runs
-from dplib.architecture import feature_cfs, feature_data, feature_scores, feature_search, private_pca
+from dplib.architecture import feature_data, feature_scores, feature_search, private_pca
 from dplib.architecture.feature_data import Features
 from dplib.architecture.feature_search import Genetic, random_subset, subset
 from dplib.checks import integer, one_of
@@ -68,7 +68,7 @@ def curves(
     x, y = _part(table, report)
     largest = max(sizes)
     if chosen_at is None:
-        order = feature_cfs.order(table, largest)
+        order = feature_search.order(table, largest)
     else:
         order = forward_order(table, seed, chosen_at, largest, search_draws, hold_outs, device)
     counts = [1 if e >= 1e6 else draws for e in epsilons]
@@ -165,7 +165,7 @@ def sgd(
         "percent": for each model, the mean over its draws; "noise": multipliers; "constant" as in :func:`curves`.
     """
     table = _load(dataset, seed, report)
-    columns = feature_cfs.order(table, size)
+    columns = feature_search.order(table, size)
     n = len(table.y_train) + len(table.y_valid)
     rate, steps = schedule(n, batch, epochs)
     noises = {e: 0.0 if e is None else noise_for(e, n, batch, epochs, delta) for e, _ in models}
@@ -240,7 +240,7 @@ def pafs(
         return accuracies(table, subsets, epsilon, variant, part, repeats, 1)
 
     rng = np.random.default_rng([0, seed, 3])
-    found = feature_search.pafs(accuracy, table.d, Genetic(population, generations, parents), rng)
+    found = feature_search.genetic(accuracy, table.d, Genetic(population, generations, parents), rng)
     fresh = accuracies(table, [found.best], epsilon, variant, part, draws, 2)[0]
     tested = accuracies(whole, [found.best], epsilon, variant, "test", draws, 2)[0]
     percents = {"fitness": found.fitness, "fresh": fresh, "test": tested}
@@ -276,7 +276,7 @@ def compare(
         "relevance" and "redundancy" of the subsets, means of symmetrical uncertainties; "merits".
     """
     table = feature_data.load(dataset, seed)
-    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_cfs.counted(table, "columns"))
+    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_search.counted(table, "columns"))
     found = feature_search.cfs_ga(
         relevance, redundancy, Genetic(population, generations, 0.2), np.random.default_rng([0, seed, 4])
     )
@@ -376,7 +376,7 @@ def heuristics(*, dataset: str, seed: int, columns: int = 12, population: int = 
     """
     table = feature_data.load(dataset, 0)
     rng = np.random.default_rng([0, seed, 12])
-    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_cfs.counted(table, "columns"))
+    relevance, redundancy = feature_scores.relevance_and_redundancy(feature_search.counted(table, "columns"))
     at = rng.choice(table.d, columns, replace=False)
     r, among = relevance[at], redundancy[np.ix_(at, at)]
     _, optimum = feature_search.exhaustive(r, among)
@@ -407,8 +407,8 @@ def check(*, dataset: str, seed: int, delta: float = 1e-6) -> runs.Result:
     """
     table = feature_data.load(dataset, seed)
     rng = np.random.default_rng([0, seed, 13])
-    codes, _ = feature_cfs.coded(table, "attributes")
-    joint = feature_scores.joint_entropies(feature_cfs.counted(table, "attributes"))
+    codes, _ = feature_search.coded(table, "attributes")
+    joint = feature_scores.joint_entropies(feature_search.counted(table, "attributes"))
     printed, hall = feature_scores.uncertainty(joint), feature_scores.uncertainty(joint, "hall")
     theirs = np.array([[normalized_mutual_info_score(a, b) for a in codes.T] for b in codes.T])
     bound = float(table.norm_bound())

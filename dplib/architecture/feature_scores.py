@@ -61,9 +61,6 @@ def count(codes, levels) -> Counts:
     Args:
         codes: shape (n, v), whole numbers; variable j from 0 to levels[j] - 1.
         levels: shape (v,), known without the records.
-
-    Raises:
-        ParameterError: for no records, or a code outside its range.
     """
     codes, levels = _codes(codes, levels)
     ones = np.zeros((len(codes), int(levels.sum())))
@@ -97,9 +94,9 @@ def uncertainty(entropies, form="printed") -> np.ndarray:
     return np.where(total > LIMIT, value, 0.0)
 
 
-def relevance_and_redundancy(counts: Counts, form="printed") -> tuple[np.ndarray, np.ndarray]:
+def relevance_and_redundancy(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
     """Symmetrical uncertainty of each feature with the label (m,), and between the features (m, m); m = v - 1."""
-    return split_label(uncertainty(joint_entropies(counts), form))
+    return split_label(uncertainty(joint_entropies(counts)))
 
 
 def split_label(table) -> tuple[np.ndarray, np.ndarray]:

@@ -5,13 +5,16 @@ numbers. Where the pseudocode is silent, the choice is an argument. Nothing here
 decided by the fitness that it is given.
 """
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import checks
+from dplib import checks, runs
+from dplib.architecture import feature_data, feature_scores
 from dplib.architecture.feature_scores import merit
+from dplib.checks import one_of
 
 DIGITS = 10  # to which merits are compared: ties are common (two levels of one attribute), and rounding is no reason
 Fitness = Callable[[np.ndarray], np.ndarray]  # subsets (s, m), all different and not seen before, to fitness (s,)
@@ -50,7 +53,6 @@ class Genetic:
         crossover: p_co. mutation: p_mu; the rest, 1 - p_co - p_mu, are copies of the first parent. The defaults 0.5 and
             0.2 are those of the package that the paper names as its model (FeatureSelectionGA), as is the flip rate.
         flip: share of the features that a mutation flips, each by itself.
-        elitism: carry the best subset seen so far into each new population; not in the paper.
     """
 
     population: int
@@ -59,16 +61,11 @@ class Genetic:
     crossover: float = 0.5
     mutation: float = 0.2
     flip: float = 0.1
-    elitism: bool = False
 
     def __post_init__(self):
         checks.integer(2).check("population", self.population)
         checks.integer(0).check("generations", self.generations)
         checks.fraction().check("parents", self.parents)
-        checks.number(0, 1).check("crossover", self.crossover)
-        checks.number(0, 1 - self.crossover).check("mutation", self.mutation)
-        checks.fraction().check("flip", self.flip)
-        checks.boolean().check("elitism", self.elitism)
 
 
 @dataclass(frozen=True)
@@ -76,20 +73,15 @@ class Found:
     """What a search did.
 
     Attributes:
-        best: bool (m,), what Algorithm 4 returns: the best subset of the last population.
-        fitness: its fitness, by the one evaluation that it had.
-        subsets: bool (c', m), every distinct subset evaluated, in order. scores: (c',) their fitness.
-        generation: (c',) the population in which each first occurred, 0 for the random ones.
-        evaluations: fitness values asked for, k (l + 1), memory or not.
+        best: bool (m,), what Algorithm 4 returns: the best subset of the last population. fitness: by its one
+            evaluation.
+        scores: (c',) fitness of every distinct subset that was evaluated, in order.
         moves: how often each of "crossover", "mutation" and "copy" was drawn.
     """
 
     best: np.ndarray
     fitness: float
-    subsets: np.ndarray
     scores: np.ndarray
-    generation: np.ndarray
-    evaluations: int
     moves: dict[str, int]
 
 
@@ -101,15 +93,23 @@ def genetic(fitness: Fitness, m: int, settings: Genetic, rng: np.random.Generato
         rng: decides all choices of the search.
         draw: called without arguments for a random subset of line 1; by default :func:`random_subset`.
     """
-    memory, moves = Memory(fitness), dict.fromkeys(("crossover", "mutation", "copy"), 0)
+    known: dict[bytes, float] = {}
+    moves = dict.fromkeys(("crossover", "mutation", "copy"), 0)
+
+    def remembered(population: list[np.ndarray]) -> np.ndarray:
+        new = {S.tobytes(): S for S in population if S.tobytes() not in known}
+        if new:
+            scores = np.asarray(fitness(np.array(list(new.values()))), dtype=float)
+            known.update(zip(new, scores.tolist(), strict=True))
+        return np.array([known[S.tobytes()] for S in population])
+
     draw = draw or (lambda: random_subset(m, rng))
     P = [draw() for _ in range(settings.population)]  # line 1
     n_parents = max(2, round(settings.parents * settings.population))
     for _ in range(settings.generations):  # line 2
-        scores = memory(P)
-        ranked = np.argsort(-scores, kind="stable")  # line 3
+        ranked = np.argsort(-remembered(P), kind="stable")  # line 3
         parents = [P[i] for i in ranked[:n_parents]]  # line 4
-        P = [memory.best()] if settings.elitism else []  # line 5
+        P = []  # line 5
         while len(P) < settings.population:  # line 6
             first, second = rng.choice(len(parents), 2, replace=False)  # line 7
             S1, S2 = parents[first], parents[second]
@@ -123,9 +123,9 @@ def genetic(fitness: Fitness, m: int, settings: Genetic, rng: np.random.Generato
             moves[move] += 1
             if Q.any():  # the empty set is not a model of features
                 P.append(Q)  # line 11
-    scores = memory(P)
+    scores = remembered(P)
     best = int(np.argmax(scores))  # line 14
-    return Found(P[best], float(scores[best]), *memory.seen(), memory.asked, moves)  # line 15
+    return Found(P[best], float(scores[best]), np.array(list(known.values())), moves)  # line 15
 
 
 def cfs_ga(relevance, redundancy, settings: Genetic, rng) -> Found:
@@ -135,16 +135,6 @@ def cfs_ga(relevance, redundancy, settings: Genetic, rng) -> Found:
         return np.round(merit(subsets, relevance, redundancy), DIGITS)
 
     return genetic(fitness, len(relevance), settings, rng)
-
-
-def pafs(accuracy: Fitness, m: int, settings: Genetic, rng) -> Found:
-    """PAFS: Algorithm 4 with the accuracy of privately trained models as fitness.
-
-    Args:
-        accuracy: trains with differential privacy on each of the new subsets and measures. On which records it
-            measures decides whether the search is honest: test records (as the paper says) or validation records.
-    """
-    return genetic(accuracy, m, settings, rng)
 
 
 def random_subset(m: int, rng: np.random.Generator, k: int | None = None) -> np.ndarray:
@@ -187,29 +177,105 @@ def subset(features, m: int) -> np.ndarray:
     return S
 
 
-@dataclass
-class Memory:
-    """Each distinct subset is evaluated once, all new ones of a population in one call."""
+# --- CFS on the tables of the chapter: Hall scores attributes, paper B encodes first and scores columns ---------------
 
-    fitness: Fitness
-    known: dict[bytes, float] = field(default_factory=dict)
-    order: list[tuple[np.ndarray, int]] = field(default_factory=list)
-    asked: int = 0
-    rounds: int = 0
+UNITS = ("columns", "attributes")
+BINS = 10  # equal bins of [0, 1] for a number: edges that no record decides
+FINE = 100  # the same where nothing is made private
 
-    def __call__(self, population: list[np.ndarray]) -> np.ndarray:
-        new = {S.tobytes(): S for S in population if S.tobytes() not in self.known}
-        if new:
-            scores = np.asarray(self.fitness(np.array(list(new.values()))), dtype=float)
-            self.known |= dict(zip(new, scores.tolist(), strict=True))
-            self.order += [(S, self.rounds) for S in new.values()]
-        self.asked += len(population)
-        self.rounds += 1
-        return np.array([self.known[S.tobytes()] for S in population])
 
-    def best(self) -> np.ndarray:
-        return self.order[int(np.argmax(list(self.known.values())))][0]
+def coded(table: feature_data.Features, unit: str, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
+    """The training records and their label as codes (n, v) with levels (v,): see :mod:`architecture.feature_scores`.
 
-    def seen(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        subsets, rounds = zip(*self.order, strict=True)
-        return np.array(subsets), np.array(list(self.known.values())), np.array(rounds)
+    Args:
+        unit: "columns", every column a variable of two levels (a number: ``bins`` levels); or "attributes", every
+            categorical attribute a variable with its published levels.
+    """
+    one_of(*UNITS).check("unit", unit)
+    x, owner = table.x_train, table.attribute_of
+    alone = np.bincount(owner)[owner] == 1  # a number has one column
+    columns, levels = [], []
+    groups = [[j] for j in range(table.d)] if unit == "columns" else [owner == a for a in range(len(table.attributes))]
+    for group in groups:
+        part = x[:, group]
+        if part.shape[1] > 1:
+            columns.append(part.argmax(axis=1))
+            levels.append(part.shape[1])
+        elif alone[group].all():
+            columns.append(np.minimum(part[:, 0] * bins, bins - 1).astype(int))
+            levels.append(bins)
+        else:
+            columns.append(part[:, 0].astype(int))
+            levels.append(2)
+    return np.column_stack([*columns, table.y_train.astype(int)]), np.array([*levels, 2])
+
+
+@functools.lru_cache(maxsize=8)
+def counted(table: feature_data.Features, unit: str) -> feature_scores.Counts:
+    """The exact tables of pairs of the training part; kept, as many noisy copies are made of them."""
+    return feature_scores.count(*coded(table, unit))
+
+
+def as_columns(table: feature_data.Features, unit: str, chosen) -> np.ndarray:
+    """A choice of variables, as positions, as a mask of columns (d,): all columns of a chosen attribute."""
+    if unit == "columns":
+        return subset(chosen, table.d)
+    return np.isin(table.attribute_of, np.asarray(chosen, dtype=int))
+
+
+def order(table: feature_data.Features, k: int) -> list[int]:
+    """The first k columns in the order of CFS-Greedy (Algorithm 3) on the training part; not private.
+
+    Numbers fall into :data:`FINE` equal parts of [0, 1]: a year of age, 1,000 dollars of gain.
+    """
+    found = feature_scores.relevance_and_redundancy(feature_scores.count(*coded(table, "columns", FINE)))
+    return cfs_greedy(*found, k)
+
+
+def private_choice(table, unit: str, how: str, epsilon: float, rng) -> np.ndarray:
+    """CFS-Greedy on private entropies, until no feature raises the merit: a mask of columns (d,), epsilon-DP.
+
+    Neighbours replace one training record. The choice is post-processing of the noisy entropies.
+
+    Args:
+        how: "entropies", noise on each entropy, or "tables", noise on the tables of pairs that they come from.
+        epsilon: of the selection; inf for CFS-Greedy itself.
+    """
+    scores = feature_scores.uncertainty(_release(how)(counted(table, unit), epsilon, rng))
+    return as_columns(table, unit, cfs_greedy(*feature_scores.split_label(scores)))
+
+
+def _release(how: str):
+    one_of("entropies", "tables").check("how", how)
+    return feature_scores.private_entropies if how == "entropies" else feature_scores.private_tables
+
+
+@runs.experiment(
+    "feature_private_cfs", version=1, data=("dataset",),
+    probe={"dataset": "synthetic-recurrence", "seed": 0, "unit": "attributes", "how": "tables", "epsilon": 10.0},
+)  # fmt: skip
+def agreement(*, dataset: str, seed: int, unit: str, how: str, epsilon: float, repeats: int = 10) -> runs.Result:
+    """How a private selection compares with CFS-Greedy without noise, on the split of the seed.
+
+    Returns:
+        first: share of the draws whose first feature is the true first. jaccard: mean overlap of the chosen columns.
+        merit: mean of the true merit of the choice over that of CFS-Greedy's. error: mean absolute error of the
+        uncertainty with the label.
+    """
+    table = feature_data.load(dataset, seed)
+    counts = counted(table, unit)
+    relevance, redundancy = feature_scores.relevance_and_redundancy(counts)
+    m = len(relevance)
+    true = cfs_greedy(relevance, redundancy)
+    best = float(feature_scores.merit(subset(true, m), relevance, redundancy)[0])
+    rng = np.random.default_rng([0, seed, 5])
+    rows = []
+    for _ in range(repeats):
+        noisy = feature_scores.split_label(feature_scores.uncertainty(_release(how)(counts, epsilon, rng)))
+        chosen = cfs_greedy(*noisy)
+        both = len(set(chosen) & set(true)) / len(set(chosen) | set(true))
+        worth = feature_scores.merit(subset(chosen, m), relevance, redundancy)[0] / best
+        rows.append([chosen[0] == true[0], both, worth, np.abs(noisy[0] - relevance).mean(), len(chosen)])
+    names = ("first", "jaccard", "merit", "error", "size")
+    means = np.mean(np.array(rows, dtype=float), axis=0)
+    return {name: float(f"{mean:.10g}") for name, mean in zip(names, means, strict=True)}

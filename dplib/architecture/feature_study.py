@@ -2,7 +2,8 @@
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
 (``notebooks/plans/06.yml``). Every seed is a random split of the records; settings are chosen on validation records of
-other splits, of seeds 1000 and up.
+other splits, of seeds 1000 and up. Below is how results are compared, paired by split: where the best of several is
+compared, each split takes the one that is best on the *other* splits, so that the choice does not flatter it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +12,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import stats as scipy_stats
 
-from dplib import runs
-from dplib.architecture import feature_cfs
+from dplib import runs, stats
+from dplib.architecture import feature_search
 from dplib.architecture.feature_budgets import released
-from dplib.architecture.feature_cfs import agreement as agreement
 from dplib.architecture.feature_runs import PLAIN as PLAIN
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
-from dplib.tuning import Get
+from dplib.architecture.feature_search import agreement as agreement
+from dplib.stats import Measured, mean_interval
+from dplib.tuning import Get, by_seed
 
 TUNING = 1000
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
@@ -158,26 +161,19 @@ def by_sgd(
 ) -> Trained:
     """Tables II and XVIII: each cell at the learning rate that is best on validation records of other splits."""
     sizes, budgets = [*sizes, SIZES[dataset]], [*epsilons, None]
-    shared = {"dataset": dataset, "draws": draws}
-    every = [[e, rate] for e in budgets for rate in rates]
-    tuning = [
-        {**shared, "seed": TUNING + i, "size": k, "models": every, "report": "validation"}
-        for k in sizes
-        for i in range(tuning_seeds)
-    ]
-    scored = np.array([one["percent"] for one in get(sgd, tuning)])
-    scored = scored.reshape(len(sizes), tuning_seeds, len(budgets), len(rates)).mean(axis=1)
-    chosen = {(k, e): rates[int(scored[i, j].argmax())] for i, k in enumerate(sizes) for j, e in enumerate(budgets)}
-    jobs = [
-        {**shared, "seed": seed, "size": k, "models": [[e, chosen[k, e]] for e in budgets]}
-        for k in sizes
-        for seed in range(seeds)
-    ]
-    found = get(sgd, jobs)
-    percent = np.array([one["percent"] for one in found]).reshape(len(sizes), seeds, len(budgets))
-    values = {(k, e): percent[i, :, j] for i, k in enumerate(sizes) for j, e in enumerate(budgets)}
-    constant = np.array([one["constant"] for one in found[:seeds]])
-    return Trained(sizes, values, chosen, dict(zip(budgets, found[0]["noise"], strict=True)), constant)
+    cells = {k: {"dataset": dataset, "draws": draws, "size": k} for k in sizes}
+    every = {"models": [[e, rate] for e in budgets for rate in rates], "report": "validation"}
+    tried = by_seed(get, sgd, {k: {**cell, **every} for k, cell in cells.items()}, tuning_seeds, TUNING)
+    chosen = {}
+    for k, some in tried.items():
+        scores = np.mean([one["percent"] for one in some], axis=0).reshape(len(budgets), len(rates))
+        chosen |= {(k, e): rates[int(best)] for e, best in zip(budgets, scores.argmax(axis=1), strict=True)}
+    jobs = {k: {**cell, "models": [[e, chosen[k, e]] for e in budgets]} for k, cell in cells.items()}
+    found = by_seed(get, sgd, jobs, seeds)
+    values = {(k, e): np.array([one["percent"][j] for one in found[k]]) for k in sizes for j, e in enumerate(budgets)}
+    first = found[sizes[0]]
+    constant = np.array([one["constant"] for one in first])
+    return Trained(sizes, values, chosen, dict(zip(budgets, first[0]["noise"], strict=True)), constant)
 
 
 def table_10(
@@ -193,59 +189,127 @@ def table_10(
 ) -> dict[str, Any]:
     """Table X: {"percent": {method: (splits, epsilons)}, "searches": {part: results by split and epsilon}, "runs"}."""
     shared = {"dataset": dataset, "variant": variant}
-    found = get(compare, [{**shared, "seed": s, "epsilons": list(epsilons), **settings} for s in range(seeds)])
+    ((_, found),) = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds).items()
     percent = {name: np.array([one["percent"][name] for one in found]) for name in found[0]["percent"]}
-    jobs = [
-        {**shared, "seed": s, "epsilon": e, "part": part, **search}
-        for part, s, e in product(parts, range(seeds), epsilons)
-    ]
-    searches = np.array(get(pafs, jobs) if jobs else [], dtype=object).reshape(len(parts), seeds, len(epsilons))
-    for part, some in zip(parts, searches, strict=True):
-        percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in some])
+    cells = {(part, e): {**shared, "epsilon": e, "part": part, **search} for part, e in product(parts, epsilons)}
+    some = by_seed(get, pafs, cells, seeds) if cells else {}
+    by_part = {part: [[some[part, e][s] for e in epsilons] for s in range(seeds)] for part in parts}
+    for part, rows in by_part.items():
+        percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in rows])
     constant = np.array([one["constant"] for one in found])
-    by_part = dict(zip(parts, searches, strict=True))
     return {"epsilons": list(epsilons), "percent": percent, "constant": constant, "searches": by_part, "runs": found}
 
 
 def searches(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list]:
     """PAFS with other settings: {epsilon: results by split}."""
-    jobs = [{"dataset": dataset, "seed": s, "epsilon": e, **settings} for e in epsilons for s in range(seeds)]
-    found = get(pafs, jobs)
-    return {e: found[i * seeds : (i + 1) * seeds] for i, e in enumerate(epsilons)}
+    return by_seed(get, pafs, {e: {"dataset": dataset, "epsilon": e, **settings} for e in epsilons}, seeds)
 
 
 def small_problems(get: Get, *, dataset: str, seeds: int) -> list[runs.Result]:
     """:func:`dplib.architecture.feature_runs.heuristics`, by seed."""
-    return get(heuristics, [{"dataset": dataset, "seed": s} for s in range(seeds)])
+    return by_seed(get, heuristics, {dataset: {"dataset": dataset}}, seeds)[dataset]
 
 
 def tables(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[runs.Result]]:
     """:func:`dplib.architecture.feature_runs.check` of each data set, by split."""
-    found = get(check, [{"dataset": name, "seed": s} for name in datasets for s in range(seeds)])
-    return {name: found[i * seeds : (i + 1) * seeds] for i, name in enumerate(datasets)}
+    return by_seed(get, check, {name: {"dataset": name} for name in datasets}, seeds)
 
 
 def private_cfs(
     get: Get, *, datasets: Sequence[str], epsilons: Sequence[float], seeds: int, repeats: int
 ) -> dict[tuple[str, str, str, float], list[runs.Result]]:
     """How near private CFS comes to CFS: {(data set, unit, what is noised, epsilon): results by split}."""
-    cells = list(product(datasets, feature_cfs.UNITS, ("entropies", "tables"), epsilons))
-    jobs = [
-        {"dataset": d, "unit": u, "how": h, "epsilon": e, "seed": s, "repeats": repeats}
-        for d, u, h, e in cells
-        for s in range(seeds)
-    ]
-    found = get(agreement, jobs)
-    return {cell: found[i * seeds : (i + 1) * seeds] for i, cell in enumerate(cells)}
+    cells = {
+        (d, u, h, e): {"dataset": d, "unit": u, "how": h, "epsilon": e, "repeats": repeats}
+        for d, u, h, e in product(datasets, feature_search.UNITS, ("entropies", "tables"), epsilons)
+    }
+    return by_seed(get, agreement, cells, seeds)
 
 
 def one_budget(
     get: Get, *, dataset: str, totals: Sequence[float], methods: Sequence[str], seeds: int, **settings: Any
 ) -> dict[tuple[str, float], np.ndarray]:
     """One total for selection and model: {(method, total): test accuracies (%) by split}."""
-    cells = list(product(methods, totals))
-    jobs = [
-        {"dataset": dataset, "method": m, "epsilon": e, "seed": s, **settings} for m, e in cells for s in range(seeds)
-    ]
-    found = np.array([one["percent"] for one in get(released, jobs)]).reshape(len(cells), seeds)
-    return dict(zip(cells, found, strict=True))
+    cells = {(m, e): {"dataset": dataset, "method": m, "epsilon": e, **settings} for m, e in product(methods, totals)}
+    found = by_seed(get, released, cells, seeds)
+    return {cell: np.array([one["percent"] for one in some]) for cell, some in found.items()}
+
+
+MATTERS = 0.5  # points: a smaller lead matters to nobody
+
+
+def gap(a, b) -> Measured:
+    """a - b by split, with its interval."""
+    return stats.paired(np.asarray(a), np.asarray(b)).difference
+
+
+def elsewhere(values) -> np.ndarray:
+    """Of candidates (k, splits): on each split the one that is best on average over the other splits, (splits,).
+
+    (Random splits share records, hence not quite: a test record of one is a training record of others.)
+    """
+    values = np.asarray(values, dtype=float)
+    at = (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
+    return values[at, np.arange(values.shape[1])]
+
+
+def one_split(values) -> Measured:
+    """The mean over n splits with the 95% prediction interval for one more split: what a printed value can be."""
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    half = float(scipy_stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n))
+    return Measured(float(values.mean()), float(values.mean() - half), float(values.mean() + half), n)
+
+
+def tally(gains: Sequence) -> dict[str, int]:
+    """Of differences (splits,), how many are ahead beyond chance (Holm), and how many are no lead that matters."""
+    found = [stats.paired(one, np.zeros_like(one)) for one in gains]
+    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
+    ahead = [bool(c and one.difference.value > 0) for c, one in zip(clear, found, strict=True)]
+    none = [one.difference.high < MATTERS and not a for a, one in zip(ahead, found, strict=True)]
+    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(found)}
+
+
+def best_size(curves: Curves, epsilon: float, resamples: int = 1000) -> Measured:
+    """The size of the best mean accuracy, with its bootstrap interval over splits."""
+    values = curves.of(epsilon).T
+    rng = np.random.default_rng(6)
+    drawn = [values[rng.integers(len(values), size=len(values))].mean(axis=0).argmax() for _ in range(resamples)]
+    low, high = np.quantile(np.array(curves.sizes)[drawn], [0.025, 0.975], method="inverted_cdf")
+    return Measured(float(curves.sizes[int(values.mean(axis=0).argmax())]), float(low), float(high), len(values))
+
+
+def gain(curves: Curves, epsilon: float, size: int, sizes: Sequence[int] | None = None) -> Measured:
+    """The best of some sizes (of all, if none are given) less one size."""
+    return gap(elsewhere([curves.at(k, epsilon) for k in sizes or curves.sizes]), curves.at(size, epsilon))
+
+
+def slope(curves: Curves, epsilon: float) -> Measured:
+    """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
+    x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
+    return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
+
+
+def multiples(values, n_test: int = 95) -> int:
+    """How many printed percentages are k / n_test for a whole k."""
+    return sum(abs(100 * round(value / 100 * n_test) / n_test - value) <= 0.005 + 1e-9 for value in values)
+
+
+def epsilon_at(curves: Curves, size: int, accuracy: float) -> float:
+    """The budget at which a mean curve, made non-decreasing, reaches an accuracy, by lines in log epsilon.
+
+    The first budget where the curve is there from the start, so that the answer is an upper bound; the last one where
+    it does not get there, a lower bound.
+    """
+    mean = np.maximum.accumulate(curves.values[:, curves.sizes.index(size)].mean(axis=0))
+    return float(np.exp(np.interp(accuracy, mean, np.log(curves.epsilons))))
+
+
+def approximate_of_pure(epsilon: float, delta: float) -> float:
+    """The least epsilon' such that every epsilon-DP mechanism is (epsilon', delta)-DP.
+
+    Tight for randomised response, which has the largest delta of all epsilon-DP mechanisms at every epsilon':
+    (e^epsilon - e^epsilon') / (1 + e^epsilon).
+    """
+    inside = -delta * (1 + np.exp(-epsilon))
+    return float(max(0.0, epsilon + np.log1p(inside))) if inside > -1 else 0.0

@@ -1,7 +1,7 @@
 """The layer tables of paper B (XIX to XXXI), row by row against the networks built from them."""
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -27,34 +27,12 @@ TABLES = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
-    """A printed row and ours: ``printed`` and ``ours`` map the row's columns to values; ``why`` where they disagree."""
+class Row(NamedTuple):
+    """A printed row and ours: ``printed`` and ``ours`` map the row's columns to values."""
 
     claim: str
-    kind: str
     printed: dict[str, int | str]
     ours: dict[str, int | str]
-    why: str
-
-    @property
-    def verdict(self) -> str:
-        """ "holds" where every cell agrees; "holds with change" where the parameters do; else "fails"."""
-        if self.printed == self.ours:
-            return "holds"
-        same = all(self.printed[name] == self.ours[name] for name in self.printed if name.startswith("parameters"))
-        return "holds with change" if same else "fails"
-
-    @property
-    def because(self) -> str:
-        if self.verdict == "holds":
-            return "Built from the printed layers and run: every printed cell of the row is what comes out."
-        wrong = [f"{name.replace('_', ' ')} {self.printed[name]} should be {self.ours[name]}" for name in self._wrong]
-        return f"Built from the printed layers and run: {'; '.join(wrong)}. {self.why}".strip()
-
-    @property
-    def _wrong(self) -> list[str]:
-        return [name for name in self.printed if self.printed[name] != self.ours[name]]
 
 
 def rows(table: str) -> list[Row]:
@@ -63,14 +41,10 @@ def rows(table: str) -> list[Row]:
     Args:
         table: "B.table19" to "B.table31". Tables that print 0 neurons for a dropout layer mean that it has no weights:
             such a cell counts as right.
-
-    Raises:
-        ParameterError: for another table.
     """
     if table not in TABLES:
         raise ParameterError(f"table = {table!r} has no layers: it must be one of {', '.join(TABLES)}.")
     architecture = printed.ARCHITECTURES[TABLES[table]]
-    why = {item.claim: item.why for item in disagreements()}
     with torch.device("meta"):  # shapes only: no numbers are drawn
         net = architecture.make()
         built = printed.layer_table(net, architecture.input_shape)
@@ -78,16 +52,14 @@ def rows(table: str) -> list[Row]:
     for id_, claim in claims.load("B").items():
         if not id_.startswith(f"{table}."):
             continue
-        kind = claim.where.rpartition(": ")[2]
         if id_.endswith(".total"):
             cells = dict.fromkeys(claim.published, sum(layer.parameters for layer in built))
         elif id_.endswith(".trainable"):
             cells = dict.fromkeys(claim.published, printed.trained_count(net, printed.last_layers(net)))
         else:
             layer = next(layers)
-            kind = kind if kind == layer.kind else f"{kind}, built as {layer.kind}"
             cells = {name: _cell(name, value, layer) for name, value in claim.published.items()}
-        result.append(Row(id_, kind, dict(claim.published), cells, why.get(id_, "")))
+        result.append(Row(id_, dict(claim.published), cells))
     return result
 
 

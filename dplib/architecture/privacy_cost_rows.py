@@ -12,7 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from dplib import runs, stats
-from dplib.architecture import sample_size_fit as budget
+from dplib.architecture import sample_size as budget
 from dplib.architecture import sum_task
 from dplib.architecture.privacy_cost_study import CLIPPED, DELTA, NO_LIMIT, SETTING
 from dplib.data import preprocess
@@ -230,7 +230,7 @@ def stops(results: Mapping[int, Sequence[runs.Result]], most_steps: int) -> Stop
 
 
 def spent(steps: Stops, accountant: str) -> Stops:
-    """The budgets of these steps, by an accountant of :mod:`dplib.architecture.sample_size_fit`."""
+    """The budgets of these steps, by an accountant of :mod:`dplib.architecture.sample_size`."""
     points = {"points": 2} if accountant == "pld" else {}
     return {n: budget.epsilon_of_steps(NOISE, BATCH / n, s, DELTA, accountant, **points) for n, s in steps.items()}
 

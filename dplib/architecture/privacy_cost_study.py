@@ -4,7 +4,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 (``notebooks/plans/03.yml``). Learning rates are chosen on seeds from 1000 on; equal seeds pair the reported runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dplib import accounting, checks, rdp, runs, tuning
@@ -12,7 +12,7 @@ from dplib.architecture import sum_task
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.architecture.sample_size import steps_to_target
 from dplib.trainings import train
-from dplib.tuning import Get
+from dplib.tuning import Get, by_seed
 
 CURVES = ("accuracies", "distances", "same_epoch", "predictive")
 CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}
@@ -52,9 +52,6 @@ def split_features(
 
     Returns:
         What ``repeat`` returns, curves to five digits, and "noise_multiplier".
-
-    Raises:
-        ParameterError: for a setting that is not allowed.
     """
     checks.one_of("paper", "pld").check("accountant", accountant)
     setting = epsilon, batch / n, epochs * max(1, round(n / batch)), delta
@@ -111,7 +108,7 @@ def rows(
     if rates:
         chosen = tuning.tune(get, split_features, cells, rates, seeds=tuning_seeds)
         cells = {m: {**cell, "learning_rate": chosen[m].value} for m, cell in cells.items()}
-    return _by_seed(get, split_features, cells, seeds)
+    return by_seed(get, split_features, cells, seeds)
 
 
 def family(
@@ -139,7 +136,7 @@ def family(
         get, train, {key: {**cell, "part": "tune"} for key, cell in cells.items()}, rates, seeds=tuning_seeds
     )
     cells = {key: {**cell, "learning_rate": tuned[key].value} for key, cell in cells.items()}
-    return {"results": _by_seed(get, train, cells, seeds), "tuned": tuned}
+    return {"results": by_seed(get, train, cells, seeds), "tuned": tuned}
 
 
 def stopping(
@@ -159,10 +156,4 @@ def stopping(
     only = {tune_size: {**common, "n": tune_size, "part": "tune"}}
     tuned = tuning.tune(get, steps_to_target, only, rates, seeds=tuning_seeds, score="score")[tune_size]
     cells = {n: {**common, "n": n, "learning_rate": tuned.value} for n in sizes}
-    return {"results": _by_seed(get, steps_to_target, cells, seeds), "tuned": tuned}
-
-
-def _by_seed(get: Get, function: Any, cells: Mapping[Any, Mapping[str, Any]], seeds: int) -> dict[Any, Any]:
-    """{cell: results by seed}."""
-    results = get(function, [{**cell, "seed": seed} for cell in cells.values() for seed in range(seeds)])
-    return {key: list(results[i * seeds : (i + 1) * seeds]) for i, key in enumerate(cells)}
+    return {"results": by_seed(get, steps_to_target, cells, seeds), "tuned": tuned}

@@ -11,10 +11,140 @@ import numpy as np
 from scipy import stats as sps
 
 from dplib import dpsgd, mechanisms, trainings
-from dplib.architecture import linear_pair
 from dplib.architecture.privacy_cost_study import DELTA
+from dplib.checks import ParameterError
 from dplib.data import preprocess
 from dplib.stats import mean_interval
+
+# --- two linear models that differ in one feature (Section III-B and Appendix A) -------------------------------------
+
+# h has coefficients theta (m,) and noise N(0, sigma^2) on each; h' drops feature m and has noise N(0, sigma'^2) on the
+# others. At a record (x, y) write c = y - theta'x for the signed error without noise, u = theta_m x_m for what feature
+# m adds to the prediction, and d = sigma^2 |x|^2 - sigma'^2 |x'|^2 for the noise variance that dropping it saves. Then
+# E err(h) = c^2 + sigma^2 |x|^2 and E err(h') = (c + u)^2 + sigma'^2 |x'|^2, so that h' is at least as good exactly
+# when u^2 + 2 c u <= d (eq. 11). The predicates use only +, * and <=: on whole numbers they decide without rounding.
+
+
+def expected_errors(theta, x, y, sigma, sigma_small) -> tuple[float, float]:
+    """Expected squared errors of h and of h' at one record, eq. (10) with c^2 in place of its c.
+
+    Args:
+        theta, x: (m,), m >= 2; the last feature is the one that h' drops.
+        y: a number. sigma, sigma_small: standard deviations of the noise on each coefficient of h and of h', >= 0.
+
+    Raises:
+        ParameterError: for other shapes, or negative noise.
+    """
+    theta, x = _pair(theta, x, sigma, sigma_small)
+    c, u = y - theta @ x, theta[-1] * x[-1]
+    return float(c**2 + sigma**2 * x @ x), float((c + u) ** 2 + sigma_small**2 * x[:-1] @ x[:-1])
+
+
+def simulate_errors(theta, x, y, sigma, sigma_small, draws: int, rng: np.random.Generator):
+    """Squared errors of h and of h' under ``draws`` draws of the noise: two arrays (draws,), independent of each other.
+
+    Every coefficient gets its own noise, as the mechanism does it; nothing of the derivation is used.
+    """
+    theta, x = _pair(theta, x, sigma, sigma_small)
+    noisy = theta + sigma * rng.standard_normal((draws, len(theta)))
+    small = theta[:-1] + sigma_small * rng.standard_normal((draws, len(theta) - 1))
+    return (y - noisy @ x) ** 2, (y - small @ x[:-1]) ** 2
+
+
+def smaller_is_as_good(u, c, d):
+    """Eq. (11): E err(h') <= E err(h). Numbers or arrays."""
+    return u * u + 2 * c * u <= d
+
+
+def printed_condition(u, c, d):
+    """Lemma 1's right-hand side, |theta_m| <= (sqrt(c^2 + d) - |c|) / |x_m|, without its root and its quotient.
+
+    Times |x_m| it says |u| + |c| <= sqrt(c^2 + d); squaring both sides, neither negative, leaves u^2 + 2 |c| |u| <= d.
+    Where c^2 + d < 0 the root does not exist, and this says False.
+    """
+    return u * u + 2 * abs(c) * abs(u) <= d
+
+
+def exact_interval(c, d):
+    """The u for which h' is at least as good: -sqrt(c^2 + d) - c to sqrt(c^2 + d) - c; nan where there is none."""
+    c, d = np.asarray(c, dtype=float), np.asarray(d, dtype=float)
+    with np.errstate(invalid="ignore"):
+        root = np.sqrt(c**2 + d)
+    return -root - c, root - c
+
+
+def missed_share(c, d):
+    """Which part of the exact interval the printed one leaves out: |c| / sqrt(c^2 + d), for d >= 0 and c^2 + d > 0.
+
+    The printed interval has length 2 (sqrt(c^2 + d) - |c|) and lies in the exact one, of length 2 sqrt(c^2 + d).
+    """
+    c, d = np.asarray(c, dtype=float), np.asarray(d, dtype=float)
+    if np.any(d < 0) or np.any(c**2 + d <= 0):
+        raise ParameterError("c and d are not allowed: d must be at least 0, and c^2 + d greater than 0.")
+    return np.abs(c) / np.sqrt(c**2 + d)
+
+
+def count_agreement(largest: int) -> dict[str, int]:
+    """Both conditions for all whole numbers |u|, |c| <= ``largest`` and |d| <= 3 ``largest``^2, in exact arithmetic.
+
+    Both conditions stay as they are when u and c are multiplied by s and d by s^2, so that this settles every fraction
+    with such numerators as well.
+
+    Returns:
+        How often "both" hold, "neither", "only exact" (h' is as good, and the lemma's bound is broken) and
+        "only printed"; and "only exact, c = 0" and "only exact, d < 0".
+    """
+    u, c = (np.arange(-largest, largest + 1, dtype=np.int64) for _ in range(2))
+    d = np.arange(-3 * largest**2, 3 * largest**2 + 1, dtype=np.int64)
+    counts = dict.fromkeys(
+        ("both", "neither", "only exact", "only printed", "only exact, c = 0", "only exact, d < 0"), 0
+    )
+    for one in c:  # a slice at a time: memory
+        exact = smaller_is_as_good(u[:, None], one, d)
+        printed = printed_condition(u[:, None], one, d)
+        missed = exact & ~printed
+        counts["both"] += int((exact & printed).sum())
+        counts["neither"] += int((~exact & ~printed).sum())
+        counts["only exact"] += int(missed.sum())
+        counts["only printed"] += int((printed & ~exact).sum())
+        counts["only exact, c = 0"] += int(missed.sum()) if one == 0 else 0
+        counts["only exact, d < 0"] += int(missed[:, d < 0].sum())
+    return counts
+
+
+def gain_of_dropping(theta, second_moments, sigma) -> tuple[np.ndarray, np.ndarray]:
+    """By how much the expected error, averaged over records, falls when feature j is dropped, for every j.
+
+    ``theta`` must be the least-squares optimum for records with E[x x'] = ``second_moments``: then E[c x] = 0, and the
+    term 2 c u of eq. (11) averages out.
+
+    Args:
+        theta: (m,). second_moments: (m, m), symmetric, positive definite. sigma: of the noise, the same for h and h'.
+
+    Returns:
+        Two arrays (m,). With coefficient j set to 0 and the others kept, as the paper has it:
+        (sigma^2 - theta_j^2) M_jj. With the others fitted again: sigma^2 M_jj - theta_j^2 / (M^-1)_jj.
+
+    Raises:
+        ParameterError: for shapes that do not fit, or a matrix that is not positive definite.
+    """
+    theta, moments = np.asarray(theta, dtype=float), np.asarray(second_moments, dtype=float)
+    if moments.shape != (len(theta), len(theta)) or np.linalg.eigvalsh(moments)[0] <= 0:
+        raise ParameterError(f"second_moments of shape {moments.shape} are not allowed: (m, m), positive definite.")
+    saved = sigma**2 * np.diag(moments)
+    return saved - theta**2 * np.diag(moments), saved - theta**2 / np.diag(np.linalg.inv(moments))
+
+
+def _pair(theta, x, sigma, sigma_small) -> tuple[np.ndarray, np.ndarray]:
+    theta, x = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
+    if theta.ndim != 1 or theta.shape != x.shape or len(theta) < 2:
+        raise ParameterError(
+            f"theta of shape {theta.shape} and x of shape {x.shape} are not allowed: both (m,), m >= 2."
+        )
+    if sigma < 0 or sigma_small < 0:
+        raise ParameterError(f"sigma = {sigma:g}, sigma_small = {sigma_small:g} are not allowed: at least 0.")
+    return theta, x
+
 
 Values = dict[str, dict[str, Any]]
 
@@ -128,11 +258,11 @@ EXAMPLE = ([0.0, -2.0], [1.0, 1.0], -1.0, np.sqrt(2.0), 1.0)  # c = 1, u = -2, d
 
 
 def lemma(counted: Mapping[str, int]) -> Values:
-    """Lemma 1, from :func:`linear_pair.count_agreement` and one mechanism in which it errs."""
-    drawn = linear_pair.simulate_errors(*EXAMPLE, 200_000, np.random.default_rng(5))
+    """Lemma 1, from :func:`count_agreement` and one mechanism in which it errs."""
+    drawn = simulate_errors(*EXAMPLE, 200_000, np.random.default_rng(5))
     full, small = map(mean_interval, drawn)
     flat = [0.4, -1.2, 0.7, 1.7], [1.0, -0.5, 2.0, 0.0], 0.4, 1.1  # the last feature is 0 in this record
-    equal, less = (linear_pair.expected_errors(*flat, other) for other in (1.1, 0.9))
+    equal, less = (expected_errors(*flat, other) for other in (1.1, 0.9))
     return {
         "B.lemma1": {
             "counterexamples_if": counted["only printed"],
@@ -140,7 +270,7 @@ def lemma(counted: Mapping[str, int]) -> Values:
             "cases": sum(counted[key] for key in ("both", "neither", "only exact", "only printed")),
             "example_full_model": full,
             "example_smaller_model": small,
-            "share_missed_at_c2_equal_d": float(linear_pair.missed_share(1.0, 1.0)),
+            "share_missed_at_c2_equal_d": float(missed_share(1.0, 1.0)),
         },
         "B.lemma1-irrelevant-feature": {
             "gap_at_equal_noise": equal[0] - equal[1],
@@ -157,20 +287,18 @@ def proof(cases: int = 2000) -> Values:
     less = more * rng.random(cases)
     c, u = y - (theta * x).sum(1), theta[:, 4] * x[:, 4]
     both = list(zip(theta, x, y, strict=True))
-    pairs = np.array([linear_pair.expected_errors(*one, a, b) for one, a, b in zip(both, more, less, strict=True)])
-    noisier = np.array([linear_pair.expected_errors(*one, b, a) for one, a, b in zip(both, more, less, strict=True)])
+    pairs = np.array([expected_errors(*one, a, b) for one, a, b in zip(both, more, less, strict=True)])
+    noisier = np.array([expected_errors(*one, b, a) for one, a, b in zip(both, more, less, strict=True)])
     d = more**2 * (x**2).sum(1) - less**2 * (x[:, :4] ** 2).sum(1)
     without = np.column_stack([c**2, (c + u) ** 2])
     case = (theta[0], x[0], float(y[0]), 1.3, 0.9)
-    exact, drawn = linear_pair.expected_errors(*case), linear_pair.simulate_errors(*case, 400_000, rng)
+    exact, drawn = expected_errors(*case), simulate_errors(*case, 400_000, rng)
     printed = exact[0] - c[0] ** 2 + c[0]
     wide = (
         np.repeat(theta[0], 10),
         np.repeat(x[0] / 10, 10),
     )  # each feature in ten pieces
-    narrow_cost, wide_cost = (
-        linear_pair.expected_errors(*one, y[0], 1.0, 1.0)[0] - c[0] ** 2 for one in ((theta[0], x[0]), wide)
-    )
+    narrow_cost, wide_cost = (expected_errors(*one, y[0], 1.0, 1.0)[0] - c[0] ** 2 for one in ((theta[0], x[0]), wide))
     return {
         "B.eq10": {
             "simulated_over_c_squared_form": mean_interval(drawn[0] / exact[0]),
@@ -196,15 +324,15 @@ def proof(cases: int = 2000) -> Values:
 def corollary(noise_sd: float = 0.5, m: int = 20) -> Values:
     """Corollary 1 in exact arithmetic, and its reading averaged over a regression with errors far from 0."""
     t, s, xm = np.meshgrid(np.arange(-60, 61), np.arange(61), [*range(-5, 0), *range(1, 6)], indexing="ij")
-    agree = linear_pair.smaller_is_as_good(t * xm, 0, (s * xm) ** 2) == (np.abs(t) <= s)
+    agree = smaller_is_as_good(t * xm, 0, (s * xm) ** 2) == (np.abs(t) <= s)
     rng = np.random.default_rng(7)
     coefficients = noise_sd * np.linspace(0.1, 2.0, m) * rng.choice([-1, 1], m)
     x = rng.normal(size=(3000, m)) @ (np.eye(m) + 0.6 * rng.normal(size=(m, m)) / np.sqrt(m))  # correlated features
     y = x @ coefficients + 2.0 * rng.normal(size=3000)
     fitted = np.linalg.lstsq(x, y, rcond=None)[0]
-    zeroed, refitted = linear_pair.gain_of_dropping(fitted, x.T @ x / 3000, noise_sd)
+    zeroed, refitted = gain_of_dropping(fitted, x.T @ x / 3000, noise_sd)
     below = np.abs(fitted) <= noise_sd
-    single = linear_pair.smaller_is_as_good(fitted * x, (y - x @ fitted)[:, None], noise_sd**2 * x**2)
+    single = smaller_is_as_good(fitted * x, (y - x @ fitted)[:, None], noise_sd**2 * x**2)
     draws = fitted + noise_sd * rng.standard_normal((400, m))
     losses = ((y[:, None] - x @ draws.T) ** 2).mean(0)
     without = [((y[:, None] - x @ (draws * (np.arange(m) != j)).T) ** 2).mean(0) for j in range(m)]

@@ -1,19 +1,135 @@
-"""The searches of paper B (Section VIII-A): PAAS (Algorithm 1), Evolve (Algorithm 2), randomised search, and MGRS.
+"""Paper B's search spaces (Tables XI, XII) and searches (Section VIII-A): PAAS, Evolve, randomised search, and MGRS.
 
+A genome has a value for every entry of its space, also for those that do not show: the third layer's units of a network
+with one layer. Equal networks may have different genomes; a search trains a network once (:func:`network_of`).
 A search sees networks only through its *trainer*: a function from (network, how often it was trained before) to results
 with a "validation" accuracy. With SGD inside, and DP-SGD for the winner, a search is the standard workflow (STW); with
 DP-SGD inside it is the privacy-aware one (PAW). Nothing here says what a search costs in privacy: that is
 :mod:`dplib.architecture.search_budgets`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from dplib import checks
-from dplib.architecture.space import Genome, Space, key, network_of
+from dplib.checks import ParameterError
+
+Genome = dict[str, Any]
+
+_LAYERS = (1, 2, 3)
+_ACTIVATIONS = ("relu", "sigmoid", "tanh")
+
+
+@dataclass(frozen=True)
+class Space:
+    """A search space H: each entry with the values it may take (paper B, Section VIII-A)."""
+
+    entries: Mapping[str, tuple[Any, ...]]
+
+    def __post_init__(self) -> None:
+        for name, values in self.entries.items():
+            if not values or len(set(values)) < len(values):
+                raise ParameterError(f"{name} = {values!r} is not allowed: an entry needs values, each once.")
+
+    def draw(self, rng: np.random.Generator) -> Genome:
+        """A uniformly random genome: every entry uniform, independent of the others.
+
+        So each number of layers has the same probability, although there are far more networks with three layers.
+        """
+        return {name: _pick(values, rng) for name, values in self.entries.items()}
+
+    def crossover(self, first: Genome, second: Genome, rng: np.random.Generator) -> Genome:
+        """Every entry from one of two parents, each with probability one half."""
+        return {name: (first, second)[rng.integers(2)][name] for name in self.entries}
+
+    def mutate(self, genome: Genome, rng: np.random.Generator) -> Genome:
+        """A copy in which one random entry has another value, where it has more than one."""
+        name = _pick([n for n, values in self.entries.items() if len(values) > 1], rng)
+        others = [value for value in self.entries[name] if value != genome[name]]
+        return {**genome, name: _pick(others, rng)}
+
+    def genomes(self) -> list[Genome]:
+        """All of them."""
+        return [dict(zip(self.entries, values, strict=True)) for values in product(*self.entries.values())]
+
+    def networks(self) -> list[dict[str, Any]]:
+        """All different networks, as :func:`network_of` gives them."""
+        found = {key(network): network for network in map(network_of, self.genomes())}
+        return list(found.values())
+
+
+FCN = Space(
+    {
+        "layers": _LAYERS,
+        "units1": (64, 128, 512, 1024, 2048),
+        "units2": (64, 128, 256),
+        "units3": (10, 16, 32, 64),
+        **{f"activation{i}": _ACTIVATIONS for i in _LAYERS},
+    }
+)  # paper B, Table XI: 1,770 networks
+
+CNN = Space({"blocks": (2, 3), "filters": (16, 32, 48), "units": (32, 64, 128, 512)})  # Table XII: 24 networks
+
+
+def with_freezing(space: Space) -> Space:
+    """The space with an entry for every hidden layer that says whether it is trained (paper B, Section IX-A, for RS).
+
+    The output layer is always trained: a network none of whose layers is has nothing to learn.
+    """
+    return Space({**space.entries, **{f"trained{i}": (True, False) for i in space.entries["layers"]}})
+
+
+def network_of(genome: Genome) -> dict[str, Any]:
+    """The network of a genome: arguments "model", "activation" and "frozen" of :func:`dplib.trainings.train`."""
+    if "blocks" in genome:
+        return {
+            "model": {"filters": [genome["filters"] * 2**i for i in range(genome["blocks"])], "units": genome["units"]}
+        }
+    if "layers" not in genome:
+        raise ParameterError(f"genome = {genome} is not allowed: it must have layers (perceptrons) or blocks.")
+    hidden = range(1, genome["layers"] + 1)
+    network = {"model": [genome[f"units{i}"] for i in hidden], "activation": [genome[f"activation{i}"] for i in hidden]}
+    frozen = [i - 1 for i in hidden if not genome.get(f"trained{i}", True)]
+    return {**network, "frozen": frozen} if frozen else network
+
+
+def key(network: Mapping[str, Any]) -> str:
+    """A text that equal networks share."""
+    model = network["model"]
+    if isinstance(model, dict):
+        return "conv " + "-".join(map(str, model["filters"])) + f" dense {model['units']}"
+    layers = [f"{units} {name}" for units, name in zip(model, network["activation"], strict=True)]
+    for position in network.get("frozen", ()):
+        layers[position] += " frozen"
+    return ", ".join(layers)
+
+
+def rate_cell(network: Mapping[str, Any]) -> str:
+    """The kind of network that shares a learning rate: depth, and how many of its layers are sigmoids.
+
+    A sigmoid passes on at most a quarter of a gradient: with one rate for all networks, a search would only learn to
+    avoid sigmoids. A network with frozen layers has the rate of the one that has none.
+    """
+    if isinstance(network["model"], dict):
+        return f"conv {len(network['model']['filters'])}"
+    return f"{len(network['model'])} layers, {network['activation'].count('sigmoid')} sigmoid"
+
+
+def job(network: Mapping[str, Any], rates: Mapping[str, float], **settings: Any) -> dict[str, Any]:
+    """A job of :func:`dplib.trainings.train`: the network, the learning rate of its kind, and the settings."""
+    cell = rate_cell(network)
+    checks.one_of(*rates).check("kind of network", cell)
+    return {**network, "learning_rate": rates[cell], **settings}
+
+
+def _pick(values, rng: np.random.Generator) -> Any:
+    return values[int(rng.integers(len(values)))]
+
 
 Network = dict[str, Any]
 Decoder = Callable[[Genome], Network]
@@ -25,13 +141,10 @@ class Candidate:
     """One row of a search's trace.
 
     Attributes:
-        generation: from 1. network: as :func:`dplib.architecture.space.network_of`.
+        generation: from 1. network: as :func:`dplib.architecture.search.network_of`.
         fitness: validation accuracy with the search's noise: what the search saw.
         validation: the same without noise; a training that diverged counts as 0.
         result: all that the trainer said of it.
-        new: it was trained for this row, and not remembered.
-        trainings: number of trainings of the search up to and with this row.
-        cpu_seconds: of these trainings, where the trainer says it.
     """
 
     generation: int
@@ -39,22 +152,15 @@ class Candidate:
     fitness: float
     validation: float
     result: Mapping[str, Any]
-    new: bool
-    trainings: int
-    cpu_seconds: float
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search returns, and its trace in the order of the candidates."""
+    """What a search returns, its trace in the order of the candidates, and what a budget has to pay for."""
 
     winner: Candidate
     trace: tuple[Candidate, ...]
-
-    @property
-    def trainings(self) -> int:
-        """Trainings that were made: what a budget has to pay for, unless repeats are trained again."""
-        return self.trace[-1].trainings
+    trainings: int
 
 
 @dataclass
@@ -70,44 +176,29 @@ class _Fitness:
     memoise: bool = True
     decode: Decoder = network_of
     known: dict[str, tuple[float, float, Mapping[str, Any]]] = field(default_factory=dict)
-    times: dict[str, int] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
     trace: list[Candidate] = field(default_factory=list)
-    spent: tuple[int, float] = (0, 0.0)  # trainings and CPU seconds so far
 
     def rank(self, generation: int, members: Sequence[Genome]) -> list[tuple[Genome, Candidate]]:
         """The members with their rows of the trace, the highest fitness first; of equal ones the first drawn."""
-        networks = [self.decode(genome) for genome in members]
-        asked, places = self._ask(networks)
-        results = iter(self.trainer(asked)) if asked else iter(())
+        networks, asked = [self.decode(genome) for genome in members], {}
+        for place, network in enumerate(networks):
+            if not self.memoise or key(network) not in self.times:
+                asked[place] = network, self.times[key(network)]
+                self.times[key(network)] += 1
+        results = dict(zip(asked, self.trainer(list(asked.values())), strict=True)) if asked else {}
         rows = []
         for place, network in enumerate(networks):
-            if new := place in places:
-                self._remember(network, next(results))
-            rows.append(self._row(generation, network, new))
+            if place in results:
+                validation = results[place]["validation"] or 0.0
+                noise = self.rng.laplace(0, self.noise_scale) if self.noise_scale else 0.0
+                self.known[key(network)] = validation + noise, validation, results[place]
+            rows.append(Candidate(generation, network, *self.known[key(network)]))
         self.trace += rows
         return sorted(zip(members, rows, strict=True), key=lambda pair: -pair[1].fitness)
 
-    def _ask(self, networks: Sequence[Network]) -> tuple[list[tuple[Network, int]], set[int]]:
-        asked, places = [], set()
-        for place, network in enumerate(networks):
-            name = key(network)
-            if self.memoise and name in self.times:
-                continue
-            asked.append((network, self.times.get(name, 0)))
-            self.times[name] = self.times.get(name, 0) + 1
-            places.add(place)
-        return asked, places
-
-    def _remember(self, network: Network, result: Mapping[str, Any]) -> None:
-        validation = result["validation"] if result["validation"] is not None else 0.0
-        noise = self.rng.laplace(0, self.noise_scale) if self.noise_scale else 0.0
-        self.known[key(network)] = (validation + noise, validation, result)
-
-    def _row(self, generation: int, network: Network, new: bool) -> Candidate:
-        fitness, validation, result = self.known[key(network)]
-        if new:
-            self.spent = (self.spent[0] + 1, self.spent[1] + result.get("cpu_seconds", 0.0))
-        return Candidate(generation, network, fitness, validation, result, new, *self.spent)
+    def found(self, winner: Candidate) -> Found:
+        return Found(winner, tuple(self.trace), self.times.total())
 
 
 @dataclass(frozen=True)
@@ -167,50 +258,32 @@ def paas(
     noise_scale: float,
     rng: np.random.Generator,
     evolution: Evolution | None = None,
-    memoise: bool = True,
     decode: Decoder = network_of,
 ) -> Found:
-    """Algorithm 1, genetic architecture search.
+    """Algorithm 1, genetic architecture search; a network that was trained is not trained again.
 
     Args:
         space: H. generations: l. population: k.
         noise_scale: of the Laplace noise on validation accuracies, Delta / epsilon'; 0: none.
         rng: decides draws and noise, by two streams: searches that differ in the noise's scale alone begin alike.
-        memoise: a network that was trained is not trained again.
         decode: a member of the space to its network.
-
-    Raises:
-        ParameterError: for a number that is not allowed.
     """
-    _check(generations=generations, population=population, noise_scale=noise_scale)
+    checks.integer(1).check("generations", generations)
+    checks.integer(1).check("population", population)
+    checks.number(0, 1e9).check("noise_scale", noise_scale)
     draws, noise = rng.spawn(2)
-    fitness = _Fitness(trainer, noise_scale, noise, memoise, decode)
+    fitness = _Fitness(trainer, noise_scale, noise, decode=decode)
     members = [space.draw(draws) for _ in range(population)]  # line 1
     for generation in range(1, generations + 1):  # line 2
         ranked = fitness.rank(generation, members)  # lines 3 and 4
         if generation < generations:  # line 5
             members = evolve(space, [genome for genome, _ in ranked], evolution or Evolution(), draws)  # line 6
-    return Found(ranked[0][1], tuple(fitness.trace))  # lines 9 and 10
+    return fitness.found(ranked[0][1])  # lines 9 and 10
 
 
-def randomised(
-    space: Space,
-    trainer: Trainer,
-    *,
-    k: int,
-    rng: np.random.Generator,
-    noise_scale: float = 0.0,
-    memoise: bool = True,
-    decode: Decoder = network_of,
-) -> Found:
-    """RS: k independent draws, the best of which is kept. Equal generators draw what PAAS and MGRS draw first.
-
-    Raises:
-        ParameterError: for a number that is not allowed.
-    """
-    return multi_generation(
-        space, trainer, sizes=[k], p_mutate=0.0, rng=rng, noise_scale=noise_scale, memoise=memoise, decode=decode
-    )
+def randomised(space: Space, trainer: Trainer, *, k: int, rng: np.random.Generator, memoise: bool = True) -> Found:
+    """RS: k independent draws, the best of which is kept. Equal generators draw what PAAS and MGRS draw first."""
+    return multi_generation(space, trainer, sizes=[k], p_mutate=0.0, rng=rng, memoise=memoise)
 
 
 def multi_generation(
@@ -222,7 +295,6 @@ def multi_generation(
     rng: np.random.Generator,
     noise_scale: float = 0.0,
     memoise: bool = True,
-    decode: Decoder = network_of,
 ) -> Found:
     """MGRS: randomised search in each of several generations; the best of the last is returned.
 
@@ -231,29 +303,20 @@ def multi_generation(
 
     Args:
         sizes: k_1, ..., k_l. p_mutate: p, probability that a member is a mutant and not a fresh draw.
-        noise_scale, rng, memoise, decode: as in :func:`paas`.
-
-    Raises:
-        ParameterError: for a number that is not allowed.
+        noise_scale, rng: as in :func:`paas`. memoise: a network that was trained is not trained again.
     """
-    _check(noise_scale=noise_scale)
+    checks.number(0, 1e9).check("noise_scale", noise_scale)
     checks.list_of(checks.integer(1)).check("sizes", list(sizes))
     checks.number(0, 1).check("p_mutate", p_mutate)
     draws, noise = rng.spawn(2)
-    fitness = _Fitness(trainer, noise_scale, noise, memoise, decode)
+    fitness = _Fitness(trainer, noise_scale, noise, memoise)
     members = [space.draw(draws) for _ in range(sizes[0])]
     for generation, after in enumerate([*sizes[1:], 0], 1):
         ranked = fitness.rank(generation, members)
         members = next_members(space, ranked[0][0], after, p_mutate, draws)
-    return Found(ranked[0][1], tuple(fitness.trace))
+    return fitness.found(ranked[0][1])
 
 
 def next_members(space: Space, winner: Genome, count: int, p_mutate: float, rng: np.random.Generator) -> list[Genome]:
     """The next population of MGRS: each member is a mutant of the winner with probability ``p_mutate``, or new."""
     return [space.mutate(winner, rng) if rng.random() < p_mutate else space.draw(rng) for _ in range(count)]
-
-
-def _check(**values: float) -> None:
-    rules = {"generations": checks.integer(1), "population": checks.integer(1), "noise_scale": checks.number(0, 1e9)}
-    for name, value in values.items():
-        rules[name].check(name, value)

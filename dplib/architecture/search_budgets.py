@@ -27,16 +27,15 @@ Two kinds of search, both composed by :class:`Search`:
   model when a run draws a candidate again breaks that: two runs then share one model. Train it again.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
+import pandas as pd
+from scipy import optimize, special
 
 from dplib import accounting, rdp
-from dplib.architecture.pure_composition import composed_epsilon, largest_within, pure_rdp
 from dplib.checks import ParameterError, fraction, integer, number, one_of, positive
-
-_CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,7 @@ class Search:
     Attributes:
         trainings: whole, >= 0: a cap fixed in advance, see the module.
         selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape > -1 is that of the
-            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic), inf is Poisson.
-
-    Raises:
-        ParameterError: for a value outside its range, or nothing at all.
+            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic).
     """
 
     trainings: int = 0
@@ -63,38 +59,25 @@ class Search:
         integer(0).check("trainings", self.trainings)
         for mean_runs, shape in self.selections:
             number(1, np.inf).check("mean_runs", mean_runs)
-            if not shape > -1:
-                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1, or inf for Poisson.")
+            if not -1 < shape < np.inf:
+                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1.")
         if self.trainings == 0 and not self.selections:
             raise ParameterError("a search needs a training or a selection.")
 
-    @property
-    def mean_trainings(self) -> float:
-        """Expected number of trainings (at most, for the capped part)."""
-        return self.trainings + sum(mean for mean, _ in self.selections)
 
+def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -> float:
+    """Epsilon at ``delta`` for the training records of a search whose every training is DP-SGD of the same setting.
 
-def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta, accountant="rdp") -> float:
-    """Epsilon for the training records of a search whose every training is DP-SGD of the same setting.
-
-    Args:
-        noise_multiplier, sample_rate, steps: of each training, scalars (add or remove one record, Poisson batches).
-        delta: in (0, 1), of the whole search.
-        accountant: one of ``accounting.ACCOUNTANTS``; with selections "rdp" or "rdp-classical" only, since the theorems
-            on selections are about Rényi divergences. Compare searches with one accountant for all.
-
-    Raises:
-        ParameterError: for a value outside its range.
+    By Rényi divergences, which the theorems on selections are about, so that searches are compared by one account.
+    Records are added or removed, batches are Poisson samples; arguments are scalars, the steps those of each training.
     """
-    if not search.selections:
-        phases = [(noise_multiplier, sample_rate, steps * search.trainings)]
-        return float(accounting.composed_epsilon(phases, delta, accountant))
-    one_of(*_CONVERSIONS).check("accountant", accountant)
     fraction().check("delta", delta)
-    return _search_epsilon(search, rdp.rdp(noise_multiplier, sample_rate, steps), delta, _CONVERSIONS[accountant])
+    one = rdp.rdp(noise_multiplier, sample_rate, steps)
+    total = search.trainings * one + sum(selection_rdp(one, *selection) for selection in search.selections)
+    return float(rdp.to_epsilon(total, rdp.ORDERS, delta).min())
 
 
-def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accountant="rdp", rtol=1e-6) -> float:
+def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-6) -> float:
     """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
 
     Args:
@@ -106,10 +89,10 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accounta
     positive().check("total_epsilon", total_epsilon)
     if not search.selections:
         steps = steps * search.trainings
-        return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, accountant, rtol=rtol))
+        return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp", rtol=rtol))
 
     def excess(log_sigma):
-        return dpsgd_epsilon(search, float(np.exp(log_sigma)), sample_rate, steps, delta, accountant) - total_epsilon
+        return dpsgd_epsilon(search, float(np.exp(log_sigma)), sample_rate, steps, delta) - total_epsilon
 
     low = high = np.log(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp"))
     while excess(high) > 0:
@@ -124,38 +107,14 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, accounta
     return float(np.exp(root))
 
 
-def pure_epsilon(search: Search, epsilon, delta=0.0) -> float:
+def pure_epsilon(search: Search, epsilon) -> float:
     """Epsilon of a search whose every training (or every noisy score) is epsilon-DP: objective perturbation, Laplace.
 
-    At delta = 0 a training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at
-    infinite order; 3 epsilon for the geometric number, which is Liu and Talwar 2019); a Poisson number gives no finite
-    epsilon. At delta > 0 the least of that, of Rényi composition and, without selections, of optimal composition.
-
-    Args:
-        epsilon: > 0. delta: in [0, 1).
+    A training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at infinite
+    order; 3 epsilon for the geometric number, which is Liu and Talwar 2019).
     """
     positive().check("epsilon", epsilon)
-    number(0, 1).check("delta", delta)
-    pure = epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections))
-    if delta == 0:
-        return float(pure)
-    if not search.selections:
-        return float(composed_epsilon(epsilon, search.trainings, delta))
-    return min(float(pure), _search_epsilon(search, pure_rdp(epsilon), delta, "improved"))
-
-
-def epsilon_for(search: Search, total_epsilon, delta=0.0) -> float:
-    """The largest epsilon of each training (or noisy score) for which :func:`pure_epsilon` is at most the total.
-
-    Raises:
-        ParameterError: for a value outside its range; a Poisson number of runs at delta = 0.
-    """
-    positive().check("total_epsilon", total_epsilon)
-    if delta == 0 and any(np.isinf(shape) for _, shape in search.selections):
-        raise ParameterError(
-            "delta = 0 is not allowed with a Poisson number of runs, which is never pure: use delta > 0."
-        )
-    return largest_within(lambda epsilon: pure_epsilon(search, epsilon, delta), float(total_epsilon))
+    return float(epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections)))
 
 
 # --- validation records ----------------------------------------------------------------------------------------------
@@ -179,19 +138,14 @@ def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
     """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
 
     Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a':
-    rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1). Poisson, Theorem 6:
-    rdp'(a) = rdp(a) + mean delta' + ln(mean)/(a - 1), delta' being one run's delta at epsilon = ln(1 + 1/(a - 1)).
+    rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1).
 
     Args:
-        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: > -1, or inf for Poisson.
+        divergence: (k,) of one run, at ``orders``. mean_runs: >= 1. shape: > -1.
     """
     orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
-    result = divergence + np.log(mean_runs) / (orders - 1)
-    if np.isinf(shape):
-        result = result + mean_runs * _delta(divergence, orders, np.log1p(1 / (orders - 1)))
-    else:
-        other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
-        result = result + (1 + shape) * other.min()
+    other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
+    result = divergence + np.log(mean_runs) / (orders - 1) + (1 + shape) * other.min()
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones
 
 
@@ -218,11 +172,9 @@ def run_probabilities(mean_runs, shape, most: int):
     """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
 
     A search that stops at ``most`` runs is another mechanism: with P the chance of more, its delta is larger by at most
-    (1 + e^epsilon) P. With a Poisson number there may be no run at all, which publishes nothing.
+    (1 + e^epsilon) P.
     """
     k = np.arange(most + 1)
-    if np.isinf(shape):
-        return stats.poisson.pmf(k, mean_runs)
     if mean_runs == 1:
         return (k == 1).astype(float)
     gamma, k = stopping(mean_runs, shape), k[1:]
@@ -234,30 +186,95 @@ def run_probabilities(mean_runs, shape, most: int):
     return np.concatenate([[0.0], np.exp(log_p)])
 
 
-def draw_runs(mean_runs, shape, rng: np.random.Generator) -> int:
-    """A number of runs from the distribution of a selection; with a Poisson number it may be 0."""
-    if np.isinf(shape):
-        return int(rng.poisson(mean_runs))
-    gamma = stopping(mean_runs, shape)
-    if shape < 0 and mean_runs > 1:  # no program draws it: by its distribution function
-        return int(np.searchsorted(run_probabilities(mean_runs, shape, 1_000_000).cumsum(), rng.random()))
-    if shape == 0 or mean_runs == 1:
-        return int(rng.logseries(1 - gamma)) if mean_runs > 1 else 1
-    runs = 0
-    while runs == 0:
-        runs = int(rng.geometric(gamma)) if shape == 1 else int(rng.negative_binomial(shape, gamma))
-    return runs
+# --- equation (9), on which the printed budgets of RS and MGRS rest: its x and failure probability are not stated
 
 
-def _search_epsilon(search, divergence, delta, conversion):
-    spent = search.trainings * divergence
-    for mean_runs, shape in search.selections:
-        spent = spent + selection_rdp(divergence, mean_runs, shape)
-    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta, conversion).min())
+TRAINING = 2.11  # epsilon of one training (Section IX-A)
+RS_RUNS, MGRS_RUNS = (400,), (40, 20, 10)
+FORMS = ("printed", "corrected")
 
 
-def _delta(divergence, orders, epsilons):
-    """The delta at each epsilon that Rényi divergences bound (Canonne, Kamath and Steinke 2020, Proposition 12)."""
-    excess = (orders - 1) * (divergence - np.asarray(epsilons)[:, None])
-    log_delta = (excess - np.log(orders - 1) + orders * np.log1p(-1 / orders)).min(axis=1)
-    return np.minimum(np.exp(np.minimum(log_delta, 0.0)), np.sqrt(-np.expm1(-divergence.min())))
+def equation_9(loss, validation, count, failure, form="corrected"):
+    """The least epsilon' that satisfies equation (9), loss * validation >= (4/epsilon') ln(C/epsilon').
+
+    It rests on Theorem 10.2 of Gupta et al. (2010), which Abadi et al. (2016, Appendix D) restate. A mechanism is
+    epsilon-DP and with probability at least p its output scores Q or more, for a score of sensitivity 1 (the number of
+    correct validation records). Then for epsilon' in (0, 1/2) there is an (epsilon + 8 epsilon')-DP mechanism whose
+    output scores at least Q - (4/epsilon') ln(1/(epsilon' failure p)), except with probability ``failure``. With one
+    good setting among ``count``, drawn uniformly, p = 1/count: the logarithm is of count/(epsilon' failure), the form
+    "corrected". The "printed" form has ``count`` in the denominator, as if p were count.
+
+    Three conditions are not met in the paper: the theorem is for pure epsilon-DP, and DP-SGD has a delta; its
+    mechanism runs :func:`theorem_runs` trainings, not ``count``; and scores must be noised by its rule. On the other
+    hand max(epsilon, 8 epsilon') is enough where trainings and scores use disjoint records (Abadi et al., ibid.).
+
+    Args:
+        loss: accuracy given up, in (0, 1), x in the paper. validation: records, v. count: candidates, k. failure: in
+            (0, 1), delta in the paper, not that of differential privacy. Arrays broadcast.
+        form: one of :data:`FORMS`.
+
+    Returns:
+        epsilon', closed form by Lambert's W (an array of the broadcast shape, a float for scalars); inf where it would
+        be 1/2 or more, which the theorem does not cover.
+    """
+    one_of(*FORMS).check("form", form)
+    loss, validation, count, failure = (np.asarray(v, dtype=float) for v in (loss, validation, count, failure))
+    if not ((loss > 0).all() and (validation >= 1).all() and (count >= 1).all() and (failure > 0).all()):
+        raise ParameterError("loss and failure must be greater than 0, validation and count at least 1.")
+    slope = loss * validation / 4  # epsilon' e^(slope epsilon') = C
+    constant = count / failure if form == "corrected" else 1 / (count * failure)
+    found = special.lambertw(slope * constant).real / slope
+    return np.where(found < 0.5, found, np.inf)[()]
+
+
+def theorem_runs(selection_epsilon, failure, p) -> float:
+    """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p)."""
+    positive().check("selection_epsilon", selection_epsilon)
+    fraction().check("failure", failure)
+    y = 1 / (selection_epsilon * failure * p)
+    return float(y**2 * np.log(y))
+
+
+def search_epsilon(runs, loss, validation, failure, form="corrected", training=TRAINING, once=False) -> float:
+    """The paper's budget of RS (one entry in ``runs``) or MGRS (one a generation): the sum of epsilon + 8 epsilon'.
+
+    Args:
+        runs: candidates of each generation. loss, validation, failure, form: as in :func:`equation_9`.
+        training: epsilon of one training. once: count it once, not in every generation (the paper says every one).
+    """
+    for count in runs:
+        integer(1).check("runs", count)
+    selection = sum(8 * equation_9(loss, validation, count, failure, form) for count in runs)
+    return float((1 if once else len(runs)) * training + selection)
+
+
+def joint_fits() -> pd.DataFrame:
+    """Whether one loss and one failure probability give both 3.51 for RS and 8.53 for MGRS, without any grid.
+
+    3.51 fixes epsilon' = 0.175 for 400 candidates, hence loss * validation for each failure probability from 1e-15 to
+    0.5; what is left is one line of MGRS budgets.
+
+    Returns:
+        Columns form, training (counted each generation or once), lowest and highest MGRS budget on that line, and
+        failure and records (loss * validation) where it is 8.53, nan where it never is.
+    """
+    rows, rs = [], (3.51 - TRAINING) / 8
+
+    def mgrs(log_failure, form, once):
+        failure = np.exp(log_failure)
+        constant = RS_RUNS[0] / failure if form == "corrected" else 1 / (RS_RUNS[0] * failure)
+        records = 4 / rs * np.log(constant / rs)
+        return (search_epsilon(MGRS_RUNS, 1.0, records, failure, form, once=once), records) if records > 1 else None
+
+    for form, once in itertools.product(FORMS, (False, True)):
+        line = [(at, *found) for at in np.linspace(np.log(1e-15), np.log(0.5), 500) if (found := mgrs(at, form, once))]
+        at, values, _ = (np.array(part) for part in zip(*line, strict=True))
+        finite = np.isfinite(values)
+        at, values = at[finite], values[finite]
+        failure = records = np.nan
+        if values.min() < 8.53 < values.max():
+            k = int(np.flatnonzero((values[1:] - 8.53) * (values[:-1] - 8.53) <= 0)[0])
+            root = optimize.brentq(lambda x, form=form, once=once: mgrs(x, form, once)[0] - 8.53, at[k], at[k + 1])
+            failure, records = float(np.exp(root)), mgrs(root, form, once)[1]
+        rows.append((form, "once" if once else "each generation", values.min(), values.max(), failure, records))
+    return pd.DataFrame(rows, columns=["form", "training", "lowest", "highest", "failure", "records"])

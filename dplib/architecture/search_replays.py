@@ -5,6 +5,7 @@ every network of a small space has been trained, thousands of searches can be re
 table may also be a known one, for which nothing is trained.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,10 @@ import numpy as np
 from scipy import special
 
 from dplib import checks, runs
-from dplib.architecture.search import Evolution, Network, paas
-from dplib.architecture.search_trainings import FRESH, training_seed
-from dplib.architecture.space import FCN, Space, job, key, network_of
+from dplib.architecture.search import FCN, Evolution, Network, Space, job, key, network_of, paas
 from dplib.trainings import train
 
+FRESH = 1000  # repeats from here on are for reports
 TARGET = {"model": [512, 128], "activation": ["relu", "tanh"]}  # best of the known fitness
 
 
@@ -25,11 +25,8 @@ def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.n
 
     Args:
         scores: (n,), by which the best is chosen; of equal ones the first. values: (n,), what is wanted of it.
-        ks: numbers of draws, from 1 to n.
-
-    Returns:
-        (len(ks),). The draw of rank r (from 0) is the best of k without replacement with probability
-        C(n - 1 - r, k - 1) / C(n, k).
+        ks: numbers of draws, from 1 to n: the draw of rank r (from 0) is the best of k without replacement with
+            probability C(n - 1 - r, k - 1) / C(n, k).
     """
     scores, values = np.asarray(scores, dtype=float), np.asarray(values, dtype=float)
     n = len(scores)
@@ -48,12 +45,13 @@ def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.n
     return np.array(found)
 
 
-class Table:
-    """A trainer that only looks up: results by network.
+def training_seed(network: Network, repeat: int) -> int:
+    """The seed of a training: other networks and other repeats have other ones."""
+    return int.from_bytes(hashlib.sha256(f"{key(network)}/{repeat}".encode()).digest()[:4], "big")
 
-    Args:
-        results: key of a network (:func:`dplib.architecture.space.key`) to its result.
-    """
+
+class Table:
+    """A trainer that only looks up: key of a network (:func:`dplib.architecture.search.key`) to its result."""
 
     def __init__(self, results: Mapping[str, Mapping[str, Any]]):
         self.results = results
@@ -77,65 +75,43 @@ def complete(space: Space, trainer, report: int = 0) -> Table:
     )
 
 
-def shallow(space: Space, layers: int = 2) -> Space:
-    """The networks of a space with at most so many hidden layers."""
+def small(space: Space, layers: int = 2, widest: float = np.inf) -> Space:
+    """The networks of a space with at most so many hidden layers, of at most so many units."""
     kept = {name: values for name, values in space.entries.items() if not name[-1].isdigit() or int(name[-1]) <= layers}
+    kept |= {name: tuple(v for v in kept[name] if v <= widest) for name in kept if name.startswith("units")}
     return Space({**kept, "layers": tuple(n for n in space.entries["layers"] if n <= layers)})
-
-
-def narrow(space: Space, widest: int) -> Space:
-    """A space without the layers of more than so many units.
-
-    Raises:
-        ParameterError: where an entry has no value left.
-    """
-    return Space(
-        {
-            name: tuple(v for v in values if not name.startswith("units") or v <= widest)
-            for name, values in space.entries.items()
-        }
-    )
 
 
 def replay(
     space: Space,
     table: Table,
     *,
+    seeds: Sequence,
+    noise_scale: float,
     generations: int,
     population: int,
-    noise_scale: float,
-    seeds: Sequence,
     evolution: Evolution | None = None,
 ) -> dict[str, np.ndarray]:
     """Many searches on a complete table: PAAS with noise and without, and random draws with as many trainings.
 
-    Args:
-        generations, population, noise_scale, evolution: of :func:`dplib.architecture.search.paas`.
-        seeds: of the searches; equal ones begin with the same draws.
+    Equal ``seeds`` begin with the same draws; the other arguments are those of :func:`dplib.architecture.search.paas`.
 
     Returns:
         Test values (len(seeds),) of the winners: "noise", "plain", "random" (the best of as many different networks
         as "plain" trained, without noise), "clean_pick" (the network with the best noiseless score among all that
         "noise" trained); and "trainings" of "plain".
     """
-    found = {name: np.zeros(len(seeds)) for name in ("noise", "plain", "random", "clean_pick", "trainings")}
-    for i, seed in enumerate(seeds):
-        for name, scale in (("noise", noise_scale), ("plain", 0.0)):
-            one = paas(
-                space,
-                table,
-                generations=generations,
-                population=population,
-                noise_scale=scale,
-                rng=np.random.default_rng(seed),
-                evolution=evolution,
-            )
-            found[name][i] = one.winner.result["test"]
-            if name == "noise":
-                found["clean_pick"][i] = max(one.trace, key=lambda c: c.validation).result["test"]
-        found["trainings"][i] = one.trainings
-        found["random"][i] = _random(space, table, one.trainings, np.random.default_rng(seed).spawn(1)[0])
-    return found
+    rows = []
+    how = {"generations": generations, "population": population, "evolution": evolution}
+    for seed in seeds:
+        noise, plain = (
+            paas(space, table, **how, noise_scale=scale, rng=np.random.default_rng(seed)) for scale in (noise_scale, 0)
+        )
+        best = max(noise.trace, key=lambda c: c.validation).result["test"]
+        random = _random(space, table, plain.trainings, np.random.default_rng(seed).spawn(1)[0])
+        rows.append([noise.winner.result["test"], plain.winner.result["test"], random, best, plain.trainings])
+    names = ("noise", "plain", "random", "clean_pick", "trainings")
+    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
 
 
 def _random(space: Space, table: Table, trainings: int, rng: np.random.Generator) -> float:
@@ -177,14 +153,11 @@ class Known:
 def known_fitness(*, generations: int, population: int, searches: int, distinct: bool, seed: int) -> runs.Result:
     """PAAS without noise, and as many random draws, on a fitness with one known best among 150 networks.
 
-    Args:
-        generations, population: of PAAS. searches: how many. distinct: of :class:`dplib.architecture.search.Evolution`.
-
     Returns:
         "paas", "random": how many searches find the best; "mean_paas", "mean_random": mean fitness of what they find;
         "mean_trainings", "most_trainings": different networks that a search tries.
     """
-    space = shallow(FCN)
+    space = small(FCN)
     table = complete(space, Known(TARGET))
     table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
     found = replay(
@@ -259,7 +232,7 @@ def replayed(
         Test accuracies, from 0 to 1: "mean" and "sd" over the searches, by kind of search as in :func:`replay`; "best",
         of the network with the best validation accuracy of all. "networks", and "trainings", the mean without noise.
     """
-    space = narrow(shallow(FCN, layers), widest)
+    space = small(FCN, layers, widest)
     how = {"dataset": dataset, "features": features, "batch": batch, "steps": steps, "epsilon": epsilon}
     how |= {"delta": delta, "dropout": dropout, "split_seed": split_seed}
 

@@ -1,37 +1,39 @@
-"""The runs behind the chapter on architecture search: a known fitness, learning rates, and the searches on splits.
+"""The runs behind the chapter on architecture search: trainings of candidates, the searches, and one budget for all.
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
 (``notebooks/plans/07.yml``). A search asks ``get`` for its next candidates, so that each generation is a wave of runs.
-
-What parts share: ``common`` has the arguments of every :func:`dplib.trainings.train` (data set, features, batch,
-dropout, delta), ``how`` those of an optimiser (epsilon, steps), or ``optimisers`` those of several by name; ``rates``,
-``units`` and ``tuning_seeds`` are of :func:`dplib.architecture.search_trainings.tune`; ``splits`` is the number of
-splits; ``fresh``, of further trainings of every winner.
+``trained`` of several parts has the arguments of :func:`trainers`; ``fresh`` is the number of further trainings of
+every winner.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dplib.architecture.search import Found, Network, multi_generation, paas, randomised
-from dplib.architecture.search_one_budget import one_budget as one_budget
-from dplib.architecture.search_replays import best_of_k, known_fitness, replayed
-from dplib.architecture.search_trainings import (
-    Get,
-    Result,
-    Trainer,
-    averaged,
-    outcome,
-    scores,
-    search_rng,
-    trainers,
-    tune,
+from dplib import trainings, tuning
+from dplib.architecture import search_budgets
+from dplib.architecture.search import (
+    FCN,
+    Found,
+    Network,
+    job,
+    key,
+    multi_generation,
+    paas,
+    randomised,
+    rate_cell,
+    with_freezing,
 )
-from dplib.architecture.search_trainings import learning_rates as learning_rates
-from dplib.architecture.space import FCN, key, with_freezing
+from dplib.architecture.search_budgets import Search
+from dplib.architecture.search_replays import FRESH, best_of_k, known_fitness, replayed, training_seed
+from dplib.trainings import train
+from dplib.tuning import Get
 
+Result = dict[str, Any]
+FIXED = {"model": [128], "activation": ["relu"]}  # the network of the arm without a search
 PRINTED = {
     "eps2.11-stw": {"model": [2048, 256, 64], "activation": ["relu"] * 3, "frozen": [2]},
     "eps2.11-paw": {"model": [128], "activation": ["relu"]},
@@ -40,155 +42,188 @@ PRINTED = {
 }  # Table IX, whose activations are not printed
 
 
+# --- trainings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains candidates with one optimiser, on one split: what a search calls (:mod:`dplib.architecture.search`).
+
+    Attributes:
+        get: of a part of a plan. common: arguments of :func:`dplib.trainings.train` of every training.
+        how: arguments of the optimiser: steps, epsilon or noise_multiplier, max_grad_norm, momentum.
+        rates: kind of network (:func:`dplib.architecture.search.rate_cell`) to learning rate.
+        split_seed: of the records; equal ones share the trainings of equal networks.
+    """
+
+    get: Get
+    common: Mapping[str, Any]
+    how: Mapping[str, Any]
+    rates: Mapping[str, float]
+    split_seed: int
+
+    def __call__(self, asked: Sequence[tuple[Network, int]]) -> list[Result]:
+        """Results of (network, repeat): repeat 0, 1, ... are independent trainings of the same network."""
+        how = {**self.common, **self.how, "split_seed": self.split_seed}
+        return self.get(
+            train, [job(network, self.rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked]
+        )
+
+    def fresh(self, network: Network, count: int) -> list[Result]:
+        """Trainings of one network that no search has seen."""
+        return self([(network, FRESH + repeat) for repeat in range(count)])
+
+
+def learning_rates(
+    get: Get,
+    *,
+    common: Mapping[str, Any],
+    optimisers: Mapping[str, Mapping[str, Any]],
+    rates: Mapping[str, Sequence[float]],
+    units: Sequence[int],
+    tuning_seeds: int,
+) -> dict[str, dict[str, float]]:
+    """The best learning rate by optimiser and kind of network, on records that no report uses.
+
+    Args:
+        common: arguments of :func:`dplib.trainings.train` that all share. optimisers: name to those of an optimiser.
+        rates: grid by name of the optimiser. units: of the hidden layers of the deepest perceptron.
+    """
+    kinds = {}
+    for layers in range(1, len(units) + 1):
+        for sigmoids in range(layers + 1):  # the first layers of a representative are sigmoids, the others ReLU
+            activation = ["sigmoid"] * sigmoids + ["relu"] * (layers - sigmoids)
+            network = {"model": list(units[:layers]), "activation": activation}
+            kinds[rate_cell(network)] = network
+    found = {}
+    for name, how in optimisers.items():
+        cells = {kind: {**common, **how, **network, "part": "tune"} for kind, network in kinds.items()}
+        tuned = tuning.tune(get, train, cells, rates[name], seeds=tuning_seeds)
+        found[name] = {kind: one.value for kind, one in tuned.items()}
+    return found
+
+
+def trainers(get: Get, *, common, optimisers, splits: int, **others: Any) -> dict[str, list[Trainer]]:
+    """For every optimiser a trainer on each split; the arguments are those of :func:`learning_rates`."""
+    tuned = learning_rates(get, common=common, optimisers=optimisers, **others)
+    return {
+        name: [Trainer(get, common, how, tuned[name], split) for split in range(splits)]
+        for name, how in optimisers.items()
+    }
+
+
+def search_rng(trainer: Trainer, seed: int) -> np.random.Generator:
+    """The generator of a search: decided by its split and by the chapter's seed."""
+    return np.random.default_rng([trainer.split_seed, seed])
+
+
+def scores(results: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Test accuracies (n,) in per cent; a training that diverged counts as 0."""
+    return 100 * np.array([r["test"] if r["test"] is not None else 0.0 for r in results])
+
+
+def outcome(found: Found, report: Trainer, count: int) -> Result:
+    """What a search is worth: its winner's own training, and ``count`` fresh trainings of the winning network.
+
+    Returns:
+        "own" and "fresh", test accuracies in per cent of the training that won and of the fresh ones (mean); "network"
+        and its "parameters"; "trainings", and of how many different "networks" they were.
+    """
+    network = found.winner.network
+    fresh = report.fresh(network, count)
+    return {
+        "network": key(network),
+        "own": float(scores([found.winner.result])[0]),
+        "fresh": float(scores(fresh).mean()),
+        "parameters": fresh[0]["parameters"],
+        "trainings": found.trainings,
+        "networks": len({key(candidate.network) for candidate in found.trace}),
+    }
+
+
+# --- the searches -----------------------------------------------------------------------------------------------------
+
+
 def known(get: Get, *, sizes: Mapping[str, Mapping[str, Any]], searches: int, seed: int) -> dict[str, Result]:
     """:func:`known_fitness` by name of the size, each with its "generations", "population" and "distinct"."""
     jobs = [{"distinct": False, **one, "searches": searches, "seed": seed} for one in sizes.values()]
     return dict(zip(sizes, get(known_fitness, jobs), strict=True))
 
 
-# --- the three searches ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How large the searches are; ``noise_scale`` is that of PAAS's Laplace noise."""
-
-    generations: int
-    population: int
-    k: int
-    mgrs: Sequence[int]
-    p_mutate: float
-    noise_scale: float
-
-
-def search_paas(trainer: Trainer, sizes: Sizes, seed: int) -> Found:
-    """PAAS on one split. Searches of equal seeds begin with equal draws, and equal networks share their training."""
-    return paas(
-        FCN,
-        trainer,
-        generations=sizes.generations,
-        population=sizes.population,
-        noise_scale=sizes.noise_scale,
-        rng=search_rng(trainer, seed),
+def replays(get: Get, *, common, how: Mapping[str, Any], splits: int, rates, units, tuning_seeds, **sizes: Any):
+    """:func:`dplib.architecture.search_replays.replayed` on each split; ``sizes`` are its further arguments."""
+    tuned = learning_rates(
+        get, common=common, optimisers={"dp": how}, rates={"dp": rates}, units=units, tuning_seeds=tuning_seeds
     )
+    shared = {**common, **how, **sizes, "rates": tuned["dp"]}
+    return get(replayed, [{**shared, "split_seed": split} for split in range(splits)])
 
 
 def table_8(
     get: Get,
     *,
-    common: Mapping[str, Any],
-    how: Mapping[str, Any],
-    rates: Sequence[float],
-    units: Sequence[int],
-    tuning_seeds: int,
-    splits: int,
+    trained: Mapping[str, Any],
     fresh: int,
+    k: int,
+    mgrs: Sequence[int],
+    p_mutate: float,
     paas_searches: int = 1,
     seed: int = 7,
-    **sizes: Any,
+    **genetic: Any,
 ) -> dict[str, list[Result]]:
-    """Table VIII: {"paas", "rs", "mgrs"}: what each search is worth on each split.
+    """Table VIII: {"paas", "rs", "mgrs"}: what each search is worth on each split. Equal networks share a training.
 
     Args:
-        paas_searches: by PAAS on each split, which are averaged. sizes: of :class:`Sizes`.
+        trained: the optimiser is "dp". k: candidates of RS. mgrs: of the generations of MGRS.
+        paas_searches: by PAAS on each split, which are averaged. genetic: sizes and noise of PAAS.
 
     Returns:
-        Lists over splits of :func:`dplib.architecture.search_trainings.outcome`. "rs" has also "by_draws" (k,): test
-        accuracy in per cent of the best of 1, ..., k draws; "paas" also "random": of the best of as many draws as it
-        made trainings.
+        Lists over splits of :func:`outcome`. "rs" has also "by_draws" (k,): test accuracy in per cent of the best of
+        1, ..., k draws; "paas" also "random": of the best of as many draws as it made trainings.
     """
-    tuned = {"dp": tune(get, common, how, units, rates, tuning_seeds)}
-    own, size = trainers(get, common, {"dp": how}, tuned, splits)["dp"], Sizes(**sizes)
-    drawn = [randomised(FCN, trainer, k=size.k, rng=search_rng(trainer, seed)) for trainer in own]
-    refined = [
-        multi_generation(FCN, trainer, sizes=size.mgrs, p_mutate=size.p_mutate, rng=search_rng(trainer, seed))
-        for trainer in own
-    ]
     rows = {"paas": [], "rs": [], "mgrs": []}
-    for trainer, by_rs, by_mgrs in zip(own, drawn, refined, strict=True):
-        validation = np.array([c.validation for c in by_rs.trace])
-        by_draws = best_of_k(validation, scores([c.result for c in by_rs.trace]), range(1, size.k + 1))
-        rows["rs"].append(outcome(by_rs, trainer, fresh) | {"by_draws": by_draws})
-        rows["mgrs"].append(outcome(by_mgrs, trainer, fresh))
-        genetic = [outcome(search_paas(trainer, size, seed + i), trainer, fresh) for i in range(paas_searches)]
-        rows["paas"].append(averaged([one | {"random": by_draws[one["trainings"] - 1]} for one in genetic]))
+    for trainer in trainers(get, **trained)["dp"]:
+        drawn = randomised(FCN, trainer, k=k, rng=search_rng(trainer, seed))
+        refined = multi_generation(FCN, trainer, sizes=mgrs, p_mutate=p_mutate, rng=search_rng(trainer, seed))
+        validation = np.array([c.validation for c in drawn.trace])
+        by_draws = best_of_k(validation, scores([c.result for c in drawn.trace]), range(1, k + 1))
+        rows["rs"].append(outcome(drawn, trainer, fresh) | {"by_draws": by_draws})
+        rows["mgrs"].append(outcome(refined, trainer, fresh))
+        found = [paas(FCN, trainer, rng=search_rng(trainer, seed + i), **genetic) for i in range(paas_searches)]
+        some = [outcome(one, trainer, fresh) for one in found]
+        some = [one | {"random": by_draws[one["trainings"] - 1]} for one in some]
+        means = {name: float(np.mean([one[name] for one in some])) for name in some[0] if name != "network"}
+        rows["paas"].append(some[0] | means)
     return rows
 
 
 def workflows(
-    get: Get,
-    *,
-    common: Mapping[str, Any],
-    optimisers: Mapping[str, Mapping[str, Any]],
-    rates: Mapping[str, Sequence[float]],
-    units: Sequence[int],
-    tuning_seeds: int,
-    splits: int,
-    fresh: int,
-    seed: int = 7,
-    **sizes: Any,
+    get: Get, *, trained: Mapping[str, Any], fresh: int, seed: int = 7, **genetic: Any
 ) -> dict[str, dict[str, list[Result]]]:
     """PAAS with SGD ("sgd", standard) and DP-SGD ("dp", privacy-aware) inside: {inside: {trained with: outcomes}}."""
-    tuned = learning_rates(
-        get, common=common, optimisers=optimisers, rates=rates, units=units, tuning_seeds=tuning_seeds
-    )
-    by = trainers(get, common, optimisers, tuned, splits)
+    by = trainers(get, **trained)
     rows: dict[str, dict[str, list[Result]]] = {}
-    for inside in optimisers:
-        found = [search_paas(trainer, Sizes(**sizes), seed) for trainer in by[inside]]
+    for inside, own in by.items():
+        found = [paas(FCN, trainer, rng=search_rng(trainer, seed), **genetic) for trainer in own]
         rows[inside] = {
-            name: [outcome(one, trainer, fresh) for one, trainer in zip(found, by[name], strict=True)]
-            for name in optimisers
+            name: [outcome(one, trainer, fresh) for one, trainer in zip(found, others, strict=True)]
+            for name, others in by.items()
         }
     return rows
 
 
-def replays(
-    get: Get,
-    *,
-    common: Mapping[str, Any],
-    how: Mapping[str, Any],
-    rates: Sequence[float],
-    units: Sequence[int],
-    tuning_seeds: int,
-    splits: int,
-    **sizes: Any,
-) -> list[Result]:
-    """:func:`dplib.architecture.search_replays.replayed` on each split; ``sizes`` are its further arguments."""
-    tuned = tune(get, common, how, units, rates, tuning_seeds)
-    jobs = [{**common, **how, **sizes, "rates": tuned, "split_seed": split} for split in range(splits)]
-    return get(replayed, jobs)
-
-
-# --- Table IX --------------------------------------------------------------------------------------------------------
-
-
-def table_9(
-    get: Get,
-    *,
-    common: Mapping[str, Any],
-    optimisers: Mapping[str, Mapping[str, Any]],
-    rates: Mapping[str, Sequence[float]],
-    units: Sequence[int],
-    tuning_seeds: int,
-    splits: int,
-    draws: int,
-    seed: int = 7,
-) -> dict[str, Any]:
+def table_9(get: Get, *, trained: Mapping[str, Any], draws: int, seed: int = 7) -> dict[str, Any]:
     """Table IX: the printed networks, and RS over networks whose layers may be frozen, on each split.
 
     Args:
-        optimisers: "dp" (the larger budget), "small" and "sgd". draws: of RS, at the smaller budget.
+        trained: the optimisers are "dp" (the larger budget), "small" and "sgd". draws: of RS, at the smaller budget.
 
     Returns:
         "printed": {row: {"dpsgd", "sgd": results}}; "one_frozen": {activation: {"small", "sgd": results}}, of the
         network of the row "eps0.34-paw"; "drawn": for each split test accuracies of the best draw by validation, of
         those "with" and "without" frozen layers, and the "network" that RS returns.
     """
-    tuned = learning_rates(
-        get, common=common, optimisers=optimisers, rates=rates, units=units, tuning_seeds=tuning_seeds
-    )
-    by = trainers(get, common, optimisers, tuned, splits)
+    by = trainers(get, **trained)
 
     def fresh(name: str, network: Network) -> list[Result]:
         return [trainer.fresh(network, 1)[0] for trainer in by[name]]
@@ -214,3 +249,152 @@ def _with_and_without(trainer: Trainer, draws: int, seed: int) -> Result:
         some = [c for c in found.trace if ("frozen" in c.network) is frozen]
         best[name] = float(scores([max(some, key=lambda c: c.validation).result])[0])
     return {**best, "network": key(found.winner.network)}
+
+
+# --- one budget for everything ----------------------------------------------------------------------------------------
+
+# The noise of every training is such that the search and its released model cost the total: a training record is paid
+# for by the noise of all trainings together, a validation record by the Laplace noise of all scores together, each
+# within the whole budget (dplib.architecture.search_budgets). What is released is the winner's own model: unlike the
+# paper's searches, which return an architecture, none needs another training.
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How one arm spends the total: what it composes, for training and for validation records alike; the noise
+    multiplier of each training; the scale of the Laplace noise on a validation accuracy, 0 where none is used."""
+
+    search: Search
+    noise_multiplier: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """RS: mean of the geometric number of candidates, and how many are trained here; MGRS and PAAS as in the paper.
+
+    ``drawn`` trainings stand for a number that is random: the value of the best of k is averaged over all choices of
+    k of them, and over the distribution of k. What lies beyond ``drawn`` counts as ``drawn``.
+    """
+
+    rs_mean: float
+    rs_drawn: int
+    mgrs: Sequence[int]
+    p_mutate: float
+    generations: int
+    population: int
+
+
+def arms(total: float, delta: float, sample_rate: float, steps: int, validation: int, sizes: Sizes) -> dict[str, Arm]:
+    """The noise of every arm at a total budget of (``total``, ``delta``).
+
+    MGRS is composed training by training with a cap: for few candidates that is cheaper than a selection in each of
+    its generations. "rs_fixed" makes as many trainings as compose to the total at the noise of "rs", so that the two
+    share their trainings. The scores are composed as pure mechanisms, of epsilon ``total`` in all.
+    """
+    found = {}
+    for arm, search in {
+        "fixed": Search(1),
+        "random": Search(1),
+        "rs": Search(selections=((sizes.rs_mean, 1),)),
+        "rs_fixed": None,
+        "mgrs": Search(sum(sizes.mgrs)),
+        "paas": Search(sizes.generations * sizes.population),
+    }.items():
+        if search is None:
+            noise = found["rs"].noise_multiplier
+            search = Search(affordable(noise, sizes.rs_drawn, total, delta, sample_rate, steps))
+        else:
+            # Rounded up, lest a solver's last digit make other jobs of these.
+            noise = math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
+        scored = arm not in ("fixed", "random")
+        scale = (
+            search_budgets.score_scale(validation, total / search_budgets.pure_epsilon(search, 1.0)) if scored else 0.0
+        )
+        found[arm] = Arm(search, noise, scale)
+    return found
+
+
+def affordable(noise_multiplier, most: int, total: float, delta, sample_rate, steps) -> int:
+    """So many trainings with this noise compose to at most the total budget, up to ``most``; 0: not even one."""
+
+    def cost(count):
+        return search_budgets.dpsgd_epsilon(Search(count), noise_multiplier, sample_rate, steps, delta)
+
+    return max((count for count in range(1, most + 1) if cost(count) <= total), default=0)
+
+
+def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> float:
+    """Expected test accuracy in per cent of the model that an arm releases, on one split.
+
+    Args:
+        trainer: with the arm's noise. seed: of draws, mutations and scores.
+    """
+    rng = search_rng(trainer, seed)
+    if name == "fixed":
+        return float(scores(trainer.fresh(FIXED, 3)).mean())
+    if name in ("paas", "mgrs"):
+        shared = {"noise_scale": arm.noise_scale, "rng": rng}
+        if name == "paas":
+            found = paas(FCN, trainer, generations=sizes.generations, population=sizes.population, **shared)
+        else:
+            found = multi_generation(FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, **shared)
+        return float(scores([found.winner.result])[0])
+    found = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
+    test = scores([c.result for c in found.trace])
+    if name == "random":
+        return float(test.mean())
+    noisy = np.array([c.validation for c in found.trace]) + rng.laplace(0, arm.noise_scale, len(test))
+    if name == "rs_fixed":
+        return float(best_of_k(noisy, test, [arm.search.trainings])[0])
+    return expected_release(noisy, test, arm.search)
+
+
+def expected_release(noisy: np.ndarray, test: np.ndarray, search: Search) -> float:
+    """Mean test value of the candidate with the best score among a random number of candidates.
+
+    Args:
+        noisy: (n,) scores. test: (n,). search: with one selection, whose distribution the number has; a number above n
+            counts as n.
+    """
+    ((mean_runs, shape),) = search.selections
+    p = search_budgets.run_probabilities(mean_runs, shape, len(test))
+    p[-1] += 1 - p.sum()
+    return float(p[1:] @ best_of_k(noisy, test, range(1, len(test) + 1)))
+
+
+def one_budget(
+    get: Get,
+    *,
+    common: Mapping[str, Any],
+    optimisers: Mapping[str, Mapping[str, Any]],
+    splits: int,
+    totals: Sequence[float],
+    steps: int,
+    records: Mapping[str, int],
+    tuned: Mapping[str, Any],
+    seed: int = 7,
+    **sizes: Any,
+) -> dict[float, dict[str, np.ndarray]]:
+    """Expected test accuracies in per cent (splits,) of what each arm releases, by total budget and arm.
+
+    Args:
+        optimisers: at whose budgets learning rates are tuned (``tuned``: the further arguments of
+            :func:`learning_rates`); an arm has those of the nearest noise, by ratio.
+        totals: budgets, each of a whole search. steps: of every training. records: how many there are for "train" and
+            "validation". sizes: of :class:`Sizes`.
+    """
+    sample_rate, delta, size = common["batch"] / records["train"], common["delta"], Sizes(**sizes)
+    by_noise = {
+        trainings.noise_for(optimisers[name]["epsilon"], sample_rate, optimisers[name]["steps"], delta): rates
+        for name, rates in learning_rates(get, common=common, optimisers=optimisers, **tuned).items()
+    }
+    found = {}
+    for total in totals:
+        found[total] = {}
+        for name, arm in arms(total, delta, sample_rate, steps, records["validation"], size).items():
+            how = {"epsilon": None, "noise_multiplier": arm.noise_multiplier, "steps": steps}
+            rates = by_noise[min(by_noise, key=lambda noise, own=arm.noise_multiplier: abs(np.log(noise / own)))]
+            own = [Trainer(get, common, how, rates, split) for split in range(splits)]
+            found[total][name] = np.array([released(trainer, name, arm, size, seed) for trainer in own])
+    return found

@@ -28,9 +28,6 @@ def draw(n: int, size: int, split: str, rng: np.random.Generator) -> tuple[np.nd
 
     Returns:
         x (n, BASE) with k copies of every column meant, or (n, m) with one; y (n,) of 0 and 1; the number of copies.
-
-    Raises:
-        ParameterError: for a size or a split that is not allowed.
     """
     checks.one_of(*SPLITS).check("split", split)
     checks.integer(BASE).check("size", size)
@@ -75,9 +72,6 @@ def repeat(
         one entry for each epoch: "accuracies", "distances" (cosine distance of all parameters to those where SGD
         ends), "same_epoch" (to SGD after the same epoch) and "predictive" (to SGD's end, of the part of the parameters
         that acts on the data: pieces of a feature averaged). "norm" is the mean length of a record.
-
-    Raises:
-        ParameterError: for a setting that is not allowed.
     """
     checks.one_of(*SCALES).check("scale", scale)
     checks.one_of("glorot", "zero").check("init", init)

@@ -15,7 +15,7 @@ from dplib.architecture import feature_data
 from dplib.models import mlp
 from dplib.sgd import seeded
 from dplib.trainings import noise_for
-from dplib.tuning import Get
+from dplib.tuning import Get, by_seed
 
 DATASETS = (*feature_data.NAMES, "location")
 VALIDATION = 0.2  # share of the training part that "tune" holds out
@@ -115,10 +115,10 @@ def tables(
     best = tuning.tune(
         get, train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates, seeds=tuning_seeds, score="test"
     )
-    jobs = [{**job, "learning_rate": best[at].value, "seed": s} for at, job in cells.items() for s in range(seeds)]
-    results = iter(get(train, jobs))
+    rates = {at: {"learning_rate": one.value} for at, one in best.items()}
+    results = by_seed(get, train, {at: job | rates[at] for at, job in cells.items()}, seeds)
     found: dict[tuple[str, int | None], dict[float, list[runs.Result]]] = {}
-    for name, n, e in cells:
-        own = [{**next(results), "learning_rate": best[name, n, e].value} for _ in range(seeds)]
+    for (name, n, e), some in results.items():
+        own = [one | rates[name, n, e] for one in some]
         found.setdefault((name, n), {})[math.inf if e is None else e] = own
     return found

@@ -6,14 +6,127 @@ claim, which :mod:`dplib.screening.one_update` tests.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from dplib import accounting, loss_inversion, rdp
-from dplib.checks import ParameterError
-from dplib.screening.annealing_accounts import PAPER_ORDERS as ORDERS
+from dplib.checks import ParameterError, one_of, positive
+
+ORDERS = np.arange(2, 65)
+COUNTS = ("paper", "rdp", "pld")
+
+
+def paper_epsilon(noise_multiplier, sample_rate, steps, delta):
+    """Theorem 1 with the logarithm that eqs. (4) and (9) leave out, by Lemma 2, over the orders 2 to 64.
+
+    Args and result broadcast as those of :func:`dplib.rdp.epsilon`.
+    """
+    return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, "classical", ORDERS)
+
+
+def epsilons(
+    accepted: int, queries: int, noise_multiplier: float, sample_rate: float, delta: float
+) -> dict[str, float]:
+    """Epsilon at ``delta`` of a training: {"accepted", "queries_rdp", "queries_pld"}.
+
+    The first counts as the paper does and is no guarantee: the rejected gradients took part in the choice. The others
+    bound what all noisy gradients tell, accepted or not, and so the final weights, *provided that the choice looks at
+    no private record*. They cover no energy on private records, nor hyper-parameters chosen on them.
+
+    Args:
+        accepted: updates that the weights kept. queries: noisy gradients that were drawn.
+    """
+    setting = noise_multiplier, sample_rate
+    return {
+        "accepted": float(paper_epsilon(*setting, accepted, delta)),
+        "queries_rdp": float(accounting.epsilon(*setting, queries, delta, "rdp")),
+        "queries_pld": float(accounting.epsilon(*setting, queries, delta, "pld")),
+    }
+
+
+def curve(counts, noise_multiplier: float, sample_rate: float, delta: float, count: str = "paper") -> np.ndarray:
+    """Epsilon after each of ``counts`` steps, (k,), for a figure.
+
+    Args:
+        count: "paper"; "rdp"; or "pld", here by :func:`dplib.loss_inversion.epsilon`, which takes milliseconds and
+            agrees with PLD to a few thousandths, but is no proven bound (after the first few steps: RDP's).
+    """
+    one_of(*COUNTS).check("count", count)
+    counts = np.asarray(counts)
+    if count == "paper":
+        return np.asarray(paper_epsilon(noise_multiplier, sample_rate, counts, delta))
+    if count == "rdp":
+        return np.asarray(rdp.epsilon(noise_multiplier, sample_rate, counts, delta))
+    known = {int(steps): _tight(noise_multiplier, sample_rate, int(steps), delta) for steps in np.unique(counts)}
+    return np.array([known[int(steps)] for steps in counts])
+
+
+Spent = Callable[[float, float, int, float], float]
+
+
+@functools.lru_cache(maxsize=4096)
+def steps_allowed(
+    target_epsilon: float, noise_multiplier: float, sample_rate: float, delta: float, count: str | Spent = "paper"
+) -> int:
+    """The most steps whose epsilon is at most the target; 0 where one step spends more.
+
+    Args:
+        count: "paper" (:func:`paper_epsilon`), "rdp" (finer orders, better conversion), "prv" or "pld" (their proven
+            upper ends); or a function of (noise_multiplier, sample_rate, steps, delta) that rises with the steps.
+    """
+    setting = noise_multiplier, sample_rate
+    positive().check("target_epsilon", target_epsilon)
+    if callable(count):
+        return most_steps(lambda steps: float(count(*setting, steps, delta)), target_epsilon)
+    one_of(*COUNTS, "prv").check("count", count)
+    if count == "paper":
+        return most_steps(lambda steps: float(paper_epsilon(*setting, steps, delta)), target_epsilon)
+    guess = 1
+    if count != "rdp":  # a second or so each: begin at the quick computation's answer
+        guess = most_steps(lambda steps: _tight(*setting, steps, delta), target_epsilon)
+    return most_steps(
+        lambda steps: float(accounting.epsilon(*setting, steps, delta, count)), target_epsilon, max(1, guess)
+    )
+
+
+def most_steps(spent: Callable[[int], float], target: float, guess: int = 1) -> int:
+    """The largest whole number that spends at most the target, 0 where 1 spends more.
+
+    Args:
+        spent: rises with the number of steps, about like its square root.
+        guess: where to begin; it changes how long the search takes, not what it finds.
+    """
+    step = 1
+    if guess > 1 and (first := spent(guess)) > 0:
+        guess = max(1, int(guess * (target / first) ** 2))
+        step = max(1, guess // 2000)
+    if spent(guess) <= target:
+        low, high = guess, guess + step
+        while spent(high) <= target:
+            low, high, step = high, high + 2 * step, 2 * step
+    else:
+        low, high = guess - step, guess
+        while low > 0 and spent(low) > target:
+            low, high, step = low - 2 * step, low, 2 * step
+        low = max(low, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spent(middle) <= target else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=16384)
+def _tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    if steps == 0:
+        return 0.0
+    try:
+        return loss_inversion.epsilon(noise_multiplier, sample_rate, steps, delta)
+    except ParameterError:  # a few steps: its integral is not precise there
+        return float(rdp.epsilon(noise_multiplier, sample_rate, steps, delta))
+
 
 DELTA = 1e-5
 
@@ -76,7 +189,7 @@ def renyi(steps, noise_multiplier, sample_rate, orders=ORDERS, logarithm=True):
 def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, orders=ORDERS, logarithm=True, conversion="classical"):
     """(epsilon, best order): equation (4) term by term, the smallest over the orders of Theorem 1.
 
-    With the defaults it is what :func:`dplib.screening.annealing_accounts.paper_epsilon` takes from an accountant.
+    With the defaults it is what :func:`dplib.screening.accounts.paper_epsilon` takes from an accountant.
 
     Args:
         logarithm: False for the equation as printed. conversion: "classical" is Lemma 2, "improved" Lemma 3.
@@ -93,7 +206,7 @@ def printed_epsilon(noise_multiplier: float, sample_rate: float, steps: int, del
     return epsilon(steps, noise_multiplier, sample_rate, delta, logarithm=False)[0]
 
 
-# How a budget may be counted, as annealing_accounts.steps_allowed takes it; "prv" and "pld" are proven upper ends.
+# How a budget may be counted, as :func:`steps_allowed` takes it; "prv" and "pld" are proven upper ends.
 METHODS = {
     "printed": printed_epsilon,
     "lemma 2": "paper",

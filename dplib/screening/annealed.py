@@ -1,19 +1,25 @@
 """The trainings of paper D as kept runs, and the paths of its Figure 1."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import torch
 from scipy.optimize import brentq
 from torch import nn
 
 from dplib import checks, runs
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
-from dplib.screening import annealing, annealing_accounts, linear, traces
+from dplib.examples import squared_error
+from dplib.runs import Result
+from dplib.screening import accounts, annealing
 from dplib.screening import jobs as annealing_jobs
-from dplib.screening.annealing import Annealing
-from dplib.screening.trace import BY_CHANCE, FORCED, LOWER, REJECTED
+from dplib.screening.annealing import BY_CHANCE, FORCED, LOWER, REJECTED, Annealing, Screen, acceptance_probability
+from dplib.sgd import seeded
 
 TENTHS = 10
 
@@ -71,7 +77,8 @@ def train(
     Args:
         dataset: a key of :data:`dplib.screening.jobs.TABLE_2`.
         scheme: one of :data:`dplib.screening.jobs.SCHEMES`.
-        seed: decides held-out records, initial weights, batches, noise and acceptance: schemes may be paired by seed.
+        seed: decides held-out records, initial weights, batches, noise and acceptance. Equal seeds, training records
+            and batch sizes give equal weights, batches and noise: schemes may be paired by seed.
         epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are; None for
             "non-private".
         spends: what the budget pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
@@ -79,16 +86,20 @@ def train(
         queries: a cap on the noisy gradients. epochs: of "non-private".
         points: evaluations on the way, evenly spaced in epsilon, by accepted updates and by queries.
         learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
+        max_grad_norm to keeps_velocity: of :class:`dplib.dpsgd.DPSGD` and
+            :class:`dplib.screening.annealing.Annealing`.
+        energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
+            "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
+        energy_size: on so many records, drawn by the seed; on all where there are not so many.
+        held: training records set aside. Those that J is not computed on are for validation.
+        report: "test", accuracy on test records; "validation", on held-out ones.
+        witness_every: every so many queries, compare what it did to the loss on 5,000 other training records.
         trace: keep what became of every query, and what it changed.
-        others: as in :func:`dplib.screening.jobs.train`.
 
     Returns:
         Settings, counts, "accuracy" (0 to 1; None after divergence), "loss" and "curve" as
         :func:`dplib.screening.jobs.train` has them; and, of what happened, "tenths" (:func:`by_tenth`) and "chance"
         (:func:`by_chance`) of annealed runs and of those that watch an energy; "witness" (:func:`witnessed`).
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
     """
     checks.one_of("accepted", "queries").check("spends", spends)
     cell = {"batch": batch, "noise_multiplier": noise_multiplier, "held": held}
@@ -133,20 +144,16 @@ def budget(
     noise_multiplier: float | None = None,
     held: int = 0,
 ) -> list[int]:
-    """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows.
-
-    Raises:
-        ParameterError: where it does not allow one.
-    """
+    """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows."""
     table = annealing_jobs.TABLE_2[dataset]
     records = len(annealing_jobs.records(dataset, 0, 0)["train"][1])
     setting = noise_multiplier or table["noise_multiplier"], (batch or table["batch"]) / (records - held)
-    steps = annealing_accounts.steps_allowed(epsilon, *setting, delta)
+    steps = accounts.steps_allowed(epsilon, *setting, delta)
     if steps < 1:
         raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {dataset} it does not pay for one update.")
-    low = annealing_accounts.paper_epsilon(*setting, max(1, steps // 100), delta)
+    low = accounts.paper_epsilon(*setting, max(1, steps // 100), delta)
     spread = np.linspace(low, epsilon, points)[:-1]
-    return sorted({*(annealing_accounts.steps_allowed(float(e), *setting, delta) for e in spread), steps} - {0})
+    return sorted({*(accounts.steps_allowed(float(e), *setting, delta) for e in spread), steps} - {0})
 
 
 def noise_for(
@@ -162,10 +169,10 @@ def noise_for(
     rate = (batch or annealing_jobs.TABLE_2[dataset]["batch"]) / records
 
     def over(noise: float) -> float:
-        return float(annealing_accounts.paper_epsilon(noise, rate, updates, delta)) - epsilon
+        return float(accounts.paper_epsilon(noise, rate, updates, delta)) - epsilon
 
     if over(1000.0) > 0:
-        least = float(np.log(1 / delta) / (annealing_accounts.PAPER_ORDERS[-1] - 1))
+        least = float(np.log(1 / delta) / (accounts.ORDERS[-1] - 1))
         raise ParameterError(
             f"epsilon = {epsilon:g} is not allowed: it must be above {least:.3f}, what the paper's formula costs alone."
         )
@@ -202,14 +209,14 @@ def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
         "median", their median size; and of those from half to twice that size, by tenth of the run, "near" how many
         there were and "near_passed" how many passed.
     """
-    rises = traces.chances(result, rule)
+    rises = chances(result, rule)
     p = rises["probability"].to_numpy(float)
     median = float(rises["change"].median()) if len(rises) else None
     near = rises[rises["change"].between(median / 2, 2 * median)] if len(rises) else rises
     tenth = (near["query"] * TENTHS // len(result["outcomes"])).to_numpy(int)
     return {
-        "contradictions": traces.contradictions(result, rule),
-        "longest": traces.longest_rejections(result["outcomes"]),
+        "contradictions": contradictions(result, rule),
+        "longest": longest_rejections(result["outcomes"]),
         "expected": _short(float(p.sum())),
         "variance": _short(float((p * (1 - p)).sum())),
         "passed": int(rises["passed"].sum()),
@@ -245,13 +252,13 @@ def _short(value: float | None) -> float | None:
 
 @runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
 def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
-    """One path of Figure 1's linear regression (:func:`dplib.screening.linear.path`): J on all training records.
+    """One path of Figure 1's linear regression (:func:`dplib.screening.annealed.path`): J on all training records.
 
     Returns:
         "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", a
         text with 1 for each query whose candidate was kept and 0 for the others.
     """
-    found = linear.path(annealed=annealed, seed=seed, queries=queries)
+    found = path(annealed=annealed, seed=seed, queries=queries)
     return {
         "distance": [float(f"{d:.4g}") for d in found["distance"]],
         "accepted": "".join(map(str, found["accepted"])),
@@ -275,3 +282,123 @@ def refuses_batch_norm() -> bool:
     except ParameterError:
         return True
     return False
+
+
+def longest_rejections(outcomes: str) -> int:
+    """The longest run of rejections in a trace."""
+    return max((len(run) for run in re.findall("0+", outcomes)), default=0)
+
+
+def contradictions(result: Result, annealing: Annealing) -> int:
+    """Queries of a trace that Algorithm 2's steps do not allow, given the recorded changes of J.
+
+    The uniform draws are not in a trace: where chance decides, both outcomes are allowed.
+    """
+    screen, wrong = Screen(annealing), 0
+    for outcome, change in zip(result["outcomes"], result["changes"], strict=True):
+        allowed = {Screen.decide(_copy(screen), change, u) for u in (0.0, 1 - 1e-12)}
+        if int(outcome) not in allowed:
+            wrong += 1
+        _follow(screen, int(outcome))
+    return wrong
+
+
+def chances(result: Result, annealing: Annealing) -> pd.DataFrame:
+    """The queries of a trace that chance decides: J rises, and the limit on rejections is not reached.
+
+    Returns:
+        Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed.
+    """
+    screen, rows = Screen(annealing), []
+    for query, (outcome, change) in enumerate(zip(result["outcomes"], result["changes"], strict=True)):
+        if change > 0 and Screen.decide(_copy(screen), math.inf, 0.5) != FORCED:
+            probability = acceptance_probability(change, screen.temperature)
+            rows.append((query, change, probability, int(outcome) == BY_CHANCE))
+        _follow(screen, int(outcome))
+    return pd.DataFrame(rows, columns=["query", "change", "probability", "passed"])
+
+
+def _follow(screen: Screen, outcome: int) -> None:
+    """Algorithm 2's counters after a recorded outcome."""
+    screen.queries += 1
+    screen.accepted += outcome != REJECTED
+    screen.rejections = screen.rejections + 1 if outcome == REJECTED else 0
+    screen.temperature = screen.annealing.initial_temperature * screen.accepted
+
+
+def _copy(screen: Screen) -> Screen:
+    other = Screen(screen.annealing)
+    other.__dict__.update(screen.__dict__)
+    return other
+
+
+# --- Figure 1: a linear regression with two parameters; the figure has no settings, these are ours ------------------
+
+SLOPE, INTERCEPT = 2.0, 1.0
+START = (-1.0, -1.5)
+
+
+def problem(n: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(x, y, optimum): (n, 1), (n, 1) and the least-squares (slope, intercept)."""
+    rng = np.random.default_rng([seed, 1])
+    x = rng.standard_normal((n, 1))
+    y = SLOPE * x + INTERCEPT + spread * rng.standard_normal((n, 1))
+    return x, y, np.linalg.lstsq(np.hstack([x, np.ones_like(x)]), y, rcond=None)[0][:, 0]
+
+
+def path(
+    *,
+    annealed: bool,
+    seed: int,
+    queries: int,
+    accepted: int | None = None,
+    n: int = 500,
+    spread: float = 0.5,
+    sample_rate: float = 0.1,
+    learning_rate: float = 0.4,
+    noise_multiplier: float = 5.0,
+    max_grad_norm: float = 1.0,
+    initial_temperature: float = 10.0,
+    rejection_limit: int | None = 10,
+) -> dict[str, list]:
+    """One training from :data:`START`, the method of Algorithm 2 or plain DP-SGD with the same batches and noise.
+
+    Args:
+        annealed: whether steps are screened, by J on the training records.
+        queries, accepted: the stop, as in :func:`dplib.screening.annealing.train`.
+        seed: decides records, batches, noise and acceptance. Equal seeds pair the two methods.
+        n, spread: of the records and of the noise in y.
+
+    Returns:
+        "slope" and "intercept" after each query, before the first one included (queries + 1 numbers); "accepted", 0 or
+        1 for each query; "loss", J after each query, and "distance" to the least-squares solution (queries + 1).
+    """
+    checks.boolean().check("annealed", annealed)
+    checks.integer(2).check("n", n)
+    x, y, optimum = problem(n, spread, seed)
+    net = seeded(lambda: nn.Linear(1, 1), 0).double()
+    with torch.no_grad():
+        net.weight.fill_(START[0])
+        net.bias.fill_(START[1])
+    seen = [np.array(START)]
+    run = annealing.train(
+        net,
+        (x, y),
+        DPSGD(queries, sample_rate, learning_rate, noise_multiplier, max_grad_norm),
+        np.random.default_rng([seed, 2]),
+        annealing=Annealing(initial_temperature, rejection_limit) if annealed else None,
+        energy=(x, y),
+        accepted=accepted,
+        follow=lambda weights: seen.append(weights.numpy().copy()),
+        loss=squared_error,
+        metric=squared_error,
+    )
+    places = np.array(seen)
+    errors = y - x * places[:, 0] - places[:, 1]  # (n, queries + 1)
+    return {
+        "slope": places[:, 0].tolist(),
+        "intercept": places[:, 1].tolist(),
+        "accepted": [int(outcome != REJECTED) for outcome in run.outcomes],
+        "loss": (errors**2).mean(0).tolist(),
+        "distance": np.linalg.norm(places - optimum, axis=1).tolist(),
+    }

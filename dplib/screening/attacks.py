@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 from dplib import checks
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
-from dplib.screening.trace import PIECE
+from dplib.screening.annealing import PIECE
 
 _FAR = 50.0  # log-odds are cut here: larger ones decide nothing more
 

@@ -1,21 +1,74 @@
-"""Whole trainings whose exact loss is known: a linear energy, one example's gradient along it.
+"""Exact losses above the claim: of one accepted update, and of whole trainings with a linear energy.
 
-The instance is an honest run of Algorithm 2. One parameter w; J(w) is the loss of public test data and falls steeply
-and linearly in w, so that a candidate is accepted if it moves up. The N - 1 other records have small gradients of the
-same size, which push w down by ``least`` standard deviations of the noise on average; the example's clipped gradient
-has norm C and pushes w up. Then the accepted steps are independent and equally distributed, and the loss of all of
-them is that of one, composed.
+The instance of a training is an honest run of Algorithm 2. One parameter w; J(w) is the loss of public test data and
+falls steeply and linearly in w, so that a candidate is accepted if it moves up. The N - 1 other records have small
+gradients of the same size, which push w down by ``least`` standard deviations of the noise on average; the example's
+clipped gradient has norm C and pushes w up. Then the accepted steps are independent and equally distributed, and the
+loss of all of them is that of one, composed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from dplib import rdp
+from dplib import exact_loss, mechanisms, rdp
 from dplib.checks import ParameterError, one_of
-from dplib.screening import composition, one_update, rules
+from dplib.screening import composition, one_update
 from dplib.screening.accounts import DELTA, ORDERS, Setting, candidates_per_update
+
+UP = one_update.threshold(0.0)  # the energy falls along the record's gradient, steeply
+
+
+def pair(
+    acceptance: one_update.Acceptance, limit: int | None, shift: float = 1.0, sample_rate: float = 1.0
+) -> list[one_update.Density]:
+    """Densities of one accepted update, with and without a record whose gradient is ``shift`` noise units long."""
+    trials = [one_update.trial(shift, acceptance, sample_rate, present) for present in (True, False)]
+    return [one_update.released(trial, limit) for trial in trials]
+
+
+def one_epsilon(densities: Sequence[one_update.Density], delta: float = DELTA) -> tuple[float, float]:
+    """Lower and upper bound of epsilon of one accepted update."""
+    return one_update.epsilon_bounds(one_update.cells(*densities), delta)
+
+
+def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, float]]:
+    """One accepted update with each condition of the theorem on free screening broken: {which: (plain, exact) epsilon}.
+
+    Noise multiplier 1, q = 1, or 0.1 for the two lines on batches.
+    """
+    gaussian = float(mechanisms.gaussian_epsilon(1.0, 1.0, delta))
+    far, hard = one_update.wells(-5.5, 6.5), one_update.threshold(2.0)
+    lower = one_update.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
+    opposite = [one_update.Trial((1.0,), (0.0,), (rule,)) for rule in (lower, hard)]  # the record moves J alone
+    alone = pair(hard, None)
+    kept = [one_update.mixture([0.1, 0.9], alone), alone[1]]
+    rates = [one_update.acceptance_rate(one_update.trial(1.0, UP, 1.0, present)) for present in (True, False)]
+    tries = np.arange(1, 400)
+    counts = np.array([np.append(z * (1 - z) ** (tries - 1), (1 - z) ** tries[-1]) for z in rates])
+    sampled = one_epsilon(pair(one_update.always(), 0, sample_rate=0.1), delta)[1]
+    return {
+        "all conditions hold": (gaussian, one_epsilon(pair(UP, None), delta)[0]),
+        f"(ii) broken: at most {limit} rejections": (gaussian, one_epsilon(pair(UP, limit), delta)[0]),
+        "(i) broken: two valleys": (gaussian, one_epsilon(pair(far, None), delta)[0]),
+        f"(i), (ii) broken: private energy, gradient 0, {limit} rejections": (
+            0.0,
+            one_epsilon([one_update.released(one, limit) for one in opposite], delta)[0],
+        ),
+        "(i) broken: private energy, gradient 0": (
+            0.0,
+            one_epsilon([one_update.released(one, None) for one in opposite], delta)[0],
+        ),
+        "batches of q = 0.1, kept": (sampled, one_epsilon(kept, delta)[0]),
+        "(iii) broken: batches of q = 0.1, redrawn": (
+            sampled,
+            one_epsilon(pair(hard, None, sample_rate=0.1), delta)[0],
+        ),
+        "(iv) broken: the number of candidates alone": (0.0, exact_loss.discrete_epsilon(counts, delta)),
+    }
+
 
 CELL = 0.02  # standard deviations of the noise
 KEPT, REDRAWN = "kept", "redrawn"
@@ -66,7 +119,7 @@ def linear(
     """
     one_of(KEPT, REDRAWN).check("batch", batch)
     pushes = (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
-    shift, q, up = sign / setting.noise_multiplier, setting.sample_rate, rules.threshold(0.0)
+    shift, q, up = sign / setting.noise_multiplier, setting.sample_rate, one_update.threshold(0.0)
     if batch == REDRAWN:
         trials = [one_update.trial(shift, up, q, present, pushes) for present in (True, False)]
         parts = [one_update.released(trial, limit) for trial in trials]
@@ -93,7 +146,9 @@ def epsilon(instance: Instance, steps: int, delta: float = DELTA) -> float:
 def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:
     """Epsilon of plain DP-SGD when one record is *replaced*: its gradient turns from one direction to the other."""
     parts = [
-        one_update.released(one_update.trial(sign / setting.noise_multiplier, rules.always(), setting.sample_rate), 0)
+        one_update.released(
+            one_update.trial(sign / setting.noise_multiplier, one_update.always(), setting.sample_rate), 0
+        )
         for sign in (1, -1)
     ]
     return _composed(one_update.cells(*parts, CELL, enclose=False), steps, delta)
@@ -105,17 +160,6 @@ def _composed(cells, steps, delta):
         return composition.epsilon([(cells, steps)], delta)
     except ParameterError:
         return composition.by_pld([(cells, steps)], delta)[0]
-
-
-def screened_rate(sample_rate: float, with_example: float, without: float) -> float:
-    """Probability q' that the example is in the *accepted* batch, when batches are redrawn without limit.
-
-    Args:
-        with_example, without: acceptance rates Z_s and Z_0 of a candidate whose batch has it, or not.
-    """
-    if not (0 < sample_rate <= 1 and 0 < without <= 1 and 0 < with_example <= 1):
-        raise ParameterError("sample_rate and both acceptance rates must be in (0, 1].")
-    return sample_rate * with_example / ((1 - sample_rate) * without + sample_rate * with_example)
 
 
 # ---- DPSUR (Fu et al., VLDB 2024): the same idea with a noisy test ----
@@ -156,7 +200,7 @@ class NoisyTest:
             least: the step u from which on the energy falls, in standard deviations of the noise.
         """
         worse, better = self.accepts()
-        rule = rules.Acceptance((least,), (0.0, 0.0), (float(np.log(worse)), float(np.log(better))))
+        rule = one_update.Acceptance((least,), (0.0, 0.0), (float(np.log(worse)), float(np.log(better))))
         shift, q = 1 / self.noise_multiplier, self.batch / self.records
         parts = [one_update.released(one_update.trial(shift, rule, q, present)) for present in (True, False)]
         return one_update.cells(*parts, CELL, enclose=False)

@@ -139,23 +139,11 @@ def train(
     """Train, and evaluate on the way and at the end.
 
     Args:
-        dataset: a key of :data:`TABLE_2`.
         scheme: one of :data:`SCHEMES`; all but "dpsgd-relu" have tanh, all but "annealed" keep every step. An
             ``energy`` of those is recorded and decides nothing. "non-private" is SGD: no clipping, no noise.
-        seed: decides held-out records, initial weights, batches, noise and acceptance. Equal seeds, training records
-            and batch sizes give equal weights, batches and noise: schemes may be paired by seed.
         accepted, queries: the stop: after so many accepted updates, or noisy gradients; whichever comes first.
-        learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
-        max_grad_norm, momentum, initial_temperature, exceeds, starts_at_zero, keeps_velocity: of
-            :class:`dplib.dpsgd.DPSGD` and :class:`dplib.screening.annealing.Annealing`.
-        energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
-            "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
-        energy_size: on so many records, drawn by the seed; on all where there are not so many.
-        held: training records set aside. Those that J is not computed on are for validation.
-        report: "test", accuracy on test records; "validation", on held-out ones.
         at_accepted, at_queries: counts at which to evaluate, besides the end.
-        witness_every: every so many queries, compare what it did to the loss on 5,000 other training records.
-        trace: keep what became of every query, and what it changed.
+        others: as in :func:`dplib.screening.annealed.train`.
 
     Returns:
         "accuracy" and "loss" at the end (None after divergence) and "curve", columns with a number for each
@@ -163,10 +151,7 @@ def train(
         accuracy on those records and on the others. Counts: "queries", "accepted", "rejected", and what was accepted
         for a "lower" energy, "by_chance", or "forced" by the limit. "n", "sample_rate", the settings used, "diverged",
         "training_seconds". With ``trace``: "outcomes", a string of digits (as in
-        :mod:`dplib.screening.trace`), and "changes". With a witness: its columns.
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+        :mod:`dplib.screening.annealing`), and "changes". With a witness: its columns.
     """
     checks.one_of(*SCHEMES).check("scheme", scheme)
     checks.one_of("test", "validation").check("report", report)

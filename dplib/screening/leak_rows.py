@@ -8,16 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dplib import accounting, mechanisms, rdp, runs, stats
-from dplib.screening import (
-    accounts,
-    annealing_accounts,
-    composition,
-    instances,
-    leak_study,
-    network,
-    one_update,
-    rules,
-)
+from dplib.screening import accounts, composition, instances, leak_study, network, one_update
 from dplib.screening.accounts import DELTA
 
 Results = Sequence[runs.Result]
@@ -135,7 +126,7 @@ def one_update_losses(noise_multiplier: float = 1.0, limit: int = 10, delta: flo
     shift = 1 / noise_multiplier
 
     def exact(most):
-        return leak_study.one_epsilon(leak_study.pair(leak_study.UP, most, shift), delta)[0]
+        return instances.one_epsilon(instances.pair(instances.UP, most, shift), delta)[0]
 
     return {
         "one_update_claimed": accounts.epsilon(1, noise_multiplier, 1.0, delta)[0],
@@ -167,9 +158,9 @@ def screening(
     at_worst = {name: next(row for row in rows if row["push"] == worst[name]["push"]) for name, rows in trained.items()}
     found = {task: min(one["found"] for one in results) for task, results in audits.items()}
     public, private = network.row(networks["test"], DELTA), network.row(networks["training"], DELTA)
-    no_gradient = next(v for k, v in leak_study.conditions().items() if k.startswith("(i), (ii)"))[1]
+    no_gradient = next(v for k, v in instances.conditions().items() if k.startswith("(i), (ii)"))[1]
     # A formula without mu_0 in it, as printed, without the logarithm: two updates, the second with a generous limit.
-    generous = leak_study.one_epsilon(leak_study.pair(rules.threshold(2.0), 200))[0]
+    generous = instances.one_epsilon(instances.pair(one_update.threshold(2.0), 200))[0]
     orders = next(row for row in trained["MNIST"] if row["push"] == 1.5)["orders"]["2"]
     keys = {"MNIST": "mnist", "Fashion-MNIST": "fashion_mnist", "CIFAR-10": "cifar10"}
     final = {name: one["final"] for name, one in worst.items()}
@@ -239,16 +230,6 @@ def _claimed(task: str) -> float:
     return accounts.epsilon(updates, one.noise_multiplier, 1.0)[0]
 
 
-def exact_of_the_public_audit(interval: float = 1e-4) -> tuple[float, float]:
-    """Bounds of the exact epsilon of the audited runs with a public energy: the first update allows one rejection."""
-    task, updates = leak_study.TASKS["public"]
-    up = rules.threshold(-sum(task.records) / task.noise_multiplier)
-    first, later = (
-        one_update.cells(*leak_study.pair(up, limit, 1 / task.noise_multiplier), 0.02) for limit in (1, task.limit)
-    )
-    return composition.by_pld([(first, 1), (later, updates - 1)], DELTA, interval)
-
-
 def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFrame:
     """What the accepted updates that a budget pays for spend, in the instance of whole trainings (constant push).
 
@@ -261,14 +242,12 @@ def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFra
     cell = one.noise_multiplier, one.sample_rate, delta
 
     def quickly(steps):  # imprecise for a few steps
-        return float(annealing_accounts.curve([steps], *cell, "pld")[0])
+        return float(accounts.curve([steps], *cell, "pld")[0])
 
-    guess = annealing_accounts.most_steps(quickly, epsilon)
+    guess = accounts.most_steps(quickly, epsilon)
     paid = {
-        "Lemma 2, the paper's count": annealing_accounts.steps_allowed(epsilon, *cell),
-        "the tightest account": annealing_accounts.most_steps(
-            lambda n: accounts.tight(one, n, delta), epsilon, max(1, guess)
-        ),
+        "Lemma 2, the paper's count": accounts.steps_allowed(epsilon, *cell),
+        "the tightest account": accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, max(1, guess)),
     }
     made = [instances.linear(one, push, one.limit, constant=True) for push in PUSHES]
     table = {}
@@ -292,33 +271,31 @@ def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFra
 
 def conditions() -> pd.DataFrame:
     """One row for each way to break a condition of the theorem on free screening."""
-    rows = [[name, *both] for name, both in leak_study.conditions().items()]
+    rows = [[name, *both] for name, both in instances.conditions().items()]
     return pd.DataFrame(rows, columns=["", "one plain update, ε", "one accepted update, ε"]).set_index("")
 
 
 def steps_allowed(budgets: Mapping[str, runs.Result]) -> pd.DataFrame:
     """Steps of plain DP-SGD that epsilon 3 allows by each account, a row a setting."""
-    names = {"printed": "as printed", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3", "prv": "PRV", "pld": "PLD",
-             "most": "the most"}  # fmt: skip
-    rows = {s: {title: one["allowed"][name] for name, title in names.items()} for s, one in budgets.items()}
-    return pd.DataFrame(rows).T
+    return _titled({name: one["allowed"] for name, one in budgets.items()}, {
+        "printed": "as printed", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3", "prv": "PRV", "pld": "PLD",
+        "most": "the most"})  # fmt: skip
 
 
 def same_steps(budgets: Mapping[str, runs.Result]) -> pd.DataFrame:
     """Epsilon of the steps that Lemma 2 allows by each account, a row a setting."""
-    names = {"printed": "as printed", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3", "inversion": "exact",
-             "replacement": "exact, a record replaced"}  # fmt: skip
-    return pd.DataFrame({s: {title: one[name] for name, title in names.items()} for s, one in budgets.items()}).T
+    return _titled(budgets, {"printed": "as printed", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3",
+                             "inversion": "exact", "replacement": "exact, a record replaced"})  # fmt: skip
 
 
 def spent_at_worst(worst: Mapping[str, runs.Result]) -> pd.DataFrame:
     """Claimed against exact epsilon of whole trainings at the push that costs most, a row a setting."""
-    names = {"steps": "accepted updates", "claimed": "claimed", "exact": "exact", "final": "final weights only",
-             "all": "all queries"}  # fmt: skip
-    rows = {s: {title: one[name] for name, title in names.items()} for s, one in worst.items()}
-    table = pd.DataFrame(rows).T
-    table.insert(1, "accepted / drawn", [one["rate"] for one in worst.values()])
-    return table
+    return _titled(worst, {"steps": "accepted updates", "rate": "accepted / drawn", "claimed": "claimed",
+                           "exact": "exact", "final": "final weights only", "all": "all queries"})  # fmt: skip
+
+
+def _titled(found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(found).T[list(titles)].rename(columns=titles).astype(float)
 
 
 def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> pd.DataFrame:

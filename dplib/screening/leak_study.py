@@ -4,7 +4,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 (``notebooks/plans/12.yml``). Neighbours differ by adding or removing one record; batches are Poisson samples.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,19 @@ from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
 from dplib.screening import (
     accounts,
-    annealing_accounts,
     audit,
     composition,
     instances,
     network,
     one_update,
-    rules,
     study,
 )
 from dplib.screening.accounts import DELTA, Setting
-from dplib.screening.canaries import train as audited_training
-from dplib.screening.counterexamples import UP as UP
-from dplib.screening.counterexamples import conditions as conditions
-from dplib.screening.counterexamples import one_epsilon as one_epsilon
-from dplib.screening.counterexamples import pair
 from dplib.screening.free import compare as free_compare
+from dplib.screening.instances import pair
+from dplib.screening.network import train as audited_training
+from dplib.tuning import Get, by_seed
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
 LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at
 ORDERS = (2, 5, 9)  # of Renyi divergences
@@ -43,12 +38,8 @@ def setting_of(name: str) -> Setting:
 
 
 def updates(setting: Setting, epsilon: float, delta: float = DELTA) -> int:
-    """Accepted updates that a budget pays for by Lemma 2.
-
-    Raises:
-        ParameterError: where it does not pay for one.
-    """
-    steps = annealing_accounts.steps_allowed(epsilon, setting.noise_multiplier, setting.sample_rate, delta)
+    """Accepted updates that a budget pays for by Lemma 2."""
+    steps = accounts.steps_allowed(epsilon, setting.noise_multiplier, setting.sample_rate, delta)
     if steps < 1:
         raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {setting.name} it does not pay for one update.")
     return steps
@@ -73,16 +64,16 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
     cell = one.noise_multiplier, one.sample_rate
     steps = updates(one, epsilon, delta)
     allowed = {
-        name: annealing_accounts.steps_allowed(epsilon, *cell, delta, count)
+        name: accounts.steps_allowed(epsilon, *cell, delta, count)
         for name, count in accounts.METHODS.items()
         if proven or name not in ("prv", "pld")
     }
-    most = annealing_accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, steps)
+    most = accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, steps)
     lemma2, order = accounts.epsilon(steps, *cell, delta)
     spent = {
         "printed": accounts.epsilon(steps, *cell, delta, logarithm=False)[0],
         "lemma 2": lemma2,
-        "rdp": float(annealing_accounts.paper_epsilon(*cell, steps, delta)),
+        "rdp": float(accounts.paper_epsilon(*cell, steps, delta)),
         "lemma 3": accounts.epsilon(steps, *cell, delta, conversion="improved")[0],
         "pld": accounting.epsilon(*cell, steps, delta, "pld"),
         "inversion": accounts.tight(one, steps, delta),
@@ -140,19 +131,17 @@ def energies(*, seed: int, convex: bool, count: int = 50) -> runs.Result:
     return {"count": count, "excess": _short(max(excess)), "exceed": int(np.sum(np.array(excess) > 1e-9))}
 
 
-def random_rule(rng: np.random.Generator, convex: bool) -> rules.Acceptance:
+def random_rule(rng: np.random.Generator, convex: bool) -> one_update.Acceptance:
     """Equation (3) for a random piecewise linear energy of six knots."""
     steps, slopes = np.sort(rng.normal(0, 2, 6)), rng.normal(0, 1, 5)
     slopes = np.sort(slopes) if convex else slopes
     heights = np.concatenate([[0.0], np.cumsum(slopes * np.diff(steps))])
-    return rules.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
+    return one_update.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
 
 
 def random_energies(get: Get, *, seeds: int) -> dict[str, list[runs.Result]]:
     """{"convex", "other"}: results of :func:`energies` by seed."""
-    jobs = [{"seed": seed, "convex": convex} for convex in (True, False) for seed in range(seeds)]
-    found = get(energies, jobs)
-    return {"convex": found[:seeds], "other": found[seeds:]}
+    return by_seed(get, energies, {"convex": {"convex": True}, "other": {"convex": False}}, seeds)
 
 
 # ---- whole trainings ----
@@ -263,7 +252,7 @@ def noisy_test(
         better and when worse, and, at the "push" that costs most, "exact", and "below" and "above" by PLD.
     """
     one = {case.name: case for case in instances.DPSUR}[setting]
-    steps = annealing_accounts.most_steps(lambda n: one.claimed(n, delta), epsilon, 1000)
+    steps = accounts.most_steps(lambda n: one.claimed(n, delta), epsilon, 1000)
     values = [one.exact(steps, push, delta) for push in pushes]
     push = pushes[int(np.argmax(values))]
     below, above = composition.by_pld([(one.cells(push), steps)], delta, interval)
@@ -311,16 +300,12 @@ def attacked(*, task: str, seed: int, runs_each: int, delta: float = DELTA) -> r
 
 def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list[runs.Result]]:
     """{task: results of :func:`attacked` by seed}."""
-    jobs = [{"task": t, "seed": seed, "runs_each": n} for t, n in runs_each.items() for seed in range(seeds)]
-    found = iter(get(attacked, jobs))
-    return {task: [next(found) for _ in range(seeds)] for task in runs_each}
+    return by_seed(get, attacked, {task: {"task": task, "runs_each": n} for task, n in runs_each.items()}, seeds)
 
 
 def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
     """{"test", "training", "held-out"}: audited trainings of a network by seed, by where J looks."""
-    jobs = [{"judged": judged, **settings, "seed": s} for judged, settings in kinds.items() for s in range(seeds)]
-    found = iter(get(audited_training, jobs))
-    return {judged: [next(found) for _ in range(seeds)] for judged in kinds}
+    return by_seed(get, audited_training, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
 
 
 @runs.experiment(
@@ -356,7 +341,7 @@ def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, dict[st
     found = {}
     for name, arms in done.items():
         counts = [(r["noise_multiplier"], r["sample_rate"], r["accepted"], r["queries"]) for r in arms["ours"]]
-        by_seed = [annealing_accounts.epsilons(a, t, sigma, q, DELTA) for sigma, q, a, t in counts]
+        by_seed = [accounts.epsilons(a, t, sigma, q, DELTA) for sigma, q, a, t in counts]
         found[name] = {"claimed": by_seed[0]["accepted"], "all": [one["queries_pld"] for one in by_seed],
                        "rate": sum(a for *_, a, _ in counts) / sum(t for *_, t in counts)}  # fmt: skip
     return found

@@ -4,15 +4,16 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 (``notebooks/plans/11.yml``); pages, ledger and plans call the same ones.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from dplib import checks, runs
 from dplib.screening.annealed import line, train
+from dplib.tuning import FIRST, Get, by_seed
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 # Arms of Table 1 by the ledger's column names; "ours_held" computes J on held-out training records.
 ARMS: dict[str, dict[str, Any]] = {
     "dpsgd": {"scheme": "dpsgd-relu"},
@@ -22,7 +23,6 @@ ARMS: dict[str, dict[str, Any]] = {
     "ours_held": {"scheme": "annealed", "energy": "held", "held": 1000, "spends": "queries"},
     "non_dp": {"scheme": "non-private", "batch": 512},
 }
-TUNING = 1000  # seeds from here on are for tuning
 
 
 def table_1(
@@ -44,12 +44,10 @@ def table_1(
         settings: other arguments of every job, such as ``epsilon``.
     """
     jobs = {}
-    for name in datasets:
-        for seed in range(seeds):
-            for arm in arms:
-                watch = {"energy": "train"} if arm == "dpsgd_tanh" and seed < watched else {}
-                keep = {"trace": True} if arm == "ours" and seed < traced else {}
-                jobs[name, arm, seed] = {"dataset": name, **ARMS[arm], **watch, **keep, **settings, "seed": seed}
+    for name, seed, arm in product(datasets, range(seeds), arms):
+        watch = {"energy": "train"} if arm == "dpsgd_tanh" and seed < watched else {}
+        keep = {"trace": True} if arm == "ours" and seed < traced else {}
+        jobs[name, arm, seed] = {"dataset": name, **ARMS[arm], **watch, **keep, **settings, "seed": seed}
     found = dict(zip(jobs, get(train, list(jobs.values())), strict=True))
     return {name: {arm: [found[name, arm, seed] for seed in range(seeds)] for arm in arms} for name in datasets}
 
@@ -60,19 +58,13 @@ def non_private(
     """SGD with the rate that is best on ``held`` validation records: {data set: {"rate", "tried", "results"}}."""
     fixed = {**ARMS["non_dp"], "epsilon": None, "epochs": epochs}
     tuning = {"held": held, "report": "validation"}
-    cells = {(name, rate): [{"dataset": name, **fixed, **tuning, "learning_rate": rate, "seed": TUNING + i}
-             for i in range(tuning_seeds)] for name in datasets for rate in rates}  # fmt: skip
-    tried = _means(get, cells)
+    cells = {(name, rate): {"dataset": name, **fixed, "learning_rate": rate} for name in datasets for rate in rates}
+    tried = _means(get, {cell: {**job, **tuning} for cell, job in cells.items()}, tuning_seeds)
     best = {name: max(rates, key=lambda rate, name=name: tried[name, rate]) for name in datasets}
-    jobs = [
-        {"dataset": name, **fixed, "learning_rate": best[name], "seed": seed}
-        for name in datasets
-        for seed in range(seeds)
-    ]
-    results = np.array(get(train, jobs), dtype=object).reshape(len(datasets), seeds)
+    results = by_seed(get, train, {name: cells[name, best[name]] for name in datasets}, seeds)
     return {
-        name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": list(own)}
-        for name, own in zip(datasets, results, strict=True)
+        name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": own}
+        for name, own in results.items()
     }
 
 
@@ -86,13 +78,12 @@ def variants(
     **settings: Any,
 ) -> dict[str, list[runs.Result]]:
     """{name: results by seed}: an arm with changes to its arguments, such as another reading of Algorithm 2."""
-    jobs = [
-        {"dataset": dataset, **ARMS[{**settings, **one}.get("arm", arm)], **settings,
-         **{k: v for k, v in one.items() if k != "arm"}, "seed": seed}
-        for one in cells.values() for seed in range(seeds)
-    ]  # fmt: skip
-    results = iter(get(train, jobs))
-    return {name: [next(results) for _ in range(seeds)] for name in cells}
+    jobs = {
+        name: {"dataset": dataset, **ARMS[{**settings, **one}.get("arm", arm)], **settings,
+               **{k: v for k, v in one.items() if k != "arm"}}
+        for name, one in cells.items()
+    }  # fmt: skip
+    return by_seed(get, train, jobs, seeds)
 
 
 def tuned(
@@ -112,14 +103,12 @@ def tuned(
     While they choose, J is computed on held-out records: those that accuracy is reported on have no place in tuning.
     """
     aside = {"held": held, "report": "validation"}
-    cells = {
-        (name, arm, i): [
-            {"dataset": name, **ARMS[arm], **aside, **({"energy": "held"} if ARMS[arm].get("energy") else {}), **one,
-             "seed": TUNING + s} for s in range(tuning_seeds)
-        ]
-        for name, some in candidates.items() for arm in arms for i, one in enumerate(some)
-    }  # fmt: skip
-    tried, found = _means(get, cells), {}
+    cells = {}
+    for name, some in candidates.items():
+        for arm, (i, one) in product(arms, enumerate(some)):
+            judged = {"energy": "held"} if ARMS[arm].get("energy") else {}
+            cells[name, arm, i] = {"dataset": name, **ARMS[arm], **aside, **judged, **one}
+    tried, found = _means(get, cells, tuning_seeds), {}
     for name, some in candidates.items():
         scores = {arm: [tried[name, arm, i] for i in range(len(some))] for arm in arms}
         chosen = {arm: dict(some[int(np.argmax(scores[arm]))]) for arm in arms}
@@ -131,18 +120,19 @@ def tuned(
     return found
 
 
-def _means(get: Get, cells: Mapping[Any, Sequence[runs.Job]]) -> dict[Any, float]:
-    """Mean accuracy of each cell's jobs; a run that diverged counts as -1."""
-    results = iter(get(train, [job for jobs in cells.values() for job in jobs]))
-    scores = {cell: [next(results)["accuracy"] for _ in jobs] for cell, jobs in cells.items()}
-    return {cell: float(np.mean([-1.0 if s is None else s for s in own])) for cell, own in scores.items()}
+def _means(get: Get, cells: Mapping[Any, runs.Job], seeds: int) -> dict[Any, float]:
+    """Mean accuracy of each cell over the tuning seeds; a run that diverged counts as -1."""
+    found = by_seed(get, train, cells, seeds, FIRST)
+    return {
+        cell: float(np.mean([-1.0 if one["accuracy"] is None else one["accuracy"] for one in own]))
+        for cell, own in found.items()
+    }
 
 
 def lines(get: Get, *, seeds: int, queries: int) -> dict[str, list[runs.Result]]:
     """Figure 1: {"plain", "annealed"}: paths by seed, paired."""
-    jobs = [{"annealed": kind, "seed": s, "queries": queries} for kind in (False, True) for s in range(seeds)]
-    found = get(line, jobs)
-    return {"plain": found[:seeds], "annealed": found[seeds:]}
+    kinds = {"plain": False, "annealed": True}
+    return by_seed(get, line, {name: {"annealed": kind, "queries": queries} for name, kind in kinds.items()}, seeds)
 
 
 # For a reader's own budget: updates that take minutes at most, and the learning rate that goes with them.

@@ -13,7 +13,7 @@ import pandas as pd
 
 from dplib import stats
 from dplib.runs import Result
-from dplib.screening import annealing_accounts
+from dplib.screening import accounts
 from dplib.stats import Measured
 
 DELTA = 1e-5
@@ -95,7 +95,7 @@ def gain(
 
 def steps_at(result: Result, epsilon: float) -> int:
     """The updates that a budget pays for in a run's setting, by the paper's formula."""
-    return annealing_accounts.steps_allowed(epsilon, result["noise_multiplier"], result["sample_rate"], DELTA)
+    return accounts.steps_allowed(epsilon, result["noise_multiplier"], result["sample_rate"], DELTA)
 
 
 def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured]:
@@ -120,9 +120,9 @@ def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured
 
 
 def epsilon(result: Result, steps: int, kind: str = "paper", delta: float = DELTA) -> float:
-    """Epsilon after so many steps in a run's setting (:func:`dplib.screening.annealing_accounts.curve`)."""
+    """Epsilon after so many steps in a run's setting (:func:`dplib.screening.accounts.curve`)."""
     setting = result["noise_multiplier"], result["sample_rate"], delta
-    return float(annealing_accounts.curve(np.array([steps]), *setting, kind)[0])
+    return float(accounts.curve(np.array([steps]), *setting, kind)[0])
 
 
 def by_steps(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
@@ -162,7 +162,7 @@ def curve(results: Sequence[Result], count: str, column: str = "accuracy", point
     """
     table = by_steps(results, count, column, points)
     setting = results[0]["noise_multiplier"], results[0]["sample_rate"], DELTA
-    return table.assign(epsilon=annealing_accounts.curve(table["steps"].to_numpy(), *setting, "paper"))
+    return table.assign(epsilon=accounts.curve(table["steps"].to_numpy(), *setting, "paper"))
 
 
 def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.DataFrame:

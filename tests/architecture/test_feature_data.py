@@ -43,14 +43,6 @@ def test_the_bound_counts_attributes_and_not_columns():
         table.norm_bound(np.ones(3, dtype=bool))
 
 
-def test_breast_cancers_sizes_and_base_rate():
-    table = feature_data.load("synthetic-recurrence", 3)
-    assert (len(table.y_train), len(table.y_valid), len(table.y_test)) == (191, 0, 95)
-    labels = np.concatenate([table.y_train, table.y_test])
-    assert 0.25 < labels.mean() < 0.35
-    assert table.source.stand_in_for == "breast-cancer"
-
-
 @pytest.mark.parametrize("name", STAND_INS)
 def test_validation_records_come_from_the_training_part(name):
     whole, held = feature_data.load(name, 1), feature_data.load(name, 1, 40)
@@ -61,27 +53,3 @@ def test_validation_records_come_from_the_training_part(name):
         return sorted(map(bytes, np.concatenate(parts)))
 
     assert rows(whole.x_train) == rows(held.x_train, held.x_valid)
-
-
-def test_seeds_split_the_same_records_anew():
-    one, two = (feature_data.load("synthetic-recurrence", seed) for seed in (0, 1))
-    assert not np.array_equal(one.x_train, two.x_train)
-    together = [sorted(map(bytes, np.concatenate([t.x_train, t.x_test]))) for t in (one, two)]
-    assert together[0] == together[1]
-
-
-def test_shared_arrays_cannot_be_written():
-    with pytest.raises(ValueError, match="read-only"):
-        feature_data.load("synthetic-recurrence").x_train[0, 0] = 5
-
-
-def test_columns_by_name_and_a_constant():
-    table = feature_data.load("synthetic-recurrence")
-    assert table.mask(["deg-malig=3"]).nonzero()[0].tolist() == [table.feature_names.index("deg-malig=3")]
-    assert table.constant() == pytest.approx((table.y_test == 0).mean())
-
-
-@pytest.mark.parametrize("arguments", [("iris",), ("synthetic-recurrence", -1), ("synthetic-recurrence", 0, 191)])
-def test_refused(arguments):
-    with pytest.raises(ParameterError):
-        feature_data.load(*arguments)

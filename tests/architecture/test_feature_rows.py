@@ -83,7 +83,3 @@ def test_cells_of_table_2_come_from_95_test_records():
     printed = rows.table_rows("table2").values()
     assert rows.multiples({row["acc_sgd"] for row in printed}) == len({row["acc_sgd"] for row in printed}) == 5
     assert rows.multiples([50.0, 66.3158]) == 1
-
-
-def test_all_subsets_of_few():
-    assert len(rows.sets_of(5)) == 31

@@ -36,25 +36,11 @@ def test_uncertainty_is_normalised_mutual_information_in_both_forms():
     assert (table[3] == 0).all()  # a constant
 
 
-def test_uncertainty_is_one_for_equal_and_zero_for_independent_variables():
-    square = np.array(list(itertools.product(range(3), range(2))))
-    codes = np.column_stack([square, 2 - square[:, 0]])
-    table = fs.uncertainty(fs.joint_entropies(fs.count(codes, [3, 2, 3])))
-    np.testing.assert_allclose(table, [[1, 0, 1], [0, 1, 0], [1, 0, 1]], atol=1e-12)
-
-
 def test_merit_by_hand():
     relevance, redundancy = np.array([0.3, 0.2, 0.1]), np.array([[1, 0.5, 0.2], [0.5, 1, 0.4], [0.2, 0.4, 1]])
     subsets = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=bool)
     expected = [0.3, 0.5 / np.sqrt(2 + 2 * 0.5), 0.6 / np.sqrt(3 + 2 * (0.5 + 0.2 + 0.4)), 0]
     np.testing.assert_allclose(fs.merit(subsets, relevance, redundancy), expected, rtol=1e-14)
-
-
-def test_a_copy_of_a_feature_adds_nothing_and_an_independent_one_does():
-    relevance = np.array([0.3, 0.3])
-    both = np.array([[True, True]])
-    assert fs.merit(both, relevance, np.ones((2, 2)))[0] == pytest.approx(0.3)
-    assert fs.merit(both, relevance, np.eye(2))[0] == pytest.approx(0.3 * np.sqrt(2))
 
 
 @pytest.mark.parametrize(("n", "cells"), [(2, 2), (5, 3), (8, 4)])

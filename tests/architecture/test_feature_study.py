@@ -53,13 +53,3 @@ def test_learning_rates_are_chosen_for_each_cell():
     assert found.sizes == [2, 43]
     assert found.values[2, 0.5].tolist() == [20.5, 20.5]
     assert found.values[43, None].tolist() == [430.0, 430.0]
-
-
-def test_methods_at_one_total_are_told_apart():
-    def get(function, jobs):
-        return [{"percent": 10.0 * job["epsilon"] + job["seed"]} for job in jobs]
-
-    found = study.one_budget(get, dataset="breast-cancer", totals=[1.0, 2.0], methods=["all", "pafs"], seeds=2)
-    assert {key: value.tolist() for key, value in found.items()} == {
-        (method, total): [10 * total, 10 * total + 1] for method in ("all", "pafs") for total in (1.0, 2.0)
-    }

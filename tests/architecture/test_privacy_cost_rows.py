@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from dplib.architecture import linear_pair, privacy_cost_rows, privacy_cost_theory, sample_size_fit
+from dplib.architecture import privacy_cost_rows, privacy_cost_theory, sample_size
 from dplib.architecture.privacy_cost_study import CLIPPED, NO_LIMIT
 
 
 def test_the_closed_forms_say_what_the_algebra_says():
-    found = privacy_cost_theory.proof(cases=200) | privacy_cost_theory.lemma(linear_pair.count_agreement(6))
+    found = privacy_cost_theory.proof(cases=200) | privacy_cost_theory.lemma(privacy_cost_theory.count_agreement(6))
     assert found["B.eq11"]["cases_agreeing"] == 200
     assert found["B.hypothesis-linear"]["cost_grows_with_a_feature"] == 200
     assert found["B.hypothesis-linear"]["cost_of_ten_pieces_over_one"] == pytest.approx(0.1)
     example = found["B.lemma1"]
     assert example["counterexamples_if"] == 0 < example["counterexamples_only_if"]
-    full, small = linear_pair.expected_errors(*privacy_cost_theory.EXAMPLE)
+    full, small = privacy_cost_theory.expected_errors(*privacy_cost_theory.EXAMPLE)
     assert (full, small) == (pytest.approx(5), pytest.approx(2))
     assert abs(example["example_full_model"].value - full) < 0.1  # six standard errors
 
@@ -54,8 +54,8 @@ def test_a_size_that_is_slower_by_an_epoch_needs_the_budget_of_an_epoch_more():
     runs = {10: task([0.5, 0.9, 0.9], [0.9, 0.2, 0.1]), 50: task([0.5, 0.7, 0.9], [0.9, 0.9, 0.9])}
     spent = privacy_cost_rows.needed(runs, "accuracy")
     q, steps = 1000 / 20_000, 20
-    assert spent[10][0] == pytest.approx(float(sample_size_fit.epsilon(8.0, q, 2 * steps, 1e-5)))
-    assert spent[50][0] == pytest.approx(float(sample_size_fit.epsilon(8.0, q, 3 * steps, 1e-5)))
+    assert spent[10][0] == pytest.approx(float(sample_size.epsilon(8.0, q, 2 * steps, 1e-5)))
+    assert spent[50][0] == pytest.approx(float(sample_size.epsilon(8.0, q, 3 * steps, 1e-5)))
     assert (spent[10] < spent[50]).all()
     # A curve that never gets there counts as one epoch more than was run.
     assert privacy_cost_rows.needed(runs, "nearness")[50][0] > spent[50][0]
@@ -83,6 +83,6 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
 def test_equal_seeds_leave_the_fit_without_an_interval():
     steps = {n: np.full(5, 100.0) for n in (10_000, 60_000, 1_000_000)}
     found = privacy_cost_rows.fit(steps)["B.eps-fit"]
-    mean = [float(sample_size_fit.epsilon(2.0, 250 / n, 100, 1e-5)) for n in steps]
-    assert found["alpha"].value == pytest.approx(sample_size_fit.fit(list(steps), mean)[0])
+    mean = [float(sample_size.epsilon(2.0, 250 / n, 100, 1e-5)) for n in steps]
+    assert found["alpha"].value == pytest.approx(sample_size.fit(list(steps), mean)[0])
     assert found["least_relative_error"].value == pytest.approx(found["least_relative_error"].low, abs=1e-6)

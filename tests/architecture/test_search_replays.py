@@ -5,18 +5,15 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dplib.architecture.search import Evolution, paas
+from dplib.architecture.search import FCN, Evolution, key, paas
 from dplib.architecture.search_replays import (
     Known,
     Table,
     best_of_k,
     complete,
-    narrow,
     replay,
-    shallow,
+    small,
 )
-from dplib.architecture.space import FCN, key
-from dplib.checks import ParameterError
 
 SCORES = np.array([0.3, 0.9, 0.1, 0.7, 0.5, 0.8])
 VALUES = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.6])
@@ -33,30 +30,13 @@ def test_best_of_k_is_the_mean_over_all_choices():
         assert best_of_k(SCORES, VALUES, [k])[0] == pytest.approx(expected, rel=1e-12)
 
 
-def test_best_of_one_is_the_mean_and_of_all_the_best():
-    assert best_of_k(SCORES, VALUES, [1, 6]) == pytest.approx([VALUES.mean(), VALUES[1]])
-
-
-def test_best_of_k_for_many_draws():
-    scores = np.random.default_rng(0).normal(size=400)
-    means = best_of_k(scores, scores, [1, 10, 100, 400])
-    assert np.all(np.diff(means) > 0)
-    assert means[-1] == scores.max()
-
-
-@pytest.mark.parametrize("k", [0, 7])
-def test_k_is_checked(k):
-    with pytest.raises(ParameterError, match="ks"):
-        best_of_k(SCORES, VALUES, [k])
-
-
 def test_a_search_on_the_table_is_the_search():
-    space, known = shallow(FCN), Known({"model": [128], "activation": ["tanh"]})
+    space, known = small(FCN), Known({"model": [128], "activation": ["tanh"]})
     table = complete(space, known)
     assert len(table.results) == 150
     how = {"generations": 4, "population": 6, "noise_scale": 0.05}
     found = [paas(space, trainer, **how, rng=np.random.default_rng(3)) for trainer in (known, table)]
-    traces = [[(key(c.network), c.fitness, c.new) for c in one.trace] for one in found]
+    traces = [[(key(c.network), c.fitness) for c in one.trace] for one in found]
     assert traces[0] == traces[1]
 
 
@@ -64,15 +44,9 @@ def test_a_table_may_report_on_other_trainings_than_those_that_choose():
     def trainer(asked):
         return [{"validation": repeat, "test": 0.5 + repeat} for _, repeat in asked]
 
-    space = shallow(FCN, 1)
+    space = small(FCN, 1)
     assert {(r["validation"], r["test"]) for r in complete(space, trainer).results.values()} == {(0, 0.5)}
     assert {(r["validation"], r["test"]) for r in complete(space, trainer, 7).results.values()} == {(0, 7.5)}
-
-
-def test_shallow_spaces_drop_the_entries_that_do_not_show():
-    space = shallow(FCN, 1)
-    assert set(space.entries) == {"layers", "units1", "activation1"}
-    assert len(space.networks()) == 15
 
 
 def test_the_known_fitness_has_one_optimum():
@@ -83,22 +57,8 @@ def test_the_known_fitness_has_one_optimum():
     assert min(values.values()) >= 0
 
 
-def test_a_table_knows_its_networks():
-    table = Table({"64 relu": {"validation": 0.5}})
-    assert table([({"model": [64], "activation": ["relu"]}, 0)]) == [{"validation": 0.5}]
-    with pytest.raises(KeyError):
-        table([({"model": [65], "activation": ["relu"]}, 0)])
-
-
-def test_narrow_spaces_drop_wide_layers():
-    assert narrow(FCN, 128).entries["units1"] == (64, 128)
-    assert narrow(FCN, 2048) == FCN
-    with pytest.raises(ParameterError, match="units1"):
-        narrow(FCN, 32)
-
-
 def test_replays_are_reproducible_and_noise_costs_accuracy_where_the_table_has_one_best():
-    space = shallow(FCN)
+    space = small(FCN)
     table = complete(space, Known({"model": [512, 128], "activation": ["relu", "tanh"]}))
     table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
     how = {"generations": 8, "population": 10, "noise_scale": 5.0, "seeds": range(15)}

@@ -1,17 +1,28 @@
 """Parts of the study of searches, on trainings that are made up; what leads from them to the ledger's rows."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
 
-from dplib import claims, rules
-from dplib.architecture import search_rows
-from dplib.architecture.search_replays import TARGET, known_fitness
-from dplib.architecture.search_study import one_budget, table_8, table_9, workflows
-from dplib.architecture.search_trainings import training_seed
+from dplib import claims, rdp, rules
+from dplib.architecture import search_rows, search_study
+from dplib.architecture.search import key
+from dplib.architecture.search_budgets import Search
+from dplib.architecture.search_study import Sizes, arms, expected_release, one_budget, table_8, table_9, workflows
 
 COMMON = {"dataset": "digits", "features": "flat", "batch": 64}
-SIZES = {"generations": 2, "population": 4, "k": 6, "mgrs": [3, 2], "p_mutate": 0.7, "noise_scale": 0.01}
-TUNING = {"units": [64, 64, 16], "tuning_seeds": 3, "splits": 2, "fresh": 2}
+GENETIC = {"generations": 2, "population": 4, "noise_scale": 0.01}
+SIZES = {"k": 6, "mgrs": [3, 2], "p_mutate": 0.7}
+TUNING = {"units": [64, 64, 16], "tuning_seeds": 3}
+
+
+def trained(rates=(1.0, 2.0), **optimisers):
+    """Arguments of trainers: an epsilon for each optimiser."""
+    how = {name: {"epsilon": epsilon} for name, epsilon in optimisers.items()}
+    return {"common": COMMON, "optimisers": how, "rates": dict.fromkeys(how, rates), "splits": 2, **TUNING}
 
 
 class Fake:
@@ -28,7 +39,7 @@ class Fake:
 
 def test_searches_share_a_split_and_reports_are_trained_afresh():
     get = Fake()
-    rows = table_8(get, common=COMMON, how={"epsilon": 2.0}, rates=[1.0, 2.0], paas_searches=2, **TUNING, **SIZES)
+    rows = table_8(get, trained=trained(dp=2.0), fresh=2, paas_searches=2, **SIZES, **GENETIC)
     assert {name: len(found) for name, found in rows.items()} == {"paas": 2, "rs": 2, "mgrs": 2}
     tuning = [j for j in get.jobs if j.get("part") == "tune"]
     assert {j["seed"] for j in tuning} == {1000, 1001, 1002}
@@ -43,9 +54,7 @@ def test_searches_share_a_split_and_reports_are_trained_afresh():
 
 def test_a_winner_is_reported_by_either_optimiser():
     get = Fake()
-    how = {"dp": {"epsilon": 2.0}, "sgd": {"epsilon": None, "max_grad_norm": None}}
-    rates = {"dp": [1.0, 2.0], "sgd": [0.1, 0.2]}
-    rows = workflows(get, common=COMMON, optimisers=how, rates=rates, **TUNING, **SIZES)
+    rows = workflows(get, trained=trained(dp=2.0, sgd=None), fresh=2, **GENETIC)
     assert {inside: set(found) for inside, found in rows.items()} == {"dp": {"dp", "sgd"}, "sgd": {"dp", "sgd"}}
     for found in rows.values():  # a search's winner is one network, whatever trains it for the report
         assert [r["network"] for r in found["dp"]] == [r["network"] for r in found["sgd"]]
@@ -56,16 +65,9 @@ def test_a_winner_is_reported_by_either_optimiser():
 
 def test_table_9_trains_what_is_printed_and_draws_with_frozen_layers_and_without():
     get = Fake()
-    how = {"dp": {"epsilon": 2.11}, "small": {"epsilon": 0.34}, "sgd": {"epsilon": None}}
-    settings = {
-        "optimisers": how,
-        "rates": {name: [1.0, 2.0] for name in how},
-        "units": [64, 64, 16],
-        "tuning_seeds": 3,
-    }
-    found = table_9(get, common=COMMON, **settings, splits=2, draws=12)
-    trained = {(repr(j["model"]), repr(j.get("frozen")), j["epsilon"]) for j in get.jobs if j.get("part") != "tune"}
-    assert {("[1024]", "[0]", 0.34), ("[1024]", "[0]", None), ("[128]", "None", 2.11)} <= trained
+    found = table_9(get, trained=trained(dp=2.11, small=0.34, sgd=None), draws=12)
+    made = {(repr(j["model"]), repr(j.get("frozen")), j["epsilon"]) for j in get.jobs if j.get("part") != "tune"}
+    assert {("[1024]", "[0]", 0.34), ("[1024]", "[0]", None), ("[128]", "None", 2.11)} <= made
     rows = search_rows.table_9(found)
     cell = rows["B.table9.eps0.34-paw"]
     assert cell["acc_dpsgd_less_printed"].value == pytest.approx(cell["acc_dpsgd"].value - 91.61)
@@ -80,8 +82,8 @@ def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
     how = {name: {"epsilon": epsilon, "steps": 5} for name, epsilon in (("dp", 2.0), ("small", 0.1))}
     sizes = {"rs_mean": 2.0, "rs_drawn": 4, "mgrs": [2, 1], "p_mutate": 0.7, "generations": 2, "population": 3}
     found = one_budget(
-        get, common={**COMMON, "delta": 1e-5}, optimisers=how, rates={"dp": [1.0, 2.0], "small": [1000.0, 2000.0]},
-        units=[64, 64, 16], tuning_seeds=3, splits=2, totals=[0.1, 2.0], steps=5,
+        get, common={**COMMON, "delta": 1e-5}, optimisers=how, splits=2, totals=[0.1, 2.0], steps=5,
+        tuned={"rates": {"dp": [1.0, 2.0], "small": [1000.0, 2000.0]}, **TUNING},
         records={"train": 6400, "validation": 500}, **sizes,
     )  # fmt: skip
     reported = [j for j in get.jobs if j.get("part") != "tune"]
@@ -95,14 +97,6 @@ def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
     assert found[2.0]["paas"].shape == (2,)
 
 
-def test_replays_are_compared_in_points():
-    mean = {"noise": 0.90, "plain": 0.93, "random": 0.93, "clean_pick": 0.92}
-    found = [{"mean": {k: v + i for k, v in mean.items()}, "sd": mean, "best": 0.94 + i} for i in (0, 0.01)]
-    rows = search_rows.replays(found)
-    assert rows["B.paas-noise-robust"]["accuracy_with_minus_without"].value == pytest.approx(-3)
-    assert rows["B.evolution-beats-random"]["best_of_the_table_minus_random"].value == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     ("private", "plain", "says"), [([8.0, 16.0], [0.1, 0.4], None), ([8.0, 16.0], [0.4, 2.0], False)]
 )
@@ -114,29 +108,12 @@ def test_learning_rates_count_momentum(private, plain, says):
     assert rules.decide(row.rule, values, row.published) is says
 
 
-def test_other_networks_and_repeats_have_other_seeds():
-    seeds = {training_seed(n, r) for n in (TARGET, {**TARGET, "frozen": [0]}) for r in (0, 1, 1000)}
-    assert len(seeds) == 6
-
-
-def test_longer_searches_find_the_known_best_more_often():
-    short, long = (
-        known_fitness(generations=g, population=p, searches=15, distinct=False, seed=1) for g, p in ((2, 4), (20, 20))
-    )
-    assert short["paas"] < long["paas"]
-    assert short["most_trainings"] <= 8
-
-
 def test_budgets_of_random_numbers_fall_with_the_shape():
     """The geometric, logarithmic and -1/2 cases: 5.86, 4.56 and 3.92 for RS (an outside audit computed them too)."""
-    found = search_rows.budgets()["B.rs-budget"]
+    found = search_rows.budgets({"geometric": (4.0, 5.0)})["B.rs-budget"]
     names = ("epsilon_geometric", "epsilon_logarithmic", "epsilon_shape_minus_half")
     assert [found[name] for name in names] == pytest.approx([5.858, 4.562, 3.922], abs=1e-3)
     assert found["epsilon"] > 90
-
-
-def test_a_budget_of_one_training_gives_table_8():
-    assert search_rows.overall(2.11)["paas_cap_60"] == pytest.approx(search_rows.proven()["paas"]["fixed"], rel=0.01)
 
 
 def test_printed_spaces_and_counts():
@@ -147,3 +124,82 @@ def test_printed_spaces_and_counts():
     assert rows["B.cnn-search-setup"]["counts_with_correction"] == 6
     assert 64 in search_rows.possible_inputs(9610)
     assert search_rows.perceptron_parameters(64, [128]) == 9610
+
+
+# --- one budget ---
+
+FEW = Sizes(rs_mean=4.0, rs_drawn=8, mgrs=[3, 2], p_mutate=0.7, generations=2, population=3)
+DELTA, RATE, STEPS = 1e-5, 0.01, 100
+SCORES = np.array([0.3, 0.9, 0.1, 0.7, 0.5, 0.8])
+VALUES = np.array([3.0, 1.0, 4.0, 1.5, 9.0, 2.6])
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """A trainer whose accuracies are those of its seeds, and that notes what it was asked for."""
+
+    split_seed: int = 0
+    asked: list = field(default_factory=list)
+
+    def __call__(self, asked):
+        self.asked.extend((key(network), repeat) for network, repeat in asked)
+        drawn = [np.random.default_rng([len(key(n)), n["model"][0], repeat]).random() for n, repeat in asked]
+        return [{"validation": v, "test": v / 2} for v in drawn]
+
+    def fresh(self, network, count):
+        return self([(network, 1000 + i) for i in range(count)])
+
+
+@pytest.fixture(scope="module")
+def found():
+    return arms(2.0, DELTA, RATE, STEPS, 5000, FEW)
+
+
+def budget(noise, composed=None, mean_runs=None):
+    """By dp_accounting's own events."""
+    step = dp_event.PoissonSampledDpEvent(RATE, dp_event.GaussianDpEvent(noise))
+    training = dp_event.SelfComposedDpEvent(step, STEPS)
+    accountant = RdpAccountant(rdp.ORDERS)
+    several = dp_event.RepeatAndSelectDpEvent(training, mean_runs, 1) if mean_runs else None
+    accountant.compose(several or dp_event.SelfComposedDpEvent(training, composed))
+    return accountant.get_epsilon(DELTA)
+
+
+def test_every_arm_spends_the_total_and_no_more_by_another_accountant(found):
+    trained = {"fixed": 1, "random": 1, "mgrs": 5, "paas": 6}
+    for arm, count in trained.items():
+        assert budget(found[arm].noise_multiplier, count) == pytest.approx(2.0, rel=1e-3)
+    assert budget(found["rs"].noise_multiplier, mean_runs=4.0) == pytest.approx(2.0, rel=1e-3)
+    noise, count = found["rs_fixed"].noise_multiplier, found["rs_fixed"].search.trainings
+    assert noise == found["rs"].noise_multiplier
+    assert budget(noise, count) <= 2.0 * (1 + 1e-3)
+    assert budget(noise, count + 1) > 2.0
+    assert search_study.affordable(noise, 2, 2.0, DELTA, RATE, STEPS) == 2
+    assert search_study.affordable(found["fixed"].noise_multiplier / 2, 8, 2.0, DELTA, RATE, STEPS) == 0
+
+
+def test_scores_are_paid_for_within_the_total(found):
+    for arm, count in [("mgrs", 5), ("paas", 6), ("rs", 3)]:  # a geometric selection costs three scores
+        assert found[arm].noise_scale == pytest.approx(1 / (5000 * 2.0 / count), rel=1e-6)
+    assert found["fixed"].noise_scale == found["random"].noise_scale == 0
+
+
+@pytest.mark.parametrize(
+    ("arm", "least", "most"),
+    [("fixed", 3, 3), ("random", 8, 8), ("rs", 8, 8), ("rs_fixed", 8, 8), ("mgrs", 1, 5), ("paas", 1, 6)],
+)
+def test_arms_train_with_their_noise_and_within_their_cap(found, arm, least, most):
+    trainer = Accuracies()
+    value = search_study.released(trainer, arm, found[arm], FEW, 1)
+    assert 0 <= value <= 50
+    assert least <= len(trainer.asked) <= most
+    assert len(set(trainer.asked)) == len(trainer.asked)
+
+
+def test_release_of_a_random_number_of_candidates_by_simulation():
+    search, rng = Search(selections=((2.0, 1),)), np.random.default_rng(4)
+    runs = np.minimum(rng.geometric(0.5, 40_000), 6)
+    orders = [rng.permutation(6)[:k] for k in runs]
+    simulated = [VALUES[rows[SCORES[rows].argmax()]] for rows in orders]
+    expected = expected_release(SCORES, VALUES, search)
+    assert expected == pytest.approx(np.mean(simulated), abs=5 * np.std(simulated) / 200)

@@ -5,25 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dplib import claims, trainings
-from dplib.architecture.space import CNN, FCN, Space, job, key, network_of, rate_cell, with_freezing
+from dplib.architecture.search import CNN, FCN, Space, job, key, network_of, rate_cell, with_freezing
 from dplib.checks import ParameterError
-
-
-def printed(table):
-    values = [claims.get(f"{table}.{row}").published["possible_values"] for row in ROWS[table]]
-    return [tuple(int(v) if v.strip().isdigit() else v.strip().lower() for v in text.split(",")) for text in values]
-
-
-ROWS = {
-    "B.table11": ["layers", "neurons1", "neurons2", "neurons3", "activation1", "activation2", "activation3"],
-    "B.table12": ["blocks", "filters1", "dense-units"],
-}
-
-
-@pytest.mark.parametrize(("space", "table"), [(FCN, "B.table11"), (CNN, "B.table12")])
-def test_the_lists_are_the_printed_ones(space, table):
-    assert list(space.entries.values()) == printed(table)
 
 
 def test_numbers_of_networks():
@@ -53,13 +36,6 @@ def test_a_mutant_differs_in_exactly_one_entry_and_stays_inside():
         assert mutant[names[0]] in FCN.entries[names[0]]
         changed[names[0]] += 1
     assert set(changed) == set(FCN.entries)
-
-
-def test_an_entry_with_one_value_cannot_mutate():
-    space = Space({"layers": (1,), "units1": (64,), "activation1": ("relu", "tanh")})
-    rng = np.random.default_rng(2)
-    genome = space.draw(rng)
-    assert all(space.mutate(genome, rng)["activation1"] != genome["activation1"] for _ in range(20))
 
 
 def test_a_crossover_takes_every_entry_from_a_parent_with_equal_chances():
@@ -94,14 +70,6 @@ def test_freezing_names_the_frozen_layers_and_never_the_last():
     assert most == 3  # of 4 layers with weights
 
 
-def test_frozen_layers_are_what_training_freezes():
-    network = {"model": [1024], "activation": ["relu"], "frozen": [0]}
-    net = trainings.network(network["model"], (64,), 10, network["activation"], 0.2, 0)
-    trainings.freeze(net, network["frozen"])
-    assert sum(p.numel() for p in net.parameters()) == 76_810
-    assert sum(p.numel() for p in net.parameters() if p.requires_grad) == 10_250
-
-
 def test_cells_and_jobs():
     network = {"model": [64, 128], "activation": ["sigmoid", "relu"]}
     assert rate_cell(network) == "2 layers, 1 sigmoid"
@@ -117,8 +85,3 @@ def test_cells_and_jobs():
 def test_an_entry_needs_values_each_once(values):
     with pytest.raises(ParameterError, match="units1"):
         Space({"units1": values})
-
-
-def test_a_genome_of_neither_kind_is_refused():
-    with pytest.raises(ParameterError, match="layers"):
-        network_of({"width": 3})

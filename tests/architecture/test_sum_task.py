@@ -7,7 +7,6 @@ from scipy import stats
 
 from dplib import dpsgd
 from dplib.architecture import sum_task
-from dplib.checks import ParameterError
 
 CELL = {
     "n": 2000, "batch": 500, "epochs": 3, "noise_multiplier": 5.0, "learning_rate": 0.3, "sgd_learning_rate": 2.0,
@@ -90,25 +89,3 @@ def test_with_noise_wide_and_narrow_have_one_law():
     assert stats.ks_2samp(wide, accuracies("narrow, shrunk", 100)).pvalue > 1e-4
     # The test can tell: the same pieces on records of their old length are another task.
     assert stats.ks_2samp(wide, accuracies("rows kept", 200)).pvalue < 1e-4
-
-
-def test_repeats_are_reproducible_and_report_every_epoch():
-    one, two = (sum_task.repeat(size=20, seed=7, **CELL) for _ in range(2))
-    assert one == two
-    assert len(one["distances"]) == len(one["accuracies"]) == CELL["epochs"]
-    assert sum_task.repeat(size=20, seed=8, **CELL) != one
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"size": 15}, "multiple of 10"), ({"split": "half"}, "split"), ({"scale": "big"}, "scale"),
-     ({"split": "random", "scale": "rows kept"}, "equal ones"), ({"init": "ones"}, "init")],
-)  # fmt: skip
-def test_bad_settings_are_refused(change, message):
-    with pytest.raises(ParameterError, match=message):
-        sum_task.repeat(**{"size": 20, "seed": 0, **CELL, **change})
-
-
-def test_cosine_distance_by_hand():
-    assert sum_task.cosine_distance(np.array([1.0, 0]), np.array([0, 2.0])) == pytest.approx(1)
-    assert sum_task.cosine_distance(np.array([1.0, 1]), np.array([-3.0, -3])) == pytest.approx(2)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.rdp import RdpAccountant
 
 from dplib import accounting, loss_inversion, mechanisms, rdp
-from dplib.checks import ParameterError
-from dplib.screening import accounts, annealing_accounts, instances, one_update
+from dplib.screening import accounts, instances, one_update
 from dplib.screening.accounts import DELTA, ORDERS, SETTINGS
 
 MNIST = SETTINGS[0]
@@ -14,7 +14,7 @@ MNIST = SETTINGS[0]
 
 def steps_allowed(setting, method):
     count = accounts.METHODS[method]
-    return annealing_accounts.steps_allowed(3.0, setting.noise_multiplier, setting.sample_rate, DELTA, count)
+    return accounts.steps_allowed(3.0, setting.noise_multiplier, setting.sample_rate, DELTA, count)
 
 
 def test_equation_8_against_an_accountant_and_the_integral():
@@ -34,7 +34,7 @@ def test_the_missing_logarithm():
     for setting, steps, printed in zip(SETTINGS, allowed[1], (365.6, 47.9, 89.7), strict=True):
         arguments = steps, setting.noise_multiplier, setting.sample_rate
         own = accounts.epsilon(*arguments)[0]
-        assert own == pytest.approx(annealing_accounts.paper_epsilon(*arguments[1:], steps, DELTA), rel=1e-9)
+        assert own == pytest.approx(accounts.paper_epsilon(*arguments[1:], steps, DELTA), rel=1e-9)
         assert own <= 3 < accounts.epsilon(steps + 1, *arguments[1:])[0]
         assert accounts.epsilon(*arguments, logarithm=False)[0] == pytest.approx(printed, abs=0.05)
     nothing = accounts.renyi(100, 1.0, 1e-9, ORDERS[:20], logarithm=False)
@@ -46,19 +46,6 @@ def test_conversions():
     for sigma in (0.7, 1.5, 4.0):
         lemma2, lemma3 = (accounts.epsilon(1, sigma, 1.0, conversion=name)[0] for name in ("classical", "improved"))
         assert mechanisms.gaussian_epsilon(sigma, 1.0, DELTA) <= lemma3 <= lemma2
-
-
-def test_tight_accountants_allow_more_steps():
-    rank = ("lemma 2", "lemma 3", "prv", "pld")
-    counts = [steps_allowed(SETTINGS[1], method) for method in rank]
-    assert counts == sorted(counts)
-    sigma, q = SETTINGS[1].noise_multiplier, SETTINGS[1].sample_rate
-    for method, count in zip(rank[-2:], counts[-2:], strict=True):
-        assert (
-            accounting.epsilon(sigma, q, count, DELTA, method)
-            <= 3
-            < accounting.epsilon(sigma, q, count + 1, DELTA, method)
-        )
 
 
 def test_counts_of_queries():
@@ -111,18 +98,6 @@ def test_the_others_are_a_binomial_batch():
     assert weights @ (centres + 1.5) ** 2 == pytest.approx(1.5**2 * (1 - q) / (q * others), rel=1e-9)
 
 
-def test_the_screened_batch_in_a_simulation():
-    """Share of accepted batches that hold the example; fails about once in 10^4 seeds."""
-    rng = np.random.default_rng(1)
-    q, shift, least = 0.05, 1 / 1.23, 1.0
-    inside = rng.random(2_000_000) < q
-    taken = rng.normal(size=len(inside)) + shift * inside >= least
-    rates = stats.norm.sf(least - shift), stats.norm.sf(least)
-    expected = instances.screened_rate(q, *rates)
-    share = inside[taken].mean()
-    assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / taken.sum())
-
-
 def test_replacement_costs_more():
     steps = 200
     plain = loss_inversion.epsilon(MNIST.noise_multiplier, MNIST.sample_rate, steps, DELTA)
@@ -133,7 +108,7 @@ def test_replacement_costs_more():
 def test_dpsur_exceeds_its_theorem():
     """The accepted updates alone, at its own MNIST setting, for a convex energy: above the claimed 3."""
     setting = instances.DPSUR[0]
-    steps = annealing_accounts.most_steps(setting.claimed, setting.target, 1000)
+    steps = accounts.most_steps(setting.claimed, setting.target, 1000)
     assert setting.claimed(steps) <= 3 < setting.claimed(steps + 1)
     assert setting.exact(steps, 2.0) > 3.6
     # With a test that says nothing the updates are plain DP-SGD.
@@ -150,15 +125,52 @@ def test_one_step_of_the_renyi_theorem_is_exceeded():
         assert max(one_update.renyi_bounds(side, order)[0] for side in both) > claimed
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: accounts.candidates_per_update(1.0, 3), "rejection_rate"),
-        (lambda: accounts.query_counts(5, 2.0, 1), "acceptance"),
-        (lambda: instances.linear(MNIST, 0.0, 1, "lost"), "batch"),
-        (lambda: instances.screened_rate(0.1, 0.0, 0.5), "rates"),
-    ],
-)
-def test_bad_values(call, message):
-    with pytest.raises(ParameterError, match=message):
-        call()
+TABLE_2 = [(512 / 60_000, 1.23, 4698), (2048 / 60_000, 2.15, 1157), (1024 / 50_000, 1.54, 1435)]
+QUICK = 0.1, 3.0  # sample rate and noise for which PLD takes a moment
+
+
+@pytest.mark.parametrize(("q", "sigma", "steps"), TABLE_2)
+def test_the_paper_counts_as_an_independent_accountant_does(q, sigma, steps):
+    """dp_accounting's RDP over the same orders, converted by Lemma 2."""
+    accountant = RdpAccountant(list(range(2, 65)))
+    accountant.compose(SelfComposedDpEvent(PoissonSampledDpEvent(q, GaussianDpEvent(sigma)), steps))
+    theirs = (np.array(accountant._rdp) + np.log(1 / DELTA) / (np.arange(2, 65) - 1)).min()
+    assert accounts.paper_epsilon(sigma, q, steps, DELTA) == pytest.approx(theirs, rel=1e-9)
+    assert accounts.steps_allowed(3, sigma, q, DELTA) == steps
+
+
+def test_the_three_epsilons_are_ordered():
+    q, sigma = QUICK
+    spent = accounts.epsilons(50, 120, sigma, q, DELTA)
+    assert spent["accepted"] == accounts.paper_epsilon(sigma, q, 50, DELTA)
+    assert spent["accepted"] < spent["queries_pld"] < spent["queries_rdp"]
+    assert spent["queries_rdp"] < accounts.paper_epsilon(sigma, q, 120, DELTA)
+
+
+def test_the_search():
+    for answer in (0, 1, 2, 57, 1000):
+        for guess in (1, 50, 1000, 4000):
+            assert accounts.most_steps(lambda n, a=answer: 3.0 if n <= a else 3.1, 3.0, guess) == answer
+
+
+@pytest.mark.parametrize("count", [*accounts.COUNTS, "prv"])
+def test_steps_allowed_are_the_most(count):
+    q, sigma = QUICK
+    steps = accounts.steps_allowed(1.5, sigma, q, DELTA, count)
+    if count == "paper":
+        spent = [accounts.paper_epsilon(sigma, q, steps + i, DELTA) for i in (0, 1)]
+    else:
+        spent = [accounting.epsilon(sigma, q, steps + i, DELTA, count) for i in (0, 1)]
+    assert spent[0] <= 1.5 < spent[1]
+    assert accounts.steps_allowed(0.001, sigma, q, DELTA, count) == 0
+
+
+def test_curves_agree_with_the_accountants():
+    q, sigma = QUICK
+    counts = [0, 1, 60, 120]
+    for count in accounts.COUNTS:
+        curve = accounts.curve(counts, sigma, q, DELTA, count)
+        assert curve[0] == 0
+        assert (np.diff(curve) > 0).all()
+    tight = accounts.curve([120], sigma, q, DELTA, "pld")[0]
+    assert tight == pytest.approx(accounting.epsilon(sigma, q, 120, DELTA, "pld"), rel=5e-3)

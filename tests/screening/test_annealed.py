@@ -5,9 +5,10 @@ import pytest
 
 from dplib import runs
 from dplib.checks import ParameterError
-from dplib.screening import annealed, annealing_accounts, study, traces
+from dplib.screening import accounts, annealed, study
 from dplib.screening import jobs as annealing_jobs
 from dplib.screening.annealing import Annealing
+from dplib.tuning import FIRST
 
 SMALL = {"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "seed": 3}
 # Some hundred queries, of which all four things become.
@@ -23,7 +24,7 @@ def test_the_budget_is_spent_and_no_more():
     table = annealing_jobs.TABLE_2["digits"]
     setting = table["noise_multiplier"], table["batch"] / (20_000 - 225)
     last = annealed.budget("digits", 1.5, 1e-5, 7, held=225)[-1]
-    spent = annealing_accounts.paper_epsilon(*setting, np.array([last, last + 1]), 1e-5)
+    spent = accounts.paper_epsilon(*setting, np.array([last, last + 1]), 1e-5)
     assert spent[0] <= 1.5 < spent[1]
     with pytest.raises(ParameterError, match=r"epsilon = 0\.3 is not allowed: on digits"):
         annealed.budget("digits", 0.3, 1e-5, 7)
@@ -32,13 +33,8 @@ def test_the_budget_is_spent_and_no_more():
 @pytest.mark.parametrize("epsilon", [0.25, 0.5, 3.0, 20.0])
 def test_the_noise_spends_the_budget_on_the_updates_asked_for(epsilon):
     noise = annealed.noise_for("digits", epsilon, 1e-5, 300)
-    spent = [float(annealing_accounts.paper_epsilon(n, 256 / 20_000, 300, 1e-5)) for n in (noise, noise - 2e-4)]
+    spent = [float(accounts.paper_epsilon(n, 256 / 20_000, 300, 1e-5)) for n in (noise, noise - 2e-4)]
     assert spent[0] <= epsilon < spent[1]
-
-
-def test_a_budget_below_what_the_formula_costs_alone_is_refused():
-    with pytest.raises(ParameterError, match=r"epsilon = 0.1 is not allowed: it must be above 0.183"):
-        annealed.noise_for("digits", 0.1, 1e-5, 300)
 
 
 def test_counts_by_tenth_are_those_of_the_run(busy):
@@ -55,7 +51,7 @@ def test_counts_by_tenth_are_those_of_the_run(busy):
 
 def test_what_chance_decided_is_that_of_the_trace(busy):
     rule = Annealing(30.0, 3)
-    rises = traces.chances(busy, rule)
+    rises = annealed.chances(busy, rule)
     chance = busy["chance"]
     assert chance["passed"] == rises["passed"].sum() == busy["by_chance"]
     assert chance["expected"] == pytest.approx(rises["probability"].sum(), rel=1e-5)
@@ -64,16 +60,6 @@ def test_what_chance_decided_is_that_of_the_trace(busy):
     assert sum(chance["near"]) == rises["change"].between(chance["median"] / 2, 2 * chance["median"]).sum()
     wrong = annealed.by_chance({**busy, "outcomes": "0" * len(busy["outcomes"])}, rule)
     assert wrong["contradictions"] > 0
-
-
-def test_without_a_trace_the_rest_is_the_same(busy):
-    plain = annealed.train(**BUSY)
-    assert plain == {k: v for k, v in busy.items() if k not in ("outcomes", "changes")}
-
-
-def test_queries_can_be_what_the_budget_pays_for():
-    result = annealed.train(**{**SMALL, "epsilon": 1.3, "spends": "queries"})
-    assert result["queries"] == annealed.budget("digits", 1.3, 1e-5, 30, held=225)[-1] >= result["accepted"]
 
 
 def test_a_witness_is_counted_by_outcome():
@@ -102,9 +88,9 @@ def test_parts_pair_their_arms_by_seed():
 
 def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
     def get(function, jobs):
-        tuning = [job.get("report") == "validation" for job in jobs]
-        assert all(not t or (job["seed"] >= study.TUNING and job.get("energy") != "test")
-                   for t, job in zip(tuning, jobs, strict=True))  # fmt: skip
+        aside = [job.get("report") == "validation" for job in jobs]
+        assert all(not t or (job["seed"] >= FIRST and job.get("energy") != "test")
+                   for t, job in zip(aside, jobs, strict=True))  # fmt: skip
         return [{"accuracy": 0.9 if job.get("batch") == 256 else None, "job": job} for job in jobs]
 
     candidates = {"mnist": [{}, {"batch": 256}]}

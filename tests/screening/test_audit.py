@@ -5,7 +5,7 @@ import pytest
 
 from dplib import audit, mechanisms
 from dplib.checks import ParameterError
-from dplib.screening import one_update, rules
+from dplib.screening import one_update
 from dplib.screening.audit import HELD_OUT, TRAINING, Task, attack, log_likelihood_ratios, train
 
 LINEAR = Task(records=(-0.75,), canary=1.0, noise_multiplier=1.5)
@@ -18,7 +18,7 @@ def test_accepted_steps_have_the_exact_distribution():
     centre = (1.0 - 0.75) / 1.5
     for k, limit in ((0, 1), (1, 10)):
         steps = (runs.iterates[:, k + 1] - runs.iterates[:, k]) / LINEAR.unit
-        density = one_update.released(one_update.trial(centre, rules.threshold(0.0)), limit)
+        density = one_update.released(one_update.trial(centre, one_update.threshold(0.0)), limit)
         edges = np.array([-np.inf, -1, -0.5, 0, 0.2, 0.5, 1, 2, np.inf])
         expected = 60_000 * density.masses(edges)
         counts = np.histogram(steps, edges)[0]
@@ -43,7 +43,7 @@ def test_scores_are_the_likelihood_ratio():
     score = log_likelihood_ratios(LINEAR, iterates)
     u = iterates[:, 1] / LINEAR.unit
     densities = [
-        one_update.released(one_update.trial(1 / 1.5, rules.threshold(0.0), 1.0, present, ([1.0], [-0.5])), 1)
+        one_update.released(one_update.trial(1 / 1.5, one_update.threshold(0.0), 1.0, present, ([1.0], [-0.5])), 1)
         for present in (True, False)
     ]
     expected = densities[0].log_density(u) - densities[1].log_density(u)

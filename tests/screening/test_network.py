@@ -8,7 +8,7 @@ from dplib import audit, loss_inversion
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
 from dplib.screening import attacks, jobs, network
-from dplib.screening import canaries as screening_canaries
+from dplib.screening import network as screening_canaries
 
 SMALL = {"dataset": "digits", "seed": 0, "canaries": 20, "energy_size": 30, "reference": 20}
 
@@ -84,13 +84,6 @@ def ordered_pairs(noise: float, seed: int) -> list[float]:
     return [(scores[coins][:, None] > scores[~coins]).mean() for scores in (attack.scores(), informed)]
 
 
-def test_plain_training_is_audited_too():
-    done = screening_canaries.train(**SMALL, judged="test", accepted=3, batch=100, block=2, screened=False)
-    assert done["queries"] == done["accepted"] == 3
-    assert len(done["scores"]) == len(done["included"]) == 20
-    assert all(np.isfinite(done["scores"]))
-
-
 def test_a_private_energy_is_caught_and_repeats():
     job = SMALL | {"judged": "training", "canaries": 24, "energy_size": 24, "accepted": 160, "batch": 16}
     done = screening_canaries.train(**job, initial_temperature=100.0)
@@ -126,17 +119,3 @@ def test_trainings_are_pooled():
     with pytest.raises(ParameterError, match="training"):
         network.found([], 1e-5)
     assert isinstance(found, audit.LowerBound)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [
-        ({"judged": "validation"}, "judged"),
-        ({"canaries": 1}, "canaries"),
-        ({"judged": "training", "energy_size": 10}, "energy_size"),
-        ({"rejection_limit": None}, "limit"),
-    ],
-)
-def test_what_is_refused(wrong, match):
-    with pytest.raises(ParameterError, match=match):
-        screening_canaries.train(**SMALL | {"judged": "test", "accepted": 5} | wrong)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dplib.screening import annealing_accounts, values
+from dplib.screening import accounts, values
 
 SETTING = {"noise_multiplier": 1.23, "sample_rate": 512 / 60_000}
 
@@ -57,7 +57,7 @@ def test_the_nearest_scheme_is_the_one_that_the_gain_is_smallest_over():
 def test_what_a_run_spent_is_the_formula_of_its_counts():
     cost = values.spent([ours(0.9), ours(0.91)])
     assert cost["queries_an_update"].value == 2
-    expected = annealing_accounts.paper_epsilon(1.23, 512 / 60_000, np.array([4698, 9396]), 1e-5)
+    expected = accounts.paper_epsilon(1.23, 512 / 60_000, np.array([4698, 9396]), 1e-5)
     assert [cost[k].value for k in ("epsilon_paper", "epsilon_paper_queries")] == pytest.approx(expected)
     assert cost["epsilon_pld_queries"].value < cost["epsilon_paper_queries"].value
 
