@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from dplib import plans, runs, trainings
-from dplib.architecture import cost_rows, cost_study, cost_tasks
+from dplib.architecture import cost_networks, cost_rows, cost_study, cost_tasks
 from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.checks import ParameterError
-from dplib.stats import Measured
+from dplib.data import tasks
+from dplib.tuning import Tuned
 
 
 def made(function, jobs):
@@ -126,9 +127,54 @@ def test_who_is_ahead_and_where_the_encodings_cross_come_out_as_they_were_drawn(
 
 
 def test_equal_sizes_counts_unequal_and_equal_costs():
-    apart, same, open_ = (Measured(3, 2, 4, 5), Measured(0, -0.3, 0.3, 5), Measured(0, -5, 5, 5))
-    found = cost_rows.equal_sizes({"a, 4 layers": apart, "b, 4 layers": same, "c, 4 layers": open_, "x": 1})
+    around = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    found = cost_networks.equal_sizes({"apart": 3 + around / 2, "same": around / 4, "open": 5 * around})
     assert (found["unequal_cost"], found["equal_cost"], found["pairs_where_sgd_is_trained"]) == (1, 1, 3)
+    assert cost_networks.equal_sizes({}) == {"pairs_where_sgd_is_trained": 0, "unequal_cost": 0, "equal_cost": 0}
+
+
+def outcome(mean, trained=100, **more):
+    tuned = Tuned(1.0, {1.0: mean}, False)
+    runs_ = [{"test": mean / 100 + s, "parameters": trained, "trained": trained, **more} for s in (0, 0.01, 0.02)]
+    return cost_study.Outcome({"dataset": "digits"}, 1.0, tuned, runs_)
+
+
+def test_differences_are_paired_and_simple_less_complex():
+    """Equal seeds move together, so the interval of a difference is a point."""
+    simple, wide = outcome(90), outcome(88)
+    found = {("simple", 7.21): simple, ("complex", 7.21): wide, ("simple", SGD): wide, ("complex", SGD): wide}
+    for one in found.values():
+        for run in one.runs:
+            run |= {"balanced": 0.5, "constant": 0.87}
+    rows = cost_networks.messages(found)
+    assert rows["B.rnn"]["simple_minus_complex_same_steps"].value == pytest.approx(2.0)
+    assert rows["B.rnn"]["simple_minus_complex_same_steps"].low == pytest.approx(2.0)
+    assert rows["B.table13.complex"]["balanced_above_half"].value == 0.0  # a constant agrees with nothing
+
+
+def test_two_trained_layers_are_compared_at_the_small_and_the_large_budget():
+    full, two = outcome(90, 400), outcome(89, 100)
+    found = {("complex", name, e): one for e in (0.341, 2.0) for name, one in (("all", full), ("last two", two))}
+    small, large = cost_networks.extremes(found)
+    assert (small.value, large.value) == pytest.approx((-1.0, -1.0))
+    signals = {(name, after): np.full(3, 0.5) for name in ("all", "last two") for after in (0, 40)}
+    ratio = cost_networks.feature_extractor(found, signals)["B.rwt-feature-extractor"]["snr_ratio_at_start"]
+    assert ratio.value == pytest.approx(2.0)  # the square root of 400 / 100
+
+
+def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
+    asked = {"dataset": "digits", "model": [8], "epsilon": 2.0, "learning_rate": 0.5, "seed": 0}
+    found = cost_study.gradient_signal(**asked, after=0)
+    task = tasks.task("digits", "flat", None, 0, "report")
+    seed = int(np.random.SeedSequence([0, 1]).spawn(2)[0].generate_state(1)[0])
+    net = trainings.network([8], (64,), 10, "relu", 0.0, seed, "keras")
+    total = 0
+    for x, y in zip(task.x_train[:400], task.y_train[:400], strict=True):
+        net.zero_grad()
+        torch.nn.functional.cross_entropy(net(torch.as_tensor(x)[None].float()), torch.tensor([y])).backward()
+        gradient = torch.cat([p.grad.ravel() for p in net.parameters()])
+        total = total + gradient * min(1.0, 1.0 / float(gradient.norm()))
+    assert found["length"] == pytest.approx(float(total.norm()) / 400, rel=0.1)  # 400 of all records
 
 
 @pytest.mark.parametrize(

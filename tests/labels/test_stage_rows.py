@@ -1,4 +1,4 @@
-"""Values of chapters 9 and 9b: what Table 4 says by itself, exact losses, frozen values, the Inception as printed."""
+"""Values of chapters 9 and 9b: what Table 4 says by itself, exact losses, the Inception as printed."""
 
 import math
 
@@ -43,11 +43,19 @@ def test_gains_are_paired_and_cells_have_the_ledgers_names():
 
     cells = {(float(e), t): results(0.8 + 0.1 * t, 0.7 + 0.1 * t) for e in (1, 2, 3, 4) for t in (1, 2)}
     found = {"cells": {**cells, (math.inf, 1): results(0.95, 0.96)}}
-    gains = stage_rows.gains("fashion-mnist", found)
+    gains = stage_rows.named("fashion-mnist", stage_rows.gains(found["cells"], 2, 1))
+    assert set(gains) == {f"fashion_mnist_eps{e}" for e in (1, 2, 3, 4)}
     assert gains["fashion_mnist_eps1"].value == pytest.approx(10)
-    assert set(stage_rows.table_4("mnist", found, 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
-    for count in (2, 3):
-        assert set(stage_rows.gains("mnist", None, count)) == {f"mnist_eps{e}" for e in (1, 2, 3, 4)}
+    assert stage_rows.gains(found["cells"], 3, 2) == {}
+    assert set(stage_rows.table_row(found["cells"], 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
+    assert stage_rows.gaps(found["cells"])[4.0].value == pytest.approx(100 * (0.955 - 0.95))
+
+
+def test_a_later_stage_is_compared_with_an_earlier_one():
+    """Two stages 80, four 84, six 85: 2 points a stage before four, half a point after."""
+    cells = {(1.0, t): [{"accuracy": a}, {"accuracy": a + 0.01}] for t, a in ((2, 0.80), (4, 0.84), (6, 0.85))}
+    row = stage_rows.more_stages(cells)["C.s-beyond-4-stages"]
+    assert row["a_stage_beyond_4_less_one_before"].value == pytest.approx(-1.5)
 
 
 def test_means_of_other_seeds_are_compared_as_by_welch():
