@@ -16,7 +16,7 @@ from scipy import stats as distributions
 from dplib import claims, stats
 from dplib.architecture.cost_study import CLIPPED, SGD, Outcome
 from dplib.data import preprocess
-from dplib.stats import Measured
+from dplib.stats import Measured, mean_interval
 
 EQUAL = 1.0  # points of accuracy: a smaller difference of costs matters to nobody
 Found = Mapping[Any, Outcome]
@@ -38,7 +38,7 @@ def every(found: Mapping[str, Any]) -> Rows:
 
 def less(one: Outcome, other: Outcome, what: str = "test") -> Measured:
     """Mean of one minus the other, paired by seed."""
-    return stats.mean_interval(one.values(what) - other.values(what))
+    return mean_interval(one.values(what) - other.values(what))
 
 
 def budget_of(found: Found) -> float:
@@ -83,7 +83,7 @@ def regression(found: Found) -> Rows:
         "best_sgd": "{} x {}".format(*best[SGD][:2]),
         "mae_dp_best": found[best[e]].mean,
         "mae_sgd_best": found[best[SGD]].mean,
-        "constant_prediction": stats.mean_interval(np.array(constant)),
+        "constant_prediction": mean_interval(np.array(constant)),
         "validation_error_6x120": scores(found[*wide, e]),
     }
     rows["B.regression-pair"] = {
@@ -121,19 +121,19 @@ def ladders(found: Found) -> Rows:
     return {
         "B.width": {
             "gain_up_to_1e4": less(small[e], width[0][e]),
-            "loss_by_the_last_step": stats.mean_interval(step),
+            "loss_by_the_last_step": mean_interval(step),
             "best_parameters_on_validation_data": best[e].parameters,
         },
         "B.depth": {
-            "loss_private": stats.mean_interval(loss[e]),
-            "loss_sgd": stats.mean_interval(loss[SGD]),
-            "loss_private_less_loss_sgd": stats.mean_interval(loss[e] - loss[SGD]),
+            "loss_private": mean_interval(loss[e]),
+            "loss_sgd": mean_interval(loss[SGD]),
+            "loss_private_less_loss_sgd": mean_interval(loss[e] - loss[SGD]),
             "sgd_less_private_at_most_layers": less(last[SGD], last[e]),
         },
         "B.fig12": {
-            "loss_by_depth": stats.mean_interval(loss[e]),
-            "loss_by_the_last_step_of_width": stats.mean_interval(step),
-            "points_per_tenfold_width_minus_depth": stats.mean_interval(loss[e] / tenfold[0] - step / tenfold[1]),
+            "loss_by_depth": mean_interval(loss[e]),
+            "loss_by_the_last_step_of_width": mean_interval(step),
+            "points_per_tenfold_width_minus_depth": mean_interval(loss[e] / tenfold[0] - step / tenfold[1]),
         },
         "B.width-depth-setup": {
             f"{kind}_{end}": pick(ladder(found, kind))
@@ -156,10 +156,10 @@ def deep_and_wide(found: Found) -> Rows:
         deep = {budget: found["depth", d, init, budget].values() for budget in (SGD, CLIPPED, e)}
         wide = {budget: found["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
         more = {budget: (deep[budget] - deep[e]) - (wide[budget] - wide[e]) for budget in (SGD, CLIPPED)}
-        values[f"more_lost_by_noise_{d}_{init}"] = stats.mean_interval(more[CLIPPED])
-        values[f"more_lost_from_sgd_{d}_{init}"] = stats.mean_interval(more[SGD])
-        values[f"private_wide_minus_deep_{d}_{init}"] = stats.mean_interval(wide[e] - deep[e])
-        if all(stats.mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
+        values[f"more_lost_by_noise_{d}_{init}"] = mean_interval(more[CLIPPED])
+        values[f"more_lost_from_sgd_{d}_{init}"] = mean_interval(more[SGD])
+        values[f"private_wide_minus_deep_{d}_{init}"] = mean_interval(wide[e] - deep[e])
+        if all(mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
             cost[f"{d}_{init}"] = more[SGD]
     return {"B.intro-depth-worse": values, "B.complexity-measure": equal_sizes(cost) | {"pairs": 2 * len(depths)}}
 
@@ -172,7 +172,7 @@ def equal_sizes(pairs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     Args:
         pairs: name to differences of cost in points, (seeds,).
     """
-    measured = {name: stats.mean_interval(values) for name, values in pairs.items()}
+    measured = {name: mean_interval(values) for name, values in pairs.items()}
     p = [distributions.ttest_1samp(values, 0).pvalue for values in pairs.values()]
     unequal = stats.holm(np.array(p)) < 0.05 if p else np.array([], dtype=bool)
     inside = [
@@ -207,7 +207,7 @@ def table_6(found: Found, kind: str) -> Rows:
 
 def above_half(one: Outcome) -> Measured:
     """Balanced accuracy of a model of two classes, in points above the 50% of a constant."""
-    return stats.mean_interval(one.values("balanced") - 50)
+    return mean_interval(one.values("balanced") - 50)
 
 
 def random_weights(found: Found) -> Rows:
@@ -269,7 +269,7 @@ def frozen_images(fcn: Found, cnn: Found) -> Rows:
         "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()}
         | {f"gain_fcn_at_{e:g}": gain for e, gain in gains(fcn).items()},
         "B.trainable-complexity": {
-            f"cost_of_all_less_cost_of_two_{name}": stats.mean_interval(cost(found, "all") - cost(found, "last two"))
+            f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
             for name, found in both.items()
         },
     }
@@ -292,8 +292,8 @@ def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray])
     counts = math.sqrt(weights[0] / weights[1])
     return {
         "B.rwt-feature-extractor": {
-            "snr_ratio_at_start": stats.mean_interval(counts * ratio[0]),
-            "snr_ratio_after_40_steps": stats.mean_interval(counts * ratio[40]),
+            "snr_ratio_at_start": mean_interval(counts * ratio[0]),
+            "snr_ratio_after_40_steps": mean_interval(counts * ratio[40]),
             "snr_ratio_by_the_counts_alone": counts,
             "gain_in_accuracy": extremes(fcn)[0],
         }
@@ -304,16 +304,13 @@ def components(found: Found) -> Rows:
     """Table V on other data; keys ("flat" or "pca-K", network, budget)."""
     e = budget_of(found)
     (pca,) = {key[0] for key in found if key[0] != "flat"}
-    gain = {
-        (name, b): found[pca, name, b].values() - found["flat", name, b].values()
-        for name in ("STW", "PAW")
-        for b in (SGD, e)
-    }
+    kinds = itertools.product(("STW", "PAW"), (SGD, e))
+    gain = {(name, b): found[pca, name, b].values() - found["flat", name, b].values() for name, b in kinds}
     loss = {name: less(found["flat", name, SGD], found["flat", name, e]) for name in ("STW", "PAW")}
     return {
         "B.pca": {
-            "gain_stw": stats.mean_interval(gain["STW", e]),
-            "gain_paw": stats.mean_interval(gain["PAW", e]),
+            "gain_stw": mean_interval(gain["STW", e]),
+            "gain_paw": mean_interval(gain["PAW", e]),
             "loss_points": loss["STW"],
             "epsilon": e,
             "k": int(pca.partition("-")[2]),
@@ -321,10 +318,8 @@ def components(found: Found) -> Rows:
         "B.pca-both-workflows": {
             "paw_minus_stw_with_pca": less(found[pca, "PAW", e], found[pca, "STW", e]),
             "paw_minus_stw_without": less(found["flat", "PAW", e], found["flat", "STW", e]),
-            **{
-                f"more_gain_under_dp_{name.lower()}": stats.mean_interval(gain[name, e] - gain[name, SGD])
-                for name in loss
-            },
+            "more_gain_under_dp_stw": mean_interval(gain["STW", e] - gain["STW", SGD]),
+            "more_gain_under_dp_paw": mean_interval(gain["PAW", e] - gain["PAW", SGD]),
             **{f"loss_from_sgd_raw_{name.lower()}": one for name, one in loss.items()},
         },
     }
@@ -342,7 +337,7 @@ def messages(found: Found) -> Rows:
         }
         for name in ("complex", "simple")
     }
-    ham = stats.mean_interval(100 * np.array([run["constant"] for run in found["simple", e].runs]))
+    ham = mean_interval(100 * np.array([run["constant"] for run in found["simple", e].runs]))
     train, _, test = preprocess.PAPER_B["sms-spam"]
     return tables | {
         "B.data-sms": {"n_train": train, "n_test": test},
@@ -350,8 +345,8 @@ def messages(found: Found) -> Rows:
             "epsilon": e,
             "simple_minus_complex_same_steps": less(found["simple", e], found["complex", e]),
             "simple_minus_complex_sgd_same_steps": less(found["simple", SGD], found["complex", SGD]),
-            "complex_balanced": stats.mean_interval(found["complex", e].values("balanced")),
-            "simple_balanced": stats.mean_interval(found["simple", e].values("balanced")),
+            "complex_balanced": mean_interval(found["complex", e].values("balanced")),
+            "simple_balanced": mean_interval(found["simple", e].values("balanced")),
             "always_ham": ham,
         },
     }
@@ -361,7 +356,6 @@ def clipping(found: Found) -> Rows:
     """Appendix C-E; keys SGD, CLIPPED, an epsilon, or ("rate", r)."""
     epsilons = sorted(key for key in found if isinstance(key, float))
     high, said = found[epsilons[-1]], claims.get("B.dpsgd-beats-sgd").published
-    rates = {f"best_rate_eps_{e:g}": found[e].rate for e in epsilons}
     untuned = {f"lead_over_sgd_at_{key[1]:g}": less(high, one) for key, one in found.items() if isinstance(key, tuple)}
     return {
         "B.dpsgd-beats-sgd": {
@@ -376,7 +370,7 @@ def clipping(found: Found) -> Rows:
         },
         "B.large-learning-rates": {
             "best_rate_sgd": found[SGD].rate,
-            **rates,
+            **{f"best_rate_eps_{e:g}": found[e].rate for e in epsilons},
             "validation_accuracy_at_most_epsilon": scores(high),
         },
         "B.large-rates-clipping": {
@@ -406,12 +400,10 @@ def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, code
         "a simple LSTM": (lambda b: lstm["simple", b], lambda b: lstm["complex", b], message),
         "frozen layers": (lambda b: rwt["complex", "last two", b], lambda b: rwt["complex", "all", b], 0.341),
     }
-    more = {
-        f"more_under_privacy_{name}": stats.mean_interval(
-            (one(at).values() - other(at).values()) - (one(SGD).values() - other(SGD).values())
-        )
-        for name, (one, other, at) in pairs.items()
+    lead = {
+        (name, b): one(b).values() - other(b).values() for name, (one, other, at) in pairs.items() for b in (SGD, at)
     }
+    more = {f"more_under_privacy_{n}": mean_interval(lead[n, at] - lead[n, SGD]) for n, (_, _, at) in pairs.items()}
     layers, units = ([end(key[i] for key in table) for end in (min, max)] for i in (0, 1))
     smaller = {
         f"regression, {units[0]} units for {units[1]}, {d} layers": less(table[d, units[1], dp], table[d, units[0], dp])
@@ -425,7 +417,7 @@ def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, code
     return {
         "B.not-only-hyperparameters": {
             **more,
-            "more_under_privacy_no one-hot codes": stats.mean_interval(codes["private"] - codes["plain"]),
+            "more_under_privacy_no one-hot codes": mean_interval(codes["private"] - codes["plain"]),
             "sgd_less_private_few layers": less(depth[-1][SGD], depth[-1][e]),
             "sgd_less_private_PCA": less(thin["flat", "STW", SGD], thin["flat", "STW", e]),
             "effect_of_learning_rate": less(rwt["complex", "all", 0.341], rwt["complex", "all", ("rate", 0.03)]),
@@ -436,7 +428,7 @@ def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, code
             "FCN, PCA": less(thin[pca, "PAW", e], thin[pca, "STW", e]),
             "FCN, raw input": less(thin["flat", "PAW", e], thin["flat", "STW", e]),
             "LSTM, equal steps": less(lstm["simple", message], lstm["complex", message]),
-            "objective perturbation": stats.mean_interval(codes["private"]),
+            "objective perturbation": mean_interval(codes["private"]),
             **smaller,
         },
     }

@@ -46,7 +46,7 @@ def test_a_step_is_the_engines_step():
 
     settings = dpsgd.DPSGD(steps=1, sample_rate=1.0, learning_rate=0.7, max_grad_norm=clip)
     rng = np.random.default_rng(4)
-    dpsgd.train(net, dpsgd.Data((wide, y)), settings, rng, loss=logistic, metric=logistic, progress=False)
+    dpsgd.train(net, dpsgd.Data((wide, y)), settings, rng, loss=logistic, progress=False)
     theirs = np.append(net.weight.detach().numpy().ravel(), net.bias.detach().numpy())
     np.testing.assert_allclose(unit.parameters(), theirs, atol=1e-6)
 

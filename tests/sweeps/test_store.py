@@ -45,10 +45,10 @@ def test_a_module_that_a_chapter_does_not_import_changes_nothing(toy):
 
 
 def test_an_address_follows_claims_and_results(toy):
-    """A chapter shows rows of the ledger, and what was frozen of it."""
-    root = toy("01_a", "print('A.thm6')")
+    """A chapter shows rows of the ledger, and benchmarks that it names."""
+    root = toy("01_a", "print('A.thm6', 'bench_a.json')")
     found = {sweep_store.code("01_a").digest}
-    for path in (root / "book" / "claims" / "A.yml", root / "book" / "results" / "01_a.real.json"):
+    for path in (root / "book" / "claims" / "A.yml", root / "book" / "results" / "bench_a.json"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("changed")
         found.add(sweep_store.code("01_a").digest)
