@@ -1,7 +1,8 @@
 """Whether kept runs can be made again: probes on every machine, whole runs to the bit where they were made.
 
 A training parts ways on another processor after some hundred steps. So a probe is short and compared with a tolerance:
-it shows a constant, a random stream or an algorithm that changed behind an unraised version.
+it shows a constant, a random stream or an algorithm that changed behind an unraised version. Whole runs are equal to
+the bit at their own commit; at another one a change of rounding may have come between.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from dplib import files, plans, runs
 from dplib.checks import ParameterError
 
 TOLERANCE = 1e-4
-PLACE = ("capability", "versions", "threads")  # where these are the same, so is every bit
+PLACE = ("capability", "versions", "threads")  # where these and the commit are the same, so is every bit
 
 
 class Probe(TypedDict):
@@ -115,12 +116,26 @@ def replayed(line: runs.Line, known: Sequence[runs.Line]) -> tuple[bool, str]:
         return True, "equal to the bit"
     elsewhere = [name for name in PLACE if line["made"].get(name) != now["made"][name]]
     if not elsewhere:
-        return False, said(found[0])
+        wrong = [one for one in found if line["made"]["commit"] == now["made"]["commit"] or not _near(one, line, known)]
+        return not wrong, said(wrong[0]) if wrong else f"made at another commit: {said(found[0])}, as other seeds do"
     text = f"made with another {' and '.join(elsewhere)}"
     for one in found:
         if _number(one[1]) and _number(one[2]) and (beside := _of_other_seeds(line, known, one[0])):
             return True, f"{text}: {said(one)}; over {len(beside)} seeds {min(beside):.6g} to {max(beside):.6g}"
     return True, f"{text}: {said(found[0])}"
+
+
+def _near(difference: tuple[tuple, Any, Any], line: runs.Line, known: Sequence[runs.Line]) -> bool:
+    """Whether a change of rounding since the run's commit may be behind it: a training diverges from the last digit on.
+
+    So where it is within the probes' tolerance, or no farther from the other seeds than these are apart.
+    """
+    path, then, now = difference
+    if not (_number(then) and _number(now)):
+        return False
+    beside = _of_other_seeds(line, known, path) or [then]
+    apart = max(beside) - min(beside)
+    return math.isclose(then, now, rel_tol=TOLERANCE) or min(beside) - apart <= now <= max(beside) + apart
 
 
 def _of_other_seeds(line: runs.Line, known: Sequence[runs.Line], path: tuple) -> list[float]:

@@ -134,6 +134,20 @@ def test_check_catches_an_edited_line(stored):
     assert "DIFFERS toy seed=1000, size=4.0: curve.3 was 1.09" in told
 
 
+@pytest.mark.parametrize(("by", "fine"), [(1e-6, True), (10.0, False)])
+def test_at_another_commit_a_change_of_rounding_is_told_and_a_larger_one_refused(stored, by, fine):
+    def change(line):
+        if line["job"]["size"] == 4:
+            line["made"]["commit"] = "0123456789ab"
+            line["result"]["curve"][3] += by
+        return line
+
+    edited(change)
+    told = dplib("check", "--sample", "7", status=0 if fine else 1)
+    assert told.count("made at another commit: curve.3 was") == fine
+    assert told.count("DIFFERS") == (not fine)
+
+
 def test_on_another_processor_a_difference_stands_beside_the_seeds(stored):
     def change(line):
         line["made"]["capability"] = "NONE"
