@@ -15,7 +15,7 @@ from typing import Any
 import click
 from papermill.translators import PythonTranslator
 
-from dplib import checks, plans, sources, values
+from dplib import checks, files, plans, sources
 from dplib.checks import ParameterError
 
 EDGES = [0, 1, -1, 2, 0.5, -0.0, 1e-12, 1e12, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 2**53, 2**63 - 1]
@@ -74,7 +74,7 @@ def cells(chapter: str) -> tuple[dict[str, Any], Any, list[str]]:
 def drawn(default: Any, texts: list[str], rng: random.Random) -> Any:
     """A value: near the default, an edge, a text of the check cell, a word of the command line, or nonsense."""
     if rng.random() < 0.05:
-        return values.value(rng.choice(WORDS))
+        return files.value(rng.choice(WORDS))
     if isinstance(default, list) and rng.random() < 0.5:
         some = [drawn(rng.choice(default or [1]), texts, rng) for _ in range(rng.randrange(5))]
         return some + default * rng.randrange(2)
@@ -99,7 +99,7 @@ def outcome(chapter: str, given: dict[str, Any]) -> str:
     defaults, check, _ = cells(chapter)
     try:
         checks.check_names(given, defaults)
-        plain = {name: values.plain(name, value) for name, value in given.items()}
+        plain = {name: files.plain(name, value) for name, value in given.items()}
         injected = PythonTranslator.codify(plain)
         namespace = {"__name__": "__main__", **defaults, "In": ["", injected]}
         exec(injected, namespace)  # what papermill makes of it, as it does
@@ -133,7 +133,7 @@ def main(cases: int, seed: int) -> None:
         says, wrong = tried(chapter, given)
         counts["wrong" if wrong else "passed" if says == "passes" else "refused"] += 1
         if wrong:
-            shown = {name: f"{type(value).__name__} {values.shown(value)}" for name, value in given.items()}
+            shown = {name: f"{type(value).__name__} {checks.shown(value)}" for name, value in given.items()}
             click.echo(f"{chapter} {shown}: {says}")
     click.echo(f"{cases} cases: {dict(counts)}")
     raise SystemExit(counts["wrong"] > 0)

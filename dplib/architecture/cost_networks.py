@@ -36,9 +36,9 @@ def every(found: Mapping[str, Any]) -> Rows:
     return rows
 
 
-def less(one: Outcome, other: Outcome, what: str = "test") -> Measured:
+def less(one: Outcome, other: Outcome) -> Measured:
     """Mean of one minus the other, paired by seed."""
-    return mean_interval(one.values(what) - other.values(what))
+    return mean_interval(one.values() - other.values())
 
 
 def budget_of(found: Found) -> float:
