@@ -17,6 +17,7 @@ from dplib.stats import mean_interval as mean
 Results = Sequence[Result]
 Curves = Mapping[tuple[str, str], Results]
 Values = dict[str, dict[str, Any]]
+CNNS = ("26k", "52k, wider", "26k, one block")
 LEVEL = 0.4  # an error that a curve passes
 LIMITS = {  # exponents of p in Psi by the formula, for p to infinity: exercise "Which norm?"
     ("dense", "unit"): 0.5,
@@ -225,6 +226,38 @@ def _over_tau(found: Mapping[tuple[str, float], Results], norm_: str, delta: flo
     taus = mechanisms.paper_sigma(np.array(budgets), delta)
     for runs in zip(*(found[norm_, epsilon] for epsilon in budgets), strict=True):
         yield taus, [run["psi"][0] for run in runs]
+
+
+def cnns(found: Mapping[tuple[str, float | None], Results]) -> Values:
+    """Appendix A.1: what width and depth cost CNNs under DP-SGD, in points of test accuracy, paired by seed.
+
+    Args:
+        found: of :func:`gmm_study.networks` for "26k", "52k, wider" and "26k, one block".
+    """
+    (epsilon,) = {e for _, e in found if e is not None}
+    accuracy = {key: 100 * np.array([one["test"] for one in results]) for key, results in found.items()}
+    small, wide, shallow = ({e: accuracy[name, e] for e in (epsilon, None)} for name in CNNS)
+    both = {
+        "wider_loses": mean(small[epsilon] - wide[epsilon]),
+        "wide_sgd_less_private": mean(wide[None] - wide[epsilon]),
+    }
+    return {
+        "A.fig1app": {
+            "epsilon": epsilon,
+            "parameters_small": found[CNNS[0], epsilon][0]["parameters"],
+            "parameters_large": found[CNNS[1], epsilon][0]["parameters"],
+            "accuracy_small": mean(small[epsilon]),
+            "accuracy_large": mean(wide[epsilon]),
+            **both,
+            "wider_loses_sgd": mean(small[None] - wide[None]),
+        },
+        "A.s-width-and-depth": {
+            **both,
+            "deeper_loses": mean(shallow[epsilon] - small[epsilon]),
+            "deeper_loses_sgd": mean(shallow[None] - small[None]),
+            "parameters_one_block": found[CNNS[2], epsilon][0]["parameters"],
+        },
+    }
 
 
 def dimension(found: Curves, weaker: Mapping[tuple[str, float | None], Results], pictures: Results) -> Values:
