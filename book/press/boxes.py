@@ -179,7 +179,7 @@ def word_count(notebook: nbformat.NotebookNode) -> int:
     text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     for block in (r"(?ms)^\s*```\{(?:code-cell|math|bibliography).*?^\s*```", r"(?s)\$\$.*?\$\$", r"\$[^$\n]*\$"):
         text = re.sub(block, " ", text)
-    text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|<[^>]+>", " ", text)
+    text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|</?[a-zA-Z][^<>\n]*>", " ", text)
     return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
 
 
