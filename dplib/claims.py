@@ -214,7 +214,7 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
         f"<p>{html.escape(claim.statement)}</p>"
         f'<div class="claim-table"><table><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
         f"{change}<p>{html.escape(row['because'])}</p>"
-        f"<p class='unit'>Rule: {html.escape(rules.words(claim.rule))}.</p></details>"
+        f"<p class='unit'>It holds as printed if: {html.escape(rules.words(claim.rule))}.</p></details>"
     )
 
 

@@ -129,18 +129,24 @@ def words(rule: Mapping[str, Any]) -> str:
     if kind in ("all_of", "any_of"):
         return ("; " if kind == "all_of" else " or ").join(words(one) for one in about) + needs
     if kind == "by_hand":
-        return f"by hand: {about['proof']}"
+        return f"by hand: {about['proof'].rstrip('.')}"
     value = str(about.get("value", "")).replace("_", " ")
     ends = [f"{name} {about[key]:g}" for name, key in (("at least", "least"), ("at most", "most")) if key in about]
+    of = about.get("of", "")
+    if isinstance(of, str):
+        of = "the printed one" if of == about.get("value") else "those" if of == "of" else of.replace("_", " ")
+    equals = about.get("equals")
+    if equals == about.get("value"):
+        equals = "the printed one"
     says = {
-        "exact": lambda: f"{value} is {about['equals']}",
-        "within": lambda: f"{value} within {about['by']:g} of {about['of']}",
+        "exact": lambda: f"{value} is {equals if isinstance(equals, str) else f'{equals:.6g}'}",
+        "within": lambda: f"{value} within {about['by']:g} of {of}",
         "ahead": lambda: f"{value} above {about.get('by', 0)}",
         "behind": lambda: f"{value} below {about.get('by', 0)}",
         "equivalent": lambda: f"{value} is 0, up to {about['margin']:g}",
-        "in_range": lambda: f"{value} {' and '.join(ends)}",
+        "in_range": lambda: f"{value.removesuffix(' at most')} {' and '.join(ends)}",
         "ordered": lambda: " < ".join(about["values"]).replace("_", " "),
-        "count": lambda: f"{value} {' and '.join(ends)}, of {about['of']}",
+        "count": lambda: f"{value} {' and '.join(ends)}, of {of}",
     }
     return says[kind]() + needs
 
