@@ -1,5 +1,6 @@
 """Lemma 1 and Corollary 1 of paper B: hand-computed cases, exact arithmetic, and a simulation that knows no algebra."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -50,15 +51,11 @@ def test_the_counterexample_in_fractions():
 
 def test_count_agreement_small_case_by_brute_force():
     counts = theory.count_agreement(2)
-    seen = dict.fromkeys(("both", "neither", "only exact", "only printed"), 0)
-    for u in range(-2, 3):
-        for c in range(-2, 3):
-            for d in range(-12, 13):
-                exact = (c + u) ** 2 - c**2 <= d
-                printed = c**2 + d >= 0 and Fraction(abs(u) + abs(c)) ** 2 <= c**2 + d
-                seen[
-                    {(1, 1): "both", (0, 0): "neither", (1, 0): "only exact", (0, 1): "only printed"}[exact, printed]
-                ] += 1
+    seen = dict.fromkeys(("neither", "only exact", "only printed", "both"), 0)
+    for u, c, d in itertools.product(range(-2, 3), range(-2, 3), range(-12, 13)):
+        exact = (c + u) ** 2 - c**2 <= d
+        printed = c**2 + d >= 0 and Fraction(abs(u) + abs(c)) ** 2 <= c**2 + d
+        seen[list(seen)[exact + 2 * printed]] += 1
     assert {name: counts[name] for name in seen} == seen
     assert counts["only printed"] == 0
     assert counts["only exact, c = 0"] == 0
