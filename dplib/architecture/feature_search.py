@@ -55,8 +55,8 @@ class Genetic:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search did: the ``best`` subset of the last population (m,), its ``fitness``, the ``scores`` of all distinct
-    subsets in the order of their evaluation, and how often each of the ``moves`` was drawn.
+    """What a search did: the ``best`` subset (m,) of the last population and its ``fitness``; the ``scores`` of all
+    subsets in the order of their evaluation; how often each of the ``moves`` was drawn.
     """
 
     best: np.ndarray

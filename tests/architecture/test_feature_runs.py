@@ -1,4 +1,4 @@
-"""The tables and the runs of feature selection: against scikit-learn, planted features, known budgets and known limits."""
+"""Tables and runs of feature selection: against scikit-learn, planted features, known budgets and known limits."""
 
 import numpy as np
 import pytest
