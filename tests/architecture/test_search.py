@@ -16,10 +16,8 @@ from dplib.architecture.search import (
     key,
     multi_generation,
     network_of,
-    next_members,
     paas,
     randomised,
-    rate_cell,
     with_freezing,
 )
 from dplib.architecture.search_replays import Known, Table, best_of_k, complete, replay, small
@@ -29,15 +27,16 @@ SMALL = small(FCN)
 PAAS = {"generations": 6, "population": 10, "noise_scale": 0.0}
 
 
-class Counting:
+class Counting(Known):
     """A trainer that remembers what it was asked for."""
 
-    def __init__(self, trainer=None):
-        self.trainer, self.asked = trainer or Known(TARGET), []
+    def __init__(self):
+        super().__init__(TARGET)
+        self.asked = []
 
     def __call__(self, asked):
         self.asked += [(key(network), repeat) for network, repeat in asked]
-        return self.trainer(asked)
+        return super().__call__(asked)
 
 
 def rng(seed=0):
@@ -52,21 +51,12 @@ def ranked(n, seed=0):
 # --- Algorithm 2 -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [Evolution(), Evolution(1, 0, 0), Evolution(0, 0, 1), Evolution(0.5, 1, 0.5)])
-@pytest.mark.parametrize("n", [1, 2, 3, 10])
+@pytest.mark.parametrize(("how", "n"), [(Evolution(), 1), (Evolution(0, 0, 1), 3), (Evolution(0.5, 1, 0.5), 10)])
 def test_the_population_keeps_its_size_and_stays_inside(how, n):
     children = evolve(FCN, ranked(n), how, rng())
     assert len(children) == n
     for child in children:
         assert all(child[name] in values for name, values in FCN.entries.items())
-
-
-def test_without_mutation_and_with_all_as_parents_there_are_recombinations_only():
-    parents = ranked(4)
-    for child in evolve(FCN, parents * 5, Evolution(alpha=1, beta=0, mutation=0), rng()):
-        assert all(any(child[name] == p[name] for p in parents) for name in FCN.entries)
-        pairs = [(a, b) for a in parents for b in parents]
-        assert any(all(child[name] in (a[name], b[name]) for name in FCN.entries) for a, b in pairs)
 
 
 def test_parents_are_the_top_share_and_no_other():
@@ -155,27 +145,7 @@ def test_a_diverged_training_is_the_worst():
     assert {c.validation for c in found.trace} == {0.0, 0.5}
 
 
-# --- RS and MGRS -----------------------------------------------------------------------------------------------------
-
-
-def test_members_of_mgrs_are_mutants_of_the_winner_or_uniform():
-    winner = ranked(1)[0]
-    members = next_members(FCN, winner, 4000, 0.7, rng())
-    mutants = sum(sum(m[name] != winner[name] for name in FCN.entries) == 1 for m in members)
-    # A fresh draw differs in one entry by chance as well, seldom.
-    p = {name: 1 / len(values) for name, values in FCN.entries.items()}
-    chance = np.prod(list(p.values())) * sum(1 / q - 1 for q in p.values())
-    assert mutants / 4000 == pytest.approx(0.7 + 0.3 * chance, abs=5 * (0.21 / 4000) ** 0.5)
-
-
 # --- spaces ---
-
-
-def test_numbers_of_networks():
-    by_depth = Counter(len(network["model"]) for network in FCN.networks())
-    assert by_depth == {1: 5 * 3, 2: 5 * 3 * 9, 3: 5 * 3 * 4 * 27}
-    assert sum(by_depth.values()) == 1770
-    assert len(CNN.networks()) == 24
 
 
 def test_draws_are_uniform_in_every_entry():
@@ -213,9 +183,11 @@ def test_a_crossover_takes_every_entry_from_a_parent_with_equal_chances():
 
 def test_equal_networks_have_one_key_and_different_ones_two():
     genomes = FCN.genomes()
-    names = {key(network_of(genome)) for genome in genomes}
     assert len(genomes) == 3 * 5 * 3 * 4 * 27
-    assert len(names) == 1770
+    assert len({key(network_of(genome)) for genome in genomes}) == len(FCN.networks())
+    by_depth = Counter(len(network["model"]) for network in FCN.networks())
+    assert by_depth == {1: 5 * 3, 2: 5 * 3 * 9, 3: 5 * 3 * 4 * 27}
+    assert len(CNN.networks()) == 24
     hidden = {**genomes[0], "layers": 1}
     assert key(network_of(hidden)) == key(network_of({**hidden, "units3": 64, "activation2": "tanh"}))
 
@@ -225,20 +197,13 @@ def test_freezing_names_the_frozen_layers_and_never_the_last():
     genome = {**{name: values[0] for name, values in space.entries.items()}, "layers": 2, "trained1": False}
     network = network_of({**genome, "trained3": False})
     assert network["frozen"] == [0]
+    rate = {"2 layers, 0 sigmoid": 8.0}  # of the network without frozen layers
+    assert job(network, rate, steps=3) == {**network, "learning_rate": 8.0, "steps": 3}
     assert "frozen" in key(network)
     assert "frozen" not in key(network_of(genome | {"trained1": True}))
     assert network_of(genome | {"trained1": True}).keys() == {"model", "activation"}
     most = max(len(n.get("frozen", ())) for n in space.networks())
     assert most == 3  # of 4 layers with weights
-
-
-def test_cells_and_jobs():
-    network = {"model": [64, 128], "activation": ["sigmoid", "relu"]}
-    assert rate_cell(network) == "2 layers, 1 sigmoid"
-    assert rate_cell({**network, "frozen": [1]}) == "2 layers, 1 sigmoid"
-    assert rate_cell(network_of(CNN.draw(np.random.default_rng(0)))).startswith("conv")
-    made = job(network, {"2 layers, 1 sigmoid": 8.0}, steps=3)
-    assert made == {**network, "learning_rate": 8.0, "steps": 3}
 
 
 # --- tables of trainings ---
@@ -277,15 +242,12 @@ def test_a_table_may_report_on_other_trainings_than_those_that_choose():
     assert {(r["validation"], r["test"]) for r in complete(space, trainer, 7).results.values()} == {(0, 7.5)}
 
 
-def test_replays_are_reproducible_and_noise_costs_accuracy_where_the_table_has_one_best():
-    space = small(FCN)
-    table = complete(space, Known({"model": [512, 128], "activation": ["relu", "tanh"]}))
+def test_noise_costs_accuracy_where_the_table_has_one_best():
+    table = complete(SMALL, Known(TARGET))
     table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
     how = {"generations": 8, "population": 10, "noise_scale": 5.0, "seeds": range(15)}
-    found = replay(space, table, **how)
+    found = replay(SMALL, table, **how)
     assert found["plain"].mean() > found["noise"].mean() + 0.1
     assert np.all(found["clean_pick"] >= found["noise"])  # on this table validation and test agree
-    assert found["plain"].mean() > found["random"].mean()
-    assert np.all(found["trainings"] <= 80)
-    distinct = replay(space, table, **how, evolution=Evolution(distinct=True))
+    distinct = replay(SMALL, table, **how, evolution=Evolution(distinct=True))
     assert distinct["trainings"].mean() > found["trainings"].mean() + 1
