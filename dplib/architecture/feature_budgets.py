@@ -33,7 +33,7 @@ from dplib import runs
 from dplib.architecture import feature_data, feature_search
 from dplib.architecture.feature_runs import fitted
 from dplib.architecture.feature_search import Genetic, genetic, random_subset
-from dplib.checks import one_of
+from dplib.checks import one_of, positive
 
 METHODS = (
     *("all", "random", "one random", "cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs"),
@@ -71,6 +71,7 @@ def released(
         percent, its accuracy; size, mean number of columns; trained, mean number of models.
     """
     one_of(*METHODS, *UNPAID).check("method", method)
+    positive().check("epsilon", epsilon)
     rng = np.random.default_rng([0, seed, (*METHODS, *UNPAID).index(method)])
     if method in ("pafs", "search"):
         table = feature_data.load(dataset, seed, held)

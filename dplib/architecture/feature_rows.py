@@ -305,7 +305,7 @@ def definitions(small: Sequence[runs.Result], compared: Sequence[runs.Result]) -
                 scipy_stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue
             ),
             "least_share_of_optimum": min(one["ga"] for one in small),
-            "merit_over_greedy_on_43_columns": mean_interval(np.array([one["merit_over_greedy"] for one in compared])),
+            "merit_over_greedy_on_43_columns": mean_interval([one["merit_over_greedy"] for one in compared]),
         },
         "B.subsets-count": {
             "all_subsets_of_12": sum(1 for k in range(1, 13) for _ in combinations(range(12), k)),
@@ -384,7 +384,7 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
         },
         "B.fs-protocol": {
             "methods": len(COLUMNS), "splits": len(mean["All"]),
-            "size_of_CFS_GA": mean_interval(np.array([float(one["size"]) for one in printed["runs"]])),
+            "size_of_CFS_GA": mean_interval([one["size"] for one in printed["runs"]]),
         },
     }  # fmt: skip
 
@@ -447,11 +447,11 @@ def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
             "noise_in_bits_of_each_at_2.31": entropies * feature_scores.entropy_sensitivity(191) / 2.31,
         },
         "B.composition-distinct": {
-            "distinct_of_kl": mean_interval(np.array([one["distinct"] / 6000 for one in full])),
+            "distinct_of_kl": mean_interval([one["distinct"] / 6000 for one in full]),
             "epsilon": 0.1,
         },
         "B.pafs-time": {
-            "pafs_subsets": mean_interval(np.array([float(one["distinct"]) for one in full])),
+            "pafs_subsets": mean_interval([one["distinct"] for one in full]),
             "pafs_hours_at_1000_trainings": 100 * seconds["feature_pafs"] / 3600,
             "pafs_seconds_at_1000_trainings": 100 * seconds["feature_pafs"],
             "ga_seconds_at_most": seconds["feature_table"],

@@ -50,12 +50,6 @@ def test_pure_privacy_as_approximate_against_randomised_response(epsilon, delta)
     assert 0 <= reached < epsilon
 
 
-def test_cells_of_table_2_come_from_95_test_records():
-    printed = rows.table_rows("table2").values()
-    assert rows.multiples({row["acc_sgd"] for row in printed}) == len({row["acc_sgd"] for row in printed}) == 5
-    assert rows.multiples([50.0, 66.3158]) == 1
-
-
 class Made:
     """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1; it notes jobs."""
 

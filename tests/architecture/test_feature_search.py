@@ -47,15 +47,6 @@ def test_exhaustive_search_is_the_best_of_all():
     np.testing.assert_array_equal(best, every[int(values.argmax())])
 
 
-def test_cfs_ga_finds_the_optimum_of_a_small_problem_and_never_beats_it():
-    relevance, redundancy = problem(10, 2)
-    _, optimum = se.exhaustive(relevance, redundancy)
-    settings = se.Genetic(200, 10)
-    found = se.cfs_ga(relevance, redundancy, settings, np.random.default_rng(0))
-    assert found.fitness == pytest.approx(optimum, abs=1e-10)
-    assert found.scores.max() <= optimum + 1e-10
-
-
 def test_population_sizes_moves_and_memory():
     asked = []
 

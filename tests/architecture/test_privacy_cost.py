@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from dplib.architecture import privacy_cost_rows, sample_size, sum_task
+from dplib.architecture import privacy_cost_rows, sample_size
 from dplib.architecture import privacy_cost_study as study
 from dplib.architecture.privacy_cost_study import CLIPPED, NO_LIMIT
-
-SMALL = {"size": 50, "seed": 3, "n": 2000, "batch": 200, "epochs": 2, "sgd_learning_rate": 5.0}
 
 
 def family(cost, widths=(8, 64), seeds=5):
@@ -65,14 +63,6 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
     assert privacy_cost_rows.increase(steps, steps, 0, 20_000) == pytest.approx(0, abs=1e-3)
     for at in ({"n": 20_000}, {"level": 0.5}):  # epsilon grows with q and with the root of the steps: some 41 per cent
         assert 20 < privacy_cost_rows.increase(steps, twice, 0, **at) < 60
-
-
-def test_it_is_a_repeat_of_the_task_at_that_noise():
-    found = study.split_features(**SMALL, epsilon=0.5)
-    noise = found.pop("noise_multiplier")
-    same = sum_task.repeat(**SMALL, noise_multiplier=noise, learning_rate=0.1)
-    assert found["accuracy"] == same["accuracy"]
-    np.testing.assert_allclose(found["distances"], same["distances"], atol=1e-5)
 
 
 def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dplib.architecture import sample_size
+from dplib.architecture.printed_budgets import Setting, tool_epsilon
 
 QUICK = {
     "dataset": "digits", "hidden": [32], "n": 4000, "learning_rate": 2.0, "batch": 200, "noise_multiplier": 0.5,
@@ -11,12 +12,11 @@ QUICK = {
 }  # fmt: skip
 
 
-def test_the_accountant_gives_the_papers_printed_budgets():
-    """Table IV and the text: MNIST, 60,000 records, delta 1e-5; (noise, batch, epochs) to epsilon, to every digit."""
-    printed = {(1, 100, 300): 4.39, (1, 100, 150): 2.98, (2, 100, 150): 1.09, (2, 200, 70): 1.05, (2, 100, 500): 2.11}
-    for (noise, batch, epochs), value in printed.items():
-        ours = sample_size.epsilon(noise, batch / 60_000, epochs * 60_000 // batch, 1e-5)
-        assert round(float(ours), 2) == value
+def test_the_papers_accountant_is_its_tool():
+    """Whose printed budgets test_printed_budgets reproduces to every digit."""
+    setting = Setting(60_000, 200, 70, 2.0)
+    found = sample_size.epsilon(2.0, setting.sample_rate, setting.steps, 1e-5)
+    assert found == pytest.approx(tool_epsilon(setting), rel=1e-12)
 
 
 N = np.array([1e4, 2e4, 6e4, 2e5, 1e6])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
-from dplib import accounting, exact_loss, loss_inversion, rdp
+from dplib import accounting, exact_loss, rdp
 from dplib.architecture import search_budgets
 from dplib.architecture.pure_composition import pure_rdp
 from dplib.architecture.search_budgets import (
@@ -167,13 +167,6 @@ def test_stopping_early_costs_what_the_docstring_says():
 # ---- trainings composed ----
 
 
-def test_composed_trainings_are_one_of_all_their_steps():
-    noise, rate, steps = TRAINING
-    found = dpsgd_epsilon(Search(6), *TRAINING, DELTA)
-    assert found == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
-    assert loss_inversion.epsilon(noise, rate, 6 * steps, DELTA) < found
-
-
 @pytest.mark.parametrize(
     "search", [Search(1), Search(60), Search(selections=((400, 1.0),)), MGRS, Search(1, ((9, 0.0),))]
 )
@@ -190,16 +183,6 @@ def test_noise_for_a_total(search):
 def test_pure_budgets():
     assert pure_epsilon(Search(selections=((30, 1.0),)), 0.1) == pytest.approx(0.3)
     assert pure_epsilon(Search(2, ((30, 0.0), (10, 1.0))), 0.1) == pytest.approx(0.1 * (2 + 2 + 3))
-
-
-def test_the_scale_of_a_score():
-    """Accuracies of neighbouring validation sets lie 1/n apart."""
-    n, epsilon = 50, 0.2
-    scale = search_budgets.score_scale(n, epsilon)
-    assert scale == pytest.approx(0.1)
-    one, other = stats.laplace(0.8, scale), stats.laplace(0.8 + 1 / n, scale)
-    found = exact_loss.density_max_log_ratio(one.logpdf, other.logpdf, (0, 2), (0.8, 0.8 + 1 / n))
-    assert found == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_disjoint_records_cost_the_larger_budget():
@@ -240,14 +223,6 @@ def test_equation_9_is_solved(form, count):
     expected = optimize.brentq(gap, 1e-6, 10)
     assert equation_9(loss, validation, count, failure, form) == pytest.approx(expected, rel=1e-9)
     assert gap(expected * 1.01) > 0 > gap(expected * 0.99)
-
-
-def test_more_candidates_cost_more_only_in_the_corrected_form():
-    counts = np.array([10, 20, 40, 400])
-    corrected, printed = (equation_9(0.05, 5000, counts, 1e-4, form) for form in ("corrected", "printed"))
-    assert (np.diff(corrected) > 0).all()
-    assert (np.diff(printed) < 0).all()
-    assert equation_9(0.001, 1000, 400, 0.05) == math.inf, "beyond 1/2 the theorem says nothing"
 
 
 def test_the_example_of_abadi_et_al():
