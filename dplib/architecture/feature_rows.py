@@ -126,7 +126,7 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
     own = {"adult": adult_tuned, "bc": recurrence_tuned}
     one = {"adult": adult, "bc": recurrence}
     moderate, small = {"adult": 1.0, "bc": 5.0}, {"adult": [0.1, 0.5], "bc": [0.5, 1.0]}
-    found: Values = {"B.protocol-features-grid": {}, "B.features-small-eps": {}, "B.features-moderate-eps": {}}
+    found: Values = {}
     for row, curves, size, epsilon in (("B.fig3", adult, 5, 0.1), ("B.fig4", recurrence, 11, 5.0)):
         found[row] = {
             "best_size": best_size(curves, epsilon),
@@ -134,6 +134,14 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
             "best_minus_printed_size": gain(curves, epsilon, size),
             "best_minus_all_without_privacy": gain(curves, PLAIN, curves.sizes[-1]),
         }
+    found |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
+    found["B.bc-single-feature"] = {
+        "best_size": best_size(recurrence, 1.0),
+        **{f"best_minus_one_at_{e:g}": gain(recurrence, e, 1) for e in small["bc"]},
+        **{f"one_minus_constant_at_{e:g}": gap(recurrence.at(1, e), recurrence.constant) for e in small["bc"]},
+        **{f"best_minus_one_own_regularisation_at_{e:g}": gain(recurrence_tuned, e, 1) for e in small["bc"]},
+    }
+    found["B.features-moderate-eps"] = {}
     for name, curves in one.items():
         largest, e = curves.sizes[-1], moderate[name]
         found["B.protocol-features-grid"] |= {
@@ -152,12 +160,6 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
                 f"points_per_feature_{name}_{i}": slope(curves, e),
                 f"best_minus_one_{name}_{i}": gain(curves, e, 1),
             }
-    found["B.bc-single-feature"] = {
-        "best_size": best_size(recurrence, 1.0),
-        **{f"best_minus_one_at_{e:g}": gain(recurrence, e, 1) for e in small["bc"]},
-        **{f"one_minus_constant_at_{e:g}": gap(recurrence.at(1, e), recurrence.constant) for e in small["bc"]},
-        **{f"best_minus_one_own_regularisation_at_{e:g}": gain(recurrence_tuned, e, 1) for e in small["bc"]},
-    }
     return found
 
 
