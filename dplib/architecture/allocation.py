@@ -18,7 +18,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
 from dplib.accounting import Bounds
-from dplib.checks import ParameterError, integer
+from dplib.checks import ParameterError
 
 _POINTS = 2**21  # of the grid of S
 _LOSS = 2e-5  # step of the grid of ln r, for the lower bound
@@ -26,16 +26,9 @@ _SMALLEST = 1e-16  # probability of a point below which it is rounding
 
 
 def bounds(noise_multiplier: float, steps: int, epochs: int, delta: float) -> Bounds:
-    """Epsilon at ``delta`` in [1e-7, 1) of some epochs of ``steps`` steps each, from below and above.
-
-    ``noise_multiplier`` is noise over clipping norm. ParameterError for a value outside its range.
-    """
-    integer(1).check("steps", steps)
-    integer(1).check("epochs", epochs)
+    """Epsilon at ``delta`` in [1e-7, 1) of some epochs of ``steps`` steps each, from below and above."""
     if not 1e-7 <= delta < 1:
         raise ParameterError(f"delta = {delta:g} is not allowed: it must be in [1e-7, 1).")
-    if not noise_multiplier > 0:
-        raise ParameterError(f"noise_multiplier = {noise_multiplier:g} is not allowed: it must be greater than 0.")
     low = pld.PrivacyLossDistribution(_floored(*_ratios(_down, noise_multiplier, steps)))
     high = pld.PrivacyLossDistribution(*_connected(*_ratios(_spread, noise_multiplier, steps)))
     return Bounds(*(float(one.self_compose(epochs).get_epsilon_for_delta(delta)) for one in (low, high)))

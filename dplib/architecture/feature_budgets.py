@@ -33,7 +33,7 @@ from dplib import runs
 from dplib.architecture import feature_data, feature_search
 from dplib.architecture.feature_runs import fitted
 from dplib.architecture.feature_search import Genetic, genetic, random_subset
-from dplib.checks import fraction, integer, one_of, positive
+from dplib.checks import one_of, positive
 
 METHODS = (
     *("all", "random", "one random", "cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs"),
@@ -64,18 +64,14 @@ def released(
 
     Args:
         dataset, seed, held: of :func:`dplib.architecture.feature_data.load`; ``held`` for "pafs" and "search" only.
-        method: of :data:`METHODS` or :data:`UNPAID`. epsilon: the total.
-        share: of epsilon that CFS spends on the selection.
-        candidates: mean of the geometric number of "search".
-        population, generations: k and l of "pafs".
+        method: of :data:`METHODS` or :data:`UNPAID`. epsilon: the total; ``share`` of it goes to the selection of CFS.
+        candidates: mean of the geometric number of "search". population, generations: k and l of "pafs".
 
     Returns:
         percent, its accuracy; size, mean number of columns; trained, mean number of models.
     """
     one_of(*METHODS, *UNPAID).check("method", method)
     positive().check("epsilon", epsilon)
-    integer(1).check("repeats", repeats)
-    fraction().check("share", share)
     rng = np.random.default_rng([0, seed, (*METHODS, *UNPAID).index(method)])
     if method in ("pafs", "search"):
         table = feature_data.load(dataset, seed, held)
@@ -98,17 +94,17 @@ def released(
 
 def _single(table, method, epsilon, share, repeats, rng) -> tuple[np.ndarray, float]:
     """Masks (repeats, d) of the methods that train once, and the budget that is left for the training."""
-    if method == "all":
-        return np.ones((repeats, table.d), dtype=bool), epsilon
-    if method == "random":
-        return np.array([sized_subset(table.d, rng) for _ in range(repeats)]), epsilon
-    if method == "one random":
-        return np.array([random_subset(table.d, rng, 1) for _ in range(repeats)]), epsilon
+    blind = {
+        "all": lambda: np.ones(table.d, dtype=bool),
+        "random": lambda: sized_subset(table.d, rng),
+        "one random": lambda: random_subset(table.d, rng, 1),
+    }
+    if method in blind:
+        return np.array([blind[method]() for _ in range(repeats)]), epsilon
     if method == "label tables":
         return np.array([_label_tables(table, share * epsilon, rng) for _ in range(repeats)]), (1 - share) * epsilon
-    kind, _, rest = method.partition(" ")
-    unit = rest.removesuffix(", unpaid")
-    how = "tables" if kind == "tables" else "entropies"
+    how = "tables" if method.startswith("tables") else "entropies"
+    unit = method.split()[1].removesuffix(",")
     if method in UNPAID:
         return np.tile(feature_search.private_choice(table, unit, how, np.inf, rng), (repeats, 1)), epsilon
     masks = [feature_search.private_choice(table, unit, how, share * epsilon, rng) for _ in range(repeats)]

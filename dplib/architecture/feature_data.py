@@ -18,7 +18,7 @@ import numpy as np
 
 from dplib import data
 from dplib.architecture import cost_tasks
-from dplib.checks import ParameterError, integer, one_of
+from dplib.checks import one_of
 from dplib.data import Dataset, preprocess
 from dplib.data.levels import BREAST_CANCER_LEVELS
 
@@ -32,13 +32,8 @@ RECORDS = 286  # of Breast Cancer, and of its stand-in: 191 to train on and 95 t
 class Features:
     """A table ready for a logistic regression.
 
-    Attributes:
-        name: one of :data:`NAMES`.
-        x_train, x_valid, x_test: shape (n, d), float64 in [0, 1]; the validation part may have no rows.
-        y_train, y_valid, y_test: shape (n,), float64: 0 or 1.
-        feature_names: d names, "attribute=level" or "attribute".
-        attributes: the names of the original attributes, in order.
-        attribute_of: shape (d,), for each column the position of its attribute.
+    x: (n, d), float64 in [0, 1]; the validation part may have no rows. y: (n,), float64, 0 or 1. ``feature_names``: d
+    names, "attribute=level" or "attribute"; ``attribute_of``: (d,), for each column the position of its attribute.
     """
 
     name: str
@@ -60,24 +55,15 @@ class Features:
     def norm_bound(self, masks=None):
         """The largest L2 norm that a record can have: the root of the number of attributes with a column in use.
 
-        Args:
-            masks: bool, shape (d,) or (problems, d), the columns in use; None: all of them.
-
-        Returns:
-            A float, or shape (problems,). A choice of columns that no record decided leaves it public.
+        ``masks``: bool, (d,) or (problems, d), the columns in use; None: all. Public, as long as no record chose them.
         """
         masks = np.ones(self.d, dtype=bool) if masks is None else np.asarray(masks, dtype=bool)
-        if masks.shape[-1:] != (self.d,):
-            raise ParameterError(f"masks of shape {masks.shape} is not allowed: it must be (..., {self.d}).")
         belongs = self.attribute_of[:, None] == np.arange(len(self.attributes))
         return np.sqrt(np.maximum((masks @ belongs > 0).sum(axis=-1), 1))
 
     def mask(self, columns) -> np.ndarray:
-        """Columns, as positions or names, as a mask of shape (d,)."""
-        chosen = [self.feature_names.index(c) if isinstance(c, str) else int(c) for c in columns]
-        mask = np.zeros(self.d, dtype=bool)
-        mask[chosen] = True
-        return mask
+        """Columns, as positions, as a mask of shape (d,)."""
+        return np.isin(np.arange(self.d), columns)
 
     def constant(self) -> float:
         """Test accuracy of always predicting the label that is more frequent in the training part."""
@@ -88,17 +74,10 @@ class Features:
 def load(name: str, seed: int = 0, validation: int = 0) -> Features:
     """A table, split at random by the seed into as many training and test records as paper B has (Section IV-A).
 
-    Args:
-        name: one of :data:`NAMES`.
-        seed: of the split; the test part is the same whatever ``validation`` is.
-        validation: training records that become the validation part: choices are made there, not on the test part.
-
-    Raises:
-        ParameterError: for an unknown name, or more validation records than there are to train on.
-        DataError: for a file that is missing or is not the published one.
+    The test part is the same whatever ``validation`` is, the number of training records that become the validation
+    part. DataError for a file that is missing or is not the published one.
     """
     one_of(*NAMES).check("dataset", name)
-    integer(0).check("seed", seed)
     if name in ("adult", "synthetic-census"):
         encoded = cost_tasks.census(name, "one-hot", seed)
         names = encoded.feature_names

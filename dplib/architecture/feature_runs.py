@@ -17,7 +17,7 @@ from dplib import accounting, logistic_grid, objpert, runs
 from dplib.architecture import feature_data, feature_scores, feature_search, private_pca
 from dplib.architecture.feature_data import Features
 from dplib.architecture.feature_search import Genetic, random_subset, subset
-from dplib.checks import integer, one_of
+from dplib.checks import one_of
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 
@@ -55,14 +55,13 @@ def curves(
     Args:
         dataset, seed: of :func:`dplib.architecture.feature_data.load`; the seed draws the noise too.
         sizes: numbers of features. epsilons: of each release; from a million on one draw is made. draws: else.
-        chosen_at: None for the order of CFS-Greedy; a budget for that of :func:`forward_order`.
-        search_draws, hold_outs: of that search.
+        chosen_at: None for the order of CFS-Greedy; a budget for :func:`forward_order`, with search_draws, hold_outs.
         report: "test", or "validation": a fifth of the training records is held out, and accuracy measured there.
         variant, neighbours, regularisation: of :func:`dplib.objpert.fit`; 1 is diffprivlib's default.
 
     Returns:
-        "percent": shape (sizes, epsilons), means over the draws; "constant": test accuracy (%) of the more frequent
-        class; "columns": the order, up to the largest size.
+        "percent" (sizes, epsilons), means over the draws; "constant": test accuracy (%) of the more frequent class;
+        "columns": the order, up to the largest size.
     """
     table = _load(dataset, seed, report)
     x, y = _part(table, report)
@@ -96,11 +95,8 @@ def forward_order(
 ) -> list[int]:
     """Greedy forward selection by the accuracy of the private model on validation records ("privacy-aware").
 
-    What the search itself spends, epsilon for each model, is not accounted.
-
-    Args:
-        epsilon: of each model. largest: features to add. draws: of the noise, for each candidate.
-        hold_outs: how often a quarter of the training records is drawn for validation, the same for all candidates.
+    What the search itself spends, epsilon for each model, is not accounted. ``hold_outs``: how often a quarter of the
+    training records is drawn for validation, the same for all candidates; ``draws``: of the noise, for each candidate.
     """
     rng = np.random.default_rng([seed, 23])
     n = len(table.y_train)
@@ -108,14 +104,14 @@ def forward_order(
     chosen: list[int] = []
     for _ in range(min(largest, table.d)):
         left = [c for c in range(table.d) if c not in chosen]
-        means = sum(_candidates(table, chosen, left, epsilon, draws, some, rng, device) for some in kept)
+        masks = np.stack([table.mask([*chosen, c]) for c in left])
+        means = sum(_accuracy_aside(table, masks, epsilon, draws, some, rng, device) for some in kept)
         chosen.append(left[int(means.argmax())])
     return chosen
 
 
-def _candidates(table: Features, chosen, left, epsilon, draws, kept, rng, device) -> np.ndarray:
-    """Mean accuracy on the records not kept of the chosen columns with each of those left, shape (left,)."""
-    masks = np.stack([table.mask([*chosen, c]) for c in left])
+def _accuracy_aside(table: Features, masks, epsilon, draws, kept, rng, device) -> np.ndarray:
+    """Mean accuracy of each mask over ``draws`` models of the records that are kept, on the others."""
     fit = objpert.fit(
         table.x_train[kept],
         table.y_train[kept],
@@ -158,8 +154,7 @@ def sgd(
 
     Args:
         dataset, seed, report: as in :func:`curves`; models of one call share their batches. size: number of features.
-        models: for each an epsilon (None: plain SGD, without clipping) and a learning rate.
-        draws: of the noise for each model with an epsilon. batch, epochs: of :func:`schedule`.
+        models: for each an epsilon (None: plain SGD, without clipping) and a learning rate. draws: of its noise.
 
     Returns:
         "percent": for each model, the mean over its draws; "noise": multipliers; "constant" as in :func:`curves`.
@@ -229,8 +224,8 @@ def pafs(
         draws: trainings behind each accuracy of the winner. variant: of objective perturbation.
 
     Returns:
-        "size" of the winner; "fitness", what the search saw of it, "fresh", the same with new noise, and "test", test
-        accuracy after training on all training records, all in percent; "distinct": subsets that were trained.
+        "size" of the winner; its "fitness", the same with new noise ("fresh"), and its "test" accuracy after training
+        on all training records, in percent; "distinct": subsets that were trained.
     """
     one_of(*PARTS).check("part", part)
     held = held if part == "validation" else 0
@@ -323,11 +318,8 @@ def accuracies(
 ) -> np.ndarray:
     """Mean accuracy of each subset over ``repeats`` private trainings, each with noise of its own, shape (subsets,).
 
-    Args:
-        part: "validation" or "test": where accuracy is measured. seed: with the subsets it decides the noise.
-        norm: bound of the records' norms; by default that of the columns in use.
+    ``part``: where it is measured. ``seed``: with the subsets it decides the noise. ``norm``: see :func:`fitted`.
     """
-    integer(1).check("repeats", repeats)
     x, y = _part(table, part)
     found = []
     for start in range(0, len(subsets), PIECE):

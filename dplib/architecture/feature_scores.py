@@ -3,7 +3,8 @@
 Records are codes: ``codes`` of shape (n, v) holds whole numbers, variable j from 0 to ``levels[j]`` - 1; the label is
 the last variable. Entropies are in bits, of the empirical distribution of the n records.
 
-Private versions (Section VIII-C). Neighbours replace one record; n and the levels are public.
+Private versions (Section VIII-C). Neighbours replace one record; n and the levels are public. (The proofs are about
+real numbers: the last digits of Laplace noise in double precision can leak, Mironov, CCS 2012.)
 
 *The entropy of one table.* Let c be its counts, sum n, and f(c) = c log2 c, so that H = log2 n - sum f(c)/n. Replacing
 a record takes 1 from one count, a >= 1 before, and adds 1 to another, b before. With g(c) = f(c + 1) - f(c), H changes
@@ -13,36 +14,28 @@ by (g(a - 1) - g(b))/n. As f is convex, g rises from g(0) = 0; and a - 1 and b l
 
 whatever the number of cells is, and n equal records of which one is replaced attain it.
 
-*All entropies.* v variables have q = v(v + 1)/2 of them, alone and in pairs. Each moves by at most that much, and all
-do at once where n equal records see one replaced by a record that differs everywhere: the L1 sensitivity is exactly
-q entropy_sensitivity(n) for free codes. Laplace noise of that over epsilon on each entropy is epsilon-DP (pure), and
-whatever is computed from them afterwards costs nothing more, for any number of subsets.
+*All entropies.* v variables have q = v(v + 1)/2 of them, alone and in pairs, and all move at once where n equal records
+see one replaced by a record that differs everywhere: the L1 sensitivity is exactly q entropy_sensitivity(n). Laplace
+noise of that over epsilon on each entropy is epsilon-DP (pure), and whatever is computed from them is free.
 
-*All tables.* A record is in one cell of each of the q tables, so replacing it moves the counts by at most 2q in L1:
-Laplace noise of 2q/epsilon on every cell is epsilon-DP too. A table of one variable is a margin of any of its pair
-tables, so only the v(v - 1)/2 pair tables are needed. Noise does not grow with log n here, but the
-entropy of a table with many cells piles up the noise of all of them.
-
-As everywhere in the book, the proofs are about real numbers: the last digits of Laplace noise in double precision can
-leak (Mironov, CCS 2012).
+*All tables.* A record is in one cell of each table, so replacing it moves the counts of the v(v - 1)/2 pair tables by
+at most 2 each in L1; a table of one variable is a margin of these. Noise does not grow with log n here, but the entropy
+of a table with many cells piles up the noise of all of them.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from dplib.checks import ParameterError, one_of, positive
+from dplib.checks import ParameterError, one_of
 
 LIMIT = 1e-12  # an entropy below this is that of a constant
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Tables of counts of every pair of variables, as blocks of one matrix; exact, so as private as the records.
-
-    Attributes:
-        tables: shape (sum of levels, sum of levels); block (i, j) counts the levels of variables i and j together.
-        levels: shape (v,). n: number of records.
+    """Counts of every pair of variables, block (i, j) of one matrix (sum of levels, sum of levels); as private as the
+    records. ``levels``: shape (v,); ``n`` records.
     """
 
     tables: np.ndarray
@@ -56,13 +49,10 @@ class Counts:
 
 
 def count(codes, levels) -> Counts:
-    """All tables of pairs.
-
-    Args:
-        codes: shape (n, v), whole numbers; variable j from 0 to levels[j] - 1.
-        levels: shape (v,), known without the records.
-    """
-    codes, levels = _codes(codes, levels)
+    """All tables of pairs of codes (n, v) with public levels (v,)."""
+    codes, levels = np.asarray(codes, dtype=np.int64), np.asarray(levels)
+    if (codes < 0).any() or (codes >= levels).any():
+        raise ParameterError(f"codes must be whole numbers from 0 to levels - 1, for levels = {levels.tolist()}.")
     ones = np.zeros((len(codes), int(levels.sum())))
     np.put_along_axis(ones, codes + (np.cumsum(levels) - levels), 1.0, axis=1)
     return Counts(ones.T @ ones, levels, len(codes))
@@ -74,12 +64,10 @@ def joint_entropies(counts: Counts) -> np.ndarray:
 
 
 def uncertainty(entropies, form="printed") -> np.ndarray:
-    """Symmetrical uncertainty of each pair of variables, shape (v, v); 0 for two constants.
+    """Symmetrical uncertainty of each pair of variables, shape (v, v), from their entropies; 0 for two constants.
 
-    Args:
-        entropies: shape (v, v), as from :func:`joint_entropies`.
-        form: "printed": 2 (1 - H(x, y)/(H(x) + H(y))), as in Section VIII-B.
-            "hall": 2 gain/(H(x) + H(y)) with the gain H(y) - H(y | x), as in Hall (1999). The same number.
+    ``form``: "printed": 2 (1 - H(x, y)/(H(x) + H(y))), as in Section VIII-B; "hall": 2 gain/(H(x) + H(y)) with the gain
+    H(y) - H(y | x), as in Hall (1999). The same number.
     """
     one_of("printed", "hall").check("form", form)
     joint = np.asarray(entropies, dtype=float)
@@ -105,14 +93,10 @@ def split_label(table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def merit(subsets, relevance, redundancy) -> np.ndarray:
-    """Equation (7) for each subset: k corr_y(S) / sqrt(k + k (k - 1) corr(S)), shape (s,).
+    """Equation (7) for each subset: k corr_y(S) / sqrt(k + k (k - 1) corr(S)), shape (s,); Hall's (1999) merit as well.
 
-    corr_y(S) is the mean relevance of the k features of S, corr(S) the mean redundancy of its k (k - 1) ordered pairs
-    of different features (0 for one feature). This is Hall's (1999) merit as well.
-
-    Args:
-        subsets: bool, shape (s, m); the merit of the empty set is 0.
-        relevance: shape (m,). redundancy: shape (m, m), symmetric; the diagonal is not used.
+    corr_y(S) is the mean relevance (m,) of the k features of S, corr(S) the mean redundancy (m, m) of its k (k - 1)
+    ordered pairs. ``subsets``: bool, shape (s, m); the merit of the empty set is 0.
     """
     chosen = np.atleast_2d(np.asarray(subsets)).astype(float)
     redundancy = np.array(redundancy, dtype=float)
@@ -141,14 +125,9 @@ def entropies_needed(variables: int) -> int:
 def private_entropies(counts: Counts, epsilon, rng) -> np.ndarray:
     """All entropies with Laplace noise, epsilon-DP for replaced records (proof: module docstring), shape (v, v).
 
-    The budget is split evenly: the scale of each is entropies_needed(v) entropy_sensitivity(n) / epsilon. Afterwards
-    each value is moved to where it can be: H(x) to [0, log2 levels], H(x, y) to [max(H(x), H(y)), H(x) + H(y)].
-
-    Args:
-        epsilon: > 0; inf for no noise.
-        rng: a generator.
+    Afterwards each value is moved to where it can be: H(x) to [0, log2 levels], H(x, y) to [max(H(x), H(y)), H(x) +
+    H(y)]. ``epsilon``: > 0; inf for no noise.
     """
-    _check_epsilon(epsilon)
     exact = joint_entropies(counts)
     scale = entropies_needed(len(counts.levels)) * entropy_sensitivity(counts.n) / epsilon
     upper = np.triu(rng.laplace(0.0, 1.0, exact.shape) * scale)
@@ -160,13 +139,8 @@ def private_tables(counts: Counts, epsilon, rng) -> np.ndarray:
 
     Laplace noise of 2 (number of pairs) / epsilon on each cell of each pair; negative counts become 0, every table is
     scaled to n records, and a variable alone is the mean of its margins.
-
-    Args: as in :func:`private_entropies`; at least two variables.
     """
-    _check_epsilon(epsilon)
     v, n = len(counts.levels), counts.n
-    if v < 2:
-        raise ParameterError(f"counts has {v} variable(s): a table of pairs needs two.")
     blocks = [slice(a, a + size) for a, size in zip(counts.starts, counts.levels, strict=True)]
     scale = 2 * (v * (v - 1) // 2) / epsilon
     noise = np.triu(scale * rng.laplace(0.0, 1.0, counts.tables.shape))
@@ -185,11 +159,6 @@ def private_tables(counts: Counts, epsilon, rng) -> np.ndarray:
     return _feasible(_entropies(noisy, counts), counts.levels)
 
 
-def _check_epsilon(epsilon) -> None:
-    if epsilon != np.inf:
-        positive().check("epsilon", epsilon)
-
-
 def _entropies(tables, counts: Counts) -> np.ndarray:
     """log2 n - sum c log2 c / n over each block."""
     terms = tables * np.log2(np.where(tables > 0, tables, 1.0))
@@ -205,14 +174,3 @@ def _feasible(entropies, levels) -> np.ndarray:
     joint = np.clip(entropies, least, most)
     np.fill_diagonal(joint, alone)
     return joint
-
-
-def _codes(codes, levels) -> tuple[np.ndarray, np.ndarray]:
-    codes, levels = np.asarray(codes), np.asarray(levels)
-    if codes.ndim != 2 or 0 in codes.shape or levels.shape != codes.shape[1:]:
-        raise ParameterError(f"codes of shape {codes.shape}, levels of shape {levels.shape}: must be (n, v) and (v,).")
-    codes = codes.astype(np.int64)
-    if (codes < 0).any() or (codes >= levels).any():
-        column = int(np.flatnonzero(((codes < 0) | (codes >= levels)).any(axis=0))[0])
-        raise ParameterError(f"codes of variable {column} must be whole numbers from 0 to {levels[column] - 1}.")
-    return codes, levels

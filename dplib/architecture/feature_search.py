@@ -1,8 +1,7 @@
 """Searches over sets of features: CFS-Greedy, CFS-GA and PAFS of paper B (Algorithms 3 and 4), and random search.
 
-A set S of m features is a row of bool. The functions follow the steps of the paper's pseudocode; comments give its line
-numbers. Where the pseudocode is silent, the choice is an argument. Nothing here adds noise: what a search costs is
-decided by the fitness that it is given.
+A set S of m features is a row of bool. Comments give the line numbers of the paper's pseudocode. Nothing here adds
+noise but :func:`private_choice`: what a search costs is decided by the fitness that it is given.
 """
 
 import functools
@@ -14,20 +13,15 @@ import numpy as np
 from dplib import checks, runs
 from dplib.architecture import feature_data, feature_scores
 from dplib.architecture.feature_scores import merit
-from dplib.checks import one_of
 
 DIGITS = 10  # to which merits are compared: ties are common (two levels of one attribute), and rounding is no reason
 Fitness = Callable[[np.ndarray], np.ndarray]  # subsets (s, m), all different and not seen before, to fitness (s,)
 
 
 def cfs_greedy(relevance, redundancy, k: int | None = None) -> list[int]:
-    """Algorithm 3, CFS-Greedy: the features in the order in which they are added.
+    """Algorithm 3, CFS-Greedy: the features in the order in which they are added; of equal merits the first.
 
-    Args:
-        relevance: shape (m,). redundancy: shape (m, m), symmetric: see :func:`dplib.architecture.feature_scores.merit`.
-        k: how many; None to stop as soon as no feature raises the merit (the alternative that the text names).
-
-    Of equal merits the first feature counts.
+    ``k``: how many; None to stop as soon as no feature raises the merit (the alternative that the text names).
     """
     m = len(relevance)
     checks.integer(1, m).check("k", m if k is None else k)
@@ -45,14 +39,10 @@ def cfs_greedy(relevance, redundancy, k: int | None = None) -> list[int]:
 
 @dataclass(frozen=True)
 class Genetic:
-    """Settings of Algorithm 4, C and the fitness apart. Of those, paper B prints k and l only.
+    """Settings of Algorithm 4: k, l, and alpha, the share of the population that has children (two subsets at least).
 
-    Args:
-        population: k. generations: l.
-        parents: alpha, the share of the population that has children; at least two subsets.
-        crossover: p_co. mutation: p_mu; the rest, 1 - p_co - p_mu, are copies of the first parent. The defaults 0.5 and
-            0.2 are those of the package that the paper names as its model (FeatureSelectionGA), as is the flip rate.
-        flip: share of the features that a mutation flips, each by itself.
+    p_co, p_mu, and the share of the features that a mutation flips are those of the package that the paper names as its
+    model (FeatureSelectionGA); the rest, 1 - p_co - p_mu, are copies of the first parent.
     """
 
     population: int
@@ -62,21 +52,11 @@ class Genetic:
     mutation: float = 0.2
     flip: float = 0.1
 
-    def __post_init__(self):
-        checks.integer(2).check("population", self.population)
-        checks.integer(0).check("generations", self.generations)
-        checks.fraction().check("parents", self.parents)
-
 
 @dataclass(frozen=True)
 class Found:
-    """What a search did.
-
-    Attributes:
-        best: bool (m,), what Algorithm 4 returns: the best subset of the last population. fitness: by its one
-            evaluation.
-        scores: (c',) fitness of every distinct subset that was evaluated, in order.
-        moves: how often each of "crossover", "mutation" and "copy" was drawn.
+    """What a search did: the ``best`` subset (m,) of the last population and its ``fitness``; the ``scores`` of all
+    subsets in the order of their evaluation; how often each of the ``moves`` was drawn.
     """
 
     best: np.ndarray
@@ -88,10 +68,8 @@ class Found:
 def genetic(fitness: Fitness, m: int, settings: Genetic, rng: np.random.Generator, draw=None) -> Found:
     """Algorithm 4: a genetic search over the subsets of m features; with the merit as fitness it is CFS-GA.
 
-    Args:
-        fitness: is asked once for each distinct subset, for all new ones of a population together (memoisation).
-        rng: decides all choices of the search.
-        draw: called without arguments for a random subset of line 1; by default :func:`random_subset`.
+    ``fitness`` is asked once for each distinct subset, for all new ones of a population together (memoisation).
+    ``draw`` gives a random subset of line 1; by default :func:`random_subset`.
     """
     known: dict[bytes, float] = {}
     moves = dict.fromkeys(("crossover", "mutation", "copy"), 0)
@@ -161,9 +139,8 @@ def mutate(S1: np.ndarray, flip: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def exhaustive(relevance, redundancy) -> tuple[np.ndarray, float]:
-    """The best of all 2^m - 1 subsets by merit, and that merit; m at most 20."""
+    """The best of all 2^m - 1 subsets by merit, and that merit."""
     m = len(relevance)
-    checks.integer(1, 20).check("m", m)
     all_subsets = (np.arange(1, 2**m)[:, None] >> np.arange(m)) & 1 > 0
     merits = merit(all_subsets, relevance, redundancy)
     best = int(np.argmax(merits))
@@ -187,26 +164,23 @@ FINE = 100  # the same where nothing is made private
 def coded(table: feature_data.Features, unit: str, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
     """The training records and their label as codes (n, v) with levels (v,): see :mod:`architecture.feature_scores`.
 
-    Args:
-        unit: "columns", every column a variable of two levels (a number: ``bins`` levels); or "attributes", every
-            categorical attribute a variable with its published levels.
+    ``unit``: "columns", every column a variable of two levels (a number: ``bins`` levels); or "attributes", every
+    categorical attribute a variable with its published levels.
     """
-    one_of(*UNITS).check("unit", unit)
-    x, owner = table.x_train, table.attribute_of
-    alone = np.bincount(owner)[owner] == 1  # a number has one column
+    owner = table.attribute_of
+    numeric = np.bincount(owner)[owner] == 1  # a number has one column
     columns, levels = [], []
-    groups = [[j] for j in range(table.d)] if unit == "columns" else [owner == a for a in range(len(table.attributes))]
-    for group in groups:
-        part = x[:, group]
-        if part.shape[1] > 1:
-            columns.append(part.argmax(axis=1))
-            levels.append(part.shape[1])
-        elif alone[group].all():
-            columns.append(np.minimum(part[:, 0] * bins, bins - 1).astype(int))
-            levels.append(bins)
+    for group in range(table.d) if unit == "columns" else range(len(table.attributes)):
+        own = [group] if unit == "columns" else np.flatnonzero(owner == group)
+        part = table.x_train[:, own]
+        if len(own) > 1:
+            column, size = part.argmax(axis=1), len(own)
+        elif numeric[own[0]]:
+            column, size = np.minimum(part[:, 0] * bins, bins - 1), bins
         else:
-            columns.append(part[:, 0].astype(int))
-            levels.append(2)
+            column, size = part[:, 0], 2
+        columns.append(column.astype(int))
+        levels.append(size)
     return np.column_stack([*columns, table.y_train.astype(int)]), np.array([*levels, 2])
 
 
@@ -235,19 +209,15 @@ def order(table: feature_data.Features, k: int) -> list[int]:
 def private_choice(table, unit: str, how: str, epsilon: float, rng) -> np.ndarray:
     """CFS-Greedy on private entropies, until no feature raises the merit: a mask of columns (d,), epsilon-DP.
 
-    Neighbours replace one training record. The choice is post-processing of the noisy entropies.
-
-    Args:
-        how: "entropies", noise on each entropy, or "tables", noise on the tables of pairs that they come from.
-        epsilon: of the selection; inf for CFS-Greedy itself.
+    Neighbours replace one training record; the choice is post-processing of noise on "entropies" or on "tables" of
+    pairs (``how``). ``epsilon``: inf for CFS-Greedy itself.
     """
     scores = feature_scores.uncertainty(_release(how)(counted(table, unit), epsilon, rng))
     return as_columns(table, unit, cfs_greedy(*feature_scores.split_label(scores)))
 
 
 def _release(how: str):
-    one_of("entropies", "tables").check("how", how)
-    return feature_scores.private_entropies if how == "entropies" else feature_scores.private_tables
+    return {"entropies": feature_scores.private_entropies, "tables": feature_scores.private_tables}[how]
 
 
 @runs.experiment(
@@ -258,9 +228,8 @@ def agreement(*, dataset: str, seed: int, unit: str, how: str, epsilon: float, r
     """How a private selection compares with CFS-Greedy without noise, on the split of the seed.
 
     Returns:
-        first: share of the draws whose first feature is the true first. jaccard: mean overlap of the chosen columns.
-        merit: mean of the true merit of the choice over that of CFS-Greedy's. error: mean absolute error of the
-        uncertainty with the label.
+        Means over the draws. first: is the first feature the true one; jaccard: overlap of the chosen columns; merit:
+        true merit of the choice over CFS-Greedy's; error: mean absolute error of the uncertainty with the label; size.
     """
     table = feature_data.load(dataset, seed)
     counts = counted(table, unit)

@@ -2,39 +2,31 @@
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
 (``notebooks/plans/06.yml``). Every seed is a random split of the records; settings are chosen on validation records of
-other splits, of seeds 1000 and up. Below is how results are compared, paired by split: where the best of several is
-compared, each split takes the one that is best on the *other* splits, so that the choice does not flatter it.
+other splits, of seeds 1000 and up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import stats as scipy_stats
 
-from dplib import runs, stats
+from dplib import runs
 from dplib.architecture import feature_search
 from dplib.architecture.feature_budgets import released
-from dplib.architecture.feature_runs import PLAIN as PLAIN
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
-from dplib.architecture.feature_search import agreement as agreement
-from dplib.stats import Measured, mean_interval
-from dplib.tuning import Get, by_seed
+from dplib.architecture.feature_search import agreement
+from dplib.tuning import FIRST, Get, by_seed
 
-TUNING = 1000
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
 BLOCK = 12  # larger subsets get fewer draws
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Test accuracies in percent by split, means over the draws of the noise.
-
-    Attributes:
-        sizes: numbers of features. epsilons: budgets; PLAIN is "without privacy".
-        values: shape (splits, sizes, epsilons). constant: shape (splits,), of the more frequent class.
+    """Test accuracies in percent, means over the draws of the noise: ``values`` (splits, sizes, epsilons), and
+    ``constant`` (splits,), of the more frequent class; epsilon PLAIN is "without privacy".
     """
 
     sizes: list[int]
@@ -62,15 +54,13 @@ def by_size(
     first: int = 0,
     **settings: Any,
 ) -> Curves:
-    """Accuracy against the number of features (Figures 3 and 4).
+    """Accuracy against the number of features (Figures 3 and 4), by rising ``sizes`` (None for all).
 
-    Args:
-        sizes: rising; None for all. draws: of subsets of up to BLOCK features, and of larger ones. first: seed.
-        settings: other arguments of :func:`dplib.architecture.feature_runs.curves`.
+    ``draws``: of subsets of up to BLOCK features, and of larger ones; ``settings``: other arguments of ``curves``.
     """
-    sizes = list(range(1, SIZES[dataset] + 1) if sizes is None else sizes)
+    sizes = list(sizes or range(1, SIZES[dataset] + 1))
     blocks = [([k for k in sizes if k <= BLOCK], draws[0]), ([k for k in sizes if k > BLOCK], draws[1])]
-    blocks = [(some, count) for some, count in blocks if some]
+    blocks = [block for block in blocks if block[0]]
     jobs = [
         {"dataset": dataset, "seed": seed, "sizes": some, "epsilons": list(epsilons), "draws": count, **settings}
         for seed in range(first, first + seeds)
@@ -93,13 +83,12 @@ def tuned(
 ) -> tuple[Curves, np.ndarray]:
     """:func:`by_size` where each cell has the regularisation that validation chose; also what was chosen."""
     shared = {"dataset": dataset, "epsilons": epsilons, **settings}
-    aside = {**shared, "first": TUNING, "report": "validation", "seeds": tuning_seeds}
+    aside = {**shared, "first": FIRST, "report": "validation", "seeds": tuning_seeds}
     scored = [by_size(get, **aside, regularisation=one).values.mean(axis=0) for one in regularisations]
     best = np.argmax(scored, axis=0)
     own = [by_size(get, **shared, regularisation=one) for one in regularisations]
     values = np.take_along_axis(np.stack([one.values for one in own]), best[None, None], axis=0)[0]
-    found = Curves(own[0].sizes, own[0].epsilons, values, own[0].constant)
-    return found, np.asarray(regularisations, dtype=float)[best]
+    return replace(own[0], values=values), np.asarray(regularisations, dtype=float)[best]
 
 
 def crossing(
@@ -115,9 +104,7 @@ def crossing(
 ) -> dict[str, tuple[Curves, Curves]]:
     """The pair of Section VI-C: {choice of the few features: (curves of few, curves of all)}.
 
-    Args:
-        chosen_at: the budget at which the few are searched by private accuracy, with ``search`` of
-            :func:`dplib.architecture.feature_runs.curves`. library: also as the library runs it.
+    The few are searched by private accuracy at the budget ``chosen_at``; ``library``: also as the library runs it.
     """
     shared = {"dataset": dataset, "epsilons": epsilons, **settings}
     every = by_size(get, **shared, sizes=[SIZES[dataset]])
@@ -163,7 +150,7 @@ def by_sgd(
     sizes, budgets = [*sizes, SIZES[dataset]], [*epsilons, None]
     cells = {k: {"dataset": dataset, "draws": draws, "size": k} for k in sizes}
     every = {"models": [[e, rate] for e in budgets for rate in rates], "report": "validation"}
-    tried = by_seed(get, sgd, {k: {**cell, **every} for k, cell in cells.items()}, tuning_seeds, TUNING)
+    tried = by_seed(get, sgd, {k: {**cell, **every} for k, cell in cells.items()}, tuning_seeds, FIRST)
     chosen = {}
     for k, some in tried.items():
         scores = np.mean([one["percent"] for one in some], axis=0).reshape(len(budgets), len(rates))
@@ -189,7 +176,7 @@ def table_10(
 ) -> dict[str, Any]:
     """Table X: {"percent": {method: (splits, epsilons)}, "searches": {part: results by split and epsilon}, "runs"}."""
     shared = {"dataset": dataset, "variant": variant}
-    ((_, found),) = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds).items()
+    found = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds)[0]
     percent = {name: np.array([one["percent"][name] for one in found]) for name in found[0]["percent"]}
     cells = {(part, e): {**shared, "epsilon": e, "part": part, **search} for part, e in product(parts, epsilons)}
     some = by_seed(get, pafs, cells, seeds) if cells else {}
@@ -233,83 +220,3 @@ def one_budget(
     cells = {(m, e): {"dataset": dataset, "method": m, "epsilon": e, **settings} for m, e in product(methods, totals)}
     found = by_seed(get, released, cells, seeds)
     return {cell: np.array([one["percent"] for one in some]) for cell, some in found.items()}
-
-
-MATTERS = 0.5  # points: a smaller lead matters to nobody
-
-
-def gap(a, b) -> Measured:
-    """a - b by split, with its interval."""
-    return stats.paired(np.asarray(a), np.asarray(b)).difference
-
-
-def elsewhere(values) -> np.ndarray:
-    """Of candidates (k, splits): on each split the one that is best on average over the other splits, (splits,).
-
-    (Random splits share records, hence not quite: a test record of one is a training record of others.)
-    """
-    values = np.asarray(values, dtype=float)
-    at = (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
-    return values[at, np.arange(values.shape[1])]
-
-
-def one_split(values) -> Measured:
-    """The mean over n splits with the 95% prediction interval for one more split: what a printed value can be."""
-    values = np.asarray(values, dtype=float)
-    n = len(values)
-    half = float(scipy_stats.t.ppf(0.975, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n))
-    return Measured(float(values.mean()), float(values.mean() - half), float(values.mean() + half), n)
-
-
-def tally(gains: Sequence) -> dict[str, int]:
-    """Of differences (splits,), how many are ahead beyond chance (Holm), and how many are no lead that matters."""
-    found = [stats.paired(one, np.zeros_like(one)) for one in gains]
-    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
-    ahead = [bool(c and one.difference.value > 0) for c, one in zip(clear, found, strict=True)]
-    none = [one.difference.high < MATTERS and not a for a, one in zip(ahead, found, strict=True)]
-    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(found)}
-
-
-def best_size(curves: Curves, epsilon: float, resamples: int = 1000) -> Measured:
-    """The size of the best mean accuracy, with its bootstrap interval over splits."""
-    values = curves.of(epsilon).T
-    rng = np.random.default_rng(6)
-    drawn = [values[rng.integers(len(values), size=len(values))].mean(axis=0).argmax() for _ in range(resamples)]
-    low, high = np.quantile(np.array(curves.sizes)[drawn], [0.025, 0.975], method="inverted_cdf")
-    return Measured(float(curves.sizes[int(values.mean(axis=0).argmax())]), float(low), float(high), len(values))
-
-
-def gain(curves: Curves, epsilon: float, size: int, sizes: Sequence[int] | None = None) -> Measured:
-    """The best of some sizes (of all, if none are given) less one size."""
-    return gap(elsewhere([curves.at(k, epsilon) for k in sizes or curves.sizes]), curves.at(size, epsilon))
-
-
-def slope(curves: Curves, epsilon: float) -> Measured:
-    """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
-    x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
-    return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
-
-
-def multiples(values, n_test: int = 95) -> int:
-    """How many printed percentages are k / n_test for a whole k."""
-    return sum(abs(100 * round(value / 100 * n_test) / n_test - value) <= 0.005 + 1e-9 for value in values)
-
-
-def epsilon_at(curves: Curves, size: int, accuracy: float) -> float:
-    """The budget at which a mean curve, made non-decreasing, reaches an accuracy, by lines in log epsilon.
-
-    The first budget where the curve is there from the start, so that the answer is an upper bound; the last one where
-    it does not get there, a lower bound.
-    """
-    mean = np.maximum.accumulate(curves.values[:, curves.sizes.index(size)].mean(axis=0))
-    return float(np.exp(np.interp(accuracy, mean, np.log(curves.epsilons))))
-
-
-def approximate_of_pure(epsilon: float, delta: float) -> float:
-    """The least epsilon' such that every epsilon-DP mechanism is (epsilon', delta)-DP.
-
-    Tight for randomised response, which has the largest delta of all epsilon-DP mechanisms at every epsilon':
-    (e^epsilon - e^epsilon') / (1 + e^epsilon).
-    """
-    inside = -delta * (1 + np.exp(-epsilon))
-    return float(max(0.0, epsilon + np.log1p(inside))) if inside > -1 else 0.0

@@ -1,13 +1,10 @@
 """The layer tables of paper B (XIX to XXXI), row by row against the networks built from them."""
 
-import functools
 from typing import NamedTuple
 
 import torch
 
 from dplib import claims, printed
-from dplib.architecture import printed_sizes
-from dplib.checks import ParameterError
 
 # Tables XIX to XXVI belong to chapter 04, the others to 05.
 TABLES = {
@@ -36,14 +33,10 @@ class Row(NamedTuple):
 
 
 def rows(table: str) -> list[Row]:
-    """Every row of a table of layers, the totals included, against the built network.
+    """Every row of a table of layers ("B.table19" to "B.table31"), the totals included, against the built network.
 
-    Args:
-        table: "B.table19" to "B.table31". Tables that print 0 neurons for a dropout layer mean that it has no weights:
-            such a cell counts as right.
+    Tables that print 0 neurons for a dropout layer mean that it has no weights: such a cell counts as right.
     """
-    if table not in TABLES:
-        raise ParameterError(f"table = {table!r} has no layers: it must be one of {', '.join(TABLES)}.")
     architecture = printed.ARCHITECTURES[TABLES[table]]
     with torch.device("meta"):  # shapes only: no numbers are drawn
         net = architecture.make()
@@ -63,16 +56,24 @@ def rows(table: str) -> list[Row]:
     return result
 
 
-@functools.cache
-def disagreements() -> tuple[printed_sizes.Disagreement, ...]:
-    """:func:`dplib.architecture.printed_sizes.disagreements`, from the shapes alone: no network's numbers are drawn."""
-    with torch.device("meta"):
-        return tuple(printed_sizes.disagreements())
-
-
 def _cell(column, value, layer):
     if column == "parameters":
         return layer.parameters
     if column == "output_shape":
         return printed.shown(layer.output_shape)
     return 0 if layer.kind == "Dropout" and value == 0 else layer.output_shape[-1]
+
+
+def depths() -> str:
+    """Dense layers of the printed PAW and STW networks of which the text says that the PAW ones are deeper."""
+
+    def dense(name: str) -> int:
+        architecture = printed.ARCHITECTURES[name]
+        with torch.device("meta"):
+            built = printed.layer_table(architecture.make(), architecture.input_shape)
+        return sum(layer.kind == "Dense" for layer in built)
+
+    return "; ".join(
+        f"{dense(f'fcn-{name}-paw')} against {dense(f'fcn-{name}-stw')} dense layers ({name})"
+        for name in ("purchase100", "cifar10")
+    )

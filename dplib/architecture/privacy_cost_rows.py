@@ -231,8 +231,7 @@ def stops(results: Mapping[int, Sequence[runs.Result]], most_steps: int) -> Stop
 
 def spent(steps: Stops, accountant: str) -> Stops:
     """The budgets of these steps, by an accountant of :mod:`dplib.architecture.sample_size`."""
-    points = {"points": 2} if accountant == "pld" else {}
-    return {n: budget.epsilon_of_steps(NOISE, BATCH / n, s, DELTA, accountant, **points) for n, s in steps.items()}
+    return {n: budget.epsilon_of_steps(NOISE, BATCH / n, s, DELTA, accountant) for n, s in steps.items()}
 
 
 def steps_at(steps: Stops, n: float, seed: int) -> float:
@@ -263,7 +262,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
 
     def budgets(steps: Stops, n: float, accountant: str) -> np.ndarray:
         taken = np.round([steps_at(steps, n, seed) for seed in both])
-        return budget.epsilon_of_steps(NOISE, BATCH / n, taken, DELTA, accountant, points=2)
+        return budget.epsilon_of_steps(NOISE, BATCH / n, taken, DELTA, accountant)
 
     ends = {n: {a: [budgets(s, n, a) for s in (simple, large)] for a in ("paper", "pld")} for n in (5e5, biggest)}
     gap = {n: mean_interval(one["paper"][1] - one["paper"][0]) for n, one in ends.items()}

@@ -7,7 +7,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 from collections.abc import Sequence
 from typing import Any
 
-from dplib import accounting, checks, rdp, runs, tuning
+from dplib import accounting, rdp, runs, tuning
 from dplib.architecture import sum_task
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.architecture.sample_size import steps_to_target
@@ -43,22 +43,16 @@ def split_features(
     scale: str = "as printed",
     init: str = "glorot",
 ) -> runs.Result:
-    """One repeat of the engineered task at a budget: :func:`dplib.architecture.sum_task.repeat`.
+    """One repeat of the engineered task at a budget, by :func:`dplib.architecture.sum_task.repeat`.
 
-    Args:
-        epsilon: budget at ``delta`` of all ``epochs`` (add or remove one record, Poisson batches), by the
-            ``accountant``: "paper" (Rényi DP on the orders of tensorflow-privacy, improved conversion) or "pld".
-        n: training records. batch: expected batch size. Others: of ``repeat``.
-
-    Returns:
-        What ``repeat`` returns, curves to five digits, and "noise_multiplier".
+    ``epsilon`` is that at ``delta`` of all ``epochs`` (add or remove one record, Poisson batches), by the
+    ``accountant``: "paper" (Rényi DP on the orders of tensorflow-privacy, improved conversion) or "pld".
     """
-    checks.one_of("paper", "pld").check("accountant", accountant)
     setting = epsilon, batch / n, epochs * max(1, round(n / batch)), delta
     if accountant == "paper":
         noise = float(rdp.noise_multiplier(*setting, "improved", TOOL_ORDERS))
     else:
-        noise = float(accounting.noise_multiplier(*setting, "pld"))
+        noise = float(accounting.noise_multiplier(*setting, accountant))
     found = sum_task.repeat(
         size=size,
         seed=seed,
@@ -92,8 +86,7 @@ def rows(
 
     Args:
         tuned_at: budget of the jobs that tune SGD's rate, which does not depend on it; ``epsilon`` by default.
-        sgd_rates: tried for SGD. rates: tried for DP-SGD at each size; none: one rate for all, 0.1.
-        settings: other arguments of every job of :func:`split_features`.
+        rates: tried for DP-SGD at each size; none: one rate for all, 0.1. settings: of :func:`split_features`.
     """
     sgd = tuning.tune(
         get,
@@ -124,9 +117,8 @@ def family(
 ) -> dict[str, Any]:
     """Networks of one hidden layer, each cell with a rate of its own.
 
-    Returns:
-        "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`; "tuned":
-        what :func:`dplib.tuning.tune` found for each.
+    "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`; "tuned": what
+    :func:`dplib.tuning.tune` found for each.
     """
     kinds: dict[Any, dict[str, Any]] = {"SGD": {"epsilon": None, "max_grad_norm": None}}
     kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {CLIPPED: CLIPPING}

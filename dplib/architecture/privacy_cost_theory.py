@@ -12,7 +12,6 @@ from scipy import stats as sps
 
 from dplib import dpsgd, mechanisms, trainings
 from dplib.architecture.privacy_cost_study import DELTA
-from dplib.checks import ParameterError
 from dplib.data import preprocess
 from dplib.stats import mean_interval
 
@@ -28,14 +27,9 @@ from dplib.stats import mean_interval
 def expected_errors(theta, x, y, sigma, sigma_small) -> tuple[float, float]:
     """Expected squared errors of h and of h' at one record, eq. (10) with c^2 in place of its c.
 
-    Args:
-        theta, x: (m,), m >= 2; the last feature is the one that h' drops.
-        y: a number. sigma, sigma_small: standard deviations of the noise on each coefficient of h and of h', >= 0.
-
-    Raises:
-        ParameterError: for other shapes, or negative noise.
+    ``sigma`` and ``sigma_small`` are the standard deviations of the noise on each coefficient of h and of h'.
     """
-    theta, x = _pair(theta, x, sigma, sigma_small)
+    theta, x = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
     c, u = y - theta @ x, theta[-1] * x[-1]
     return float(c**2 + sigma**2 * x @ x), float((c + u) ** 2 + sigma_small**2 * x[:-1] @ x[:-1])
 
@@ -45,7 +39,7 @@ def simulate_errors(theta, x, y, sigma, sigma_small, draws: int, rng: np.random.
 
     Every coefficient gets its own noise, as the mechanism does it; nothing of the derivation is used.
     """
-    theta, x = _pair(theta, x, sigma, sigma_small)
+    theta, x = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
     noisy = theta + sigma * rng.standard_normal((draws, len(theta)))
     small = theta[:-1] + sigma_small * rng.standard_normal((draws, len(theta) - 1))
     return (y - noisy @ x) ** 2, (y - small @ x[:-1]) ** 2
@@ -67,20 +61,16 @@ def printed_condition(u, c, d):
 
 def exact_interval(c, d):
     """The u for which h' is at least as good: -sqrt(c^2 + d) - c to sqrt(c^2 + d) - c; nan where there is none."""
-    c, d = np.asarray(c, dtype=float), np.asarray(d, dtype=float)
     with np.errstate(invalid="ignore"):
         root = np.sqrt(c**2 + d)
     return -root - c, root - c
 
 
 def missed_share(c, d):
-    """Which part of the exact interval the printed one leaves out: |c| / sqrt(c^2 + d), for d >= 0 and c^2 + d > 0.
+    """Which part of the exact interval the printed one, inside it, leaves out: |c| / sqrt(c^2 + d), for d >= 0.
 
-    The printed interval has length 2 (sqrt(c^2 + d) - |c|) and lies in the exact one, of length 2 sqrt(c^2 + d).
+    The printed interval has length 2 (sqrt(c^2 + d) - |c|), the exact one 2 sqrt(c^2 + d).
     """
-    c, d = np.asarray(c, dtype=float), np.asarray(d, dtype=float)
-    if np.any(d < 0) or np.any(c**2 + d <= 0):
-        raise ParameterError("c and d are not allowed: d must be at least 0, and c^2 + d greater than 0.")
     return np.abs(c) / np.sqrt(c**2 + d)
 
 
@@ -88,62 +78,30 @@ def count_agreement(largest: int) -> dict[str, int]:
     """Both conditions for all whole numbers |u|, |c| <= ``largest`` and |d| <= 3 ``largest``^2, in exact arithmetic.
 
     Both conditions stay as they are when u and c are multiplied by s and d by s^2, so that this settles every fraction
-    with such numerators as well.
-
-    Returns:
-        How often "both" hold, "neither", "only exact" (h' is as good, and the lemma's bound is broken) and
-        "only printed"; and "only exact, c = 0" and "only exact, d < 0".
+    with such numerators as well. "only exact": h' is as good, and the lemma's bound is broken.
     """
-    u, c = (np.arange(-largest, largest + 1, dtype=np.int64) for _ in range(2))
+    u = np.arange(-largest, largest + 1, dtype=np.int64)
     d = np.arange(-3 * largest**2, 3 * largest**2 + 1, dtype=np.int64)
-    counts = dict.fromkeys(
-        ("both", "neither", "only exact", "only printed", "only exact, c = 0", "only exact, d < 0"), 0
-    )
-    for one in c:  # a slice at a time: memory
-        exact = smaller_is_as_good(u[:, None], one, d)
-        printed = printed_condition(u[:, None], one, d)
+    names = ("both", "neither", "only exact", "only printed", "only exact, c = 0", "only exact, d < 0")
+    counts = np.zeros(6, dtype=int)
+    for c in u:  # a slice at a time: memory
+        exact = smaller_is_as_good(u[:, None], c, d)
+        printed = printed_condition(u[:, None], c, d)
         missed = exact & ~printed
-        counts["both"] += int((exact & printed).sum())
-        counts["neither"] += int((~exact & ~printed).sum())
-        counts["only exact"] += int(missed.sum())
-        counts["only printed"] += int((printed & ~exact).sum())
-        counts["only exact, c = 0"] += int(missed.sum()) if one == 0 else 0
-        counts["only exact, d < 0"] += int(missed[:, d < 0].sum())
-    return counts
+        cases = (exact & printed, ~exact & ~printed, missed, printed & ~exact, missed & (c == 0), missed[:, d < 0])
+        counts += [one.sum() for one in cases]
+    return dict(zip(names, counts.tolist(), strict=True))
 
 
 def gain_of_dropping(theta, second_moments, sigma) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the expected error, averaged over records, falls when feature j is dropped, for every j.
+    """By how much the expected error, averaged over records, falls when feature j is dropped: two arrays (m,).
 
-    ``theta`` must be the least-squares optimum for records with E[x x'] = ``second_moments``: then E[c x] = 0, and the
-    term 2 c u of eq. (11) averages out.
-
-    Args:
-        theta: (m,). second_moments: (m, m), symmetric, positive definite. sigma: of the noise, the same for h and h'.
-
-    Returns:
-        Two arrays (m,). With coefficient j set to 0 and the others kept, as the paper has it:
-        (sigma^2 - theta_j^2) M_jj. With the others fitted again: sigma^2 M_jj - theta_j^2 / (M^-1)_jj.
-
-    Raises:
-        ParameterError: for shapes that do not fit, or a matrix that is not positive definite.
+    ``theta`` must be the least-squares optimum for records with E[x x'] = ``second_moments``, M: then E[c x] = 0, and
+    the term 2 c u of eq. (11) averages out. With coefficient j set to 0 and the others kept, as the paper has it, the
+    gain is (sigma^2 - theta_j^2) M_jj; with the others fitted again, sigma^2 M_jj - theta_j^2 / (M^-1)_jj.
     """
-    theta, moments = np.asarray(theta, dtype=float), np.asarray(second_moments, dtype=float)
-    if moments.shape != (len(theta), len(theta)) or np.linalg.eigvalsh(moments)[0] <= 0:
-        raise ParameterError(f"second_moments of shape {moments.shape} are not allowed: (m, m), positive definite.")
-    saved = sigma**2 * np.diag(moments)
-    return saved - theta**2 * np.diag(moments), saved - theta**2 / np.diag(np.linalg.inv(moments))
-
-
-def _pair(theta, x, sigma, sigma_small) -> tuple[np.ndarray, np.ndarray]:
-    theta, x = np.asarray(theta, dtype=float), np.asarray(x, dtype=float)
-    if theta.ndim != 1 or theta.shape != x.shape or len(theta) < 2:
-        raise ParameterError(
-            f"theta of shape {theta.shape} and x of shape {x.shape} are not allowed: both (m,), m >= 2."
-        )
-    if sigma < 0 or sigma_small < 0:
-        raise ParameterError(f"sigma = {sigma:g}, sigma_small = {sigma_small:g} are not allowed: at least 0.")
-    return theta, x
+    saved = sigma**2 * np.diag(second_moments)
+    return saved - theta**2 * np.diag(second_moments), saved - theta**2 / np.diag(np.linalg.inv(second_moments))
 
 
 Values = dict[str, dict[str, Any]]
@@ -294,10 +252,7 @@ def proof(cases: int = 2000) -> Values:
     case = (theta[0], x[0], float(y[0]), 1.3, 0.9)
     exact, drawn = expected_errors(*case), simulate_errors(*case, 400_000, rng)
     printed = exact[0] - c[0] ** 2 + c[0]
-    wide = (
-        np.repeat(theta[0], 10),
-        np.repeat(x[0] / 10, 10),
-    )  # each feature in ten pieces
+    wide = np.repeat(theta[0], 10), np.repeat(x[0] / 10, 10)  # each feature in ten pieces
     narrow_cost, wide_cost = (expected_errors(*one, y[0], 1.0, 1.0)[0] - c[0] ** 2 for one in ((theta[0], x[0]), wide))
     return {
         "B.eq10": {

@@ -12,7 +12,7 @@ larger norm than the whole matrix.
 import numpy as np
 
 from dplib import mechanisms
-from dplib.checks import ParameterError, integer, positive
+from dplib.checks import ParameterError
 
 SLACK = 1e-6  # how far a row may exceed the bound, relatively: rounding
 
@@ -23,17 +23,10 @@ def sensitivity(norm_bound: float) -> float:
 
 
 def covariance(x, norm_bound: float, epsilon: float, delta: float, rng) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (d,) and covariance (d, d) of the rows of x, both from one (epsilon, delta)-DP release.
+    """The mean (d,) and covariance (d, d) of the rows of x (n, d), both from one (epsilon, delta)-DP release.
 
-    Args:
-        x: shape (n, d), rows of L2 norm at most ``norm_bound``.
-        epsilon: > 0; inf for no noise. delta: in (0, 1).
-        rng: a generator.
-
-    Raises:
-        ParameterError: for a row above its bound, or a value outside its range.
+    ``epsilon``: inf for no noise. ParameterError for a row of L2 norm above ``norm_bound``.
     """
-    positive().check("norm_bound", norm_bound)
     x = np.asarray(x, dtype=float)
     most = np.linalg.norm(x, axis=1).max()
     if most > norm_bound * (1 + SLACK):
@@ -49,7 +42,6 @@ def covariance(x, norm_bound: float, epsilon: float, delta: float, rng) -> tuple
 
 def components(cov, k: int) -> np.ndarray:
     """The k directions of most variance, (k, d), orthonormal, the first first; a direction's sign is arbitrary."""
-    integer(1, len(cov)).check("k", k)
     _, vectors = np.linalg.eigh(cov)
     return vectors[:, ::-1][:, :k].T
 

@@ -6,7 +6,7 @@ epsilon are fixed in advance. A number that depends on the data, such as the dis
 memoisation happened to train, may not be put in afterwards: none of these theorems covers it. A cap does: fix it in
 advance, and stop the search when it is reached. All outputs may be published; publishing only some costs no more.
 
-Rules, from the module's ``RULES``:
+Rules:
 
 - ``basic``: count * epsilon, at any delta.
 - ``printed``: equation (8) as printed, with the second term under the root. It is no bound: see :func:`violations`.
@@ -22,37 +22,25 @@ Rules, from the module's ``RULES``:
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, special
+from scipy import special
 
 from dplib import rdp
-from dplib.checks import ParameterError, fraction, integer, one_of, positive
-
-RULES = ("basic", "printed", "corrected", "zcdp", "rdp", "optimal")
+from dplib.checks import one_of
 
 
 def composed_epsilon(epsilon, count, delta, rule="optimal"):
-    """Epsilon at ``delta`` of ``count`` mechanisms, each epsilon-DP; arrays broadcast, a float for scalars.
+    """Epsilon at ``delta`` of ``count`` mechanisms, each epsilon-DP, by a rule of the module; arrays broadcast.
 
-    Args:
-        epsilon: > 0, of each mechanism. count: whole, >= 1. delta: in (0, 1).
-        rule: one of :data:`RULES`. "corrected", "zcdp" and "rdp" may exceed "basic": take the least, they all hold.
-            "optimal" never exceeds another bound.
+    "corrected", "zcdp" and "rdp" may exceed "basic": take the least, they all hold. "optimal" never exceeds another.
     """
-    one_of(*RULES).check("rule", rule)
-
-    def one(epsilon, count, delta):
-        positive().check("epsilon", float(epsilon))
-        _check(count, delta)
-        return _RULE[rule](float(epsilon), int(count), float(delta))
-
-    return np.vectorize(one, otypes=[float])(epsilon, count, delta)[()]
+    one_of(*_RULE).check("rule", rule)
+    return np.vectorize(_RULE[rule], otypes=[float])(epsilon, count, delta)[()]
 
 
 def optimal_delta(epsilon, count, total_epsilon):
     """The exact delta at ``total_epsilon`` of ``count`` randomised responses: the sum of equation (5) of Kairouz et al.
 
-    With l the number of false answers among ``count``, the privacy loss is (count - 2 l) epsilon, and each l adds
-    P(l) (1 - e^(total - loss)) where its loss exceeds the total. Scalars.
+    With l false answers the privacy loss is (count - 2 l) epsilon; each l adds P(l) (1 - e^(total - loss)) above it.
     """
     log_p, _ = _log_masses(epsilon, count)
     excess = total_epsilon - (count - 2 * np.arange(count + 1)) * epsilon
@@ -72,44 +60,18 @@ def pure_rdp(epsilon, orders=rdp.ORDERS):
     return np.maximum(0.0, np.logaddexp(*terms)) / (orders - 1)
 
 
-def formula(rule, epsilon, count, delta):
-    """The closed forms among the rules (the first four), for whole columns at once and without checks."""
-    one_of(*RULES[:4]).check("rule", rule)
-    return _RULE[rule](*(np.asarray(value, dtype=float) for value in (epsilon, count, delta)))
-
-
-def violations(epsilons, counts, deltas) -> pd.DataFrame:
+def violations(settings) -> pd.DataFrame:
     """Where the printed equation (8) promises less than randomised response really costs: proof that it is no bound.
 
-    One row for each setting that violates it: epsilon, count, delta, printed, exact, and delta_at_printed, the exact
-    delta of randomised response at the printed epsilon, above the delta that was promised.
+    One row for each (epsilon, count, delta) that violates it: printed, exact, and delta_at_printed, the exact delta of
+    randomised response at the printed epsilon, above the delta that was promised.
     """
     rows = []
-    for epsilon in np.atleast_1d(epsilons):
-        for count in np.atleast_1d(counts):
-            for delta in np.atleast_1d(deltas):
-                printed, exact = (composed_epsilon(epsilon, count, delta, rule) for rule in ("printed", "optimal"))
-                if printed < exact:
-                    rows.append((epsilon, count, delta, printed, exact, optimal_delta(epsilon, int(count), printed)))
+    for setting in settings:
+        printed, exact = (composed_epsilon(*setting, rule) for rule in ("printed", "optimal"))
+        if printed < exact:
+            rows.append((*setting, printed, exact, optimal_delta(*setting[:2], printed)))
     return pd.DataFrame(rows, columns=["epsilon", "count", "delta", "printed", "exact", "delta_at_printed"])
-
-
-def largest_within(cost, total):
-    """The largest x > 0 with cost(x) <= total, for an increasing cost that is small near 0; never above it."""
-    high = low = float(total)
-    while cost(high) <= total:
-        high *= 2
-    while cost(low) > total:
-        low /= 2
-        if low < 1e-12 * total:
-            raise ParameterError(f"total_epsilon = {total:g} is below what this accounting can certify.")
-    if low == high:  # the total itself was hit exactly
-        return low
-    root = optimize.brentq(lambda x: cost(x) - total, low, high, xtol=1e-14 * high, rtol=1e-13)
-    step = 1e-13
-    while cost(root) > total:
-        root, step = root * (1 - step), 2 * step
-    return float(root)
 
 
 def _basic(epsilon, count, delta):
@@ -151,9 +113,11 @@ def _log_masses(epsilon, count):
     return log_binomial + (count - l) * log_true + l * log_false, log_binomial + l * log_true + (count - l) * log_false
 
 
-def _check(count, delta):
-    integer(1).check("count", int(count) if float(count).is_integer() else float(count))
-    fraction().check("delta", float(delta))
-
-
-_RULE = dict(zip(RULES, (_basic, _printed, _corrected, _zcdp, _rdp, _optimal), strict=True))
+_RULE = {
+    "basic": _basic,
+    "printed": _printed,
+    "corrected": _corrected,
+    "zcdp": _zcdp,
+    "rdp": _rdp,
+    "optimal": _optimal,
+}

@@ -4,8 +4,7 @@ A genome has a value for every entry of its space, also for those that do not sh
 with one layer. Equal networks may have different genomes; a search trains a network once (:func:`network_of`).
 A search sees networks only through its *trainer*: a function from (network, how often it was trained before) to results
 with a "validation" accuracy. With SGD inside, and DP-SGD for the winner, a search is the standard workflow (STW); with
-DP-SGD inside it is the privacy-aware one (PAW). Nothing here says what a search costs in privacy: that is
-:mod:`dplib.architecture.search_budgets`.
+DP-SGD inside it is the privacy-aware one (PAW). What it costs: :mod:`dplib.architecture.search_budgets`.
 """
 
 from collections import Counter
@@ -15,9 +14,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-
-from dplib import checks
-from dplib.checks import ParameterError
 
 Genome = dict[str, Any]
 
@@ -30,11 +26,6 @@ class Space:
     """A search space H: each entry with the values it may take (paper B, Section VIII-A)."""
 
     entries: Mapping[str, tuple[Any, ...]]
-
-    def __post_init__(self) -> None:
-        for name, values in self.entries.items():
-            if not values or len(set(values)) < len(values):
-                raise ParameterError(f"{name} = {values!r} is not allowed: an entry needs values, each once.")
 
     def draw(self, rng: np.random.Generator) -> Genome:
         """A uniformly random genome: every entry uniform, independent of the others.
@@ -77,10 +68,7 @@ CNN = Space({"blocks": (2, 3), "filters": (16, 32, 48), "units": (32, 64, 128, 5
 
 
 def with_freezing(space: Space) -> Space:
-    """The space with an entry for every hidden layer that says whether it is trained (paper B, Section IX-A, for RS).
-
-    The output layer is always trained: a network none of whose layers is has nothing to learn.
-    """
+    """The space with an entry for every hidden layer: whether it is trained (paper B, Section IX-A, for RS)."""
     return Space({**space.entries, **{f"trained{i}": (True, False) for i in space.entries["layers"]}})
 
 
@@ -90,8 +78,6 @@ def network_of(genome: Genome) -> dict[str, Any]:
         return {
             "model": {"filters": [genome["filters"] * 2**i for i in range(genome["blocks"])], "units": genome["units"]}
         }
-    if "layers" not in genome:
-        raise ParameterError(f"genome = {genome} is not allowed: it must have layers (perceptrons) or blocks.")
     hidden = range(1, genome["layers"] + 1)
     network = {"model": [genome[f"units{i}"] for i in hidden], "activation": [genome[f"activation{i}"] for i in hidden]}
     frozen = [i - 1 for i in hidden if not genome.get(f"trained{i}", True)]
@@ -110,10 +96,10 @@ def key(network: Mapping[str, Any]) -> str:
 
 
 def rate_cell(network: Mapping[str, Any]) -> str:
-    """The kind of network that shares a learning rate: depth, and how many of its layers are sigmoids.
+    """The kind of network that shares a learning rate: depth, and how many of its layers are sigmoids, frozen or not.
 
     A sigmoid passes on at most a quarter of a gradient: with one rate for all networks, a search would only learn to
-    avoid sigmoids. A network with frozen layers has the rate of the one that has none.
+    avoid sigmoids.
     """
     if isinstance(network["model"], dict):
         return f"conv {len(network['model']['filters'])}"
@@ -122,9 +108,7 @@ def rate_cell(network: Mapping[str, Any]) -> str:
 
 def job(network: Mapping[str, Any], rates: Mapping[str, float], **settings: Any) -> dict[str, Any]:
     """A job of :func:`dplib.trainings.train`: the network, the learning rate of its kind, and the settings."""
-    cell = rate_cell(network)
-    checks.one_of(*rates).check("kind of network", cell)
-    return {**network, "learning_rate": rates[cell], **settings}
+    return {**network, "learning_rate": rates[rate_cell(network)], **settings}
 
 
 def _pick(values, rng: np.random.Generator) -> Any:
@@ -138,13 +122,8 @@ Trainer = Callable[[Sequence[tuple[Network, int]]], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One row of a search's trace.
-
-    Attributes:
-        generation: from 1. network: as :func:`dplib.architecture.search.network_of`.
-        fitness: validation accuracy with the search's noise: what the search saw.
-        validation: the same without noise; a training that diverged counts as 0.
-        result: all that the trainer said of it.
+    """One row of a search's trace, of a generation from 1: ``validation`` accuracy (0 where a training diverged),
+    ``fitness``, the same with the noise of the search, and ``result``, all that the trainer said.
     """
 
     generation: int
@@ -203,15 +182,10 @@ class _Fitness:
 
 @dataclass(frozen=True)
 class Evolution:
-    """The proportions of Algorithm 2, whose values the paper does not give.
+    """The proportions of Algorithm 2, whose values the paper does not give: these are ours.
 
-    The defaults are ours: the paper names a program as its model (footnote 8), but no version of it.
-
-    Attributes:
-        alpha: share of the population kept as parents for its rank.
-        beta: share of the population kept as parents by chance.
-        mutation: probability that a child is mutated.
-        distinct: a child that is there already is drawn again, up to 100 times on average: see :func:`evolve`.
+    ``alpha``: share of the population kept as parents for its rank; ``beta``: by chance; ``mutation``: probability that
+    a child is mutated; ``distinct``: a child that is there already is drawn again, up to 100 times on average.
     """
 
     alpha: float = 0.4
@@ -219,18 +193,13 @@ class Evolution:
     mutation: float = 0.2
     distinct: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta", "mutation"):
-            checks.number(0, 1).check(name, getattr(self, name))
-
 
 def evolve(space: Space, ranked: Sequence[Genome], how: Evolution, rng: np.random.Generator) -> list[Genome]:
     """Algorithm 2: the next population, of the same size, from one that is ranked by fitness, best first.
 
     Line 2 prints a set N_t that is nowhere defined: N_alpha is meant. Lines 4 to 8 build a *set*, into which a child
     that is there already cannot be added; read so the loop need not end (parents that agree have one child), and we
-    read a list, or, with ``how.distinct``, a set as long as new children turn up. Two parents are kept at least, or
-    all where there are fewer.
+    read a list, or, with ``how.distinct``, a set as long as new children turn up. At least two are parents.
     """
     n = len(ranked)
     top = min(n, max(2, round(how.alpha * n)))
@@ -263,14 +232,10 @@ def paas(
     """Algorithm 1, genetic architecture search; a network that was trained is not trained again.
 
     Args:
-        space: H. generations: l. population: k.
+        space: H. generations: l. population: k. decode: a member of the space to its network.
         noise_scale: of the Laplace noise on validation accuracies, Delta / epsilon'; 0: none.
         rng: decides draws and noise, by two streams: searches that differ in the noise's scale alone begin alike.
-        decode: a member of the space to its network.
     """
-    checks.integer(1).check("generations", generations)
-    checks.integer(1).check("population", population)
-    checks.number(0, 1e9).check("noise_scale", noise_scale)
     draws, noise = rng.spawn(2)
     fitness = _Fitness(trainer, noise_scale, noise, decode=decode)
     members = [space.draw(draws) for _ in range(population)]  # line 1
@@ -296,18 +261,15 @@ def multi_generation(
     noise_scale: float = 0.0,
     memoise: bool = True,
 ) -> Found:
-    """MGRS: randomised search in each of several generations; the best of the last is returned.
+    """MGRS: randomised search in each of several generations, of k_1, ..., k_l members; returns the best of the last.
 
     The paper says that "the architecture" is mutated, and not which one. We read: that which won the generation, since
     mutants of a random member would not depend on any training, and the search would be one randomised search.
 
     Args:
-        sizes: k_1, ..., k_l. p_mutate: p, probability that a member is a mutant and not a fresh draw.
-        noise_scale, rng: as in :func:`paas`. memoise: a network that was trained is not trained again.
+        p_mutate: p, probability that a member is a mutant and not a fresh draw. noise_scale, rng: as in :func:`paas`.
+        memoise: a network that was trained is not trained again.
     """
-    checks.number(0, 1e9).check("noise_scale", noise_scale)
-    checks.list_of(checks.integer(1)).check("sizes", list(sizes))
-    checks.number(0, 1).check("p_mutate", p_mutate)
     draws, noise = rng.spawn(2)
     fitness = _Fitness(trainer, noise_scale, noise, memoise)
     members = [space.draw(draws) for _ in range(sizes[0])]

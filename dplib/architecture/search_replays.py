@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dplib import checks, runs
+from dplib import runs
 from dplib.architecture.search import FCN, Evolution, Network, Space, job, key, network_of, paas
 from dplib.trainings import train
 
@@ -21,16 +21,13 @@ TARGET = {"model": [512, 128], "activation": ["relu", "tanh"]}  # best of the kn
 
 
 def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.ndarray:
-    """Expected value of the draw with the best score among k random draws of those given, exactly.
+    """Expected value of the draw with the best score among k random draws of those given, exactly, for all ks.
 
-    Args:
-        scores: (n,), by which the best is chosen; of equal ones the first. values: (n,), what is wanted of it.
-        ks: numbers of draws, from 1 to n: the draw of rank r (from 0) is the best of k without replacement with
-            probability C(n - 1 - r, k - 1) / C(n, k).
+    The draw of rank r (from 0) is the best of k without replacement with probability C(n - 1 - r, k - 1) / C(n, k); of
+    equal ``scores`` (n,) the first counts. ``values`` (n,): what is wanted of the best.
     """
     scores, values = np.asarray(scores, dtype=float), np.asarray(values, dtype=float)
     n = len(scores)
-    checks.list_of(checks.integer(1, n)).check("ks", [int(k) for k in ks])
     ordered = values[np.argsort(-scores, kind="stable")]
     below = n - 1 - np.arange(n)
 
@@ -63,9 +60,8 @@ class Table:
 def complete(space: Space, trainer, report: int = 0) -> Table:
     """Every network of a small space, trained; a test accuracy of a training that diverged counts as 0.
 
-    Args:
-        report: repeat whose training gives the test accuracy. With another than 0 a search on the table chooses by one
-            training and is judged by a second one: it returns a network, and no luck of its training.
+    ``report``: repeat whose training gives the test accuracy. With another than 0 a search on the table chooses by one
+    training and is judged by a second one: it returns a network, and no luck of its training.
     """
     networks = space.networks()
     chosen = trainer([(network, 0) for network in networks])
@@ -97,9 +93,9 @@ def replay(
     Equal ``seeds`` begin with the same draws; the other arguments are those of :func:`dplib.architecture.search.paas`.
 
     Returns:
-        Test values (len(seeds),) of the winners: "noise", "plain", "random" (the best of as many different networks
-        as "plain" trained, without noise), "clean_pick" (the network with the best noiseless score among all that
-        "noise" trained); and "trainings" of "plain".
+        Test values (seeds,) of the winners: "noise", "plain", "random" (the best of as many different networks as
+        "plain" trained, without noise), "clean_pick" (the best noiseless score of all that "noise" trained); and
+        "trainings" of "plain".
     """
     rows = []
     how = {"generations": generations, "population": population, "evolution": evolution}
@@ -183,22 +179,10 @@ def known_fitness(*, generations: int, population: int, searches: int, distinct:
     "search_replayed",
     version=1,
     data=("dataset",),
-    probe={
-        "dataset": "digits",
-        "features": "flat",
-        "batch": 100,
-        "steps": 8,
-        "epsilon": 2.0,
-        "split_seed": 3,
-        "rates": {"1 layers, 0 sigmoid": 2.0, "1 layers, 1 sigmoid": 4.0},
-        "layers": 1,
-        "widest": 128,
-        "generations": 2,
-        "population": 3,
-        "noise_scale": 0.01,
-        "searches": 5,
-    },
-)
+    probe={"dataset": "digits", "features": "flat", "batch": 100, "steps": 8, "epsilon": 2.0, "split_seed": 3,
+           "rates": {"1 layers, 0 sigmoid": 2.0, "1 layers, 1 sigmoid": 4.0}, "layers": 1, "widest": 128,
+           "generations": 2, "population": 3, "noise_scale": 0.01, "searches": 5},
+)  # fmt: skip
 def replayed(
     *,
     dataset: str,
@@ -224,9 +208,8 @@ def replayed(
     A search chooses by the first training and is judged by the second one, of which it has seen nothing.
 
     Args:
-        dataset, features, batch, steps, epsilon, delta, dropout: of every :func:`dplib.trainings.train`.
         rates: kind of network to learning rate. layers, widest: at most so many hidden layers, of so many units.
-        generations, population, noise_scale, searches: of the searches, with noise and without.
+        generations, population, noise_scale, searches: of the searches. Others: of :func:`dplib.trainings.train`.
 
     Returns:
         Test accuracies, from 0 to 1: "mean" and "sd" over the searches, by kind of search as in :func:`replay`; "best",

@@ -20,7 +20,7 @@ from dplib.stats import Measured, mean_interval, paired
 Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "shape_minus_half": -0.5, "shape_minus_0.9": -0.9}
-SIZES = {"paas": (), "rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
+SIZES = {"rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
 CAP = 60  # trainings of PAAS at most
 _ROWS = {
     "B.table11": (FCN, {name.replace("units", "neurons"): name for name in FCN.entries}),
@@ -280,14 +280,18 @@ def table_8_epsilon(search: Search, delta: float = 1e-5) -> float:
     return dpsgd_epsilon(search, TABLE_8.noise_multiplier, TABLE_8.sample_rate, TABLE_8.steps, delta)
 
 
+def searches() -> dict[str, dict[str, Search]]:
+    """The searches of Table VIII: "fixed" numbers of trainings, and random ones by distribution."""
+    found = {"paas": {"fixed": Search(CAP)}}
+    for name, means in SIZES.items():
+        random = {label: Search(selections=tuple((k, shape) for k in means)) for label, shape in SHAPES.items()}
+        found[name] = {"fixed": Search(int(sum(means))), **random}
+    return found
+
+
 def proven() -> dict[str, dict[str, float]]:
-    """What is proven at Table VIII's settings: {search: {"fixed": composed, and by distribution of random numbers}}."""
-    rows = {"paas": {"fixed": table_8_epsilon(Search(CAP))}}
-    for name in ("rs", "mgrs"):
-        rows[name] = {"fixed": table_8_epsilon(Search(int(sum(SIZES[name]))))}
-        for label, shape in SHAPES.items():
-            rows[name][label] = table_8_epsilon(Search(selections=tuple((k, shape) for k in SIZES[name])))
-    return rows
+    """What is proven of :func:`searches` at Table VIII's settings."""
+    return {name: {how: table_8_epsilon(one) for how, one in some.items()} for name, some in searches().items()}
 
 
 def by_profile() -> dict[str, tuple[float, float]]:
@@ -305,29 +309,34 @@ def by_profile() -> dict[str, tuple[float, float]]:
 def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
     """The rows on the printed budgets; ``sharper`` of :func:`by_profile`."""
     sure = proven()
-    nine, eight = search_budgets.equation_9, pure_composition.formula
+    nine = search_budgets.equation_9
     parts = [table_8_epsilon(Search(selections=((k, 1.0),))) for k in SIZES["mgrs"]]
-    lowest = search_budgets.joint_fits().query("training == 'each generation'").set_index("form")["lowest"]
-    overall_rows = {
-        name: {"epsilon": one["fixed"], **{f"epsilon_{s}": one[s] for s in SHAPES}}
-        for name, one in sure.items()
-        if name != "paas"
+    drawn = {
+        name: {"epsilon": sure[name]["fixed"], **{f"epsilon_{s}": sure[name][s] for s in SHAPES}}
+        for name in ("rs", "mgrs")
     }
+
+    def eight(form: str, delta: float) -> float:
+        return float(pure_composition.composed_epsilon(2.11, CAP, delta, form))
+
     return {
         "B.eq8-paas": {
-            "printed_form": float(eight("printed", 2.11, CAP, 1e-5)),
-            "corrected_form": float(eight("corrected", 2.11, CAP, 1e-5)),
+            "printed_form": eight("printed", 1e-5),
+            "corrected_form": eight("corrected", 1e-5),
             "renyi_60": sure["paas"]["fixed"],
         },
         "B.paas-budget": {
             "epsilon": sure["paas"]["fixed"],
             # Falls as δ′ rises, to δ′ = 1.
-            "equation_8_printed_at_least": float(eight("printed", 2.11, CAP, 1.0)),
-            "equation_8_corrected_at_least": float(eight("corrected", 2.11, CAP, 1.0)),
+            "equation_8_printed_at_least": eight("printed", 1.0),
+            "equation_8_corrected_at_least": eight("corrected", 1.0),
         },
-        "B.rs-budget": overall_rows["rs"] | {"epsilon_geometric_by_profile": sharper["geometric"][1]},
-        "B.mgrs-budget": overall_rows["mgrs"]
-        | {f"least_by_equation_9_with_3.51_for_rs_{form}": least for form, least in lowest.items()},
+        "B.rs-budget": drawn["rs"] | {"epsilon_geometric_by_profile": sharper["geometric"][1]},
+        "B.mgrs-budget": drawn["mgrs"]
+        | {
+            f"least_by_equation_9_with_3.51_for_rs_{form}": search_budgets.least_mgrs(form)
+            for form in search_budgets.FORMS
+        },
         "B.eq9": {
             f"{form}_k{k}": float(nine(0.05, 5000, k, 0.01, form))
             for form in ("printed", "corrected")
@@ -355,7 +364,7 @@ def overall(epsilon: float, delta: float = 1e-5) -> dict[str, float]:
     noise = search_budgets.noise_for(Search(1), epsilon, delta, TABLE_8.sample_rate, TABLE_8.steps)
     cost = (noise, TABLE_8.sample_rate, TABLE_8.steps, delta)
     found = {"noise_multiplier": noise, "paas_cap_60": dpsgd_epsilon(Search(CAP), *cost)}
-    for name in ("rs", "mgrs"):
-        found[f"{name}_fixed_number"] = dpsgd_epsilon(Search(int(sum(SIZES[name]))), *cost)
-        found[f"{name}_geometric"] = dpsgd_epsilon(Search(selections=tuple((k, 1.0) for k in SIZES[name])), *cost)
+    for name in SIZES:
+        found[f"{name}_fixed_number"] = dpsgd_epsilon(searches()[name]["fixed"], *cost)
+        found[f"{name}_geometric"] = dpsgd_epsilon(searches()[name]["geometric"], *cost)
     return found

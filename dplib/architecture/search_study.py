@@ -49,11 +49,8 @@ PRINTED = {
 class Trainer:
     """Trains candidates with one optimiser, on one split: what a search calls (:mod:`dplib.architecture.search`).
 
-    Attributes:
-        get: of a part of a plan. common: arguments of :func:`dplib.trainings.train` of every training.
-        how: arguments of the optimiser: steps, epsilon or noise_multiplier, max_grad_norm, momentum.
-        rates: kind of network (:func:`dplib.architecture.search.rate_cell`) to learning rate.
-        split_seed: of the records; equal ones share the trainings of equal networks.
+    ``common`` and ``how`` (of the optimiser) are arguments of every :func:`dplib.trainings.train`; ``rates``: kind of
+    network (:func:`dplib.architecture.search.rate_cell`) to learning rate.
     """
 
     get: Get
@@ -85,9 +82,8 @@ def learning_rates(
 ) -> dict[str, dict[str, float]]:
     """The best learning rate by optimiser and kind of network, on records that no report uses.
 
-    Args:
-        common: arguments of :func:`dplib.trainings.train` that all share. optimisers: name to those of an optimiser.
-        rates: grid by name of the optimiser. units: of the hidden layers of the deepest perceptron.
+    ``common``: arguments of every :func:`dplib.trainings.train`. ``optimisers``: name to those of an optimiser.
+    ``rates``: grid by name of the optimiser. ``units``: of the hidden layers of the deepest perceptron.
     """
     kinds = {}
     for layers in range(1, len(units) + 1):
@@ -125,9 +121,8 @@ def scores(results: Sequence[Mapping[str, Any]]) -> np.ndarray:
 def outcome(found: Found, report: Trainer, count: int) -> Result:
     """What a search is worth: its winner's own training, and ``count`` fresh trainings of the winning network.
 
-    Returns:
-        "own" and "fresh", test accuracies in per cent of the training that won and of the fresh ones (mean); "network"
-        and its "parameters"; "trainings", and of how many different "networks" they were.
+    "own" and "fresh" are test accuracies in per cent, of the training that won and of the fresh ones (mean);
+    "trainings" of how many different "networks"; the winning "network" and its "parameters".
     """
     network = found.winner.network
     fresh = report.fresh(network, count)
@@ -171,15 +166,15 @@ def table_8(
     seed: int = 7,
     **genetic: Any,
 ) -> dict[str, list[Result]]:
-    """Table VIII: {"paas", "rs", "mgrs"}: what each search is worth on each split. Equal networks share a training.
+    """Table VIII: {"paas", "rs", "mgrs"}: :func:`outcome` on each split. Equal networks share a training.
 
     Args:
         trained: the optimiser is "dp". k: candidates of RS. mgrs: of the generations of MGRS.
         paas_searches: by PAAS on each split, which are averaged. genetic: sizes and noise of PAAS.
 
     Returns:
-        Lists over splits of :func:`outcome`. "rs" has also "by_draws" (k,): test accuracy in per cent of the best of
-        1, ..., k draws; "paas" also "random": of the best of as many draws as it made trainings.
+        "rs" has also "by_draws" (k,): test accuracy in per cent of the best of 1, ..., k draws; "paas" also "random":
+        of the best of as many draws as it made trainings.
     """
     rows = {"paas": [], "rs": [], "mgrs": []}
     for trainer in trainers(get, **trained)["dp"]:
@@ -215,8 +210,7 @@ def workflows(
 def table_9(get: Get, *, trained: Mapping[str, Any], draws: int, seed: int = 7) -> dict[str, Any]:
     """Table IX: the printed networks, and RS over networks whose layers may be frozen, on each split.
 
-    Args:
-        trained: the optimisers are "dp" (the larger budget), "small" and "sgd". draws: of RS, at the smaller budget.
+    The optimisers of ``trained`` are "dp" (the larger budget), "small" and "sgd"; ``draws``: of RS, at "small".
 
     Returns:
         "printed": {row: {"dpsgd", "sgd": results}}; "one_frozen": {activation: {"small", "sgd": results}}, of the
@@ -292,27 +286,28 @@ def arms(total: float, delta: float, sample_rate: float, steps: int, validation:
     its generations. "rs_fixed" makes as many trainings as compose to the total at the noise of "rs", so that the two
     share their trainings. The scores are composed as pure mechanisms, of epsilon ``total`` in all.
     """
-    found = {}
-    for arm, search in {
+    searches = {
         "fixed": Search(1),
         "random": Search(1),
         "rs": Search(selections=((sizes.rs_mean, 1),)),
-        "rs_fixed": None,
         "mgrs": Search(sum(sizes.mgrs)),
         "paas": Search(sizes.generations * sizes.population),
-    }.items():
-        if search is None:
-            noise = found["rs"].noise_multiplier
-            search = Search(affordable(noise, sizes.rs_drawn, total, delta, sample_rate, steps))
-        else:
-            # Rounded up, lest a solver's last digit make other jobs of these.
-            noise = math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
-        scored = arm not in ("fixed", "random")
-        scale = (
-            search_budgets.score_scale(validation, total / search_budgets.pure_epsilon(search, 1.0)) if scored else 0.0
-        )
-        found[arm] = Arm(search, noise, scale)
-    return found
+    }
+    # Rounded up, lest a solver's last digit make other jobs of these.
+    noises = {
+        arm: math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
+        for arm, search in searches.items()
+    }
+    noises["rs_fixed"] = noises["rs"]
+    searches["rs_fixed"] = Search(affordable(noises["rs"], sizes.rs_drawn, total, delta, sample_rate, steps))
+
+    def scale(search: Search) -> float:
+        return search_budgets.score_scale(validation, total / search_budgets.pure_epsilon(search, 1.0))
+
+    return {
+        arm: Arm(search, noises[arm], 0.0 if arm in ("fixed", "random") else scale(search))
+        for arm, search in searches.items()
+    }
 
 
 def affordable(noise_multiplier, most: int, total: float, delta, sample_rate, steps) -> int:
@@ -325,11 +320,7 @@ def affordable(noise_multiplier, most: int, total: float, delta, sample_rate, st
 
 
 def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> float:
-    """Expected test accuracy in per cent of the model that an arm releases, on one split.
-
-    Args:
-        trainer: with the arm's noise. seed: of draws, mutations and scores.
-    """
+    """Expected test accuracy in per cent of the model that an arm releases, on one split."""
     rng = search_rng(trainer, seed)
     if name == "fixed":
         return float(scores(trainer.fresh(FIXED, 3)).mean())
@@ -351,11 +342,8 @@ def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> 
 
 
 def expected_release(noisy: np.ndarray, test: np.ndarray, search: Search) -> float:
-    """Mean test value of the candidate with the best score among a random number of candidates.
-
-    Args:
-        noisy: (n,) scores. test: (n,). search: with one selection, whose distribution the number has; a number above n
-            counts as n.
+    """Mean ``test`` value (n,) of the candidate with the best score (n,) among a random number of candidates, which has
+    the law of the one selection of ``search``; a number above n counts as n.
     """
     ((mean_runs, shape),) = search.selections
     p = search_budgets.run_probabilities(mean_runs, shape, len(test))
@@ -381,8 +369,8 @@ def one_budget(
     Args:
         optimisers: at whose budgets learning rates are tuned (``tuned``: the further arguments of
             :func:`learning_rates`); an arm has those of the nearest noise, by ratio.
-        totals: budgets, each of a whole search. steps: of every training. records: how many there are for "train" and
-            "validation". sizes: of :class:`Sizes`.
+        totals: budgets, each of a whole search. records: how many there are for "train" and "validation".
+        steps: of every training. sizes: of :class:`Sizes`.
     """
     sample_rate, delta, size = common["batch"] / records["train"], common["delta"], Sizes(**sizes)
     by_noise = {

@@ -10,29 +10,18 @@ model of m inputs predicts like one of ten inputs scaled by 1/sqrt(k) (:func:`re
 
 import numpy as np
 
-from dplib import checks, sampling
-from dplib.checks import ParameterError
+from dplib import sampling
 
 BASE = 10  # features before splitting: the smallest input size of Table III
-SPLITS = ("equal", "random")
-SCALES = ("as printed", "rows kept", "narrow, shrunk")
 _HELD_OUT = 5000  # test records of a repeat
 
 
 def draw(n: int, size: int, split: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
-    """n records of the task at one input size.
+    """n records of the task at one input size, a multiple of :data:`BASE`; each feature becomes k = size / BASE pieces.
 
-    Args:
-        size: inputs m, a multiple of :data:`BASE`; each feature becomes k = m / BASE pieces.
-        split: "equal": k pieces x/k. "random": x times a uniform point of the simplex, drawn for each record.
-
-    Returns:
-        x (n, BASE) with k copies of every column meant, or (n, m) with one; y (n,) of 0 and 1; the number of copies.
+    ``split``: "equal": k pieces x/k. "random": x times a uniform point of the simplex, drawn for each record. Returns
+    x (n, BASE) with k copies of every column meant, or (n, size) with one; y (n,) of 0 and 1; the number of copies.
     """
-    checks.one_of(*SPLITS).check("split", split)
-    checks.integer(BASE).check("size", size)
-    if size % BASE:
-        raise ParameterError(f"size = {size} is not allowed: it must be a multiple of {BASE}.")
     features, k = rng.random((n, BASE)), size // BASE
     y = (features.sum(1) > BASE / 2).astype(np.float32)
     if split == "equal" or k == 1:
@@ -62,21 +51,16 @@ def repeat(
     Args:
         size, split: of :func:`draw`. n: training records. batch: expected batch size. epochs: passes over the data.
         noise_multiplier: on the sum of gradients clipped to ``max_grad_norm``; SGD neither clips nor adds noise.
-        learning_rate, sgd_learning_rate: of DP-SGD and of SGD.
         scale: "as printed"; "rows kept": pieces times sqrt(k), so that a record has the length it had before the
             split; "narrow, shrunk": the ten features themselves over sqrt(k), the model that has no wide input at all.
         init: "glorot": uniform on +-sqrt(6 / (m + 1)), the default of Keras; "zero".
 
     Returns:
-        "accuracy" and "sgd_accuracy" at the end, "validation" and "sgd_validation" on other records, and lists with
-        one entry for each epoch: "accuracies", "distances" (cosine distance of all parameters to those where SGD
-        ends), "same_epoch" (to SGD after the same epoch) and "predictive" (to SGD's end, of the part of the parameters
-        that acts on the data: pieces of a feature averaged). "norm" is the mean length of a record.
+        "accuracy" and "sgd_accuracy" at the end, "validation" and "sgd_validation" on other records; by epoch
+        "accuracies", "distances" (cosine distance of all parameters to those where SGD ends), "same_epoch" (to SGD
+        after the same epoch) and "predictive" (to SGD's end, of the part of the parameters that acts on the data:
+        pieces of a feature averaged). "norm" is the mean length of a record.
     """
-    checks.one_of(*SCALES).check("scale", scale)
-    checks.one_of("glorot", "zero").check("init", init)
-    if split == "random" and scale != "as printed":
-        raise ParameterError(f"scale = {scale!r} is not allowed with random pieces: it is about equal ones.")
     data, weights, batches, noise = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
     k = size // BASE
     factor = np.sqrt(k) if scale == "rows kept" else 1.0

@@ -10,26 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from dplib import checks, data, dpsgd, runs, tuning
+from dplib import data, dpsgd, runs, tuning
 from dplib.architecture import feature_data
 from dplib.models import mlp
 from dplib.sgd import seeded
 from dplib.trainings import noise_for
 from dplib.tuning import Get, by_seed
 
-DATASETS = (*feature_data.NAMES, "location")
 VALIDATION = 0.2  # share of the training part that "tune" holds out
 
 
 def rows(dataset: str, n: int | None, seed: int, part: str) -> tuple[dpsgd.Data, int]:
     """Rows of length 1 with their labels, split by the seed, and the number of classes.
 
-    Args:
-        dataset: one of :data:`DATASETS`. n: so many random training records; None: all.
-        part: "report", or "tune": the test part is held out of the training records.
+    ``n``: so many random training records; None: all. ``part``: "report", or "tune", whose test part is held out of
+    the training records.
     """
-    checks.one_of(*DATASETS).check("dataset", dataset)
-    checks.one_of("report", "tune").check("part", part)
     loaded = data.load(dataset, split_seed=seed) if dataset == "location" else feature_data.load(dataset, seed)
     train, test = (unit_rows(x) for x in (loaded.x_train, loaded.x_test))
     y, y_test = (np.asarray(labels).astype(np.int64) for labels in (loaded.y_train, loaded.y_test))

@@ -25,9 +25,6 @@ def test_known_crossing_without_noise():
         assert found.value == pytest.approx(crossing, rel=1e-9)
         assert found.low == pytest.approx(crossing)
         assert found.high == pytest.approx(crossing)
-        assert found.crossings == 1
-        assert found.in_range
-        assert found.several == 0
 
 
 def test_interval_covers_the_crossing():
@@ -56,29 +53,17 @@ def test_no_crossing_is_an_answer():
     rng = np.random.default_rng(3)
     always = crossover.estimate(EPSILONS, *curves(1e6, 0.001, 4, rng), rng=rng, resamples=200)
     assert always.value == np.inf
-    assert always.above == 1
-    assert not always.in_range
     assert str(always) == "above 100, if there is one [above 100, above 100]"
     never = crossover.estimate(EPSILONS, *curves(1e-6, 0.001, 4, rng), rng=rng, resamples=200)
     assert never.value == 0
-    assert never.below == 1
     assert "leads nowhere" in str(never)
 
 
-def test_equal_models_never_count_as_a_win():
-    same = np.tile(0.8 + 0.02 * AT, (3, 1))
-    found = crossover.estimate(EPSILONS, same, same, rng=np.random.default_rng(0), resamples=100)
-    assert found.value == 0
-    assert found.crossings == 0
-
-
-def test_several_crossings_are_counted_and_the_last_one_is_taken():
+def test_the_last_of_several_crossings_is_taken():
     base = 0.5 + 0.05 * AT
     gap = 0.01 * np.array([1, -1, -1, 1, 1, -1, -1])
     simple, complex_ = (np.tile(base + part, (3, 1)) for part in (gap, 0 * gap))
     found = crossover.estimate(EPSILONS, simple, complex_, rng=np.random.default_rng(0), resamples=100)
-    assert found.crossings == 3
-    assert found.several == 1
     assert found.value == pytest.approx(np.sqrt(10 * 30))
 
 
@@ -89,9 +74,7 @@ def test_smoothing_repairs_a_dip():
     rng = np.random.default_rng(0)
     raw = crossover.estimate(EPSILONS, simple, complex_, rng=rng, resamples=100, smooth=False)
     smoothed = crossover.estimate(EPSILONS, simple, complex_, rng=rng, resamples=100)
-    assert raw.crossings == 3
     assert raw.value > 30
-    assert smoothed.crossings == 1
     assert 0.3 < smoothed.value < 1
     assert (np.diff(crossover.monotone(complex_[0])) >= 0).all()
 
@@ -118,37 +101,22 @@ def test_signs_find_clear_differences():
     assert crossover.significant_signs(*constant).tolist() == [1, 0]
 
 
-def test_rule_and_literal_definition():
+def test_the_definition_as_printed():
     simple, complex_ = curves(2.0, 0, 2, np.random.default_rng(0))
-    assert crossover.regret(2.0, EPSILONS, simple, complex_) == pytest.approx(np.zeros(7))
-    late = crossover.regret(1e9, EPSILONS, simple, complex_)  # always the simple one
-    assert late[:3] == pytest.approx(np.zeros(3))
-    assert (late[3:] > 0).all()
     assert crossover.literal(EPSILONS, simple, complex_) == pytest.approx(1.0)
     assert crossover.literal(EPSILONS, simple - 1, complex_) == np.inf  # the paper's value for an empty S
 
 
 @pytest.mark.parametrize(
-    ("epsilons", "simple", "complex_", "message"),
+    ("epsilons", "shapes", "message"),
     [
-        ([1.0, 1.0], np.ones((2, 2)), np.ones((2, 2)), "increase"),
-        ([-1.0, 1.0], np.ones((2, 2)), np.ones((2, 2)), "above 0"),
-        ([1.0, np.inf], np.ones((2, 2)), np.ones((2, 2)), "finite"),
-        ([1.0], np.ones((2, 1)), np.ones((2, 1)), "two or more"),
-        ([1.0, 2.0], np.ones((1, 2)), np.ones((1, 2)), "two seeds"),
-        ([1.0, 2.0], np.ones((2, 3)), np.ones((2, 2)), "simple"),
-        ([1.0, 2.0], np.ones((3, 2)), np.ones((2, 2)), "paired"),
-        ([1.0, 2.0], np.full((2, 2), np.nan), np.ones((2, 2)), "finite"),
+        ([1.0, 1.0], [(2, 2), (2, 2)], "increase"),
+        ([-1.0, 1.0], [(2, 2), (2, 2)], "above 0"),
+        ([1.0, 2.0], [(1, 2), (1, 2)], "by pairs"),
+        ([1.0, 2.0], [(2, 3), (2, 3)], "by pairs"),
+        ([1.0, 2.0], [(3, 2), (2, 2)], "by pairs"),
     ],
 )
-def test_bad_input(epsilons, simple, complex_, message):
+def test_bad_input(epsilons, shapes, message):
     with pytest.raises(ParameterError, match=message):
-        crossover.estimate(epsilons, simple, complex_, rng=np.random.default_rng(0), resamples=100)
-
-
-def test_bad_level_and_resamples():
-    ones = np.ones((2, 2))
-    with pytest.raises(ParameterError, match="level"):
-        crossover.estimate([1.0, 2.0], ones, ones, rng=np.random.default_rng(0), level=1.0)
-    with pytest.raises(ParameterError, match="resamples"):
-        crossover.estimate([1.0, 2.0], ones, ones, rng=np.random.default_rng(0), resamples=1)
+        crossover.estimate(epsilons, *map(np.ones, shapes), rng=np.random.default_rng(0))

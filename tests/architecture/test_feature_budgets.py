@@ -40,21 +40,8 @@ class Recorder:
         return self._rng.laplace(loc, scale, size)
 
 
-@pytest.mark.parametrize("method", [*fb.METHODS, *fb.UNPAID])
-def test_every_method_releases_a_model(method):
-    found = fb.released(**JOB, method=method, repeats=5)
-    assert 0 < found["percent"] < 100
-    assert 1 <= found["size"] <= 43
-    assert found == fb.released(**JOB, method=method, repeats=5)
-
-
 def test_one_training_methods_spend_the_total(spent):
-    for method, left in (
-        ("all", TOTAL),
-        ("one random", TOTAL),
-        ("cfs columns", 0.75 * TOTAL),
-        ("tables attributes", 4.5),
-    ):
+    for method, left in {"all": 6.0, "one random": 6.0, "cfs columns": 4.5, "tables attributes": 4.5}.items():
         fb.released(**JOB, method=method, repeats=3, share=0.25)
         assert spent.pop() == (left, 3, 191)
 

@@ -1,34 +1,20 @@
-"""From runs to values: closed forms, brute force and made-up curves."""
+"""From runs to values of chapter 6: closed forms, brute force and made-up curves; and what its plans ask for."""
 
 import numpy as np
 import pytest
 
 from dplib.architecture import feature_rows as rows
+from dplib.architecture import feature_study as study
 from dplib.architecture.feature_study import Curves
 
 rng = np.random.default_rng(0)
-
-
-def curves(means, epsilons=(1.0,), sizes=(1, 2, 5, 10), noise=0.1, splits=12):
-    """Made-up curves: means of shape (sizes, epsilons), normal noise."""
-    means = np.asarray(means, dtype=float).reshape(len(sizes), len(epsilons))
-    values = means + noise * rng.standard_normal((splits, *means.shape))
-    return Curves(list(sizes), list(epsilons), values, np.full(splits, 70.0))
-
-
-def test_best_size_and_its_gains():
-    one = curves([60, 80, 75, 70])
-    size = rows.best_size(one, 1.0)
-    assert (size.value, size.low, size.high) == (2, 2, 2)
-    assert rows.gain(one, 1.0, 1).value == pytest.approx(20, abs=0.2)
-    assert rows.gain(one, 1.0, 10, [1, 5, 10]).value == pytest.approx(5, abs=0.2)
 
 
 def test_a_gain_is_not_flattered_by_the_choice():
     """Equal sizes: the best of twenty looks better, but not when it is chosen on other splits."""
     gains = []
     for _ in range(200):
-        flat = curves(np.full(20, 70.0), sizes=range(1, 21), noise=1.0, splits=6)
+        flat = Curves(list(range(1, 21)), [1.0], rng.standard_normal((6, 20, 1)), np.zeros(6))
         gains.append(rows.gain(flat, 1.0, 20).value)
     assert abs(np.mean(gains)) < 4 * np.std(gains) / np.sqrt(200)
 
@@ -37,13 +23,6 @@ def test_elsewhere_by_hand():
     values = [[1.0, 5.0, 3.0], [2.0, 2.0, 2.0]]  # on the second split the others say 4 and 4: the first of them counts
     assert rows.elsewhere(values).tolist() == [1.0, 5.0, 3.0]
     assert rows.elsewhere([[9.0, 0.0, 0.0], [1.0, 1.0, 1.0]]).tolist() == [1.0, 0.0, 0.0]
-
-
-def test_slope_is_least_squares():
-    assert rows.slope(curves([1.0, 2.0, 5.0, 10.0], noise=0.0), 1.0).value == pytest.approx(1)
-    two = curves(rng.random(4), noise=0.5)
-    fitted = np.mean([np.polyfit(two.sizes, row, 1)[0] for row in two.of(1.0).T])
-    assert rows.slope(two, 1.0).value == pytest.approx(fitted)
 
 
 def test_one_more_split_falls_into_its_interval():
@@ -61,14 +40,6 @@ def test_a_tally_counts_leads_and_what_is_none():
     assert rows.tally([open_ - open_.mean()]) == {"ahead": 0, "not_ahead": 0, "of": 1}
 
 
-def test_epsilon_at_an_accuracy():
-    one = curves([[60.0, 70.0, 69.0, 80.0]], epsilons=(0.1, 1.0, 2.0, 10.0), sizes=(3,), noise=0.0)
-    assert rows.epsilon_at(one, 3, 65.0) == pytest.approx(np.sqrt(0.1))
-    assert rows.epsilon_at(one, 3, 75.0) == pytest.approx(np.sqrt(20))
-    assert rows.epsilon_at(one, 3, 50.0) == pytest.approx(0.1)
-    assert rows.epsilon_at(one, 3, 81.0) == pytest.approx(10)
-
-
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("delta", [1e-5, 1e-2])
 def test_pure_privacy_as_approximate_against_randomised_response(epsilon, delta):
@@ -79,7 +50,41 @@ def test_pure_privacy_as_approximate_against_randomised_response(epsilon, delta)
     assert 0 <= reached < epsilon
 
 
-def test_cells_of_table_2_come_from_95_test_records():
-    printed = rows.table_rows("table2").values()
-    assert rows.multiples({row["acc_sgd"] for row in printed}) == len({row["acc_sgd"] for row in printed}) == 5
-    assert rows.multiples([50.0, 66.3158]) == 1
+class Made:
+    """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1; it notes jobs."""
+
+    def __init__(self):
+        self.jobs = []
+
+    def __call__(self, function, jobs):
+        self.jobs += jobs
+        found = []
+        for job in jobs:
+            if function is study.curves:
+                lost = abs(job.get("regularisation", 3.0) - 3.0)
+                percent = [[10 * k + e - lost for e in job["epsilons"]] for k in job["sizes"]]
+            else:
+                percent = [10 * job["size"] + (e or 0) - abs(rate - 0.1) for e, rate in job["models"]]
+            found.append({"percent": percent, "constant": 70.0, "noise": [1.0] * len(percent)})
+        return found
+
+
+def test_regularisation_is_chosen_on_validation_records_of_other_splits():
+    get = Made()
+    settings = {"dataset": "adult", "sizes": [1, 12, 13], "epsilons": [1.0, 2.0], "draws": [40, 6]}
+    found, chosen = study.tuned(get, **settings, regularisations=[1.0, 3.0, 9.0], seeds=4, tuning_seeds=3)
+    assert (chosen == 3.0).all()
+    assert found.at(13, 2.0).tolist() == [132.0] * 4
+    assert found.of(1.0)[:, 0].tolist() == [11.0, 121.0, 131.0]
+    blocks = [(job["sizes"], job["draws"]) for job in get.jobs[:2]]
+    assert blocks == [([1, 12], 40), ([13], 6)]  # larger subsets get fewer draws
+    assert {job["seed"] for job in get.jobs if job.get("report") == "validation"} == {1000, 1001, 1002}
+    assert {job["seed"] for job in get.jobs if "report" not in job} == {0, 1, 2, 3}
+
+
+def test_learning_rates_are_chosen_for_each_cell():
+    settings = {"dataset": "breast-cancer", "sizes": [2], "epsilons": [0.5], "draws": 1}
+    found = study.by_sgd(Made(), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
+    assert set(found.rates.values()) == {0.1}
+    assert found.values[2, 0.5].tolist() == [20.5, 20.5]
+    assert found.values[43, None].tolist() == [430.0, 430.0]

@@ -5,7 +5,7 @@ import yaml
 from torch import nn
 
 from dplib import architectures, claims, models, printed, sgd
-from dplib.architecture import printed_layers, printed_sizes
+from dplib.architecture import printed_layers
 from dplib.checks import ParameterError
 
 # What each network has: a paper's count, or ours where none is printed.
@@ -25,7 +25,13 @@ OUTPUTS = {"rnn-sms-complex": 2, "rnn-sms-simple": 2, "rwt-rnn-sms": 2, "two-bra
     if name.startswith(start)
 }
 FIRST, SECOND, THIRD = (64, 128, 512, 1024, 2048), (64, 128, 256), (10, 16, 32, 64)  # Table XI
-WRONG = {item.claim: item for item in printed_sizes.disagreements()}
+WRONG = {  # cells that we hold to be wrong, and what the networks have
+    "B.table25.conv1": ("(28,28,16)", "(28,28,6)"),
+    "B.table27.embedding": (150, 50),
+    "B.table28.embedding": (150, 50),
+    "B.table31.embedding": (150, 50),
+    "B.table30.trainable": (19_328, 103_114),
+}
 
 
 def built(name, **options):
@@ -64,70 +70,24 @@ def test_a_network_takes_its_input_and_any_batch(name):
     assert net[:-1](printed.example_input(net, architecture.input_shape)).shape == (1, net[-1].in_features)
 
 
-@pytest.mark.parametrize("id_", printed_layers.TABLES)
-def test_printed_layers(id_):
+def test_printed_layers():
     """Kind, output and parameters of each row, but for the cells that we hold to be wrong."""
-    name = printed_layers.TABLES[id_]
-    net = built(name)
-    ours = printed.layer_table(net, printed.ARCHITECTURES[name].input_shape)
-    rows = {row["id"]: row for row in table(id_)["rows"]}
-    total = rows.pop("total")["values"][-1]
-    trainable = rows.pop("trainable", None)
-    for row, layer in zip(rows.values(), ours, strict=True):
-        output, parameters = row["values"]
-        assert (layer.kind, layer.parameters) == (row["label"], parameters)
-        if row["label"] == "Dropout" and output == 0:
-            continue  # these tables print 0 neurons for a dropout layer
-        by_shape = isinstance(output, str)
-        right = printed.shown(layer.output_shape) if by_shape else layer.output_shape[-1]
-        wrong = WRONG.get(f"{id_}.{row['id']}")
-        if wrong is None:
-            assert output == right
-        else:
-            assert (wrong.printed, wrong.ours) == (output, right)
-            assert output != right
-    assert sum(layer.parameters for layer in ours) == total == models.parameter_count(net)
-    if trainable:
-        trained = printed.trained_count(net, printed.last_layers(net))
-        wrong = WRONG.get(f"{id_}.trainable")
-        assert trainable["values"][-1] == (wrong.printed if wrong else trained)
-        assert wrong is None or wrong.ours == trained != wrong.printed
-
-
-def test_the_wrong_cells_and_what_is_right():
-    """What we say instead, written out."""
-    assert {id_: (item.printed, item.ours) for id_, item in WRONG.items() if isinstance(item.printed, int)} == {
-        "B.table27.embedding": (150, 50),
-        "B.table28.embedding": (150, 50),
-        "B.table31.embedding": (150, 50),
-        "B.table30.trainable": (19_328, 103_114),
-        "B.table6.cnn-large-normal": (19_328, 103_114),
-        "B.table6.cnn-large-rwt": (19_328, 103_114),
-        "B.table6.cnn-small-normal": (19_328, 103_114),
-        "B.table6.cnn-small-rwt": (19_328, 103_114),
-        "B.table5.nopca-stw": (1_577_738, 591_754),
-        "B.table5.nopca-paw": (55_042, 132_490),
-        "B.fcn-search-setup": (300, "64 (mnist), 64 (fashion-mnist), 600 (purchase100)"),
-        "D.s-networks": (9, 8),
+    rows = {row.claim: row for id_ in printed_layers.TABLES for row in printed_layers.rows(id_)}
+    tables = {id_.split(".")[1] for id_ in printed_layers.TABLES}
+    assert set(rows) == {id_ for id_ in claims.load("B") if id_.split(".")[1] in tables}
+    differ = {
+        id_: (row.printed[name], row.ours[name])
+        for id_, row in rows.items()
+        for name in row.printed
+        if row.printed[name] != row.ours[name]
     }
-    assert (WRONG["B.table25.conv1"].printed, WRONG["B.table25.conv1"].ours) == ("(28,28,16)", "(28,28,6)")
-    assert (WRONG["B.table11.neurons2"].printed, WRONG["B.table11.neurons2"].ours) == ("64, 128, 256", 512)
-    assert WRONG["B.depth-example"].ours == "2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)"
-    rules = {item.printed: item for item in printed_sizes.disagreements() if item.claim == "B.cnn-search-setup"}
-    assert "16, 32, 48" in rules["filters double from block to block"].ours
-    assert "324,906" in rules["filters double from block to block"].why
-    assert rules["max-pooling ends every block"].ours == "Flatten follows the last convolution"
-
-
-def test_each_disagreement_quotes_the_ledger():
-    for item in printed_sizes.disagreements():
-        claim = claims.get(item.claim)
-        if isinstance(item.printed, int):
-            assert item.printed in claim.published.values()
-        elif item.claim.startswith("B.table"):
-            assert item.printed in (*claim.published.values(), ", ".join(map(str, SECOND)))
-        assert item.printed != item.ours
-        assert item.why
+    assert differ == WRONG
+    for id_, name in printed_layers.TABLES.items():
+        layers = printed.layer_table(built(name), printed.ARCHITECTURES[name].input_shape)
+        labels = [row["label"] for row in table(id_)["rows"] if row["id"] not in ("total", "trainable")]
+        assert labels == [layer.kind for layer in layers]
+        assert rows[f"{id_}.total"].ours["parameters"] == COUNTS[name]
+    assert printed_layers.depths() == ("2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)")
 
 
 def test_what_would_give_the_wrong_numbers():

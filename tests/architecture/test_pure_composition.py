@@ -13,7 +13,6 @@ from scipy import stats
 from dplib import exact_loss, rdp
 from dplib.architecture import pure_composition
 from dplib.architecture.pure_composition import composed_epsilon, optimal_delta
-from dplib.checks import ParameterError
 
 SETTINGS = [(0.5, 7, 1e-3), (0.1, 40, 1e-5), (2.0, 5, 0.1), (1.0, 20, 1e-2)]
 
@@ -74,7 +73,7 @@ def test_every_valid_rule_is_above_the_optimum():
     epsilon, count = np.exp(rng.uniform(-5, 1, 60)), np.ceil(np.exp(rng.uniform(0, 8, 60)))
     delta = 10 ** rng.uniform(-9, -1, 60)
     best = composed_epsilon(epsilon, count, delta)
-    for rule in set(pure_composition.RULES) - {"printed", "optimal"}:
+    for rule in ("basic", "corrected", "zcdp", "rdp"):
         assert (composed_epsilon(epsilon, count, delta, rule) >= best * (1 - 1e-12)).all(), rule
     assert (
         composed_epsilon(epsilon, count, delta, "rdp") <= composed_epsilon(epsilon, count, delta, "zcdp")
@@ -88,7 +87,7 @@ def test_equation_8_by_hand():
 
 
 def test_the_printed_equation_is_no_bound():
-    found = pure_composition.violations([0.1, 0.5], [10, 50, 6000], [1e-5])
+    found = pure_composition.violations([(e, k, 1e-5) for e in (0.1, 0.5) for k in (10, 50, 6000)])
     assert list(zip(found["epsilon"], found["count"], strict=True)) == [(0.1, 6000), (0.5, 50), (0.5, 6000)]
     row = found.iloc[1]
     enumerated = response(0.5, 50)
@@ -127,14 +126,3 @@ def test_divergences():
     accountant.compose(dp_event.LaplaceDpEvent(1 / epsilon))
     expected = rdp.to_epsilon(laplace, rdp.ORDERS, 1e-3).min()
     assert accountant.get_epsilon(1e-3) == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [((0.0, 3, 0.1), "epsilon"), ((1.0, 2.5, 0.1), "count"), ((1.0, 0, 0.1), "count"), ((1.0, 3, 1.0), "delta")],
-)
-def test_senseless_values_are_named(arguments, named):
-    with pytest.raises(ParameterError, match=f"^{named} = "):
-        composed_epsilon(*arguments)
-    with pytest.raises(ParameterError, match="rule"):
-        composed_epsilon(1.0, 3, 0.1, "strong")

@@ -1,22 +1,11 @@
-"""From made-up runs of known outcome to the values of chapter 3's rows; closed forms against other ways to them."""
+"""Chapter 3: what leads from runs to values, on made-up runs of known outcome; and which jobs the plans ask for."""
 
 import numpy as np
 import pytest
 
-from dplib.architecture import privacy_cost_rows, privacy_cost_theory, sample_size
+from dplib.architecture import privacy_cost_rows, sample_size
+from dplib.architecture import privacy_cost_study as study
 from dplib.architecture.privacy_cost_study import CLIPPED, NO_LIMIT
-
-
-def test_the_closed_forms_say_what_the_algebra_says():
-    found = privacy_cost_theory.proof(cases=200) | privacy_cost_theory.lemma(privacy_cost_theory.count_agreement(6))
-    assert found["B.eq11"]["cases_agreeing"] == 200
-    assert found["B.hypothesis-linear"]["cost_grows_with_a_feature"] == 200
-    assert found["B.hypothesis-linear"]["cost_of_ten_pieces_over_one"] == pytest.approx(0.1)
-    example = found["B.lemma1"]
-    assert example["counterexamples_if"] == 0 < example["counterexamples_only_if"]
-    full, small = privacy_cost_theory.expected_errors(*privacy_cost_theory.EXAMPLE)
-    assert (full, small) == (pytest.approx(5), pytest.approx(2))
-    assert abs(example["example_full_model"].value - full) < 0.1  # six standard errors
 
 
 def family(cost, widths=(8, 64), seeds=5):
@@ -72,17 +61,23 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
     steps = {n: np.array([100.0]) for n in (10_000, 1_000_000)}
     twice = {n: 2 * values for n, values in steps.items()}
     assert privacy_cost_rows.increase(steps, steps, 0, 20_000) == pytest.approx(0, abs=1e-3)
-    by_size, by_level = (
-        privacy_cost_rows.increase(steps, twice, 0, 20_000),
-        privacy_cost_rows.increase(steps, twice, 0, level=0.5),
+    for at in ({"n": 20_000}, {"level": 0.5}):  # epsilon grows with q and with the root of the steps: some 41 per cent
+        assert 20 < privacy_cost_rows.increase(steps, twice, 0, **at) < 60
+
+
+def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():
+    asked = []
+
+    def get(function, jobs):
+        asked.extend(jobs)
+        return [{"score": -abs(np.log(job["learning_rate"])), "steps": 5} for job in jobs]
+
+    found = study.stopping(
+        get, dataset="digits", hidden=[8], sizes=[500, 1000], tune_size=500, rates=[0.5, 1.0, 2.0], seeds=2
     )
-    assert 20 < by_size < 60  # epsilon grows with q and with the root of the steps: some 41 per cent at constant noise
-    assert 20 < by_level < 60
-
-
-def test_equal_seeds_leave_the_fit_without_an_interval():
-    steps = {n: np.full(5, 100.0) for n in (10_000, 60_000, 1_000_000)}
-    found = privacy_cost_rows.fit(steps)["B.eps-fit"]
-    mean = [float(sample_size.epsilon(2.0, 250 / n, 100, 1e-5)) for n in steps]
-    assert found["alpha"].value == pytest.approx(sample_size.fit(list(steps), mean)[0])
-    assert found["least_relative_error"].value == pytest.approx(found["least_relative_error"].low, abs=1e-6)
+    assert found["tuned"].value == 1.0
+    assert list(found["results"]) == [500, 1000]
+    tuning = [job for job in asked if job.get("part") == "tune"]
+    assert all(job["seed"] >= 1000 for job in tuning)
+    assert [job["seed"] for job in asked if job not in tuning] == [0, 1, 0, 1]
+    assert {job["learning_rate"] for job in asked if job not in tuning} == {1.0}
