@@ -105,11 +105,10 @@ def _plain(article: Tag) -> None:
         tag.decompose()
     for token in article.find_all("span", class_=["n", "p", "w"]):
         token.unwrap()  # names and brackets have no colour of their own, and each span is a tag in the PDF
+    for folded in article.select("details.hide"):
+        folded.decompose()
     for details in article.find_all("details"):
-        if "hide" in details.get("class", ()):
-            details.decompose()
-        else:
-            details["open"] = ""
+        details["open"] = ""
     for cell in article.find_all(class_="cell"):
         if not cell.find(True):
             cell.decompose()
