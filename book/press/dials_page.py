@@ -58,10 +58,6 @@ class Control:
     start: int = 0
     menu: bool = False
 
-    def __post_init__(self):
-        if not self.name.isalpha() or not 0 <= self.start < len(self.options):
-            raise ParameterError(f"control {self.name!r} needs a name of letters, and a start among its options.")
-
 
 @dataclass(frozen=True)
 class Number:
@@ -77,10 +73,6 @@ class Number:
     most: float
     start: float
     log: bool = False
-
-    def __post_init__(self):
-        if not self.name.isalpha() or not self.least <= self.start <= self.most or (self.log and self.least <= 0):
-            raise ParameterError(f"number {self.name!r} needs a name of letters, and a start in its range.")
 
     def on_slider(self, value: float) -> float:
         """Where a value stands on the slider."""
@@ -141,17 +133,6 @@ class Dial:
     note: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     formulas: Mapping[str, Formula] = field(default_factory=dict)
-
-    def __post_init__(self):
-        sizes = {one.name: len(one.options) for one in self.controls if isinstance(one, Control)}
-        for name, text in self.texts.items():
-            expected = tuple(sizes[control] for control in text.over)
-            if np.shape(text.values) != expected:
-                raise ParameterError(f"{self.name}: {name} has shape {np.shape(text.values)}, must be {expected}.")
-        named = set(re.findall(r"{(\w+)}", "".join(self.lines)))
-        known = {one.name for one in self.controls} | set(self.texts) | set(self.formulas)
-        if not named <= known:
-            raise ParameterError(f"{self.name}: {sorted(named - known)} are not known.")
 
     @property
     def start(self) -> dict[str, float]:
@@ -281,40 +262,30 @@ def plain(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def _number(one: Number, dial: str) -> str:
+def _control(one: Control | Number, dial: str) -> str:
     id_, label = f"{dial}-{one.name}", html.escape(one.label)
-    ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
-    return (
-        f'<div class="dial-control"><label for="{id_}">{label}</label>'
-        f'<input type="range" id="{id_}" name="{one.name}" {ends} step="any" value="{one.on_slider(one.start):.12g}" '
-        f'aria-valuetext="{plain(one.start)}">'
-        f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
-        f'step="any" value="{one.start:g}" aria-label="{label}, typed"></div>'
-    )
-
-
-def _control(control: Control | Number, dial: str) -> str:
-    if isinstance(control, Number):
-        return _number(control, dial)
-    id_, label = f"{dial}-{control.name}", html.escape(control.label)
-    shown = [html.escape(option) for option in control.options]
-    if control.menu:
+    slider = f'<input type="range" id="{id_}" name="{one.name}"'
+    if isinstance(one, Number):
+        ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
+        shown = (
+            f'{slider} {ends} step="any" value="{one.on_slider(one.start):.12g}" aria-valuetext="{plain(one.start)}">'
+            f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
+            f'step="any" value="{one.start:g}" aria-label="{label}, typed">'
+        )
+    elif one.menu:
         options = "".join(
-            f'<option value="{i}"{" selected" if i == control.start else ""}>{text}</option>'
-            for i, text in enumerate(shown)
+            f'<option value="{i}"{" selected" if i == one.start else ""}>{html.escape(option)}</option>'
+            for i, option in enumerate(one.options)
         )
-        return (
-            f'<div class="dial-control"><label for="{id_}">{label}</label>'
-            f'<select id="{id_}" name="{control.name}">{options}</select></div>'
+        shown = f'<select id="{id_}" name="{one.name}">{options}</select>'
+    else:
+        now = html.escape(one.options[one.start])
+        # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
+        shown = (
+            f'{slider} min="0" max="{len(one.options) - 1}" step="1" value="{one.start}" aria-valuetext="{now}">'
+            f'<output for="{id_}" aria-live="off">{now}</output>'
         )
-    now = shown[control.start]
-    # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
-    return (
-        f'<div class="dial-control"><label for="{id_}">{label}</label>'
-        f'<input type="range" id="{id_}" name="{control.name}" min="0" max="{len(shown) - 1}" step="1" '
-        f'value="{control.start}" aria-valuetext="{now}">'
-        f'<output for="{id_}" aria-live="off">{now}</output></div>'
-    )
+    return f'<div class="dial-control"><label for="{id_}">{label}</label>{shown}</div>'
 
 
 def _packed(text: Text) -> dict[str, Any]:
