@@ -165,7 +165,7 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(total: int, before: int, bar: bool) -> Iterator[Progress]:
+def progress(total: int, before: int = 0, bar: bool = True) -> Iterator[Progress]:
     """A bar for so many runs, beside those that are there already."""
     name = f"runs ({before} there already)" if before else "runs"
     with tqdm(total=total, desc=name, unit="run", disable=not bar or not total) as drawn:

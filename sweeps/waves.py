@@ -55,7 +55,7 @@ def _wave(
     """One wave of bundles to its end: how many runs are made, and those that failed, with the reason."""
     named = {f"{i:06d}": bundle for i, bundle in enumerate(together)}
     total = sum(map(len, together))
-    with submit.workplace(folder) as work, submit.progress(total, 0, bar) as shown:
+    with submit.workplace(folder) as work, submit.progress(total, bar=bar) as shown:
         for name, bundle in named.items():
             bundles.write(work / f"{name}.json", bundle)
         gpus = {name: 1 for name, bundle in named.items() if bundle[0].device == "cuda"}

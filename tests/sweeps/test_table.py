@@ -87,7 +87,7 @@ def test_the_figure_draws_means_over_seeds(plan, tmp_path):
     table.write(plan, tmp_path)
     frame = pd.read_parquet(tmp_path / "table.parquet")
     assert sweep_figure.directions(frame, ["epsilon", "seed", "action"]) == ("epsilon", "action")
-    assert sweep_figure.results(frame[frame["status"] == "done"]) == ["A.thm6.risk"]
+    assert sweep_figure.telling(frame[frame["status"] == "done"], ["epsilon"]) == ["A.thm6.risk"]
     figure = sweep_figure.draw(frame, ["epsilon", "seed", "action"])
     lines = figure.axes[0].get_lines()
     means = frame.groupby(["action", "epsilon"])["A.thm6.risk"].mean()
