@@ -1,6 +1,7 @@
 """Table, index, figure and the costs on paper, from a store without any run behind it."""
 
 import csv
+import functools
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -53,23 +54,11 @@ def test_csv_and_parquet_say_the_same(plan, tmp_path):
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [
-        ([1, 2], "whole"),
-        ([1, 2.5], "real"),
-        ([None, 1], "whole"),
-        ([True, False], "truth"),
-        ([1, True], "text"),
-        ([1, "a"], "text"),
-        ([2**70], "text"),
-        ([[1]], "text"),
-        ([None], None),
-    ],
-)
+    [([1, 2], "whole"), ([1, 2.5], "real"), ([None, 1], "whole"), ([True, False], "truth"), ([1, True], "text"),
+     ([1, "a"], "text"), ([2**70], "text"), ([[1]], "text"), ([None], None)],
+)  # fmt: skip
 def test_the_type_of_a_column(values, kind):
-    found = None
-    for value in values:
-        found = table._wider(found, value)
-    assert found == kind
+    assert functools.reduce(table._wider, values, None) == kind
 
 
 def test_the_index_escapes_what_it_shows(plan, tmp_path):
@@ -102,21 +91,14 @@ def test_numbers_that_the_parameters_move_come_first():
     assert sweep_figure.telling(frame, ["seed"]) == ["A.x.seed_alone", "A.x.both"], "nothing to tell settings apart by"
 
 
-def test_labels_are_short_and_no_formulas(plan, tmp_path):
+def test_labels_are_short_and_no_formulas_and_a_single_run_has_a_figure(plan, tmp_path):
     table.write(plan, tmp_path)
     frame = pd.read_parquet(tmp_path / "table.parquet").assign(action=[r"$\frac", "x" * 100, "\x00\n"] * 4)
-    figure = sweep_figure.draw(frame, ["action"])
+    figure, single = sweep_figure.draw(frame, ["action"]), sweep_figure.draw(frame.iloc[[3]], [])
     figure.canvas.draw()
     assert [len(tick.get_text()) for tick in figure.axes[0].get_xticklabels()] == [0, 7, 30]
-    plt.close(figure)
-
-
-def test_a_figure_of_a_single_run(plan, tmp_path):
-    table.write(plan, tmp_path)
-    frame = pd.read_parquet(tmp_path / "table.parquet")
-    figure = sweep_figure.draw(frame.iloc[[3]], [])
-    assert "no recorded number differs" in figure.axes[0].texts[0].get_text()
-    plt.close(figure)
+    assert "no recorded number differs" in single.axes[0].texts[0].get_text()
+    plt.close("all")
 
 
 def test_what_a_notebook_recorded_is_flat():
