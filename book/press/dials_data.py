@@ -49,11 +49,9 @@ def gmm_error(signal: str, noise: str, p: int, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of models on real data.
+    """A simple model and a complex one on real data: test accuracy (%) and its 95% interval, (2, k), at k budgets.
 
     Attributes:
-        name: data set and training. models: the simple one and the complex one.
-        epsilon: budgets that were run, shape (k,). mean, low, high: test accuracy in percent, (2, k), 95% interval.
         crossing: estimate and the ends of its interval; 0 and inf where it leaves the range.
         leads: who leads beyond chance at each budget, 1 the simple one, -1 the complex one; None: not tested.
     """
@@ -130,7 +128,7 @@ def prior(shape: str, sharpness: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Screened:
-    """A setting of paper D at the pushes of chapter 12's published runs; arrays of shape (pushes,).
+    """A setting of paper D, at the pushes of chapter 12's published runs.
 
     Attributes:
         steps: accepted updates, as many as Lemma 2 allows. claimed: epsilon by Lemma 2.

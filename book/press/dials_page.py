@@ -1,17 +1,12 @@
 """Interactive figures that need no server: native inputs turn the parameters of Vega charts; all data lie in the page.
 
-The charts are Vega-Lite, through the wheel of vl-convert. Of the libraries with a browser part in their wheel it is the
-one that draws SVG, which screen readers, print and both themes can use, and that makes the printed picture from the
-same description; its script is less than half of Bokeh's and an eighth of Plotly's.
-
-A :class:`Dial` holds its charts, its controls and a sentence for every position of the controls. :func:`write` puts the
-part that a page embeds into a folder, and pictures and the script into another one.
+The charts are Vega-Lite, through the wheel of vl-convert: of the libraries with a browser part in their wheel the one
+that draws SVG, for screen readers, print and both themes, and makes the printed picture from the same description.
 """
 
 import html
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,13 +39,7 @@ CONFIG = {
 
 @dataclass(frozen=True)
 class Control:
-    """One input: a slider, or a menu for names.
-
-    Attributes:
-        name: of the charts' parameter that it sets to a position, 0 to len(options) - 1; letters only.
-        label: what stands before it. options: what each position is called. start: the position at first.
-        menu: True for a menu.
-    """
+    """A slider, or a menu for names: it sets the charts' parameter ``name`` to a position among its ``options``."""
 
     name: str
     label: str
@@ -61,11 +50,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Number:
-    """An input that takes any number: a slider, and a field to type into.
-
-    Attributes:
-        name, label: as in :class:`Control`. least, most, start: of the number. log: whether the slider is logarithmic.
-    """
+    """An input that takes any number from least to most: a slider, logarithmic or not, and a field to type into."""
 
     name: str
     label: str
@@ -96,11 +81,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Text:
-    """A part of the answer that depends on some of the controls.
-
-    Attributes:
-        over: their names. values: texts, one axis for each of them, in this order.
-    """
+    """A part of the answer that depends on the controls ``over``: texts, one axis for each of them, in this order."""
 
     over: tuple[str, ...]
     values: np.ndarray
@@ -111,15 +92,12 @@ class Dial:
     """An interactive figure.
 
     Attributes:
-        name: letters, digits and -; its files are dial_NAME.html and dial_NAME.svg.
-        title: what to turn, and what to see. controls: from top to bottom.
         charts: Vega-Lite descriptions without width, configuration and the controls' parameters, side by side where
-            there is room. None are needed.
-        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or for one of ``texts``.
-        texts: the parts of the answer. An empty line is not shown.
+            there is room.
+        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option, a formula or a text. An
+            empty line is not shown.
         alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
-        note: below the figure: bands, what is neglected, where the numbers come from.
-        parameters: further parameters of the charts, such as the grid behind a control.
+        note: below the figure. parameters: further ones of the charts, such as the grid behind a control.
         formulas: what the page computes at any number, in this order, for charts and answer.
     """
 
@@ -149,15 +127,12 @@ class Dial:
     def answer(self, **positions: float) -> list[str]:
         """The lines of the answer at these positions and numbers; controls that are not named stand at their start."""
         at = self.start | positions
-        values = self.computed(at)
-        known = {
-            one.name: one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
-            for one in self.controls
-        }
+        values, known = self.computed(at), {}
+        for one in self.controls:
+            known[one.name] = one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
         known |= {name: format(values[name], formula.form) for name, formula in self._answering()}
         known |= {name: str(text.values[tuple(at[c] for c in text.over)]) for name, text in self.texts.items()}
-        lines = [re.sub(r"{(\w+)}", lambda match: known[match[1]], line) for line in self.lines]
-        return [line for line in lines if line.strip()]
+        return list(filter(str.strip, (line.format_map(known) for line in self.lines)))
 
     def specification(self, chart: Mapping[str, Any], width: int | str = "container") -> dict[str, Any]:
         """A chart as Vega-Lite draws it: with its width, the parameters and the book's look."""
