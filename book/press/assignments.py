@@ -78,11 +78,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Assignment:
-    """Read an assignment.
-
-    Raises:
-        ParameterError: for a code cell without a known tag, or a question without points, solution or hidden test.
-    """
+    """Read an assignment; ParameterError for a cell without a known tag, or a question without solution or tests."""
     introduction, setup, questions = "", [], []
     for cell in jupytext.read(SOURCES / f"{name}.md").cells:
         if cell.cell_type == "markdown":
@@ -157,8 +153,7 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
 def build(seed: int | None = None) -> Iterator[str]:
     """Make every assignment in ``_build/assignments``, grade its solutions and an empty copy; yields a line for each.
 
-    Args:
-        seed: of a variant, in which the public solutions fail (``press.variants``); None for the public assignments.
+    With a ``seed`` it is a variant, in which the public solutions fail (``press.variants``).
 
     Raises:
         ParameterError: where Otter-Grader is not on the path.

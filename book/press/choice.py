@@ -38,17 +38,10 @@ RANGES = {
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned, and what is to be protected.
+    """What is to be learned, and what is to be protected: n records of d numbers; delta 0: pure DP.
 
-    Attributes:
-        n: training records. d: numbers in a record. classes: of the label. epsilon, delta: the budget; delta 0 asks
-            for pure DP. kind: image, table or text. private: "records", or only the "labels".
-        without_noise: test accuracy (%) of the printed code with noise_multiplier 0, from public knowledge; 0: unknown.
-        frequent_class: percentage of the most frequent class; 0: unknown, all alike.
-
-    Raises:
-        ParameterError: for a value outside :data:`RANGES`, a delta above 1 / n, or an epsilon below
-            :data:`LEAST_LABELS` where only labels are private.
+    ``without_noise`` is the test accuracy (%) of the printed code with noise_multiplier 0, from public knowledge, and
+    ``frequent_class`` the percentage of the most frequent class; 0: unknown. ParameterError for what cannot be.
     """
 
     n: int
@@ -64,26 +57,18 @@ class Problem:
     def __post_init__(self):
         for name, rule in RANGES.items():
             rule.check(name, getattr(self, name))
-        if self.private == LABELS and self.epsilon < LEAST_LABELS:
-            raise ParameterError(
-                f"epsilon = {self.epsilon:g} is not allowed: for private labels it must be at least {LEAST_LABELS:g}, "
-                "of which DP-SGD gets half."
-            )
-        if self.delta > 1 / self.n:
-            raise ParameterError(
-                f"delta = {self.delta:g} is not allowed: it must be at most 1/n = {1 / self.n:.3g}, for else a "
-                "mechanism that publishes a whole record now and then would count as private."
-            )
-        if 0 < self.frequent_class < 100 / self.classes:
-            raise ParameterError(
-                f"frequent_class = {self.frequent_class:g} is not allowed: of {self.classes} classes the most frequent "
-                f"one has at least {100 / self.classes:.3g}% (0: unknown)."
-            )
-        if 0 < self.without_noise <= self.constant:
-            raise ParameterError(
-                f"without_noise = {self.without_noise:g} is not allowed: it must be above the {self.constant:.3g}% of "
-                "a constant prediction (0: unknown)."
-            )
+        least, half = 100 / self.classes, self.private == LABELS and self.epsilon < LEAST_LABELS
+        published = "a mechanism that publishes a whole record now and then would count as private"
+        share = f"of {self.classes} classes the most frequent one has at least {least:.3g}% (0: unknown)"
+        for name, wrong, reason in (
+            ("epsilon", half, f"for private labels it must be at least {LEAST_LABELS:g}, of which DP-SGD gets half"),
+            ("delta", self.delta > 1 / self.n, f"it must be at most 1/n = {1 / self.n:.3g}, for else {published}"),
+            ("frequent_class", 0 < self.frequent_class < least, share),
+            ("without_noise", 0 < self.without_noise <= self.constant,
+             f"it must be above the {self.constant:.3g}% of a constant prediction (0: unknown)"),
+        ):  # fmt: skip
+            if wrong:
+                raise ParameterError(f"{name} = {getattr(self, name):g} is not allowed: {reason}.")
 
     @property
     def constant(self) -> float:

@@ -26,6 +26,7 @@ SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
 LOOKS = ROOT / "book" / "slides"
 KEYS = {"A": "anonymous2022", "B": "bao2022", "C": "ghazi2021", "D": "fu2022"}  # of the papers, in references.bib
+ORPHAN = "---\norphan: true\n---\n\n"
 # What no deck loads: MathJax's other bundles, reveal.js's sources, maps and plug-ins.
 UNUSED = (*finish.BUNDLES, "revealjs/css", "revealjs/plugin", "revealjs/dist/*.map")
 CONFIGURATION = """
@@ -72,8 +73,8 @@ def build() -> Path:
         slides = list(deck(chapter, notebook, plain, rows, cited))
         _write(chapter, slides)
         listed.append(f"- [{slides[0].title}]({chapter}.md)")
-    contents = ["---", "orphan: true", "---", "", "# Slides", "", "## Chapters", "", *listed, ""]
-    (SOURCE / "index.md").write_text("\n".join(contents), encoding="utf-8")
+    contents = "\n".join([f"{ORPHAN}# Slides", "", "## Chapters", "", *listed, ""])
+    (SOURCE / "index.md").write_text(contents, encoding="utf-8")
     shutil.rmtree(OUTPUT, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(OUTPUT)]
     if subprocess.run(command, check=False).returncode:
@@ -129,7 +130,7 @@ def _write(chapter: str, slides: list[Slide]) -> None:
     folder = SOURCE / chapter
     folder.mkdir()
     first, *rest = slides
-    parts = ["---", "orphan: true", "---", "", f"# {first.title}", "", first.body, ""]
+    parts = [f"{ORPHAN}# {first.title}", "", first.body, ""]
     for slide in rest:
         parts += [f"## {slide.title}", ""]
         if slide.kicker:
