@@ -58,9 +58,9 @@ def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
 @click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
 def sweep(chapter: str, axes: tuple, **options: Any) -> None:
     """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
-    from sweeps import command
+    from sweeps import sweep as sweeps
 
-    sys.exit(command.run(chapter, axes, **options))
+    sys.exit(sweeps.command(chapter, axes, **options))
 
 
 @main.command()

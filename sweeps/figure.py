@@ -1,6 +1,7 @@
 """The figure over a grid: what each recorded number does along one parameter, in the colour of a second one."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -13,15 +14,6 @@ from dplib import plotting, stats
 PANELS = 9
 COLOURS = 8
 _PARTS = (".low", ".high", ".n", ".verdict")
-
-
-def results(table: pd.DataFrame) -> list[str]:
-    """Columns of recorded numbers that differ between runs, in the order of the table."""
-    recorded = [
-        name for name in table if "." in name and not name.endswith(_PARTS) and not name.startswith("parameter.")
-    ]
-    numbers = [name for name in recorded if pd.api.types.is_numeric_dtype(table[name])]
-    return [name for name in numbers if table[name].nunique() > 1]
 
 
 def directions(table: pd.DataFrame, axes: Sequence[str]) -> tuple[str | None, str | None]:
@@ -38,11 +30,12 @@ def directions(table: pd.DataFrame, axes: Sequence[str]) -> tuple[str | None, st
 
 
 def telling(table: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """The recorded numbers that :func:`results` names; first those which the parameters move most beside the seeds.
-
-    The order is by the share of a number's variance that lies between settings, in the order of the table where equal.
+    """Columns of recorded numbers that differ between runs, by the share of their variance that lies between settings:
+    first those which the parameters move most beside the seeds.
     """
-    names = results(table)
+    recorded = [name for name in table if "." in name and not name.endswith(_PARTS)]
+    numbers = [name for name in recorded if pd.api.types.is_numeric_dtype(table[name]) and table[name].nunique() > 1]
+    names = [name for name in numbers if not name.startswith("parameter.")]
     settings = [name for name in directions(table, axes) if name]
     if not settings:
         return names
@@ -59,54 +52,49 @@ def draw(table: pd.DataFrame, axes: Sequence[str]) -> plt.Figure:
     """
     done = table[table["status"] == "done"]
     along, colour = directions(done, axes)
+    if along is None:
+        along, done = "all runs", done.assign(**{"all runs": ""})
     names = telling(done, axes)[:PANELS]
     plotting.theme()
     wide = min(3, max(1, len(names)))
     tall = math.ceil(max(1, len(names)) / wide)
     figure, panels = plt.subplots(tall, wide, figsize=(4.4 * wide, 3.4 * tall), squeeze=False)
     for panel in panels.flat[len(names) :]:
-        panel.set_visible(False)
+        panel.set_axis_off()
     for panel, name in zip(panels.flat, names, strict=False):
         _panel(panel, done, name, along, colour)
     if not names:
-        panels[0, 0].set_visible(True)
         panels[0, 0].text(0.5, 0.5, "no recorded number differs between the runs", ha="center", va="center")
-        panels[0, 0].set_axis_off()
     figure.tight_layout()
     return figure
 
 
-def _panel(panel: plt.Axes, done: pd.DataFrame, name: str, along: str | None, colour: str | None) -> None:
-    numbers = along is not None and pd.api.types.is_numeric_dtype(done[along])
-    values = [None] if along is None else sorted(done[along].dropna().unique())
+def _panel(panel: plt.Axes, done: pd.DataFrame, name: str, along: str, colour: str | None) -> None:
+    numbers = pd.api.types.is_numeric_dtype(done[along])
+    values = sorted(done[along].dropna().unique())
     groups = [("", done)] if colour is None else list(done.groupby(colour, sort=True))
     for shade, (value, part) in zip(sns.color_palette("colorblind", len(groups)), groups, strict=True):
-        settings = [part if along is None else part[part[along] == one] for one in values]
-        measured = [_mean(runs[name].dropna()) for runs in settings]
+        settings = [part.loc[part[along] == one, name].dropna().to_numpy(float) for one in values]
         places = values if numbers else range(len(values))
         label = f"{colour} = {_label(value)}" if colour else None
-        panel.plot(places, [m.value for m in measured], "o-", color=shade, markersize=4, label=label)
-        low, high = (np.array([getattr(m, end) for m in measured], dtype=float) for end in ("low", "high"))
-        panel.vlines(places, low, high, color=shade, alpha=0.6)
+        means = [some.mean() if len(some) else math.nan for some in settings]
+        panel.plot(places, means, "o-", color=shade, markersize=4, label=label)
+        for place, some in zip(places, settings, strict=True):
+            if len(some) >= 2:
+                interval = stats.mean_interval(some)
+                panel.vlines(place, interval.low, interval.high, color=shade, alpha=0.6)
     if numbers and min(values) > 0 and max(values) / min(values) > 20:
         panel.set_xscale("log")
     if not numbers:
         panel.set_xticks(range(len(values)), [_label(one) for one in values], rotation=30, ha="right")
-    panel.set(xlabel=along or "all runs", title="\n".join([name[i : i + 40] for i in range(0, len(name), 40)]))
-    panel.title.set_fontsize("small")
+    panel.set_title("\n".join(textwrap.wrap(name, 40)), fontsize="small")
+    panel.set_xlabel(along)
     if colour:
         panel.legend(fontsize="x-small")
 
 
 def _label(value: object) -> str:
     """A value as a label: short, on one line, and never taken for a formula."""
-    text = " ".join(str("" if value is None else value).split())
+    text = " ".join(str(value).split())
     text = "".join(letter for letter in text if letter.isprintable())
     return (text if len(text) <= 30 else text[:27] + "...").replace("$", r"\$")
-
-
-def _mean(values: pd.Series) -> stats.Measured:
-    numbers = values.to_numpy(dtype=float)
-    if len(numbers) >= 2:
-        return stats.mean_interval(numbers)
-    return stats.Measured(float(numbers[0]) if len(numbers) else float("nan"))

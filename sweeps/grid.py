@@ -23,11 +23,9 @@ MOST = 5_000_000  # runs of a grid
 
 @dataclass(frozen=True)
 class Grid:
-    """All combinations of some values of some parameters of a notebook.
+    """All combinations of some values of some parameters of a notebook; the last axis varies fastest.
 
-    Attributes:
-        chapter: a chapter's name, or the path of another MyST notebook without its suffix.
-        axes: parameter to its values, in the order in which they were given; the last one varies fastest.
+    ``chapter`` is a chapter's name, or the path of another MyST notebook without its suffix.
     """
 
     chapter: str
@@ -58,11 +56,7 @@ class Grid:
 
 
 def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
-    """A grid whose names and values are checked; what the values mean is for the notebook to check.
-
-    Args:
-        chapter: a chapter's name or number, or the path of a MyST notebook (``.md``).
-        axes: parameter to a sequence of plain values.
+    """A grid of a chapter, or of a MyST notebook (``.md``); what its values mean is for the notebook to check.
 
     Raises:
         ParameterError: for a chapter or parameter that does not exist, an axis without values or with the
@@ -80,8 +74,7 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
         if not values:
             raise ParameterError(f"{name} has no value: give at least one.")
         checked[name] = values if isinstance(values, range) else [plain(name, value) for value in values]
-        twice = _twice(checked[name])
-        if twice is not None:
+        if (twice := _twice(checked[name])) is not None:
             raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
     found = Grid(chapter, checked)
     if len(found) > MOST:
@@ -93,10 +86,7 @@ def from_file(path: Path) -> Grid:
     """A grid from YAML: ``chapter`` and ``parameters``.
 
     Under ``parameters`` a list is an axis (a list in it is one value), ``{range: [0, 20]}`` the whole numbers from 0 to
-    19, and anything else one value. Text stays as it is.
-
-    Raises:
-        ParameterError: for a file that is not such a mapping, and as :func:`grid`.
+    19, and anything else one value. Text stays as it is. Raises as :func:`grid`.
     """
     document = read(path)
     if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
@@ -129,12 +119,8 @@ def values(name: str, text: str) -> Sequence[Any]:
     ``0.1,0.3`` are two numbers, ``0:20`` the whole numbers from 0 to 19, ``0:20:5`` every fifth of them, ``[1,2],[3]``
     two lists, ``mnist,digits`` two texts. A text with a comma or colon in it, or one that looks like a number, is
     quoted as in Python: ``"'a,b','0:2'"``.
-
-    Raises:
-        ParameterError: for a range without a number, or brackets or quotes that do not match.
     """
-    span = _RANGE.fullmatch(text)
-    if span:
+    if span := _RANGE.fullmatch(text):
         if len(text) > 60:
             raise ParameterError(f"{name} = {shown(text)} is not allowed: its numbers are too long.")
         return _range(name, *(int(end) for end in span.groups() if end))
@@ -142,16 +128,15 @@ def values(name: str, text: str) -> Sequence[Any]:
         whole = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         whole = None  # not all of them are Python's; each by itself then
-    return whole if isinstance(whole, list) else [_value(name, piece) for piece in text.split(",")]
-
-
-def _value(name: str, text: str) -> Any:
-    found = value(text)
-    if found is text and text[:1] in ("[", "(", "{", "'", '"'):
-        raise ParameterError(
-            f"{name}: {shown(text)} cannot be read: where there are lists or quotes, quote every text."
-        )
-    return found
+    if isinstance(whole, list):
+        return whole
+    pieces = text.split(",")
+    for piece in pieces:
+        if value(piece) is piece and piece.startswith(("[", "(", "{", "'", '"')):
+            raise ParameterError(
+                f"{name}: {shown(piece)} cannot be read: where there are lists or quotes, quote every text."
+            )
+    return list(map(value, pieces))
 
 
 def _axis(name: str, given: Any) -> Sequence[Any]:

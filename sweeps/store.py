@@ -37,11 +37,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Store:
-    """The runs of one notebook.
-
-    Attributes:
-        folder: theirs alone.
-    """
+    """The runs of one notebook, in a folder that is theirs alone."""
 
     folder: Path
 
@@ -65,22 +61,21 @@ class Store:
         """File a finished run: its notebook, then its result; an earlier failure goes."""
         os.replace(executed, self.path(key, ".ipynb"))
         publish(self.path(key, ".json"), json.dumps(result))
-        self.forget(key)
-
-    def keep_notebook(self, key: str, executed: Path) -> None:
-        """File the notebook of a failed run, up to the failed cell, where there is one."""
-        if executed.exists():
-            os.replace(executed, self.path(key, ".failed.ipynb"))
-
-    def keep_failure(self, key: str, status: str, reason: str) -> None:
-        """File a failure: the run is not made again unless it is asked for."""
-        self.path(key, ".failed.json").parent.mkdir(parents=True, exist_ok=True)
-        publish(self.path(key, ".failed.json"), json.dumps({"status": status, "reason": reason}))
-
-    def forget(self, key: str) -> None:
-        """Remove the failure of a run."""
         for suffix in (".failed.json", ".failed.ipynb"):
             self.path(key, suffix).unlink(missing_ok=True)
+
+    def keep_failure(self, key: str, status: str, reason: str, executed: Path | None = None) -> None:
+        """File a failure, and the notebook up to the failed cell: the run is not made again unless it is asked for."""
+        self.path(key, ".failed.json").parent.mkdir(parents=True, exist_ok=True)
+        if executed and executed.exists():
+            os.replace(executed, self.path(key, ".failed.ipynb"))
+        publish(self.path(key, ".failed.json"), json.dumps({"status": status, "reason": reason}))
+
+    def seconds(self) -> Iterator[float]:
+        """How long the finished runs took, of other grids too."""
+        for path in self.folder.glob("??/*.json"):
+            if not path.name.endswith(".failed.json") and not path.name.startswith("."):
+                yield _read(path)["seconds"]
 
     @contextlib.contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -95,19 +90,14 @@ class Store:
 
 
 def code(chapter: str) -> Code:
-    """The files behind a notebook as they are now: its source, the modules it imports, and what these read.
-
-    Args:
-        chapter: a chapter, or the path of another MyST notebook without its suffix.
-    """
+    """The files behind a chapter, or behind another notebook by its path without suffix: its source, the modules that
+    it imports, and what these read."""
     from dplib import sources
 
     if not Path(chapter).is_absolute():
         files = set(sources.depends_on(chapter))
     else:
-        files = {sources.source(chapter)}
-        for module in _modules(sources.source(chapter)):
-            files.update(sources.module_files(module))
+        files = {sources.source(chapter)}.union(*map(sources.module_files, _modules(sources.source(chapter))))
         files |= sources.data_files("\n".join(path.read_text(encoding="utf-8") for path in files))
     names = tuple(sorted(map(str, files)))
     return Code(names, _digest(names))

@@ -29,18 +29,11 @@ SWEEPS = execution.ROOT / "sweeps"
 
 @dataclass(frozen=True)
 class Resources:
-    """Where the runs go, and what each of them gets.
+    """Where the runs go, and what each of them gets; None leaves it to the cluster."""
 
-    Attributes:
-        executor: "local", "slurm", "kubernetes", or the folder of a Snakemake profile.
-        cores: local: how many cores at most; elsewhere ``jobs`` counts.
-        jobs: on a cluster: how many runs may be queued or running at once.
-        cpus, mem_mb, gpus, minutes: of one run; None leaves it to the cluster.
-    """
-
-    executor: str = "local"
-    cores: int = 1
-    jobs: int = 100
+    executor: str = "local"  # "local", "slurm", "kubernetes", or the folder of a Snakemake profile
+    cores: int = 1  # of this machine, at most
+    jobs: int = 100  # on a cluster: queued or running at once
     cpus: int = 1
     mem_mb: int | None = None
     gpus: int | None = None
@@ -165,7 +158,7 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(total: int, before: int, bar: bool) -> Iterator[Progress]:
+def progress(total: int, before: int = 0, bar: bool = True) -> Iterator[Progress]:
     """A bar for so many runs, beside those that are there already."""
     name = f"runs ({before} there already)" if before else "runs"
     with tqdm(total=total, desc=name, unit="run", disable=not bar or not total) as drawn:

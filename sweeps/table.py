@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 FIRST = {"key": "text", "status": "text", "reason": "text", "seconds": "real", "host": "text", "commit": "text"}
 ROWS = 1000  # of a Parquet row group, and so in memory at once
 TYPES = {"text": pa.string(), "real": pa.float64(), "whole": pa.int64(), "truth": pa.bool_()}
+ODD = (bool, list, dict)  # for which CSV has no form of its own
 STYLE = """body{font:16px/1.5 sans-serif;margin:2rem;max-width:80rem}table{border-collapse:collapse}
 td,th{padding:.2rem .6rem;border-bottom:1px solid #ccc;text-align:left;overflow-wrap:anywhere;max-width:30rem}
 img{max-width:100%}tr.bad td{background:#fbe9e7;color:#000}"""
+SUMMARY = """, <a href="summary.ipynb">summary notebook</a></p>
+<p>The recorded numbers that the parameters move most, nine at most; the rest is in the table.</p>
+<p><img src="summary.png" alt="Recorded numbers over the grid, means with 95% intervals">"""
 
 
 def write(plan: "Plan", folder: Path) -> dict[str, int]:
@@ -43,10 +47,11 @@ def write(plan: "Plan", folder: Path) -> dict[str, int]:
         table = csv.DictWriter(file, list(columns), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
         table.writeheader()
         for row in rows(plan):
-            table.writerow({name: _text(value) if _is_odd(value) else value for name, value in row.items()})
+            table.writerow({name: _text(value) if isinstance(value, ODD) else value for name, value in row.items()})
     schema = pa.schema([(name, TYPES[kind or "text"]) for name, kind in columns.items()])
     with _in_one_step(folder / "table.parquet") as path, pq.ParquetWriter(path, schema) as table:
-        for some in _batched(rows(plan)):
+        left = rows(plan)
+        while some := list(itertools.islice(left, ROWS)):
             arrays = [[_fitting(row.get(name), columns[name]) for row in some] for name in columns]
             table.write_table(pa.table([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema))
     return counts
@@ -61,25 +66,23 @@ def rows(plan: "Plan") -> Iterator[dict[str, Any]]:
 def write_index(plan: "Plan", folder: Path, counts: Mapping[str, int], *, summary: bool) -> Path:
     """Write ``index.html``: counts, links to table, summary and every executed notebook; returns its path."""
     varied = [name for name, values in plan.grid.axes.items() if len(values) > 1] or list(plan.grid.axes)
+    title = html.escape(f"Sweep of {plan.grid.name}")
+    counted = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
+    heads = "".join(f"<th>{html.escape(head)}</th>" for head in [*varied, "status", "seconds", "notebook"])
     with _in_one_step(folder / "index.html") as path, path.open("w", encoding="utf-8") as file:
-        title = html.escape(f"Sweep of {plan.grid.name}")
-        file.write(f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>')
-        file.write(f"<style>{STYLE}</style><h1>{title}</h1><p>{len(plan.grid)} runs: ")
-        file.write(", ".join(f"{number} {status}" for status, number in sorted(counts.items())))
-        file.write('. <a href="table.csv">table.csv</a>, <a href="table.parquet">table.parquet</a>')
-        if summary:
-            file.write(', <a href="summary.ipynb">summary notebook</a></p>')
-            file.write(
-                "<p>The recorded numbers that the parameters move most, nine at most; the rest is in the table.</p>"
-            )
-            file.write('<p><img src="summary.png" alt="Recorded numbers over the grid, means with 95% intervals">')
-        file.write("</p><table><thead><tr>")
-        file.write("".join(f"<th>{html.escape(head)}</th>" for head in [*varied, "status", "seconds", "notebook"]))
-        file.write("</tr></thead><tbody>\n")
+        file.write(
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+            f"<h1>{title}</h1><p>{len(plan.grid)} runs: {counted}. "
+            '<a href="table.csv">table.csv</a>, <a href="table.parquet">table.parquet</a>'
+            f"{SUMMARY if summary else ''}</p><table><thead><tr>{heads}</tr></thead><tbody>\n"
+        )
         for about, parameters, _ in _runs(plan):
-            shown = [parameters[name] for name in varied] + [_status(about), about.get("seconds", "")]
+            status = f"{about['status']}: {about['reason']}" if about["reason"] else about["status"]
+            cells = [*(parameters[name] for name in varied), status, about.get("seconds", "")]
+            texts = [value if isinstance(value, str) else _text(value) for value in cells]
+            shown = [text if len(text) <= 300 else text[:297] + "..." for text in texts]
             file.write("<tr>" if about["status"] == "done" else '<tr class="bad">')
-            file.write("".join(f"<td>{html.escape(_brief(value))}</td>" for value in shown))
+            file.write("".join(f"<td>{html.escape(text)}</td>" for text in shown))
             file.write(f"<td>{_link(plan, about['key'], folder)}</td></tr>\n")
         file.write("</tbody></table></html>\n")
     return folder / "index.html"
@@ -124,20 +127,6 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _is_odd(value: Any) -> bool:
-    """Whether CSV has no form of its own for a value: a truth value, a list, a mapping."""
-    return isinstance(value, bool | list | dict)
-
-
-def _status(about: Mapping[str, Any]) -> str:
-    return f"{about['status']}: {about['reason']}" if about["reason"] else about["status"]
-
-
-def _brief(value: Any) -> str:
-    text = value if isinstance(value, str) else _text(value)
-    return text if len(text) <= 300 else text[:297] + "..."
-
-
 def _link(plan: "Plan", key: str, folder: Path) -> str:
     for suffix, words in ((".ipynb", "executed"), (".failed.ipynb", "up to the failed cell")):
         path = plan.store.path(key, suffix)
@@ -155,8 +144,3 @@ def _in_one_step(path: Path) -> Iterator[Path]:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _batched(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while some := list(itertools.islice(rows, ROWS)):
-        yield some

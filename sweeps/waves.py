@@ -21,10 +21,7 @@ BUNDLE = 600.0  # seconds; a job begins in some ten
 def make(wanted: Sequence[Plan], resources: Resources, *, said: Callable[[str], None] = print, bar: bool = True) -> int:
     """Make the missing runs of plans, each filed as it comes; how many are still missing, at least.
 
-    Args:
-        resources: where the jobs go, and what each of them gets; one with runs on a GPU gets a GPU too.
-        said: told a line for each wave, and for each run that failed.
-        bar: show a progress bar.
+    A job with runs on a GPU gets a GPU too. ``said`` is told a line for each wave, and for each run that failed.
 
     Raises:
         RunFailed: where runs failed; all others are made first, as long as some succeed.
@@ -55,7 +52,7 @@ def _wave(
     """One wave of bundles to its end: how many runs are made, and those that failed, with the reason."""
     named = {f"{i:06d}": bundle for i, bundle in enumerate(together)}
     total = sum(map(len, together))
-    with submit.workplace(folder) as work, submit.progress(total, 0, bar) as shown:
+    with submit.workplace(folder) as work, submit.progress(total, bar=bar) as shown:
         for name, bundle in named.items():
             bundles.write(work / f"{name}.json", bundle)
         gpus = {name: 1 for name, bundle in named.items() if bundle[0].device == "cuda"}

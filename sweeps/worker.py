@@ -7,7 +7,6 @@ import datetime
 import json
 import os
 import platform
-import resource
 import sys
 import time
 import uuid
@@ -34,12 +33,8 @@ def work(folder: str, key: str, threads: int) -> None:
     """Make one run of the batch in a folder; ends the process.
 
     The exit status is 0 once the run is settled, whether it finished or failed by its own fault; AGAIN where it failed
-    by a fault from outside: its kernel was killed, or the disk was full.
-
-    Args:
-        folder: holds ``batch.json`` and ``source.ipynb``, and takes the marks of what is settled.
-        key: the run's address.
-        threads: for the numerical libraries under the notebook.
+    by a fault from outside: its kernel was killed, the disk was full, or sources changed. ``threads`` are for the
+    numerical libraries under the notebook.
     """
     execution.end_with_parent()
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads)))
@@ -49,8 +44,8 @@ def work(folder: str, key: str, threads: int) -> None:
     (here / "started" / key).touch()
     (here / "failed" / key).unlink(missing_ok=True)
     with store.alone(key):
-        outcome = "done" if store.is_finished(key) else _attempt(here, store, code, batch, key)
-    if outcome == "again":
+        settled = store.is_finished(key) or _attempt(here, store, code, batch, key)
+    if not settled:
         sys.exit(AGAIN)
 
 
@@ -80,59 +75,48 @@ def row(notebook: nbformat.NotebookNode) -> dict[str, Any]:
 def _columns(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        column = f"{prefix}.{name}"
-        if isinstance(value, dict):
-            flat[column] = value.get("value")
-            flat.update({f"{column}.{part}": one for part, one in value.items() if part != "value"})
-        else:
-            flat[column] = value
+        parts = value if isinstance(value, dict) else {"value": value}
+        flat[f"{prefix}.{name}"] = parts.get("value")
+        flat |= {f"{prefix}.{name}.{part}": one for part, one in parts.items() if part != "value"}
     return flat
 
 
-def _attempt(here: Path, store: Store, code: Code, batch: dict[str, Any], key: str) -> str:
-    """Make the run: "done", "failed" by its own fault, or "again": by one from outside, or since sources changed."""
+def _attempt(here: Path, store: Store, code: Code, batch: dict[str, Any], key: str) -> bool:
+    """Make the run; whether it is settled, done or failed by its own fault, and not by one from outside."""
     partial = store.path(key, f".{uuid.uuid4().hex[:8]}.part.ipynb")
     for old in partial.parent.glob(f"{key}.*.part.ipynb"):  # of an attempt that was killed
         old.unlink(missing_ok=True)
+    failed = here / "failed" / key
     try:
         if not code.is_current():
-            return "again"
+            return False
         result = _execute(here, batch, key, partial)
         if not code.is_current():  # the kernel may have imported the new files
-            return "again"
+            return False
         store.keep(key, result, partial)
     except (ParameterError, RunError) as error:
-        store.keep_notebook(key, partial)
-        store.keep_failure(key, "refused" if isinstance(error, ParameterError) else "failed", reason(error))
+        status = "refused" if isinstance(error, ParameterError) else "failed"
+        store.keep_failure(key, status, reason(error), partial)
+        failed.touch()
     except Exception as error:  # whatever it is, the other runs go on, and the table says what it was
+        word = "failed", reason(f"{type(error).__name__}: {error}")
         if isinstance(error, DeadKernelError):
-            store.keep_notebook(key, partial)
-            return _again(here, key, "killed", "the notebook's kernel was killed: out of memory?")
+            word = "killed", "the notebook's kernel was killed: out of memory?"
+            if partial.exists():
+                os.replace(partial, store.path(key, ".failed.ipynb"))
         partial.unlink(missing_ok=True)  # first of all: on a full disk the reason needs its place
-        return _again(here, key, "failed", reason(f"{type(error).__name__}: {error}"))
+        publish(failed, json.dumps(word))  # the driver files it should another try not do
+        return False
     finally:
         partial.unlink(missing_ok=True)
-    if store.is_finished(key):
-        return "done"
-    (here / "failed" / key).touch()
-    return "failed"
-
-
-def _again(here: Path, key: str, status: str, reason: str) -> str:
-    """Leave word for the driver, who files it should another try not do."""
-    publish(here / "failed" / key, json.dumps([status, reason]))
-    return "again"
+    return True
 
 
 def _execute(here: Path, batch: dict[str, Any], key: str, partial: Path) -> dict[str, Any]:
     """Execute the notebook into ``partial``; returns what to file."""
     parameters = batch["runs"][key]
-    origin = {
-        **batch["provenance"],
-        "parameters": parameters,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "hardware": execution.hardware(),
-    }
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    origin = {**batch["provenance"], "parameters": parameters, "date": date, "hardware": execution.hardware()}
     source = nbformat.read(here / "source.ipynb", as_version=4)
     start = time.monotonic()
     execution.execute(source, parameters, partial)
@@ -140,19 +124,8 @@ def _execute(here: Path, batch: dict[str, Any], key: str, partial: Path) -> dict
     notebook = nbformat.read(partial, as_version=4)
     notebook.metadata["dplib"] = {**origin, "seconds": seconds}
     nbformat.write(notebook, partial)
-    return {
-        "parameters": parameters,
-        "results": row(notebook),
-        "seconds": seconds,
-        **_seconds(notebook),
-        "processor_seconds": {
-            "run": round(time.process_time(), 3),
-            "kernel": round(sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]), 3),
-        },
-        "bytes": partial.stat().st_size,
-        "host": platform.node(),
-        "commit": origin["commit"],
-    }
+    about = {"bytes": partial.stat().st_size, "host": platform.node(), "commit": origin["commit"]}
+    return {"parameters": parameters, "results": row(notebook), "seconds": seconds, **_seconds(notebook), **about}
 
 
 def _seconds(notebook: nbformat.NotebookNode) -> dict[str, float]:
@@ -160,10 +133,8 @@ def _seconds(notebook: nbformat.NotebookNode) -> dict[str, float]:
     times = [cell.metadata.get("papermill", {}) for cell in notebook.cells if cell.cell_type == "code"]
     began = min(t["start_time"] for t in times if t.get("start_time"))
     first, opened = (datetime.datetime.fromisoformat(t) for t in (began, notebook.metadata.papermill["start_time"]))
-    return {
-        "kernel_seconds": round((first - opened).total_seconds(), 3),
-        "cell_seconds": round(sum(t.get("duration") or 0 for t in times), 3),
-    }
+    cells = sum(t.get("duration") or 0 for t in times)
+    return {"kernel_seconds": round((first - opened).total_seconds(), 3), "cell_seconds": round(cells, 3)}
 
 
 def _outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:

@@ -112,6 +112,14 @@ def browser():
         browser.close()
 
 
+@pytest.fixture
+def page(browser, request):
+    """A page of the module's SIZE that keeps its errors and every address it asks for."""
+    context = browser.new_context(viewport=request.module.SIZE, color_scheme="light")
+    yield watched(context.new_page())
+    context.close()
+
+
 def watched(page):
     """The page, which from now on keeps its errors and every address that it asks for."""
     page.set_default_timeout(120_000)  # a loaded machine is no failure

@@ -78,11 +78,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Assignment:
-    """Read an assignment.
-
-    Raises:
-        ParameterError: for a code cell without a known tag, or a question without points, solution or hidden test.
-    """
+    """Read an assignment; ParameterError for a cell without a known tag, or a question without solution or tests."""
     introduction, setup, questions = "", [], []
     for cell in jupytext.read(SOURCES / f"{name}.md").cells:
         if cell.cell_type == "markdown":
@@ -109,11 +105,9 @@ def stub(code: str) -> str:
 
 
 def marks(assignment: Assignment, answers: Sequence[str], only: int | None = None) -> float:
-    """Points that code earns, by running the tests here and now: for the book's own solutions, not for strangers' code.
+    """Points that code cells earn, by running the tests here and now: for the book's own solutions, not for strangers'.
 
-    Args:
-        answers: code cells that a student hands in, in order.
-        only: the place of a question, from 0; None for all of them.
+    ``only`` is the place of a question, from 0; None for all of them.
     """
     namespace: dict[str, Any] = {}
     for code in (*assignment.setup, *answers):
@@ -127,20 +121,29 @@ def marks(assignment: Assignment, answers: Sequence[str], only: int | None = Non
 
 def master(assignment: Assignment) -> nbformat.NotebookNode:
     """The notebook that Otter Assign reads."""
-    settings = (
-        f"# ASSIGNMENT CONFIG\nname: {assignment.name}\nrun_tests: false\ncheck_all_cell: true\n"
-        "export_cell:\n  pdf: false\ngenerate: true\nrequirements: [numpy, scipy]"
-    )
-    cells = [new_raw_cell(settings), new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}")]
-    cells += [new_code_cell(code) for code in assignment.setup]
+    raw, code = new_raw_cell, new_code_cell
+    cells = [
+        raw(
+            f"# ASSIGNMENT CONFIG\nname: {assignment.name}\nrun_tests: false\ncheck_all_cell: true\n"
+            "export_cell:\n  pdf: false\ngenerate: true\nrequirements: [numpy, scipy]"
+        ),
+        new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}"),
+        *map(code, assignment.setup),
+    ]
     for number, question in enumerate(assignment.questions, start=1):
-        shares = ", ".join(f"{share:g}" for share in question.shares)
-        cells.append(new_raw_cell(f"# BEGIN QUESTION\nname: q{number}\npoints: [{shares}]"))
-        cells.append(new_markdown_cell(f"## {question.title} ({_points(question.points)})\n\n{question.text}"))
-        cells += _between("SOLUTION", [new_code_cell(code) for code in question.cells["solution"]])
-        tests = [*question.cells["check"], *(f"# HIDDEN\n{code}" for code in question.cells["hidden"])]
-        cells += _between("TESTS", [new_code_cell(code) for code in tests])
-        cells.append(new_raw_cell("# END QUESTION"))
+        points = f"{question.points} point" + "s" * (question.points != 1)
+        cells += [
+            raw(f"# BEGIN QUESTION\nname: q{number}\npoints: [{', '.join(f'{share:g}' for share in question.shares)}]"),
+            new_markdown_cell(f"## {question.title} ({points})\n\n{question.text}"),
+            raw("# BEGIN SOLUTION"),
+            *map(code, question.cells["solution"]),
+            raw("# END SOLUTION"),
+            raw("# BEGIN TESTS"),
+            *map(code, question.cells["check"]),
+            *(code(f"# HIDDEN\n{test}") for test in question.cells["hidden"]),
+            raw("# END TESTS"),
+            raw("# END QUESTION"),
+        ]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:03d}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -150,8 +153,7 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
 def build(seed: int | None = None) -> Iterator[str]:
     """Make every assignment in ``_build/assignments``, grade its solutions and an empty copy; yields a line for each.
 
-    Args:
-        seed: of a variant, in which the public solutions fail (``press.variants``); None for the public assignments.
+    With a ``seed`` it is a variant, in which the public solutions fail (``press.variants``).
 
     Raises:
         ParameterError: where Otter-Grader is not on the path.
@@ -215,17 +217,9 @@ def _assign(assignment: Assignment, folder: Path) -> None:
         shutil.copyfile(archive, folder / "grader" / "autograder.zip")
 
 
-def _between(what: str, cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    return [new_raw_cell(f"# BEGIN {what}"), *cells, new_raw_cell(f"# END {what}")]
-
-
 def _passes(test: str, namespace: dict[str, Any]) -> bool:
     try:
         exec(test, dict(namespace))
     except Exception:  # whatever a wrong answer may raise
         return False
     return True
-
-
-def _points(number: int) -> str:
-    return f"{number} point" + "s" * (number != 1)

@@ -30,16 +30,12 @@ def markdown(benchmarks: list[dict[str, Any]]) -> str:
     """Tables of slow-downs, of speed-ups and of ratios without a limit; the machine and versions of each benchmark."""
     parts = []
     for bound, words in (("at_most", "at most"), ("at_least", "at least")):
-        found = rows(benchmarks, bound)
-        if found:
+        if found := rows(benchmarks, bound):
             parts.append(f"| what | ratio of | measured | {words} | |\n|---|---|---:|---:|---|")
-            parts[-1] += "".join(
-                f"\n| {row['what']} | {row['ratio_of']} | {row['ratio']:.3g} | {row[bound]:g} | "
-                f"{'met' if row['met'] else '**missed**'} |"
-                for row in found
-            )
-    free = [row for one in benchmarks for row in one["rows"] if not {"at_most", "at_least"} & row.keys()]
-    if free:
+            for row in found:
+                met = "met" if row["met"] else "**missed**"
+                parts[-1] += f"\n| {row['what']} | {row['ratio_of']} | {row['ratio']:.3g} | {row[bound]:g} | {met} |"
+    if free := [row for one in benchmarks for row in one["rows"] if not {"at_most", "at_least"} & row.keys()]:
         parts.append("| what, for comparison | ratio of | measured |\n|---|---|---:|")
         parts[-1] += "".join(f"\n| {row['what']} | {row['ratio_of']} | {row['ratio']:.3g} |" for row in free)
     machines = []

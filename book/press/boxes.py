@@ -46,17 +46,8 @@ class Line:
     rows: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Box:
-    """A chapter's box; ``sections`` has the keys of SECTIONS that are not empty."""
-
-    claimed: str
-    sections: Mapping[str, tuple[Line, ...]]
-    sure: str
-
-
-class _Entry(BaseModel, extra="forbid"):
-    """A box in the file; its lists are the keys of SECTIONS."""
+class Box(BaseModel, extra="forbid"):
+    """A chapter's box; its lists are the keys of SECTIONS."""
 
     sure: Text
     claimed: Text = ""
@@ -65,28 +56,20 @@ class _Entry(BaseModel, extra="forbid"):
     fails: tuple[Line, ...] = ()
     open: tuple[Line, ...] = ()
 
+    @property
+    def sections(self) -> dict[str, tuple[Line, ...]]:
+        """The lists that are not empty, by key of SECTIONS."""
+        return {name: lines for name in SECTIONS if (lines := getattr(self, name))}
+
 
 @cache
 def load() -> dict[str, Box]:
-    """The boxes of ``book/boxes.yml`` by chapter.
-
-    Raises:
-        ParameterError: for a chapter that does not exist, or a key that a box does not have.
-    """
-    entries = files.checked(BOXES, dict[Literal[tuple(sources.chapters())], _Entry])
-    return {
-        chapter: Box(one.claimed, {name: lines for name in SECTIONS if (lines := getattr(one, name))}, one.sure)
-        for chapter, one in entries.items()
-    }
+    """The boxes of ``book/boxes.yml`` by chapter; ParameterError for a chapter or a key that does not exist."""
+    return files.checked(BOXES, dict[Literal[tuple(sources.chapters())], Box])
 
 
 def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
-    """Hold every line of a box against the ledger.
-
-    Args:
-        chapter: name of the chapter, for the message.
-        box: the box.
-        rows: the ledger as it stands, from :func:`press.ledger.gather`.
+    """Hold every line of a box against the ledger, from :func:`press.ledger.gather`.
 
     Raises:
         RunError: for a line that rests on no row, on a row that does not exist, on a verdict that its list does not
@@ -116,13 +99,8 @@ def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
 def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> None:
     """Put a chapter's box below its title, and an anchor on each card that it points to; in place.
 
-    Args:
-        notebook: the executed chapter; its first cell begins with the title.
-        chapter: its name.
-        rows: the ledger as it stands.
-
     Raises:
-        RunError: as :func:`check`.
+        RunError: as :func:`check` and :func:`check_prose`.
     """
     on_page = _anchor(notebook)
     box = load().get(chapter)
@@ -136,23 +114,14 @@ def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> No
 
 
 def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: str) -> str:
-    """A box as MyST.
-
-    Args:
-        chapter: name of the chapter.
-        box: its box.
-        rows: the ledger as it stands, for the counts.
-        on_page: ids of the rows whose cards stand on the chapter's own page; the others are linked in the ledger.
-        times: the line on reading and running time.
-    """
+    """A box as MyST; ``on_page`` are the rows whose cards stand on the page: the others are linked in the ledger."""
     parts = [":::{admonition} At a glance", ":class: verdict-box", ""]
     if box.claimed:
         parts += ["What was claimed", f": {box.claimed}", ""]
     known = {row.claim.id: row.claim for row in rows}
     counts = Counter(row.verdict for row in rows if row.claim.chapter == chapter)
     for name, (title, verdicts) in SECTIONS.items():
-        lines = box.sections.get(name, ())
-        if lines:
+        if lines := box.sections.get(name):
             style = "undecided" if name == "open" else verdicts[-1 if name == "changed" else 0].replace(" ", "-")
             listed = "\n  ".join(f"- {line.text} {_links(line.rows, known, on_page)}".rstrip() for line in lines)
             parts += [f'<span class="box-{style}">{title}</span>', f": {listed}", ""]
@@ -168,10 +137,14 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
 def times(notebook: nbformat.NotebookNode) -> str:
     """Reading and running time of an executed chapter in words: from its text, and from its provenance."""
     run = notebook.metadata["dplib"]
-    minutes = max(1, round(word_count(notebook) / WORDS_A_MINUTE / 5) * 5)
     kept = any("runs" in basis for basis in chapters.outputs(notebook, claims.BASIS))
     on = "from kept runs" if kept else "on data that come with the packages"
-    return f"About {minutes} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
+    return f"About {minutes(notebook)} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
+
+
+def minutes(notebook: nbformat.NotebookNode) -> int:
+    """Minutes to read a notebook, rounded to five."""
+    return max(5, 5 * round(word_count(notebook) / WORDS_A_MINUTE / 5))
 
 
 def word_count(notebook: nbformat.NotebookNode) -> int:
@@ -210,7 +183,7 @@ def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Ro
 
 def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bool = False) -> None:
     values = [number for row in rows for number in _numbers([row.values, dict(row.claim.published)])]
-    words = set(_NUMBER.findall(_printed(rows)))
+    words = _printed(rows)
     for number in _NUMBER.findall(_MATHS.sub(" ", text)):
         if decimals_only and "." not in number:
             continue
@@ -218,6 +191,18 @@ def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bo
         decimals = len(plain.partition(".")[2])
         if number not in words and not any(abs(round(abs(v), decimals) - float(plain)) < 1e-9 for v in values):
             raise RunError(f"{where} has the number {number}, which none of its rows has, measured or in print.")
+
+
+def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
+    """A number in a line is a published one: it stands in print in one of the line's rows."""
+    if new := [number for number in _NUMBER.findall(text) if number not in _printed(rows)]:
+        raise RunError(f"{where} has the number {new[0]}, which none of its rows has in print.")
+
+
+def _printed(rows: Iterable[Row]) -> set[str]:
+    """The numbers that stand in the words of rows."""
+    texts = (f"{c.where} {c.statement} {dict(c.published)} {c.note} {c.correction}" for c in (r.claim for r in rows))
+    return set(_NUMBER.findall(" ".join(texts)))
 
 
 def _numbers(value: object) -> Iterable[float]:
@@ -232,21 +217,6 @@ def _numbers(value: object) -> Iterable[float]:
         yield from (float(number) for number in found if number.count(".") < 2)  # not those of versions
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
-
-
-def _printed(rows: Iterable[Row]) -> str:
-    return " ".join(
-        f"{claim.where} {claim.statement} {dict(claim.published)} {claim.note} {claim.correction}"
-        for claim in (row.claim for row in rows)
-    )
-
-
-def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
-    """A number in a line is a published one: it stands in print in one of the line's rows."""
-    printed = _NUMBER.findall(_printed(rows))
-    for number in _NUMBER.findall(text):
-        if number not in printed:
-            raise RunError(f"{where} has the number {number}, which none of its rows has in print.")
 
 
 def _anchor(notebook: nbformat.NotebookNode) -> set[str]:

@@ -29,11 +29,7 @@ its own first:"""
 
 
 def zip_site(site: Path = HTML, target: Path | None = None) -> Path:
-    """Pack the rendered site into one file; equal sites give equal bytes.
-
-    Args:
-        site: the folder of the rendered site.
-        target: the zip; ``_build/dp-book.zip`` if not given.
+    """Pack the rendered site into one file, ``_build/dp-book.zip``; equal sites give equal bytes.
 
     Raises:
         RunError: when the site is not rendered.
@@ -122,10 +118,7 @@ def buttons(where: tuple[str, str], chapter: str, help_page: str) -> dict[str, A
         ("Colab", colab(where, path), "_static/images/logo_colab.png", "Open this chapter in Colab"),
         ("Colab: first lines", help_page, "fas fa-circle-info", "What to run first in Colab"),
     ]
-    links = [
-        {"type": "link", "text": text, "url": url, "icon": icon, "tooltip": tooltip}
-        for text, url, icon, tooltip in entries
-    ]
+    links = [dict(zip(("text", "url", "icon", "tooltip"), one, strict=True), type="link") for one in entries]
     group = {"type": "group", "tooltip": "Run this chapter elsewhere", "icon": "fas fa-rocket", "buttons": links}
     return {**group, "label": "launch-buttons"}
 

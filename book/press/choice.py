@@ -8,7 +8,7 @@ import functools
 import math
 import string
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,17 +38,10 @@ RANGES = {
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned, and what is to be protected.
+    """What is to be learned, and what is to be protected: n records of d numbers; delta 0: pure DP.
 
-    Attributes:
-        n: training records. d: numbers in a record. classes: of the label. epsilon, delta: the budget; delta 0 asks
-            for pure DP. kind: image, table or text. private: "records", or only the "labels".
-        without_noise: test accuracy (%) of the printed code with noise_multiplier 0, from public knowledge; 0: unknown.
-        frequent_class: percentage of the most frequent class; 0: unknown, all alike.
-
-    Raises:
-        ParameterError: for a value outside :data:`RANGES`, a delta above 1 / n, or an epsilon below
-            :data:`LEAST_LABELS` where only labels are private.
+    ``without_noise`` is the test accuracy (%) of the printed code with noise_multiplier 0, from public knowledge, and
+    ``frequent_class`` the percentage of the most frequent class; 0: unknown. ParameterError for what cannot be.
     """
 
     n: int
@@ -64,26 +57,18 @@ class Problem:
     def __post_init__(self):
         for name, rule in RANGES.items():
             rule.check(name, getattr(self, name))
-        if self.private == LABELS and self.epsilon < LEAST_LABELS:
-            raise ParameterError(
-                f"epsilon = {self.epsilon:g} is not allowed: for private labels it must be at least {LEAST_LABELS:g}, "
-                "of which DP-SGD gets half."
-            )
-        if self.delta > 1 / self.n:
-            raise ParameterError(
-                f"delta = {self.delta:g} is not allowed: it must be at most 1/n = {1 / self.n:.3g}, for else a "
-                "mechanism that publishes a whole record now and then would count as private."
-            )
-        if 0 < self.frequent_class < 100 / self.classes:
-            raise ParameterError(
-                f"frequent_class = {self.frequent_class:g} is not allowed: of {self.classes} classes the most frequent "
-                f"one has at least {100 / self.classes:.3g}% (0: unknown)."
-            )
-        if 0 < self.without_noise <= self.constant:
-            raise ParameterError(
-                f"without_noise = {self.without_noise:g} is not allowed: it must be above the {self.constant:.3g}% of "
-                "a constant prediction (0: unknown)."
-            )
+        least, half = 100 / self.classes, self.private == LABELS and self.epsilon < LEAST_LABELS
+        published = "a mechanism that publishes a whole record now and then would count as private"
+        share = f"of {self.classes} classes the most frequent one has at least {least:.3g}% (0: unknown)"
+        for name, wrong, reason in (
+            ("epsilon", half, f"for private labels it must be at least {LEAST_LABELS:g}, of which DP-SGD gets half"),
+            ("delta", self.delta > 1 / self.n, f"it must be at most 1/n = {1 / self.n:.3g}, for else {published}"),
+            ("frequent_class", 0 < self.frequent_class < least, share),
+            ("without_noise", 0 < self.without_noise <= self.constant,
+             f"it must be above the {self.constant:.3g}% of a constant prediction (0: unknown)"),
+        ):  # fmt: skip
+            if wrong:
+                raise ParameterError(f"{name} = {getattr(self, name):g} is not allowed: {reason}.")
 
     @property
     def constant(self) -> float:
@@ -110,9 +95,8 @@ class Settings:
     """How to train by DP-SGD: one record added or removed, Poisson sampling, the sum of clipped gradients noised.
 
     Attributes:
-        sample_rate: chance of each record to be in a batch. batch: records in a batch on average.
-        learning_rate: best on validation records of the measured data set, at the budget ``tuned_at``.
-        noise_multiplier: by Rényi DP, rounded up. spent: epsilon by privacy loss distributions, a second computation.
+        batch: records in a batch on average. learning_rate: best on validation records of the measured data set, at the
+            budget ``tuned_at``. noise_multiplier: by Rényi DP, rounded up. spent: epsilon by a second computation.
     """
 
     sample_rate: float
@@ -140,14 +124,14 @@ class Answer:
     """
 
     problem: Problem
-    nearest: Result | None
-    distance: float
-    affordable: bool
-    share: float | None
-    worst: str
-    count: int
-    others: tuple[Result, ...]
-    settings: Settings | None
+    nearest: Result | None = None
+    distance: float = math.inf
+    affordable: bool = False
+    share: float | None = None
+    worst: str = ""
+    count: int = 0
+    others: tuple[Result, ...] = ()
+    settings: Settings | None = None
 
     @property
     def method(self) -> str:
@@ -171,19 +155,20 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     alike = [one for one in table() if one.data.kind == problem.kind and one.data.source not in leave_out]
     alike = [one for one in alike if protects(one, problem) and one.share is not None]  # there was something to learn
     if not alike:
-        return Answer(problem, None, math.inf, False, None, "", 0, (), None)
-    some = [one for one in alike if affordable(one, problem)] or alike
-    name = min(some, key=lambda one: distance(problem, one.data)).data.name
+        return Answer(problem)
+    name = min(_affordable(alike, problem) or alike, key=lambda one: distance(problem, one.data)).data.name
     own = [one for one in alike if one.data.name == name]
-    within = best_of([one for one in own if affordable(one, problem)])
+    # Of each method its largest budget, the most accurate first.
+    within = sorted(_last(_affordable(own, problem), "method"), key=lambda one: -one.accuracy.value)
     nearest = within[0] if within else min(own, key=lambda one: (one.epsilon, -one.accuracy.value))
-    far = distance(problem, nearest.data)
-    rivals = [one for one in alike if one.method == nearest.method and distance(problem, one.data) <= REACH]
-    shares = worst_shares([one for one in rivals if affordable(one, problem)]) if within and far <= REACH else {}
-    worst = min(shares, key=shares.__getitem__, default="")
-    share = shares[worst] if worst and shares[worst] >= LEAST_SHARE else None
-    others, how = tuple(within[1:]), settings(problem, nearest)
-    return Answer(problem, nearest, far, bool(within), share, worst, len(shares), others, how)
+    far, rivals = distance(problem, nearest.data), []
+    if within and far <= REACH:
+        near = [one for one in alike if one.method == nearest.method and distance(problem, one.data) <= REACH]
+        rivals = _last(_affordable(near, problem), "data")
+    worst = min(rivals, key=lambda one: one.share, default=None)
+    share = worst.share if worst and worst.share >= LEAST_SHARE else None
+    name, others = worst.data.name if worst else "", tuple(within[1:])
+    return Answer(problem, nearest, far, bool(within), share, name, len(rivals), others, settings(problem, nearest))
 
 
 def left_out() -> list[tuple[Result, Answer]]:
@@ -219,15 +204,13 @@ def affordable(one: Result, problem: Problem) -> bool:
     return one.data.n * one.epsilon <= problem.n * epsilon * (1 + 1e-9)
 
 
-def best_of(results: Collection[Result]) -> list[Result]:
-    """Of each method the result at its largest budget, the most accurate first."""
-    last = {one.method: one for one in sorted(results, key=lambda one: one.epsilon)}
-    return sorted(last.values(), key=lambda one: -one.accuracy.value)
+def _affordable(results: Collection[Result], problem: Problem) -> list[Result]:
+    return [one for one in results if affordable(one, problem)]
 
 
-def worst_shares(results: Collection[Result]) -> dict[str, float]:
-    """The share kept on each data set at its largest budget."""
-    return {one.data.name: one.share for one in sorted(results, key=lambda one: one.epsilon)}
+def _last(results: Collection[Result], what: str) -> Collection[Result]:
+    """Of each method, or on each data set, the result at the largest budget."""
+    return {getattr(one, what): one for one in sorted(results, key=lambda one: one.epsilon)}.values()
 
 
 def distance(problem: Problem, other: Data) -> float:
@@ -264,24 +247,28 @@ def rounded_up(value: float) -> float:
 @functools.cache
 def words() -> dict[str, Any]:
     """What ``choice.toml`` says: methods with their code, caveats, and paper B's advice."""
-    return tomllib.loads(WORDS.read_text(encoding="utf-8"))
+    known, parts = tomllib.loads(WORDS.read_text(encoding="utf-8")), {}
+    for name, text in known["part"].items():
+        parts[name] = string.Template(text).safe_substitute(parts)
+    for method in known["method"].values():
+        own = method.get("code", {})
+        own |= {library: string.Template(text).safe_substitute(parts) for library, text in own.items()}
+    known["advice"] = [dict(zip(("row", "says", "here"), one, strict=True)) for one in known["advice"]]
+    return known
 
 
 def code(answer: Answer) -> dict[str, str]:
     """Programs for the answer, by library: ten lines or so from arrays to a test accuracy."""
-    own = words()["method"][answer.method].get("code", {})
-    return {library: string.Template(text).substitute(_gaps(answer)).strip() for library, text in own.items()}
-
-
-def _gaps(answer: Answer) -> Mapping[str, Any]:
     problem, s, one = answer.problem, answer.settings, answer.nearest
-    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}"} | {k: f"{v:g}" for k, v in one.more.items()}
-    if rate := (s or one).learning_rate:
-        gaps["learning_rate"] = f"{rate:g}"
+    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}"}
+    if one:
+        gaps |= {name: f"{value:g}" for name, value in one.more.items()}
+        gaps["learning_rate"] = f"{(s or one).learning_rate or 0:g}"
     if s:
-        gaps |= {"rate": f"{s.sample_rate:.5f}", "batch": s.batch, "steps": s.steps, "clip": f"{s.max_grad_norm:g}",
-                 "noise": f"{s.noise_multiplier:.3f}"}  # fmt: skip
-    return gaps
+        gaps |= {"rate": f"{s.sample_rate:.5f}", "batch": s.batch, "steps": s.steps, "clip": f"{s.max_grad_norm:g}"}
+        gaps["noise"] = f"{s.noise_multiplier:.3f}"
+    own = words()["method"][answer.method].get("code", {})
+    return {library: string.Template(text).substitute(gaps).strip() for library, text in own.items()}
 
 
 def lines(answer: Answer) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ the learning rate. No accuracy, rate or budget is written here: they are read fr
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -26,12 +26,7 @@ LEAST_GAIN = 3.5  # points that a model must gain without noise before a share o
 
 @dataclass(frozen=True)
 class Data:
-    """A data set as it was trained on.
-
-    Attributes:
-        kind: image, table or text. n: training records. d: numbers in a record. classes: of the label.
-        constant: test accuracy (%) of always naming the most frequent class.
-    """
+    """A data set as it was trained on: n records of d numbers; ``constant``: percent of its largest class."""
 
     name: str
     kind: str
@@ -114,36 +109,35 @@ def _cnn() -> Iterator[Result]:
     """Chapter 11: DP-SGD on a small convolutional network with tanh, at one budget."""
     both = [plans.load("11", plan) for plan in ("published", "wanted")]
     plain = next(one.read("non_private") for one in both if "non_private" in one.parts)
+    defaults = study.train.__kwdefaults__
     for name, arms in both[0].read("table_1").items():
         runs = arms["dpsgd_tanh"]
-        level, without = (
-            stats.mean_interval([100 * one["accuracy"] for one in some]) for some in (runs, plain[name]["results"])
-        )
-        one, epsilon = runs[0], study.train.__kwdefaults__["epsilon"]
         yield Result(
-            _images(name, 0), "cnn", RECORDS, epsilon, level, without.value, one["learning_rate"], one["sample_rate"],
-            one["queries"], "11", {"clip": study.train.__kwdefaults__["max_grad_norm"]},
+            _images(name, 0), "cnn", RECORDS, defaults["epsilon"], _percent(r["accuracy"] for r in runs),
+            _percent(r["accuracy"] for r in plain[name]["results"]).value, runs[0]["learning_rate"],
+            runs[0]["sample_rate"], runs[0]["queries"], "11", {"clip": defaults["max_grad_norm"]},
         )  # fmt: skip
+
+
+def _percent(shares: Iterable[float]) -> Measured:
+    return stats.mean_interval([100 * share for share in shares])
 
 
 def _tables() -> Iterator[Result]:
     """Chapter 13's own: logistic regression by DP-SGD on full batches."""
     steps = table_study.train.__kwdefaults__["steps"]
     for (name, n), found in plans.load("13").read("tables").items():
-        first = found[math.inf][0]
-        constant = 100 * sum(one["constant"] for one in found[math.inf]) / len(found[math.inf])
+        plain = found[math.inf]
+        constant = 100 * sum(one["constant"] for one in plain) / len(plain)
         title = name if n is None else f"{n:,} rows of {name}"
-        data = Data(title, TABLE, first["n"], first["features"], first["classes"], constant)
-        level = {e: stats.mean_interval([100 * one["test"] for one in some]) for e, some in found.items()}
-        gain = {
-            e: stats.mean_interval([100 * (one["test"] - one["constant"]) for one in some]) for e, some in found.items()
-        }
+        data = Data(title, TABLE, plain[0]["n"], plain[0]["features"], plain[0]["classes"], constant)
+        without = _percent(one["test"] for one in plain).value
         for epsilon in sorted(set(found) - {math.inf}):
-            rate = found[epsilon][0]["learning_rate"]
-            without = level[math.inf].value
+            runs = found[epsilon]
             yield Result(
-                data, "rows", RECORDS, epsilon, level[epsilon], without, rate, 1.0, steps, "13", gain=gain[epsilon]
-            )
+                data, "rows", RECORDS, epsilon, _percent(r["test"] for r in runs), without, runs[0]["learning_rate"],
+                1.0, steps, "13", gain=_percent(r["test"] - r["constant"] for r in runs),
+            )  # fmt: skip
 
 
 def _objective() -> Iterator[Result]:
@@ -151,8 +145,7 @@ def _objective() -> Iterator[Result]:
     found = plans.load("05").read("encodings")
     for encoding, method in (("without", "objective-few"), ("one-hot", "objective")):
         runs = {e: some for (one, e), some in found.items() if one == encoding}
-        level = {e: stats.mean_interval([100 * sum(r["accuracies"]) / len(r["accuracies"]) for r in some])
-                 for e, some in runs.items()}  # fmt: skip
+        level = {e: _percent(sum(r["accuracies"]) / len(r["accuracies"]) for r in some) for e, some in runs.items()}
         constant = 100 * sum(r["constant"] for r in runs[None]) / len(runs[None])
         data = Data("adult", TABLE, preprocess.PAPER_B["adult"][0], runs[None][0]["features"], 2, constant)
         for epsilon in sorted(e for e in runs if e is not None):
@@ -174,33 +167,28 @@ def _labels() -> Iterator[Result]:
 def _networks() -> Iterator[Result]:
     """Chapter 9: randomised labels in two stages, and a small convolutional network."""
     show = plans.load("09")
-    for name in IMAGES:
-        if name in show.parts:
-            found = show.read(name)
-            without = stats.mean_interval(stage_rows.accuracies(found["cells"][math.inf, 1])).value
-            for (epsilon, kind), results in found["cells"].items():
-                if kind == 2:
-                    level = stats.mean_interval(stage_rows.accuracies(results))
-                    one = stage_study.chosen(found["choices"], epsilon, 2)
-                    more = {"mixup": one["mixup"][0], "temperature": one["temperature"]}
-                    rate = one["learning_rate"]
-                    yield Result(
-                        _images(name, 0), "stages", LABELS, epsilon, level, without, rate, None, None, "9", more
-                    )
+    for name in filter(show.parts.__contains__, IMAGES):
+        found = show.read(name)
+        without = stats.mean_interval(stage_rows.accuracies(found["cells"][math.inf, 1])).value
+        for epsilon, results in ((epsilon, runs) for (epsilon, stages), runs in found["cells"].items() if stages == 2):
+            one = stage_study.chosen(found["choices"], epsilon, 2)
+            more = {"mixup": one["mixup"][0], "temperature": one["temperature"]}
+            level = stats.mean_interval(stage_rows.accuracies(results))
+            data = _images(name, 0)
+            yield Result(data, "stages", LABELS, epsilon, level, without, one["learning_rate"], None, None, "9", more)
 
 
 def points() -> pd.DataFrame:
     """Every share as a row for a figure: "panel", "budget" (epsilon, or n epsilon for records), "share", "line"."""
     titles = {RECORDS: "{}s, n·ε", LABELS: "private labels of {}s, ε"}
-    return pd.DataFrame(
-        [
-            {
-                "panel": titles[one.private].format(one.data.kind),
-                "budget": one.epsilon * (one.data.n if one.private == RECORDS else 1),
-                "share": 100 * one.share,
-                "line": f"{one.method}: {one.data.name}",
-            }
-            for one in table()
-            if one.share is not None
-        ]
-    )
+    rows = [
+        (
+            titles[one.private].format(one.data.kind),
+            one.epsilon * (one.data.n if one.private == RECORDS else 1),
+            100 * one.share,
+            f"{one.method}: {one.data.name}",
+        )
+        for one in table()
+        if one.share is not None
+    ]
+    return pd.DataFrame(rows, columns=["panel", "budget", "share", "line"])

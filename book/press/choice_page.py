@@ -107,46 +107,41 @@ def noise(private: str, rate: float, steps: int, epsilons: list[float], deltas: 
 
 def _fields(answer: Answer) -> str:
     own = answer.problem
-    epsilons, deltas = (_options(values) for values in budgets(own))
-    kinds = {"image": "images", "table": "rows of a table", "text": "texts"}
-    protected = {"records": "whole records", "labels": "only the labels"}
+    epsilons, deltas = ({f"{value:g}": _shown(value) for value in values} for values in budgets(own))
+    deltas = {"0": "0 (pure DP)"} | deltas
     without = "Accuracy of the program without noise, % (0: not known)"
-    return "".join(
-        (
-            _select("kind", "The records are", kinds, own.kind),
-            _select("private", "Private are", protected, own.private),
-            _number("n", "Training records n", own.n, 10, 10**7, whole=True),
-            _number("d", "Numbers in a record", own.d, 1, 10**7, whole=True),
-            _number("classes", "Classes", own.classes, 2, 1000, whole=True),
-            _select("epsilon", "Privacy budget ε", epsilons, f"{own.epsilon:g}", number=True),
-            _select("delta", "δ", {"0": "0 (pure DP)"} | deltas, f"{own.delta:g}", number=True),
-            _number("without_noise", without, own.without_noise, 0, 100),
-            _number("frequent_class", "Most frequent class, % (0: not known)", own.frequent_class, 0, 99.9),
-        )
-    )  # fmt: skip
-
-
-def _options(values: list[float]) -> dict[str, str]:
-    """Options of a menu: value as text to what is shown, powers of ten as such."""
-
-    def shown(value: float) -> str:
-        tens = round(np.log10(value))
-        power = str(tens).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        return f"10{power}" if value < 1e-3 and np.isclose(value, 10.0**tens) else f"{value:g}"
-
-    return {f"{value:g}": shown(value) for value in values}
-
-
-def _select(name: str, label: str, options: dict[str, str], chosen: str, number: bool = False) -> str:
-    items = "".join(
-        f'<option value="{value}"{" selected" if value == chosen else ""}>{text}</option>'
-        for value, text in options.items()
+    parts = (
+        _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, own),
+        _select("private", "Private are", {"records": "whole records", "labels": "only the labels"}, own),
+        _number("n", "Training records n", own, 10, 10**7, whole=True),
+        _number("d", "Numbers in a record", own, 1, 10**7, whole=True),
+        _number("classes", "Classes", own, 2, 1000, whole=True),
+        _select("epsilon", "Privacy budget ε", epsilons, own),
+        _select("delta", "δ", deltas, own),
+        _number("without_noise", without, own, 0, 100),
+        _number("frequent_class", "Most frequent class, % (0: not known)", own, 0, 99.9),
     )
-    return f'<label>{label}<select name="{name}"{" data-number" if number else ""}>{items}</select></label>'
+    return "".join(parts)
 
 
-def _number(name: str, label: str, value: float, least: float, most: float, whole: bool = False) -> str:
-    step = ' step="1" data-whole' if whole else ' step="any"'
+def _shown(value: float) -> str:
+    """A small power of ten as such."""
+    tens = round(np.log10(value))
+    power = str(tens).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{power}" if value < 1e-3 and np.isclose(value, 10.0**tens) else f"{value:g}"
+
+
+def _select(name: str, label: str, options: dict[str, str], problem: Problem) -> str:
+    value = getattr(problem, name)
+    chosen, number = (value, "") if isinstance(value, str) else (f"{value:g}", " data-number")
+    items = "".join(
+        f'<option value="{one}"{" selected" if one == chosen else ""}>{text}</option>' for one, text in options.items()
+    )
+    return f'<label>{label}<select name="{name}"{number}>{items}</select></label>'
+
+
+def _number(name: str, label: str, problem: Problem, least: float, most: float, whole: bool = False) -> str:
+    value, step = getattr(problem, name), ' step="1" data-whole' if whole else ' step="any"'
     return (
         f'<label>{label}<input type="number" name="{name}" value="{value:.12g}" min="{least}" max="{most}"{step} '
         f'data-number data-label="{label}" data-least="{least}" data-most="{most}" inputmode="decimal"></label>'

@@ -8,11 +8,11 @@ executed notebooks.
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
+import numpy as np
 import yaml
 
 from dplib import sources
@@ -26,21 +26,12 @@ COURSE = ROOT / "book" / "course.yml"
 GRADES = ("easy", "medium", "hard", "open")
 
 
-@dataclass(frozen=True)
-class Exercise:
+class Exercise(NamedTuple):
     """An exercise of a chapter: label, title without its grade, grade (empty where none is given)."""
 
     label: str
     title: str
     grade: str
-
-
-@dataclass(frozen=True)
-class Minutes:
-    """Minutes that a chapter takes: to read, rounded to five, and to run on one core."""
-
-    read: int
-    run: float
 
 
 def load() -> dict[str, Any]:
@@ -66,14 +57,11 @@ def title(chapter: str) -> str:
     return re.search(r"^# (.+)$", _source(chapter).split("---", 2)[-1], re.MULTILINE)[1]
 
 
-def minutes(chapter: str) -> Minutes | None:
-    """What the chapter takes, from its last execution; None where it was not executed."""
-    path = EXECUTED / f"{chapter}.ipynb"
-    if not path.exists():
-        return None
-    notebook = nbformat.read(path, as_version=4)
-    read = max(5, 5 * round(boxes.word_count(notebook) / boxes.WORDS_A_MINUTE / 5))
-    return Minutes(read, notebook.metadata["dplib"]["seconds"] / 60)
+@cache
+def minutes(chapter: str) -> tuple[int, float]:
+    """Minutes to read an executed chapter, rounded to five, and to run it on one core."""
+    notebook = nbformat.read(EXECUTED / f"{chapter}.ipynb", as_version=4)
+    return boxes.minutes(notebook), notebook.metadata["dplib"]["seconds"] / 60
 
 
 def markdown() -> str:
@@ -86,26 +74,19 @@ def markdown() -> str:
     # A chapter that was not executed has no page, and so no links.
     executed = [chapter for chapter in sources.chapters() if (EXECUTED / f"{chapter}.ipynb").exists()]
     known = {sources.number(chapter): chapter for chapter in executed}
-    parts = [_overview(course["weeks"], known)]
-    for number, week in enumerate(course["weeks"], start=1):
-        parts.append(_week(number, week, known))
-    parts += ["## Chapter by chapter", _chapters(course["before"], known)]
-    return "\n\n".join(parts) + "\n"
+    weeks = [_week(number, week, known) for number, week in enumerate(course["weeks"], start=1)]
+    chapters = _chapters(course["before"], known)
+    return "\n\n".join([_overview(course["weeks"], known), *weeks, "## Chapter by chapter", chapters]) + "\n"
 
 
 def _overview(weeks: Sequence[Mapping], known: Mapping[str, str]) -> str:
     lines = ["| week | chapters | reading | running | exercises | points |", "|---|---|---:|---:|---:|---:|"]
-    sums = [0, 0.0, 0, 0]
+    sums = np.zeros(4)
     for number, week in enumerate(weeks, start=1):
         chapters = [known[name] for name in week["chapters"] if name in known]
-        taken = [one for one in map(minutes, chapters) if one]
-        numbers = [
-            sum(one.read for one in taken),
-            sum(one.run for one in taken),
-            len(_picked(week, known)),
-            sum(assignments.load(name).points for name in _assigned(week, known)),
-        ]
-        sums = [a + b for a, b in zip(sums, numbers, strict=True)]
+        points = sum(assignments.load(name).points for name in _assigned(week, known))
+        numbers = *np.array([(0, 0), *map(minutes, chapters)]).sum(axis=0), len(_picked(week, known)), points
+        sums += numbers
         links = ", ".join(f"[{sources.shown_number(chapter)}](../notebooks/{chapter})" for chapter in chapters)
         lines.append(f"| {number}. {week['title']} | {links} | {_numbers(numbers)} |")
     return "\n".join([*lines, f"| **all** | | {_numbers(sums)} |"])
@@ -113,7 +94,7 @@ def _overview(weeks: Sequence[Mapping], known: Mapping[str, str]) -> str:
 
 def _numbers(numbers: Sequence[float]) -> str:
     read, run, tasks, points = numbers
-    return f"{read} min | {run:.1f} min | {tasks} | {points}"
+    return f"{read:.0f} min | {run:.1f} min | {tasks:.0f} | {points:.0f}"
 
 
 def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
@@ -122,7 +103,8 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
     if missing:
         chapters += f" (not in this copy: {', '.join(missing)})"
     tasks = "\n  ".join(f"- {_exercise(chapter, one)}" for chapter, one in _picked(week, known))
-    papers = [f"{sources.shown_number(name)}, *{_heading(name)}*" for name in _assigned(week, known)]
+    assigned = {name: assignments.load(name).introduction.splitlines()[0] for name in _assigned(week, known)}
+    papers = [f"{sources.shown_number(name)}, *{heading.removeprefix('# ')}*" for name, heading in assigned.items()]
     return "\n\n".join(
         [
             f"## Week {number}: {week['title'][0].lower()}{week['title'][1:]}",
@@ -140,9 +122,10 @@ def _chapters(before: Mapping[str, str], known: Mapping[str, str]) -> str:
     for number, chapter in known.items():
         if number not in before:
             raise RunError(f"book/course.yml does not say what a reader should know before chapter {number}.")
-        taken = minutes(chapter)
-        seconds = f" {taken.read} minutes to read, {60 * taken.run:.0f} seconds to run." if taken else ""
-        listed = "\n  ".join(f"- {_plain(one)}" for one in objectives(chapter))
+        read, run = minutes(chapter)
+        seconds = f" {read} minutes to read, {60 * run:.0f} seconds to run."
+        cited = r"\s*\{cite(?::[a-z]+)?\}`[^`]+`"
+        listed = "\n  ".join(f"- {re.sub(cited, '', one)}" for one in objectives(chapter))
         parts.append(f"{_link(chapter)}\n: *Before:* {before[number]}{seconds} *After it you can*\n\n  {listed}")
     return "\n\n".join(parts)
 
@@ -166,11 +149,6 @@ def _assigned(week: Mapping, known: Mapping[str, str]) -> Iterable[str]:
     return [known[name] for name in week["assignments"] if name in known and known[name] in there]
 
 
-def _heading(name: str) -> str:
-    """An assignment's title."""
-    return assignments.load(name).introduction.splitlines()[0].removeprefix("# ")
-
-
 def _exercise(chapter: str, one: Exercise) -> str:
     where = f"chapter {sources.shown_number(chapter)}" + (f", {one.grade}" if one.grade else "")
     return f'<a href="../notebooks/{chapter}.html#{one.label}">{html.escape(one.title)}</a> ({where})'
@@ -178,11 +156,6 @@ def _exercise(chapter: str, one: Exercise) -> str:
 
 def _link(chapter: str) -> str:
     return f"[{sources.shown_number(chapter)}: {title(chapter)}](../notebooks/{chapter})"
-
-
-def _plain(text: str) -> str:
-    """An objective without citations."""
-    return re.sub(r"\s*\{cite(?::[a-z]+)?\}`[^`]+`", "", text)
 
 
 @cache

@@ -1,6 +1,6 @@
 """The numbers behind the dials: what their closed forms take, and what the chapters' runs lead to."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -49,11 +49,9 @@ def gmm_error(signal: str, noise: str, p: int, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of models on real data.
+    """A simple model and a complex one on real data: test accuracy (%) and its 95% interval, (2, k), at k budgets.
 
     Attributes:
-        name: data set and training. models: the simple one and the complex one.
-        epsilon: budgets that were run, shape (k,). mean, low, high: test accuracy in percent, (2, k), 95% interval.
         crossing: estimate and the ends of its interval; 0 and inf where it leaves the range.
         leads: who leads beyond chance at each budget, 1 the simple one, -1 the complex one; None: not tested.
     """
@@ -67,8 +65,8 @@ class Pair:
     crossing: tuple[float, float, float]
     leads: tuple[int, ...] | None
 
-    def at(self, epsilon: float) -> np.ndarray:
-        """Mean accuracies at a budget, shape (2,): straight lines in log epsilon; nan outside the range."""
+    def at(self, epsilon: float | Sequence[float]) -> np.ndarray:
+        """Mean accuracies at budgets, shape (2, ...): straight lines in log epsilon; nan outside the range."""
         x = np.log(self.epsilon)
         return np.array([np.interp(np.log(epsilon), x, m, left=np.nan, right=np.nan) for m in self.mean])
 
@@ -78,11 +76,7 @@ class Pair:
 
 
 _FCNS = ("small FCN (PAW)", "large FCN (STW)")
-_SWEEPS = {
-    "longer": "MNIST, 1,200 steps",
-    "mnist": "MNIST, 400 steps",
-    "fashion": "Fashion-MNIST, 400 steps",
-}
+_SWEEPS = {"longer": "MNIST, 1,200 steps", "mnist": "MNIST, 400 steps", "fashion": "Fashion-MNIST, 400 steps"}
 
 
 @cache
@@ -90,20 +84,15 @@ def pairs() -> tuple[Pair, ...]:
     """Every pair of curves of chapter 4 with four budgets or more: Figure 7's networks, and the models of Figure 8."""
     study = plans.load("04")
     seven, (eight, crossings) = crossover_rows.pairs(study), crossover_models.three(study)
-    found = [
-        Pair(name, _FCNS, *_stacked(seven[part].curves.values()), seven[part].crossing, seven[part].leads)
-        for part, name in _SWEEPS.items()
-    ]
-    for models, (crossing, _) in crossings.items():
-        curves = _stacked(eight[model] for model in models)
-        found.append(Pair("MNIST, 400 steps of batch 256", models, *curves, crossing, None))
-    return tuple(found)
-
-
-def _stacked(curves: Iterable[pd.DataFrame]) -> tuple[np.ndarray, ...]:
-    """Budgets (k,), and mean, low and high of two curves (2, k)."""
-    both = list(curves)
-    return both[0]["epsilon"].to_numpy(), *(np.stack([one[end] for one in both]) for end in ("mean", "low", "high"))
+    found = [(name, _FCNS, seven[part].curves.values(), seven[part].crossing, seven[part].leads)
+             for part, name in _SWEEPS.items()]  # fmt: skip
+    found += [("MNIST, 400 steps of batch 256", models, [eight[model] for model in models], crossing, None)
+              for models, (crossing, _) in crossings.items()]  # fmt: skip
+    return tuple(
+        Pair(name, models, next(iter(curves))["epsilon"].to_numpy(),
+             *(np.stack([one[end] for one in curves]) for end in ("mean", "low", "high")), crossing, leads)
+        for name, models, curves, crossing, leads in found
+    )  # fmt: skip
 
 
 @cache
@@ -139,7 +128,7 @@ def prior(shape: str, sharpness: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Screened:
-    """A setting of paper D at the pushes of chapter 12's published runs; arrays of shape (pushes,).
+    """A setting of paper D, at the pushes of chapter 12's published runs.
 
     Attributes:
         steps: accepted updates, as many as Lemma 2 allows. claimed: epsilon by Lemma 2.
@@ -148,7 +137,6 @@ class Screened:
     """
 
     name: str
-    limit: int
     steps: int
     claimed: float
     passing: np.ndarray
@@ -160,7 +148,7 @@ class Screened:
 @cache
 def pushes() -> tuple[float, ...]:
     """How far the other records push against the energy in those runs, in standard deviations of the noise."""
-    return tuple(one["push"] for one in _trainings()[accounts.SETTINGS[0].name])
+    return tuple(one["push"] for one in plans.load("12").read("trainings")[accounts.SETTINGS[0].name])
 
 
 @cache
@@ -168,15 +156,10 @@ def screened() -> tuple[Screened, ...]:
     """The paper's three settings, claimed against exact."""
     found = []
     for setting in accounts.SETTINGS:
-        rows = _trainings()[setting.name]
-        columns = [np.array([one[name] for one in rows]) for name in ("passing", "rate", "exact", "all")]
-        found.append(Screened(setting.name, setting.limit, rows[0]["steps"], rows[0]["claimed"], *columns))
+        rows = pd.DataFrame(plans.load("12").read("trainings")[setting.name])
+        columns = [rows[name].to_numpy() for name in ("passing", "rate", "exact", "all")]
+        found.append(Screened(setting.name, rows["steps"][0], rows["claimed"][0], *columns))
     return tuple(found)
-
-
-@cache
-def _trainings() -> dict[str, list[dict]]:
-    return plans.load("12").read("trainings")
 
 
 LIMITS = tuple(range(21))

@@ -1,17 +1,12 @@
 """Interactive figures that need no server: native inputs turn the parameters of Vega charts; all data lie in the page.
 
-The charts are Vega-Lite, through the wheel of vl-convert. Of the libraries with a browser part in their wheel it is the
-one that draws SVG, which screen readers, print and both themes can use, and that makes the printed picture from the
-same description; its script is less than half of Bokeh's and an eighth of Plotly's.
-
-A :class:`Dial` holds its charts, its controls and a sentence for every position of the controls. :func:`write` puts the
-part that a page embeds into a folder, and pictures and the script into another one.
+The charts are Vega-Lite, through the wheel of vl-convert: of the libraries with a browser part in their wheel the one
+that draws SVG, for screen readers, print and both themes, and makes the printed picture from the same description.
 """
 
 import html
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,13 +39,7 @@ CONFIG = {
 
 @dataclass(frozen=True)
 class Control:
-    """One input: a slider, or a menu for names.
-
-    Attributes:
-        name: of the charts' parameter that it sets to a position, 0 to len(options) - 1; letters only.
-        label: what stands before it. options: what each position is called. start: the position at first.
-        menu: True for a menu.
-    """
+    """A slider, or a menu for names: it sets the charts' parameter ``name`` to a position among its ``options``."""
 
     name: str
     label: str
@@ -58,18 +47,10 @@ class Control:
     start: int = 0
     menu: bool = False
 
-    def __post_init__(self):
-        if not self.name.isalpha() or not 0 <= self.start < len(self.options):
-            raise ParameterError(f"control {self.name!r} needs a name of letters, and a start among its options.")
-
 
 @dataclass(frozen=True)
 class Number:
-    """An input that takes any number: a slider, and a field to type into.
-
-    Attributes:
-        name, label: as in :class:`Control`. least, most, start: of the number. log: whether the slider is logarithmic.
-    """
+    """An input that takes any number from least to most: a slider, logarithmic or not, and a field to type into."""
 
     name: str
     label: str
@@ -77,10 +58,6 @@ class Number:
     most: float
     start: float
     log: bool = False
-
-    def __post_init__(self):
-        if not self.name.isalpha() or not self.least <= self.start <= self.most or (self.log and self.least <= 0):
-            raise ParameterError(f"number {self.name!r} needs a name of letters, and a start in its range.")
 
     def on_slider(self, value: float) -> float:
         """Where a value stands on the slider."""
@@ -104,11 +81,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Text:
-    """A part of the answer that depends on some of the controls.
-
-    Attributes:
-        over: their names. values: texts, one axis for each of them, in this order.
-    """
+    """A part of the answer that depends on the controls ``over``: texts, one axis for each of them, in this order."""
 
     over: tuple[str, ...]
     values: np.ndarray
@@ -119,15 +92,12 @@ class Dial:
     """An interactive figure.
 
     Attributes:
-        name: letters, digits and -; its files are dial_NAME.html and dial_NAME.svg.
-        title: what to turn, and what to see. controls: from top to bottom.
         charts: Vega-Lite descriptions without width, configuration and the controls' parameters, side by side where
-            there is room. None are needed.
-        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or for one of ``texts``.
-        texts: the parts of the answer. An empty line is not shown.
+            there is room.
+        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option, a formula or a text. An
+            empty line is not shown.
         alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
-        note: below the figure: bands, what is neglected, where the numbers come from.
-        parameters: further parameters of the charts, such as the grid behind a control.
+        note: below the figure. parameters: further ones of the charts, such as the grid behind a control.
         formulas: what the page computes at any number, in this order, for charts and answer.
     """
 
@@ -141,17 +111,6 @@ class Dial:
     note: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     formulas: Mapping[str, Formula] = field(default_factory=dict)
-
-    def __post_init__(self):
-        sizes = {one.name: len(one.options) for one in self.controls if isinstance(one, Control)}
-        for name, text in self.texts.items():
-            expected = tuple(sizes[control] for control in text.over)
-            if np.shape(text.values) != expected:
-                raise ParameterError(f"{self.name}: {name} has shape {np.shape(text.values)}, must be {expected}.")
-        named = set(re.findall(r"{(\w+)}", "".join(self.lines)))
-        known = {one.name for one in self.controls} | set(self.texts) | set(self.formulas)
-        if not named <= known:
-            raise ParameterError(f"{self.name}: {sorted(named - known)} are not known.")
 
     @property
     def start(self) -> dict[str, float]:
@@ -168,15 +127,12 @@ class Dial:
     def answer(self, **positions: float) -> list[str]:
         """The lines of the answer at these positions and numbers; controls that are not named stand at their start."""
         at = self.start | positions
-        values = self.computed(at)
-        known = {
-            one.name: one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
-            for one in self.controls
-        }
+        values, known = self.computed(at), {}
+        for one in self.controls:
+            known[one.name] = one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
         known |= {name: format(values[name], formula.form) for name, formula in self._answering()}
         known |= {name: str(text.values[tuple(at[c] for c in text.over)]) for name, text in self.texts.items()}
-        lines = [re.sub(r"{(\w+)}", lambda match: known[match[1]], line) for line in self.lines]
-        return [line for line in lines if line.strip()]
+        return list(filter(str.strip, (line.format_map(known) for line in self.lines)))
 
     def specification(self, chart: Mapping[str, Any], width: int | str = "container") -> dict[str, Any]:
         """A chart as Vega-Lite draws it: with its width, the parameters and the book's look."""
@@ -281,40 +237,30 @@ def plain(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def _number(one: Number, dial: str) -> str:
+def _control(one: Control | Number, dial: str) -> str:
     id_, label = f"{dial}-{one.name}", html.escape(one.label)
-    ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
-    return (
-        f'<div class="dial-control"><label for="{id_}">{label}</label>'
-        f'<input type="range" id="{id_}" name="{one.name}" {ends} step="any" value="{one.on_slider(one.start):.12g}" '
-        f'aria-valuetext="{plain(one.start)}">'
-        f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
-        f'step="any" value="{one.start:g}" aria-label="{label}, typed"></div>'
-    )
-
-
-def _control(control: Control | Number, dial: str) -> str:
-    if isinstance(control, Number):
-        return _number(control, dial)
-    id_, label = f"{dial}-{control.name}", html.escape(control.label)
-    shown = [html.escape(option) for option in control.options]
-    if control.menu:
+    slider = f'<input type="range" id="{id_}" name="{one.name}"'
+    if isinstance(one, Number):
+        ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
+        shown = (
+            f'{slider} {ends} step="any" value="{one.on_slider(one.start):.12g}" aria-valuetext="{plain(one.start)}">'
+            f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
+            f'step="any" value="{one.start:g}" aria-label="{label}, typed">'
+        )
+    elif one.menu:
         options = "".join(
-            f'<option value="{i}"{" selected" if i == control.start else ""}>{text}</option>'
-            for i, text in enumerate(shown)
+            f'<option value="{i}"{" selected" if i == one.start else ""}>{html.escape(option)}</option>'
+            for i, option in enumerate(one.options)
         )
-        return (
-            f'<div class="dial-control"><label for="{id_}">{label}</label>'
-            f'<select id="{id_}" name="{control.name}">{options}</select></div>'
+        shown = f'<select id="{id_}" name="{one.name}">{options}</select>'
+    else:
+        now = html.escape(one.options[one.start])
+        # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
+        shown = (
+            f'{slider} min="0" max="{len(one.options) - 1}" step="1" value="{one.start}" aria-valuetext="{now}">'
+            f'<output for="{id_}" aria-live="off">{now}</output>'
         )
-    now = shown[control.start]
-    # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
-    return (
-        f'<div class="dial-control"><label for="{id_}">{label}</label>'
-        f'<input type="range" id="{id_}" name="{control.name}" min="0" max="{len(shown) - 1}" step="1" '
-        f'value="{control.start}" aria-valuetext="{now}">'
-        f'<output for="{id_}" aria-live="off">{now}</output></div>'
-    )
+    return f'<div class="dial-control"><label for="{id_}">{label}</label>{shown}</div>'
 
 
 def _packed(text: Text) -> dict[str, Any]:

@@ -6,27 +6,24 @@ The site is carried around as files, so its size counts; it is read on slow mach
 import io
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
 
 from dplib.execution import RunError
 
-# Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, the lazy typesetting and, where a
-# reader asks for spoken formulas in the menu, the speech rules.
-_MATHJAX = (
-    "adaptors", "input", "output/svg", "output/svg.js",
-    "core.js", "latest.js", "loader.js", "node-main.js", "startup.js",
-)  # fmt: skip
-_KEPT_INPUT = "input/tex"  # extensions that a formula may ask for
-_KEPT_BUNDLE = "tex-chtml.js"
-_SPEECH = ("base.json", "en.json", "nemeth.json")
+BUNDLES = ("mathjax/tex-*.js", "mathjax/mml-*.js")
 _UNUSED = (
     "locales",  # of buttons, in 50 languages
     "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them
-    "scripts/*.map",
-    "styles/*.map",
-)
+    "scripts/*.map", "styles/*.map",
+    # Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, lazy typesetting, extensions
+    # that a formula asks for and, where a reader wants spoken formulas, the speech rules.
+    *BUNDLES, "mathjax/adaptors", "mathjax/input/*", "mathjax/output/svg*", "mathjax/core.js", "mathjax/latest.js",
+    "mathjax/loader.js", "mathjax/node-main.js", "mathjax/startup.js", "mathjax/sre/mathmaps/*.json",
+)  # fmt: skip
+_KEPT = {"tex-chtml.js", "tex", "base.json", "en.json", "nemeth.json"}
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
 # The theme's script of two thousand icons draws them in each reader's browser, which lays the page out anew for it.
@@ -65,10 +62,7 @@ _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise
 def finish(site: Path) -> None:
     """Trim the built site and mend its pages, in place."""
     static = site / "_static"
-    for pattern in _UNUSED:
-        for path in static.glob(pattern):
-            _remove(path)
-    _trim_mathjax(static / "mathjax")
+    remove(static, _UNUSED)
     theme = static / "scripts" / "pydata-sphinx-theme.js"
     theme.write_text(_TAB_STOPS.sub(_ALL_FIRST, theme.read_text(encoding="utf-8")), encoding="utf-8")
     styles = static / "styles" / "pydata-sphinx-theme.css"
@@ -135,22 +129,10 @@ def smaller(png: bytes) -> bytes:
     return min(png, stream.getvalue(), key=len)
 
 
-def _trim_mathjax(mathjax: Path) -> None:
-    """Leave of MathJax what the pages load."""
-    for bundle in (*mathjax.glob("tex-*.js"), *mathjax.glob("mml-*.js")):
-        if bundle.name != _KEPT_BUNDLE:
-            bundle.unlink()
-    for name in _MATHJAX:
-        for path in [mathjax / name] if name != "input" else (mathjax / name).iterdir():
-            if path != mathjax / _KEPT_INPUT:
-                _remove(path)
-    for path in (mathjax / "sre" / "mathmaps").glob("*.json"):
-        if path.name not in _SPEECH:
-            path.unlink()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def remove(static: Path, patterns: Iterable[str]) -> None:
+    """Remove files and folders that match a pattern, but for those of MathJax that pages load."""
+    for path in [path for pattern in patterns for path in static.glob(pattern) if path.name not in _KEPT]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

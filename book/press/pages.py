@@ -16,20 +16,7 @@ import nbformat
 from dplib import claims, sources
 from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
-from press import (
-    benchmarks,
-    boxes,
-    carry,
-    course,
-    dials,
-    findings,
-    finish,
-    gpu,
-    ledger,
-    ledger_page,
-    seeds,
-    sweep_cost,
-)
+from press import benchmarks, boxes, carry, course, dials, findings, finish, gpu, ledger, ledger_page, seeds, sweep_cost
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
@@ -45,21 +32,25 @@ def build() -> Path:
     chapters = ledger.executed_chapters()
     rows = ledger.gather(chapters)
     _stage(rows)
-    _write("ledger.html", ledger_page.ledger_html(rows))
-    _write("counts.md", counts_table(rows))
-    findings.draw(rows, GENERATED)
-    _write("findings.md", findings.markdown(rows))
     measured = benchmarks.load()
+    parts = {
+        "ledger.html": ledger_page.ledger_html(rows),
+        "counts.md": counts_table(rows),
+        "findings.md": findings.markdown(rows),
+        "benchmarks.md": benchmarks.markdown(measured),
+        "sweeps.md": sweep_cost.markdown(sweep_cost.measured()),
+        "status.md": status_tables(chapters),
+        "data.md": data_table(),
+        "course.md": course.markdown(),
+        "seeds.md": seeds.markdown(),
+        "gpu.md": gpu.markdown([row.claim for row in rows]),
+        "launch.md": carry.launch_markdown(carry.address()),
+    }
+    for name, text in parts.items():
+        (GENERATED / name).write_text(text, encoding="utf-8")
+    findings.draw(rows, GENERATED)
     benchmarks.draw(measured, GENERATED / "benchmarks.png")
-    _write("benchmarks.md", benchmarks.markdown(measured))
-    _write("sweeps.md", sweep_cost.markdown(sweep_cost.measured()))
-    _write("status.md", status_tables(chapters))
-    _write("data.md", data_table())
-    _write("course.md", course.markdown())
-    _write("seeds.md", seeds.markdown())
     dials.build(GENERATED, SOURCE / "book" / "_static")
-    _write("gpu.md", gpu.markdown([row.claim for row in rows]))
-    _write("launch.md", carry.launch_markdown(carry.address()))
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
         raise RunError("the site has warnings, which count as errors: see above.")
@@ -160,7 +151,3 @@ def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Ro
             png = finish.smaller(base64.b64decode(output.data["image/png"]))
             output.data["image/png"] = base64.b64encode(png).decode()
     return notebook
-
-
-def _write(name: str, text: str) -> None:
-    (GENERATED / name).write_text(text, encoding="utf-8")

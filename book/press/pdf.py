@@ -49,26 +49,20 @@ FILL = """pages => document.querySelectorAll('nav.book-contents a').forEach(link
 })"""
 
 
-def build(rows: list[Row], site: Path = HTML, target: Path | None = None) -> Path:
-    """Print the rendered site.
-
-    Args:
-        rows: the ledger.
-        site: the folder of the rendered site.
-        target: the PDF; ``_build/dp-book.pdf`` if not given.
+def build(rows: list[Row], site: Path = HTML) -> Path:
+    """Print the rendered site and the ledger to ``_build/dp-book.pdf``.
 
     Raises:
-        RunError: when the site is not rendered, Chromium is missing or too old, or a formula cannot be set.
+        RunError: when the site is not rendered, and as :func:`print_document`.
     """
     if not (site / "index.html").exists():
         raise RunError("the site is not rendered yet: make book.")
-    target = target or site.parent / "dp-book.pdf"
     folder = site.parent / "print"
     folder.mkdir(exist_ok=True)
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     document = folder / "index.html"
     document.write_text(pdf_pages.assemble(contents, rows, site, folder), encoding="utf-8")
-    return print_document(document, target)
+    return print_document(document, site.parent / "dp-book.pdf")
 
 
 def print_document(document: Path, target: Path) -> Path:

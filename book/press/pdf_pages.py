@@ -21,38 +21,30 @@ AT_ONCE = """<script>if (window.MathJax.loader?.load)
 
 
 def assemble(contents: dict, rows: list[Row], site: Path, folder: Path) -> str:
-    """All pages of the site as one HTML document that lies in ``folder``.
-
-    Args:
-        contents: ``_toc.yml``: a root and parts of chapters.
-        rows: the ledger.
-        site: the folder of the rendered site.
-        folder: where the document will lie; addresses of pictures and style sheets are relative to it.
-    """
+    """All pages of a rendered site, in the order of ``_toc.yml``, as one HTML document that lies in ``folder``."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    parts = [("", [contents["root"]])]
-    parts += [(part["caption"], [c["file"] for c in part["chapters"]]) for part in contents["parts"]]
-    keys = {name: posixpath.basename(name) for _, names in parts for name in names}
+    pages = [("", contents["root"])]  # each with the part that it opens
+    for part in contents["parts"]:
+        captions = [part["caption"], *[""] * (len(part["chapters"]) - 1)]
+        pages += [(caption, page["file"]) for caption, page in zip(captions, part["chapters"], strict=True)]
+    keys = {name: posixpath.basename(name) for _, name in pages}
     to_site = Path(os.path.relpath(site, folder)).as_posix()
     body, solutions, heads, running = [], [], [], []
-    for caption, names in parts:
-        if caption:
-            heads.append(f'<p class="part">{html.escape(caption)}</p>')
-        for name in names:
-            article = read_page(site / f"{name}.html")
-            _complete_solutions(article)
-            _plain(article)
-            if ledger := article.find(class_="ledger"):
-                ledger.replace_with(BeautifulSoup(ledger_table(rows), "html.parser"))
-            _localise(article, name, keys, to_site)
-            solutions += _take_solutions(article, keys[name])
-            heads += _entries(article, name, keys[name], depth=1)
-            running.append(_running_head(keys[name], _title(article)))
-            _number_heading(article, name)
-            _shift(article, by=1 if caption else 0)
-            banner = f'<h1 class="part">{html.escape(caption)}</h1>' if caption and name == names[0] else ""
-            text = banner + article.decode_contents()
-            body.append(f'<article class="bd-article chapter" id="{keys[name]}">{text}</article>')
+    for caption, name in pages:
+        article, key = read_page(site / f"{name}.html"), keys[name]
+        _complete_solutions(article)
+        _plain(article)
+        if ledger := article.find(class_="ledger"):
+            ledger.replace_with(BeautifulSoup(ledger_table(rows), "html.parser"))
+        _localise(article, name, keys, to_site)
+        solutions += _take_solutions(article, key)
+        heads += [f'<p class="part">{html.escape(caption)}</p>'] if caption else []
+        heads += _entries(article, name, key)
+        running.append(_running_head(key, _title(article)))
+        _set_headings(article, name, lower=0 if name == contents["root"] else 1)
+        banner = f'<h1 class="part">{html.escape(caption)}</h1>' if caption else ""
+        text = banner + article.decode_contents()
+        body.append(f'<article class="bd-article chapter" id="{key}">{text}</article>')
     heads.append('<p class="part">Answers</p><p><a href="#solutions">Solutions<i class="page"></i></a></p>')
     running.append(_running_head("solutions", "Solutions"))
     body.append(
@@ -105,11 +97,10 @@ def _plain(article: Tag) -> None:
         tag.decompose()
     for token in article.find_all("span", class_=["n", "p", "w"]):
         token.unwrap()  # names and brackets have no colour of their own, and each span is a tag in the PDF
+    for folded in article.select("details.hide"):
+        folded.decompose()
     for details in article.find_all("details"):
-        if "hide" in details.get("class", ()):
-            details.decompose()
-        else:
-            details["open"] = ""
+        details["open"] = ""
     for cell in article.find_all(class_="cell"):
         if not cell.find(True):
             cell.decompose()
@@ -173,27 +164,21 @@ def _take_solutions(article: Tag, key: str) -> list[str]:
     return [f'<h2 id="solutions-{key}">{html.escape(_title(article))}</h2>', *taken] if taken else []
 
 
-def _entries(article: Tag, name: str, key: str, depth: int) -> list[str]:
-    """A page's lines in the contents: its title and its sections down to ``depth``."""
-    number = _number(name)
-    title = html.escape(f"{number} {_title(article)}".strip())
+def _entries(article: Tag, name: str, key: str) -> list[str]:
+    """A page's lines in the contents: its title and its sections."""
+    title = html.escape(f"{_number(name)} {_title(article)}".strip())
     lines = [f'<p class="page-title"><a href="#{key}">{title}<i class="page"></i></a></p>']
-    for heading in article.find_all([f"h{level}" for level in range(2, 2 + depth)]):
-        target = heading if heading.get("id") else heading.find_parent("section", id=True)
-        if target:
+    for heading in article.find_all("h2"):
+        if target := heading if heading.get("id") else heading.find_parent("section", id=True):
             text = html.escape(" ".join(heading.get_text().split()))
             lines.append(f'<p class="section"><a href="#{target["id"]}">{text}<i class="page"></i></a></p>')
     return lines
 
 
-def _shift(article: Tag, by: int) -> None:
-    """Lower every heading, so that the bookmarks are part, chapter, section."""
+def _set_headings(article: Tag, name: str, lower: int) -> None:
+    """Lower every heading, so that bookmarks are part, chapter, section; say above a title which chapter it is."""
     for heading in article.find_all(re.compile(r"^h[1-5]$")):
-        heading.name = f"h{int(heading.name[1]) + by}"
-
-
-def _number_heading(article: Tag, name: str) -> None:
-    """Say above a chapter's title which chapter it is, as the text does."""
+        heading.name = f"h{int(heading.name[1]) + lower}"
     if number := _number(name):
         label = BeautifulSoup(f'<p class="chapter-number">Chapter {number}</p>', "html.parser")
         article.find(re.compile("^h[12]$")).insert_before(label)
@@ -217,22 +202,12 @@ def _running_head(key: str, title: str) -> str:
 
 
 def _ledger_line(row: Row) -> str:
-    label = html.escape(row.claim.where)
-    cells = [
-        f'<a href="../notebooks/{row.claim.chapter}.html">{label}</a> <code>{row.claim.id}</code>',
-        _values(row.claim.published, row),
-        _values(row.values, row),
-        claims.badge(row.verdict),
-    ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _values(values: dict, row: Row) -> str:
-    labels = row.claim.labels
-    return "; ".join(
-        f"{html.escape(labels.get(name, name.replace('_', ' ')))}: {html.escape(claims.shown(value))}"
-        for name, value in values.items()
-    )
+    claim, cells = row.claim, []
+    for values in (claim.published, row.values):
+        named = ((claim.labels.get(name, name.replace("_", " ")), claims.shown(one)) for name, one in values.items())
+        cells.append("; ".join(f"{html.escape(name)}: {html.escape(text)}" for name, text in named))
+    link = f'<a href="../notebooks/{claim.chapter}.html">{html.escape(claim.where)}</a> <code>{claim.id}</code>'
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (link, *cells, claims.badge(row.verdict))) + "</tr>"
 
 
 def _assets(pages: list[Path], to_site: str) -> str:

@@ -19,13 +19,16 @@ from dplib import sources
 from dplib.chapters import EXECUTED
 from dplib.claims import ROOT, VERDICTS
 from dplib.execution import RunError
-from press import boxes, ledger
-from press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, spread
+from press import boxes, finish, ledger
+from press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
 
 SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
 LOOKS = ROOT / "book" / "slides"
 KEYS = {"A": "anonymous2022", "B": "bao2022", "C": "ghazi2021", "D": "fu2022"}  # of the papers, in references.bib
+ORPHAN = "---\norphan: true\n---\n\n"
+# What no deck loads: MathJax's other bundles, reveal.js's sources, maps and plug-ins.
+UNUSED = (*finish.BUNDLES, "revealjs/css", "revealjs/plugin", "revealjs/dist/*.map")
 CONFIGURATION = """
 project = "Slides"
 author = "The dplib authors"
@@ -61,22 +64,22 @@ def build() -> Path:
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(LOOKS, SOURCE / "_looks")
     (SOURCE / "conf.py").write_text(CONFIGURATION, encoding="utf-8")
-    texts = {chapter: sources.source(chapter).read_text(encoding="utf-8") for chapter in sources.chapters()}
-    titles = labelled("\n".join(texts.values()))
+    texts = [sources.source(chapter).read_text(encoding="utf-8") for chapter in sources.chapters()]
     cited = citations()
+    plain = plain_text(cited, labelled("\n".join(texts)))
     listed = []
     for chapter in (run.chapter for run in executed):
         notebook = nbformat.read(EXECUTED / f"{chapter}.ipynb", as_version=4)
-        slides = list(deck(chapter, notebook, Plain(notebook, cited, titles), rows, cited))
+        slides = list(deck(chapter, notebook, plain, rows, cited))
         _write(chapter, slides)
         listed.append(f"- [{slides[0].title}]({chapter}.md)")
-    contents = ["---", "orphan: true", "---", "", "# Slides", "", "## Chapters", "", *listed, ""]
-    (SOURCE / "index.md").write_text("\n".join(contents), encoding="utf-8")
+    contents = "\n".join([f"{ORPHAN}# Slides", "", "## Chapters", "", *listed, ""])
+    (SOURCE / "index.md").write_text(contents, encoding="utf-8")
     shutil.rmtree(OUTPUT, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(OUTPUT)]
     if subprocess.run(command, check=False).returncode:
         raise RunError("the slides have warnings, which count as errors: see above.")
-    _trim()
+    finish.remove(OUTPUT / "_static", UNUSED)
     return OUTPUT / "index.html"
 
 
@@ -89,7 +92,7 @@ def deck(
     about = [f"Paper {paper}: {cited[KEYS[paper]]}" for paper in papers] or ["All four papers"]
     yield Slide(title, "\n\n".join([f"Chapter {sources.shown_number(chapter)}", *about]))
     box = boxes.load().get(chapter)
-    yield from choose(notebook, plain, found=box is None)
+    yield from choose(notebook, plain)
     if box is not None:
         yield from _box(box, Counter(row.verdict for row in rows if row.claim.chapter == chapter))
     yield from bullets("Exercises", exercises(notebook, plain))
@@ -127,7 +130,7 @@ def _write(chapter: str, slides: list[Slide]) -> None:
     folder = SOURCE / chapter
     folder.mkdir()
     first, *rest = slides
-    parts = ["---", "orphan: true", "---", "", f"# {first.title}", "", first.body, ""]
+    parts = [f"{ORPHAN}# {first.title}", "", first.body, ""]
     for slide in rest:
         parts += [f"## {slide.title}", ""]
         if slide.kicker:
@@ -138,15 +141,3 @@ def _write(chapter: str, slides: list[Slide]) -> None:
             body = body.replace(f"({name})", f"({chapter}/{name})")
         parts += [body, ""]
     (SOURCE / f"{chapter}.md").write_text("\n".join(parts), encoding="utf-8")
-
-
-def _trim() -> None:
-    """Remove what no deck loads: MathJax's other bundles, reveal.js's sources, maps and plug-ins."""
-    static = OUTPUT / "_static"
-    for bundle in (*static.glob("mathjax/tex-*.js"), *static.glob("mathjax/mml-*.js")):
-        if bundle.name != "tex-chtml.js":
-            bundle.unlink()
-    for unused in (static / "revealjs" / "css", static / "revealjs" / "plugin"):
-        shutil.rmtree(unused, ignore_errors=True)
-    for unused in static.glob("revealjs/dist/*.map"):
-        unused.unlink()

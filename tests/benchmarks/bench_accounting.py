@@ -9,15 +9,13 @@ finds all 1,000, over Opacus's orders, to a relative 1e-6 of the noise; Opacus s
 """
 
 import os
-import statistics
-import time
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
-from written import surroundings, write
+from written import medians, report, row, timed, write
 
 from dplib import rdp
 
@@ -45,42 +43,28 @@ def opacus_one_by_one(target: np.ndarray, q: np.ndarray, steps: np.ndarray) -> n
         )
 
 
+def ours(target: np.ndarray, q: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    return rdp.noise_multiplier(target, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
+
+
 def measure(rounds: int = ROUNDS) -> dict:
     """Median seconds for all settings of each side, their ratio, and how far the answers are apart."""
-    settings = random_settings()
-    target, q, steps = settings
-    rdp.noise_multiplier(target[:10], q[:10], steps[:10], DELTA)  # imports done
-    ours, theirs, more = [], [], []
+    settings = target, q, steps = random_settings()
+    ours(target[:10], q[:10], steps[:10])  # imports done
+    seconds, more = {"opacus": [], "dplib": []}, []
     for round_number in range(rounds):
-        start = time.perf_counter()
-        noise = rdp.noise_multiplier(target, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
-        ours.append(time.perf_counter() - start)
+        took, noise = timed(ours, *settings)
+        seconds["dplib"].append(took)
         part = slice(round_number, None, EVERY)
-        start = time.perf_counter()
-        reference = opacus_one_by_one(*(values[part] for values in settings))
-        theirs.append((time.perf_counter() - start) * SETTINGS / len(reference))
+        took, reference = timed(opacus_one_by_one, *(values[part] for values in settings))
+        seconds["opacus"].append(took * SETTINGS / len(reference))
         more.extend(reference / noise[part] - 1)
-    spent = rdp.epsilon(noise, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
-    ratio = statistics.median(theirs) / statistics.median(ours)
-    row = {
-        "what": "1,000 RDP calibrations",
-        "ratio_of": "Opacus, one by one / dplib, at once",
-        "ratio": ratio,
-        "at_least": LEAST,
-        "met": ratio >= LEAST,
-        "seconds": {"opacus": statistics.median(theirs), "dplib": statistics.median(ours)},
-    }
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    return {
-        "benchmark": "accounting",
-        "rows": [row],
-        "ratio_of_each_round": ratios,
-        "opacus_timed_on": rounds * len(range(0, SETTINGS, EVERY)),
-        "epsilon_over_target": {"least": float((spent / target).min()), "most": float((spent / target).max())},
-        "opacus_more_noise": {"mean": float(np.mean(more)), "least": float(np.min(more))},
-        "blocks": rounds,
-        **surroundings("numpy", "scipy", "opacus"),
-    }
+    spent = rdp.epsilon(noise, q, steps, DELTA, orders=rdp.OPACUS_ORDERS) / target
+    median = medians(seconds)
+    ratio = median["opacus"] / median["dplib"]
+    one = row("1,000 RDP calibrations", "Opacus, one by one / dplib, at once", ratio, median, at_least=LEAST)
+    apart = {"epsilon_over_target": float(spent.max()), "opacus_more_noise": float(np.mean(more))}
+    return report("accounting", [one], "numpy", "scipy", "opacus", blocks=rounds, **apart)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ and so are our steps then with their sampling. Opacus again in a process whose m
 import contextlib
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from written import parser, save, surroundings
+from written import medians, parser, report, row, save
 
 from dplib import architectures, logistic_grid, models, sampling
 from dplib.dpsgd import DPSGD, Engine
@@ -100,7 +99,7 @@ def alternately(sides: dict[str, Step], batches: Callable[[], list[torch.Tensor]
         # Who comes first finds the records outside of the processor's caches, so they take turns.
         for name in list(sides) if i % 2 else reversed(list(sides)):
             seconds[name].append(timed(sides[name], block[: sizes[name]]))
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return medians(seconds)
 
 
 def timed(step: Step, block: list[torch.Tensor]) -> float:
@@ -126,7 +125,7 @@ def against_sgd(quick: bool) -> list[dict]:
             sides[f"sgd in pieces of {piece}"] = sgd_step(build().to(memory_format=layout), train, whole)
         seconds = alternately(sides, drawn(batch), quick)
         sgd = min(value for side, value in seconds.items() if side != "dpsgd")
-        rows.append(row(f"{name}, B = {batch}", "dpsgd / sgd", seconds["dpsgd"] / sgd, seconds, most=limit))
+        rows.append(row(f"{name}, B = {batch}", "dpsgd / sgd", seconds["dpsgd"] / sgd, seconds, at_most=limit))
     return rows
 
 
@@ -137,9 +136,8 @@ def shared_batches(quick: bool, batch: int = 256, m: int = 32) -> dict:
     sides = {"grid": grid.step, "sgd": sgd_step(models.mlp([784, 10]), train, 10**9)}
     seconds = alternately(sides, drawn(batch), quick)
     ratio = seconds["grid"] / m / seconds["sgd"]
-    return row(
-        f"shared-batch logistic regression, {m} models, B = {batch}", "dpsgd per model / sgd", ratio, seconds, most=0.35
-    )
+    what = f"shared-batch logistic regression, {m} models, B = {batch}"
+    return row(what, "dpsgd per model / sgd", ratio, seconds, at_most=0.35)
 
 
 def against_opacus(quick: bool, batch: int = 256) -> dict[str, dict[str, float]]:
@@ -161,19 +159,23 @@ def against_opacus(quick: bool, batch: int = 256) -> dict[str, dict[str, float]]
     return {"default": alternately(default, drawn(batch), quick), "memory": alternately(memory, drawn(batch), quick)}
 
 
-def opacus_default(x: torch.Tensor, y: torch.Tensor, batch: int):
-    """Opacus as its documentation shows it: a loader with Poisson sampling; one step at each ``next``."""
+def with_opacus(net: nn.Module, x: torch.Tensor, y: torch.Tensor, batch: int, **how):
+    """What Opacus makes of a network: network, optimizer, then its loss function where it has one, and its loader."""
     from opacus import PrivacyEngine
 
-    net = MLP[1]()
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch)
-    net, optimizer, loader = PrivacyEngine().make_private(
-        module=net,
+    return PrivacyEngine().make_private(
+        module=net.train(),
         optimizer=torch.optim.SGD(net.parameters(), 0.1),
-        data_loader=loader,
+        data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch),
         noise_multiplier=1.0,
         max_grad_norm=1.0,
+        **how,
     )
+
+
+def opacus_default(x: torch.Tensor, y: torch.Tensor, batch: int):
+    """Opacus as its documentation shows it: a loader with Poisson sampling; one step at each ``next``."""
+    net, optimizer, loader = with_opacus(MLP[1](), x, y, batch)
     while True:
         for a, b in loader:
             optimizer.zero_grad()
@@ -184,21 +186,10 @@ def opacus_default(x: torch.Tensor, y: torch.Tensor, batch: int):
 
 def opacus_in_memory(x: torch.Tensor, y: torch.Tensor, batch: int, mode: str) -> Step:
     """The same without the loader, on batches out of memory."""
-    from opacus import PrivacyEngine
-
-    net = MLP[1]()
-    made = PrivacyEngine().make_private(
-        module=net,
-        optimizer=torch.optim.SGD(net.parameters(), 0.1),
-        data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch),
-        criterion=nn.CrossEntropyLoss(),
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        poisson_sampling=False,
-        grad_sample_mode=mode,
-    )
-    net, optimizer, criterion = made[0], made[1], made[2] if mode == "ghost" else nn.CrossEntropyLoss()
-    net.train()
+    criterion = nn.CrossEntropyLoss()
+    how = {"criterion": criterion, "poisson_sampling": False, "grad_sample_mode": mode}
+    net, optimizer, *made = with_opacus(MLP[1](), x, y, batch, **how)
+    criterion = made[0] if mode == "ghost" else criterion
     buffer = torch.empty(2 * batch, x.shape[1])
 
     def step(rows: torch.Tensor) -> None:
@@ -207,13 +198,6 @@ def opacus_in_memory(x: torch.Tensor, y: torch.Tensor, batch: int, mode: str) ->
         optimizer.step()
 
     return step
-
-
-def row(what: str, ratio_of: str, ratio: float, seconds: dict, **limit: float) -> dict:
-    kind, value = next(iter(limit.items()))
-    met = ratio <= value if kind == "most" else ratio >= value
-    print(f"{what}: {ratio_of} = {ratio:.3g} (at {kind} {value:g}: {'met' if met else 'MISSED'})", flush=True)
-    return {"what": what, "ratio_of": ratio_of, "ratio": ratio, f"at_{kind}": value, "met": met, "seconds": seconds}
 
 
 def sampling_seconds(batch: int) -> float:
@@ -234,17 +218,12 @@ def measure(quick: bool) -> dict:
     what = "784-128-10, B = 256"
     for label, seconds, least in ((what, plain, 40), (f"{what}, tuned malloc", tuned, 18)):
         ratio = seconds["default"]["opacus"] / seconds["default"]["dplib"]
-        rows.append(row(label, "opacus default / dplib", ratio, seconds["default"], least=least))
+        rows.append(row(label, "opacus default / dplib", ratio, seconds["default"], at_least=least))
     ghost = plain["memory"]["opacus ghost"] / plain["memory"]["dplib"]
-    rows.append(row(f"{what}, in memory", "opacus ghost clipping / dplib", ghost, plain["memory"], least=2))
-    return {
-        "benchmark": "dpsgd",
-        "rows": rows,
-        "sampling_seconds": {f"B = {b}": sampling_seconds(b) for b in (256, 2048)},
-        "records": N,
-        "blocks": 6 if quick else BLOCKS,
-        **surroundings("torch", "opacus", "numpy"),
-    }
+    rows.append(row(f"{what}, in memory", "opacus ghost clipping / dplib", ghost, plain["memory"], at_least=2))
+    sampled = {f"B = {batch}": sampling_seconds(batch) for batch in (256, 2048)}
+    more = {"sampling_seconds": sampled, "records": N, "blocks": 6 if quick else BLOCKS}
+    return report("dpsgd", rows, "torch", "opacus", "numpy", **more)
 
 
 def main() -> None:

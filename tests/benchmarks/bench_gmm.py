@@ -7,12 +7,9 @@ Both sides run alternately in one process; the ratio is that of the median times
 Its training sets are drawn noise included (one normal a number), which is the faster way to draw them.
 """
 
-import statistics
-import time
-
 import numpy as np
 from long_way import draw_the_long_way
-from written import surroundings, write
+from written import medians, report, row, timed, write
 
 from dplib.larger_models import gmm
 
@@ -20,38 +17,22 @@ P, N_PER_CLASS, REPLICATES, LONG_REPLICATES, ROUNDS = 3000, 30, 10_000, 200, 7
 
 
 def measure(rounds: int = ROUNDS) -> dict:
-    """Median seconds for REPLICATES of each side, their ratio, and both mean errors with standard errors."""
+    """Median seconds for REPLICATES of each side, their ratio, and both mean errors."""
     setting = gmm.two_classes(P, N_PER_CLASS, 2.0, 50, noise_sd=1.8)
     ways = {"sufficient": (gmm.draw, REPLICATES), "samples": (draw_the_long_way, LONG_REPLICATES)}
-    seconds = {name: [] for name in ways}
-    errors = {name: [] for name in ways}
-    seeds = np.random.SeedSequence(1).spawn(rounds)
+    seconds, errors = {name: [] for name in ways}, {name: [] for name in ways}
     gmm.draw(setting, 10, np.random.default_rng(0))  # the table is made once
-    for seed in seeds:
+    for seed in np.random.SeedSequence(1).spawn(rounds):
         for name, (way, replicates) in ways.items():
-            start = time.perf_counter()
-            draws = way(setting, replicates, np.random.default_rng(seed))
-            seconds[name].append((time.perf_counter() - start) * REPLICATES / replicates)
-            errors[name].append(draws.errors().mean(axis=0))
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    pooled = {name: np.concatenate(values) for name, values in errors.items()}
+            took, draws = timed(way, setting, replicates, np.random.default_rng(seed))
+            seconds[name].append(took * REPLICATES / replicates)
+            errors[name].append(float(draws.errors().mean()))
+    median = medians(seconds)
+    what = f"private GMM, p = {P:,}, {N_PER_CLASS} a class, {REPLICATES:,} training sets"
     ratio = median["samples"] / median["sufficient"]
-    row = {
-        "what": f"private GMM, p = {P:,}, {N_PER_CLASS} a class, {REPLICATES:,} training sets",
-        "ratio_of": "drawing samples / sufficient statistics",
-        "ratio": ratio,
-        "at_least": 30,
-        "met": ratio >= 30,
-        "seconds": median,
-    }
-    return {
-        "benchmark": "gmm",
-        "rows": [row],
-        "samples_timed_on": LONG_REPLICATES,
-        "mean_error": {name: float(e.mean()) for name, e in pooled.items()},
-        "standard_error": {name: float(e.std(ddof=1) / np.sqrt(len(e))) for name, e in pooled.items()},
-        **surroundings("numpy"),
-    }
+    one = row(what, "drawing samples / sufficient statistics", ratio, median, at_least=30)
+    mean = {name: float(np.mean(values)) for name, values in errors.items()}
+    return report("gmm", [one], "numpy", samples_timed_on=LONG_REPLICATES, mean_error=mean)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,11 @@ each time, and scaled. Three loops:
 
 import math
 import os
-import statistics
-import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from written import surroundings, write
+from written import medians, report, row, timed, write
 
 from dplib.labels import randomised_response
 
@@ -83,44 +81,29 @@ def measure() -> dict:
     correct = {name: [] for name in ("dplib", *LOOPS)}
     randomised_response.rr_with_prior(labels, prior, EPSILON, rng)
     for round_number in range(ROUNDS):
-        start = time.perf_counter()
-        response = randomised_response.rr_with_prior(labels, prior, EPSILON, rng)
-        seconds["dplib"].append(time.perf_counter() - start)
+        took, response = timed(randomised_response.rr_with_prior, labels, prior, EPSILON, rng)
+        seconds["dplib"].append(took)
         correct["dplib"].append(float((response.labels == labels).mean()))
-        start = time.perf_counter()
-        np.sort(prior, axis=1)
-        seconds["sorting"].append(time.perf_counter() - start)
+        seconds["sorting"].append(timed(lambda: np.sort(prior, axis=1))[0])
         part = range(round_number * PART, (round_number + 1) * PART)
         for name, loop in LOOPS.items():
-            start = time.perf_counter()
-            drawn = [loop(int(labels[i]), prior[i], rng) for i in part]
-            seconds[name].append((time.perf_counter() - start) * RECORDS / PART)
+            took, drawn = timed(lambda loop=loop, part=part: [loop(int(labels[i]), prior[i], rng) for i in part])
+            seconds[name].append(took * RECORDS / PART)
             correct[name].append(float((np.array(drawn) == labels[part.start : part.stop]).mean()))
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    expected = float(randomised_response.success(prior, EPSILON).max(axis=1).mean())
-    return {
-        "benchmark": "rr",
-        "rows": [
-            {
-                "what": f"RRWithPrior, {RECORDS:,} records of {CLASSES} classes",
-                "ratio_of": ratio_of,
-                "ratio": median[name] / median["dplib"],
-                **({"at_least": least, "met": median[name] / median["dplib"] >= least} if least else {}),
-                "seconds": {"record by record": median[name], "dplib": median["dplib"]},
-            }
-            for name, (ratio_of, least) in ROWS.items()
-        ],
-        "ratio_if_all_were_sorting": median["running_sums"] / median["sorting"],
-        "ratio_to_dplib_one_at_a_time": median["one_at_a_time"] / median["dplib"],
-        "ratio_of_each_round": {
-            name: [a / b for a, b in zip(seconds[name], seconds["dplib"], strict=True)] for name in ROWS
-        },
-        "true_labels_returned": {name: statistics.mean(values) for name, values in correct.items()},
-        "true_labels_expected": expected,
-        "loops_timed_on": ROUNDS * PART,
-        "blocks": ROUNDS,
-        **surroundings("numpy"),
-    }
+    median, rows = medians(seconds), []
+    for name, (ratio_of, least) in ROWS.items():
+        limit = {"at_least": least} if least else {}
+        both = {"record by record": median[name], "dplib": median["dplib"]}
+        what = f"RRWithPrior, {RECORDS:,} records of {CLASSES} classes"
+        rows.append(row(what, ratio_of, median[name] / median["dplib"], both, **limit))
+    return report(
+        "rr", rows, "numpy",
+        ratio_if_all_were_sorting=median["running_sums"] / median["sorting"],
+        ratio_to_dplib_one_at_a_time=median["one_at_a_time"] / median["dplib"],
+        true_labels_returned={name: float(np.mean(values)) for name, values in correct.items()},
+        true_labels_expected=float(randomised_response.success(prior, EPSILON).max(axis=1).mean()),
+        blocks=ROUNDS,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,10 +7,7 @@ A ratio is one of medians. It belongs to the machine it was measured on: the pap
 leaves SGD with hardly more than the cost of starting it.
 """
 
-import importlib.metadata
 import multiprocessing
-import os
-import statistics
 import time
 import warnings
 from collections.abc import Callable
@@ -20,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from bench_dpsgd import Step, with_opacus
 from torch import Tensor, nn
-from written import write
+from written import medians, report, row, write
 
-from dplib import chapters, layout, printed
+from dplib import layout, printed
 from dplib.architectures import LSTM
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
@@ -37,52 +35,44 @@ NETWORKS = {  # row of Table XVII: network
     "spam-rnn-complex": "rnn-sms-complex",
     "spam-rnn-simple": "rnn-sms-simple",
 }
-SIDES = ("sgd", "dplib", "opacus")
-Step = Callable[[Tensor], object]
+BATCH, LENGTH = 64, 40  # examples; words of a message, for the recurrent networks
 
 
-def slowdown(*, network: str, batch: int, rounds: int, length: int, seed: int) -> dict[str, float]:
-    """Median seconds of a step on batches of ``batch`` for each of :data:`SIDES`, "dplib_ratio" and "opacus_ratio".
+def slowdown(network: str, rounds: int) -> dict[str, float]:
+    """Median seconds of a step of each side on a network of ``printed.ARCHITECTURES``.
 
     SGD is PyTorch's own (with its fused LSTM where there is one). Opacus is its hooks mode on batches in memory,
     without its loader, and with its ``DPLSTM``.
-
-    Args:
-        network: a name of ``printed.ARCHITECTURES``.
-        length: words of a message, for the recurrent networks.
     """
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        x, y = _records(network, 4 * batch, length, seed)
-        steps = {side: _SIDES[side](network, x, y, batch, seed) for side in SIDES}
-        generator = torch.Generator().manual_seed(seed)
-        seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-        for turn in range(rounds + 1):  # the first one warms up
-            rows = torch.randperm(len(y), generator=generator)[:batch]
-            for side in SIDES if turn % 2 else reversed(SIDES):
-                start = time.perf_counter()
-                steps[side](rows)
-                seconds[side].append(time.perf_counter() - start)
-    finally:
-        torch.set_num_threads(threads)
-    median = {side: statistics.median(values[1:]) for side, values in seconds.items()}
-    return median | {f"{side}_ratio": median[side] / median["sgd"] for side in SIDES[1:]}
+    warnings.simplefilter("ignore")  # that seeded noise is no release
+    x, y = _records(network, 4 * BATCH)
+    steps = {"sgd": _sgd(network, x, y), "dplib": _dplib(network, x, y), "opacus": _opacus(network, x, y)}
+    generator = torch.Generator().manual_seed(0)
+    seconds: dict[str, list[float]] = {side: [] for side in steps}
+    for turn in range(rounds + 1):
+        rows = torch.randperm(len(y), generator=generator)[:BATCH]
+        for side in steps if turn % 2 else reversed(steps):
+            start = time.perf_counter()
+            steps[side](rows)
+            seconds[side].append(time.perf_counter() - start)
+    return medians({side: values[1:] for side, values in seconds.items()})  # the first turn warms up
 
 
-def _records(network: str, n: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
-    rng = np.random.default_rng(seed)
-    shape = printed.ARCHITECTURES[network].input_shape
+def _records(network: str, n: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(0)
     if network.startswith("rnn"):
-        return torch.from_numpy(rng.integers(0, 1000, (n, length))), torch.from_numpy(rng.integers(0, 2, n))
+        return torch.from_numpy(rng.integers(0, 1000, (n, LENGTH))), torch.from_numpy(rng.integers(0, 2, n))
+    shape = printed.ARCHITECTURES[network].input_shape
     return torch.from_numpy(rng.random((n, *shape), np.float32)), torch.from_numpy(rng.integers(0, 10, n))
 
 
-def _net(network: str, x: Tensor, lstm: Callable[[LSTM], nn.Module] | None, seed: int) -> nn.Sequential:
+def _net(network: str, x: Tensor, lstm: Callable[[int, int], nn.Module] | None = None) -> nn.Sequential:
     """The printed network, in the layout for examples x, its LSTM replaced where asked for."""
-    net = seeded(printed.ARCHITECTURES[network].make, seed)
+    net = seeded(printed.ARCHITECTURES[network].make, 0)
     if lstm is not None:
-        net = nn.Sequential(*(lstm(module) if isinstance(module, LSTM) else module for module in net))
+        parts = (_LastState(lstm(m.ih.in_features, m.hh.in_features)) if isinstance(m, LSTM) else m for m in net)
+        net = nn.Sequential(*parts)
     return net.to(memory_format=layout.of(net, x))
 
 
@@ -97,10 +87,7 @@ class _LastState(nn.Module):
         return self.layer(x)[0][:, -1]
 
 
-def _sgd(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
-    net = _net(network, x, lambda m: _LastState(nn.LSTM(m.ih.in_features, m.hh.in_features, batch_first=True)), seed)
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-
+def _step(net: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Step:
     def step(rows: Tensor) -> None:
         optimizer.zero_grad()
         F.cross_entropy(net(x[rows]), y[rows]).backward()
@@ -109,41 +96,24 @@ def _sgd(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
     return step
 
 
-def _dplib(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
-    settings = DPSGD(steps=1, sample_rate=batch / len(y), learning_rate=0.1, noise_multiplier=1.0, max_grad_norm=1.0)
-    net = _net(network, x, None, seed)
+def _sgd(network: str, x: Tensor, y: Tensor) -> Step:
+    net = _net(network, x, lambda d, h: nn.LSTM(d, h, batch_first=True))
+    return _step(net, torch.optim.SGD(net.parameters(), 0.1), x, y)
+
+
+def _dplib(network: str, x: Tensor, y: Tensor) -> Step:
+    settings = DPSGD(steps=1, sample_rate=BATCH / len(y), learning_rate=0.1, noise_multiplier=1.0, max_grad_norm=1.0)
+    net = _net(network, x)
     train = Examples((x.numpy(), y.numpy()), "train", torch.device("cpu"), torch.float32, layout.of(net, x))
-    return Engine(net, settings, train, generator=torch.Generator().manual_seed(seed)).step
+    return Engine(net, settings, train, generator=torch.Generator().manual_seed(0)).step
 
 
-def _opacus(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
-    from opacus import PrivacyEngine
+def _opacus(network: str, x: Tensor, y: Tensor) -> Step:
     from opacus.layers import DPLSTM
 
-    net = _net(network, x, lambda m: _LastState(DPLSTM(m.ih.in_features, m.hh.in_features, batch_first=True)), seed)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that seeded noise is no release
-        net, optimizer, _ = PrivacyEngine().make_private(
-            module=net.train(),
-            optimizer=torch.optim.SGD(net.parameters(), 0.1),
-            data_loader=loader,
-            noise_multiplier=1.0,
-            max_grad_norm=1.0,
-            poisson_sampling=False,
-        )
-
-    def step(rows: Tensor) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            optimizer.zero_grad()
-            F.cross_entropy(net(x[rows]), y[rows]).backward()
-            optimizer.step()
-
-    return step
-
-
-_SIDES = {"sgd": _sgd, "dplib": _dplib, "opacus": _opacus}
+    net = _net(network, x, lambda d, h: DPLSTM(d, h, batch_first=True))
+    net, optimizer, _ = with_opacus(net, x, y, BATCH, poisson_sampling=False)
+    return _step(net, optimizer, x, y)
 
 
 def measure() -> dict[str, Any]:
@@ -151,23 +121,16 @@ def measure() -> dict[str, Any]:
     # A process each, since large networks leave memory in pieces, which slowed the steps of small ones after them. More
     # turns where a step takes a millisecond.
     found = {}
-    for row, name in NETWORKS.items():
-        rounds = 101 if "fcn" in row or "simple" in row else 11
+    for name, network in NETWORKS.items():
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            found[row] = pool.submit(slowdown, network=name, batch=64, rounds=rounds, length=40, seed=0).result()
-    return {
-        "benchmark": "slowdown",
-        "rows": [
-            {"what": f"Table XVII, {row}, batches of 64", "ratio_of": f"{title} / SGD", "ratio": one[f"{side}_ratio"]}
-            for side, title in (("opacus", "Opacus"), ("dplib", "dplib"))
-            for row, one in found.items()
-        ],
-        "ratios": {row: {side: one[f"{side}_ratio"] for side in ("opacus", "dplib")} for row, one in found.items()},
-        "threads": 1,
-        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
-        "versions": {name: importlib.metadata.version(name) for name in ("torch", "opacus")},
-    }
+            seconds = pool.submit(slowdown, network, 101 if "fcn" in name or "simple" in name else 11).result()
+        found[name] = {side: seconds[side] / seconds["sgd"] for side in ("opacus", "dplib")}
+    rows = [
+        row(f"Table XVII, {name}, batches of {BATCH}", f"{title} / SGD", ratios[side])
+        for side, title in (("opacus", "Opacus"), ("dplib", "dplib"))
+        for name, ratios in found.items()
+    ]
+    return report("slowdown", rows, "torch", "opacus", ratios=found)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ Snakemake's, at fifty runs and at all of them, without the summary notebook.
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 
 import psutil
-from written import parser, save, surroundings
+from written import parser, report, row, save, timed
 
 from sweeps import grid as sweep_grid
 from sweeps import sweep, table
@@ -45,15 +44,10 @@ checks.parameters(globals(), seed=checks.integer(0))
 ```
 
 ```{{code-cell}} ipython3
-import time
-
 from IPython.display import display
 
-start = time.process_time()
 total = sum((i ^ seed) ** 2 for i in range({steps}))
-processor = time.process_time() - start
-numbers = {{f"value_{{i}}": {{"value": total / (i + 1), "low": 0.0, "high": 1.0, "n": 5}} for i in range(10)}}
-values = {{"processor": processor, **numbers}}
+values = {{f"value_{{i}}": {{"value": total / (i + 1), "low": 0.0, "high": 1.0, "n": 5}} for i in range(10)}}
 record = {{"id": "A.thm6", "values": values, "verdict": "holds", "because": "toy", "data": {{}}}}
 display({{"text/plain": "recorded"}}, metadata={{"dplib_record": record}}, raw=True)
 ```
@@ -95,19 +89,6 @@ class Sweep:
         return sum(result["kernel_seconds"] for result in self.results)
 
     @property
-    def processor(self) -> dict[str, float]:
-        """Seconds of processor time by who spent them: figures that other work on the machine changes little."""
-        runs = [result["processor_seconds"] for result in self.results]
-        cells = sum(result["results"]["A.thm6.processor"] for result in self.results)
-        return {
-            "cells": cells,
-            "rest_of_kernels": sum(run["kernel"] for run in runs) - cells,
-            "papermill": sum(run["run"] for run in runs),
-            "snakemake": self.seconds["snakemake"],
-            "driver": self.seconds["driver"],
-        }
-
-    @property
     def overhead(self) -> float:
         """Core-seconds that are neither, over those of the cells."""
         return (self.wall * self.cores - self.kernels - self.own) / self.own
@@ -117,9 +98,7 @@ class Sweep:
         grid = sweep_grid.from_words(str(folder / "short.md"), [f"seed=0:{self.runs}"])
         plan = sweep.plan(grid, folder / f"store-{self.runs}-{self.cores}")
         table.write(plan, folder)  # its libraries are loaded then
-        start = time.perf_counter()
-        table.write(plan, folder)
-        return time.perf_counter() - start
+        return timed(table.write, plan, folder)[0]
 
     def _watch(self, process: subprocess.Popen) -> None:
         driver = psutil.Process(process.pid)
@@ -143,7 +122,6 @@ def steps_for(seconds: float) -> int:
 
 def measure(runs: int, seconds: float) -> dict:
     """Sweep on two cores, on one, and a quarter of the runs for the memory."""
-    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "short.md").write_text(NOTEBOOK.format(steps=steps_for(seconds)), encoding="utf-8")
@@ -151,40 +129,22 @@ def measure(runs: int, seconds: float) -> dict:
         two = Sweep(folder, runs, 2)
         few = Sweep(folder, runs // 4, 2)
         table_seconds = two.seconds_of_tables(folder) / runs
-    memory = {name: two.peaks[name] / few.peaks[name] for name in two.peaks}
+    memory = two.peaks["driver"] / few.peaks["driver"]
     what = f"{runs} runs of {two.own / runs:.2g} s"
-    ratios = [
-        (f"{what}: time of two cores without kernel starts", "sweep / cells", 1 + two.overhead, OVERHEAD),
-        (f"{what}: wall time", "two cores / one core", two.wall / one.wall, TWO_CORES),
-        (f"{what}: driver's memory", f"{runs} runs / {runs // 4} runs", memory["driver"], MEMORY),
-    ]
     rows = [
-        {"what": what, "ratio_of": of, "ratio": ratio, "at_most": most, "met": ratio <= most}
-        for what, of, ratio, most in ratios
+        row(f"{what}: {part}", of, ratio, at_most=most)
+        for part, of, ratio, most in (
+            ("time of two cores without kernel starts", "sweep / cells", 1 + two.overhead, OVERHEAD),
+            ("wall time", "two cores / one core", two.wall / one.wall, TWO_CORES),
+            ("driver's memory", f"{runs} runs / {runs // 4} runs", memory, MEMORY),
+        )
     ]
-    return {
-        "benchmark": "sweep",
-        "rows": rows,
-        "runs": runs,
-        "batch": sweep.BATCH,
-        "sweeps": [
-            {
-                "runs": s.runs,
-                "cores": s.cores,
-                "wall_seconds": s.wall,
-                "cell_seconds": s.own,
-                "kernel_seconds": s.kernels,
-                "overhead": s.overhead,
-                "overhead_seconds_a_run": s.overhead * s.own / s.runs,
-                "megabytes": s.peaks,
-                "processor_seconds": s.processor,
-            }
-            for s in (few, two, one)
-        ],
-        "a_run": a_run(few, two, table_seconds),
-        **surroundings("snakemake", "papermill"),
-        "load_average": load,
-    }
+    sweeps = [
+        {"runs": s.runs, "cores": s.cores, "wall_seconds": s.wall, "overhead": s.overhead, "megabytes": s.peaks}
+        for s in (few, two, one)
+    ]
+    costs = a_run(few, two, table_seconds)
+    return report("sweep", rows, "snakemake", "papermill", runs=runs, batch=sweep.BATCH, sweeps=sweeps, a_run=costs)
 
 
 def a_run(few: Sweep, two: Sweep, table_seconds: float) -> dict[str, float]:

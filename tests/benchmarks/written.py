@@ -4,7 +4,9 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,37 @@ from typing import Any
 from dplib import execution
 
 
-def surroundings(*packages: str, **versions: str) -> dict[str, Any]:
-    """Threads, load, hardware and versions: what a file of ratios says of the machine."""
+def timed(call: Callable[..., Any], *values: Any) -> tuple[float, Any]:
+    """Seconds of a call, and what it returned."""
+    start = time.perf_counter()
+    found = call(*values)
+    return time.perf_counter() - start, found
+
+
+def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
+    """The median of each side's times."""
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def row(what: str, ratio_of: str, ratio: float, seconds: Any = None, **limit: float) -> dict[str, Any]:
+    """A row of a benchmark; ``limit`` is ``at_most``, ``at_least`` or nothing."""
+    found = {"what": what, "ratio_of": ratio_of, "ratio": ratio, **limit}
+    for kind, value in limit.items():
+        found["met"] = ratio <= value if kind == "at_most" else ratio >= value
+    print(found, flush=True)
+    return found | ({"seconds": seconds} if seconds else {})
+
+
+def report(name: str, rows: list[dict[str, Any]], *packages: str, **more: Any) -> dict[str, Any]:
+    """What a file of ratios says: its rows, and threads, load, hardware and versions of the machine."""
     return {
+        "benchmark": name,
+        "rows": rows,
+        **more,
         "threads": 1,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "hardware": execution.hardware(),
-        "versions": {"python": platform.python_version(), **versions} | {name: version(name) for name in packages},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},
     }
 
 

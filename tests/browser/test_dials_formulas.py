@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from press import dials_models, dials_page, dials_privacy
+from press import dials, dials_page
 from press.dials_page import Number
 from tests.conftest import ROOT, needs_chromium, watched
 
@@ -34,7 +34,7 @@ def page(browser, tmp_path_factory):
     return page
 
 
-@pytest.mark.parametrize("make", [dials_models.gmm, dials_privacy.prior])
+@pytest.mark.parametrize("make", [dials.gmm, dials.prior])
 def test_each_formula_is_the_librarys_function(page, make):
     dial, rng = make(), np.random.default_rng(1)
     settings = [{one.name: drawn(one, rng) for one in dial.controls} for _ in range(SETTINGS)]
@@ -50,7 +50,7 @@ def test_each_formula_is_the_librarys_function(page, make):
                 assert value == pytest.approx(expected[name], rel=1e-7, abs=1e-10), (name, at)
 
 
-@pytest.mark.parametrize("make", [dials_models.gmm, dials_privacy.prior])
+@pytest.mark.parametrize("make", [dials.gmm, dials.prior])
 def test_a_typed_number_is_answered_as_python_does(browser, tmp_path, make):
     """The dial alone on a page: its script, its charts, and the field to type into."""
     dial = make()

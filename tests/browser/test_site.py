@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.conftest import ROOT, STILL, needs_chromium, watched
+from tests.conftest import ROOT, STILL, needs_chromium
 
 HTML = ROOT / "_build" / "html"
 pytestmark = [
@@ -21,6 +21,7 @@ PAGES = sorted(
 CHAPTERS = [name for name in PAGES if name.startswith("notebooks/")]
 LEDGER = (HTML / "book" / "ledger.html").as_uri()
 WIDTHS = (1440, 820, 390)
+SIZE = {"width": WIDTHS[0], "height": 900}
 GRAVE = ("serious", "critical")
 # Everything that a reader can unfold, unfolded, and every formula set: they are set when they come into view.
 UNFOLD = """async () => {
@@ -68,15 +69,6 @@ MARK = """() => {
 AXE = "{resultTypes: ['violations'], preload: false, "  # from disk no page may read a style sheet
 STRUCTURE = f"axe.run(document, {AXE} rules: {{'color-contrast': {{enabled: false}}}}}})"
 CONTRAST = f"axe.run({{include: [['[data-kind]']]}}, {AXE} runOnly: ['color-contrast']}})"
-
-
-@pytest.fixture
-def page(browser):
-    """A page of desktop width that keeps its errors and every address it asks for."""
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
-    page = watched(context.new_page())
-    yield page
-    context.close()
 
 
 def broken_parts(page) -> dict:

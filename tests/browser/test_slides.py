@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from tests.conftest import ROOT, needs_chromium, watched
+from tests.conftest import ROOT, needs_chromium
 
 HTML, DECKS = ROOT / "_build" / "html", ROOT / "_build" / "slides"
+SIZE = {"width": 1280, "height": 720}  # of a projector
 pytestmark = pytest.mark.site
 NAMES = sorted(path.name for path in DECKS.glob("[0-9][0-9]*_*.html"))
 needs_slides = pytest.mark.skipif(not NAMES, reason="there are no slides: make slides")
@@ -14,15 +15,6 @@ needs_slides = pytest.mark.skipif(not NAMES, reason="there are no slides: make s
 MEASURE = """() => [...document.querySelectorAll('.reveal .slides > section')].map(s => [
     s.querySelector('h1, h2')?.textContent ?? '', s.scrollHeight - s.clientHeight, s.scrollWidth - s.clientWidth,
     s.clientHeight, parseFloat(s.style.fontSize || '1'), getComputedStyle(s).overflowY === 'auto'])"""
-
-
-@pytest.fixture
-def page(browser):
-    """A page of a projector's size that keeps its errors and every address it asks for."""
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    page = watched(context.new_page())
-    yield page
-    context.close()
 
 
 def opened(page, name):

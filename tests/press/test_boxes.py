@@ -25,46 +25,30 @@ def row(id_, verdict):
 
 
 def box(section="holds", text="It is so.", ids=("A.thm6",)):
-    return Box("It was said.", {section: (Line(text, tuple(ids)),)}, "Quite.")
+    return Box(claimed="It was said.", sure="Quite.", **{section: (Line(text, tuple(ids)),)})
 
 
 @pytest.mark.parametrize("chapter", sources.chapters())
 def test_every_chapter_has_a_box_that_the_ledger_bears_out(chapter, rows):
-    assert chapter in boxes.load(), f"book/boxes.yml has no entry for {chapter}: write its box"
-    found = boxes.load()[chapter]
+    found, own = boxes.load()[chapter], [row for row in rows if row.claim.chapter == chapter]
     boxes.check(chapter, found, rows)
-    if any(row.claim.chapter == chapter and row.verdict != claims.NOT_RUN for row in rows):
+    if any(row.verdict != claims.NOT_RUN for row in own):
         assert found.claimed
-        assert "holds" in found.sections
+        assert found.holds
+    if {row.verdict for row in own} & set(boxes.SECTIONS["fails"][1]):
+        assert found.fails, "rows of this chapter fail, and its box does not say which"
     named = {id_ for lines in found.sections.values() for line in lines for id_ in line.rows}
-    verdicts = {row.verdict for row in rows if row.claim.chapter == chapter}
-    if verdicts & set(boxes.SECTIONS["fails"][1]):
-        assert "fails" in found.sections, "rows of this chapter fail, and its box does not say which"
-    assert all(claims.get(id_).chapter == chapter for id_ in named) or not verdicts
+    assert {claims.get(id_).chapter for id_ in named} <= {chapter} or not own
 
 
-@pytest.mark.parametrize(
-    ("section", "verdict"),
-    [
-        ("holds", "fails"),
-        ("holds", "undecided"),
-        ("holds", "holds with change"),
-        ("changed", "holds"),
-        ("fails", "holds with change"),
-        ("fails", claims.NOT_RUN),
-        ("open", "not reproducible as stated"),
-    ],
-)
+@pytest.mark.parametrize("verdict", claims.VERDICTS)
+@pytest.mark.parametrize("section", boxes.SECTIONS)
 def test_a_line_that_the_verdict_does_not_bear_out_is_refused(section, verdict):
+    if verdict in boxes.SECTIONS[section][1]:
+        boxes.check("01_gmm_theory", box(section), [row("A.thm6", verdict)])
+        return
     with pytest.raises(RunError, match=rf"01_gmm_theory.*It is so.*A\.thm6.*{verdict}"):
         boxes.check("01_gmm_theory", box(section), [row("A.thm6", verdict)])
-
-
-@pytest.mark.parametrize(
-    ("section", "verdict"), [(name, verdict) for name, (_, allowed) in boxes.SECTIONS.items() for verdict in allowed]
-)
-def test_a_line_that_the_verdict_bears_out_passes(section, verdict):
-    boxes.check("01_gmm_theory", box(section), [row("A.thm6", verdict)])
 
 
 def test_a_line_needs_rows_that_exist():
@@ -80,7 +64,7 @@ def test_a_number_must_be_a_printed_one():
     with pytest.raises(RunError, match=r"number 0\.17"):
         boxes.check("01_gmm_theory", box(text="It is 0.17 lower."), [row("A.thm6", "holds")])
     with pytest.raises(RunError, match="number 40"):
-        boxes.check("01_gmm_theory", Box("We got 40 of them.", {}, "Quite."), [row("A.thm6", "holds")])
+        boxes.check("01_gmm_theory", Box(claimed="We got 40 of them.", sure="Quite."), [row("A.thm6", "holds")])
 
 
 def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch):
@@ -113,13 +97,8 @@ def test_words_are_those_that_are_read():
     ("text", "message"),
     [
         ("01_gmm_theory: {claimed: It was said., hold: [], sure: Quite.}", "01_gmm_theory, hold is not known"),
-        ("01_gmm_theory: {claimed: It was said.}", "01_gmm_theory, sure is missing"),
-        ("01_gmm_theory: {sure: 3}", "01_gmm_theory, sure = 3 is not allowed: Input should be a valid string"),
         ("01_gmm_theory: {sure: Quite., holds: [{text: 1, rows: []}]}", "holds, 0, text = 1 is not allowed"),
-        ("01_gmm_theory: 5", "01_gmm_theory = 5 is not allowed"),
         ("99_no_chapter: {sure: Quite.}", "99_no_chapter.* is not allowed: Input should be '00_dp_sgd'"),
-        ("5", "all of it = 5 is not allowed"),
-        ("{", "cannot be read"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch, text, message):

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 import zipfile
+from types import SimpleNamespace
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import nbformat
@@ -16,7 +17,7 @@ from dplib import claims, sources
 from dplib.execution import RunError
 from press import carry, pdf, pdf_pages, run_page
 from press.ledger import Row
-from tests.conftest import ROOT
+from tests.conftest import ROOT, needs_chromium
 
 WHERE = ("https://github.com/somebody/some.book", "main")
 HEAD = """<head><link rel="stylesheet" href="../_static/book.css?v=1"><script>window.MathJax = {}</script>
@@ -24,7 +25,7 @@ HEAD = """<head><link rel="stylesheet" href="../_static/book.css?v=1"><script>wi
 ONE = """<article class="bd-article"><section id="one"><h1>One<a class="headerlink" href="#one">#</a></h1>
 <p>See <a href="two.html#same">two</a>, <a href="../prf.html">the index</a>, <a href="https://example.org/">outside</a>.</p>
 <section id="same"><h2>A &lt; B</h2><p><a href="#same">here</a></p><img src="../_images/a.png" alt="a"></section>
-<div class="cell"><details class="hide"><div class="cell_input">a secret = 1</div></details></div>
+<div class="cell"><details class="hide"><div class="cell_input">a secret = 1</div><details>b</details></details></div>
 <div class="exercise admonition" id="ex"><p>Do it.</p></div>
 <div class="solution dropdown admonition" id="n/one-solution-1"><p>To <a href="#ex">Exercise 1</a></p><p>Done.</p></div>
 <div class="cell tag_hide-cell"><details class="hide"><summary>Show</summary><p>Its check.</p></details></div>
@@ -58,12 +59,6 @@ def book(site, tmp_path):
     return BeautifulSoup(pdf_pages.assemble(TOC, [], site, tmp_path / "print"), "html.parser")
 
 
-def test_on_paper_mathjax_is_read_at_once(book):
-    """A page of the site reads it when a formula comes near."""
-    (script,) = book.select("script.mathjax")
-    assert script.attrs == {"class": ["mathjax"], "src": "../html/_static/mathjax/tex.js"}
-
-
 def test_equal_sites_give_equal_zips_whatever_their_dates(site, tmp_path):
     first = carry.zip_site(site).read_bytes()
     (site / "index.html").touch()
@@ -71,12 +66,8 @@ def test_equal_sites_give_equal_zips_whatever_their_dates(site, tmp_path):
     second = carry.zip_site(site, tmp_path / "other.zip")
     assert first == second.read_bytes()
     with zipfile.ZipFile(second) as archive:
-        assert archive.namelist() == [
-            "dp-book/book/front.html",
-            "dp-book/index.html",
-            "dp-book/notebooks/01_one.html",
-            "dp-book/notebooks/two.html",
-        ]
+        names = ["book/front.html", "index.html", "notebooks/01_one.html", "notebooks/two.html"]
+        assert archive.namelist() == [f"dp-book/{name}" for name in names]
 
 
 @pytest.mark.parametrize("make", [carry.zip_site, lambda site: pdf.build([], site)])
@@ -88,7 +79,7 @@ def test_without_a_site_there_is_one_sentence(tmp_path, make):
 @pytest.mark.site
 @pytest.mark.skipif(not (carry.HTML / "index.html").exists(), reason="the site is not built: make book")
 def test_the_site_is_whole_wherever_it_lies():
-    """No link and no picture has an address outside the folder, but for pages of the web."""
+    """No link or picture has an address outside but for pages of the web; no notebook names the machine."""
     files = {path.relative_to(carry.HTML).as_posix() for path in carry.HTML.rglob("*") if path.is_file()}
     for name in sorted(name for name in files if name.endswith(".html") and not name.startswith("_static/")):
         text = (carry.HTML / name).read_text(encoding="utf-8")
@@ -101,6 +92,11 @@ def test_the_site_is_whole_wherever_it_lies():
             assert not parts.scheme
             target = (folder.parent / unquote(parts.path)).resolve().relative_to(ROOT.resolve()).as_posix()
             assert target in files, f"{name} names {address}"
+    for path in (carry.HTML / "_sources" / "notebooks").glob("*.ipynb"):
+        text = path.read_text(encoding="utf-8")
+        assert str(ROOT) not in text
+        assert "output_path" not in text
+        assert '"outputs"' in text
 
 
 def test_a_portable_notebook_names_no_machine_and_keeps_its_outputs():
@@ -116,82 +112,48 @@ def test_a_portable_notebook_names_no_machine_and_keeps_its_outputs():
     assert notebook["metadata"] == {"dplib": {"digest": "0"}}
 
 
-@pytest.mark.site
-@pytest.mark.skipif(not (carry.HTML / "_sources").exists(), reason="the site is not built: make book")
-def test_downloaded_notebooks_name_no_path_of_the_machine_that_built_them():
-    notebooks = sorted((carry.HTML / "_sources" / "notebooks").glob("*.ipynb"))
-    assert notebooks
-    for path in notebooks:
-        text = path.read_text(encoding="utf-8")
-        assert str(ROOT) not in text
-        assert "output_path" not in text
-        assert '"outputs"' in text
-
-
-@pytest.mark.parametrize("chapter", sources.chapters())
-def test_the_buttons_point_at_files_that_exist(chapter):
-    entries = {link["text"]: link["url"] for link in carry.buttons(WHERE, chapter, "running.html")["buttons"]}
-    at_binder, at_colab = urlsplit(entries["Binder"]), urlsplit(entries["Colab"])
-    assert (at_binder.netloc, at_binder.path) == ("mybinder.org", "/v2/gh/somebody/some.book/main")
-    (inside,) = parse_qs(at_binder.query)["urlpath"]
-    assert (ROOT / inside.removeprefix("lab/tree/")).is_file()
-    assert inside.startswith("lab/tree/")
-    head = "/github/somebody/some.book/blob/main/"
-    assert at_colab.netloc == "colab.research.google.com"
-    assert at_colab.path.startswith(head)
-    assert (ROOT / at_colab.path.removeprefix(head)).is_file()
+def test_the_buttons_point_at_files_that_exist():
+    for chapter in sources.chapters():
+        entries = {link["text"]: link["url"] for link in carry.buttons(WHERE, chapter, "running.html")["buttons"]}
+        at_binder, at_colab = urlsplit(entries["Binder"]), urlsplit(entries["Colab"])
+        assert (at_binder.netloc, at_binder.path) == ("mybinder.org", "/v2/gh/somebody/some.book/main")
+        (inside,) = parse_qs(at_binder.query)["urlpath"]
+        head = "/github/somebody/some.book/blob/main/"
+        assert at_colab.netloc == "colab.research.google.com"
+        assert at_colab.path.startswith(head)
+        assert inside == f"lab/tree/{at_colab.path.removeprefix(head)}"
+        assert (ROOT / inside.removeprefix("lab/tree/")).is_file()
 
 
 @pytest.mark.parametrize(
     ("url", "branch", "expected"),
     [
         ("", "main", None),
-        ("https://github.com/somebody/some.book", "main", WHERE),
         ("https://github.com/somebody/some.book.git", "main", WHERE),
         ("https://github.com/somebody/some.book/", "v1.0", (WHERE[0], "v1.0")),
+        ("git@github.com:somebody/book", "main", RunError),
+        ("https://example.org/somebody/book", "main", RunError),
+        ("https://github.com/somebody", "main", RunError),
+        ("https://github.com/somebody/book", "a b", RunError),
     ],
 )
-def test_an_address_is_brought_into_form(url, branch, expected):
-    assert carry.check_address(url, branch) == expected
+def test_an_address_is_brought_into_form_or_refused(url, branch, expected):
+    if expected is RunError:
+        with pytest.raises(RunError, match=r"_config\.yml must"):
+            carry.check_address(url, branch)
+    else:
+        assert carry.check_address(url, branch) == expected
 
 
 @pytest.mark.parametrize(
-    ("url", "branch"),
-    [
-        ("git@github.com:somebody/book", "main"),
-        ("https://example.org/somebody/book", "main"),
-        ("https://github.com/somebody", "main"),
-        ("https://github.com/somebody/book?x=1", "main"),
-        ("https://github.com/somebody/book", "a b"),
-    ],
+    ("url", "page", "menus"),
+    [(WHERE[0], "notebooks/01_gmm_theory", 1), (WHERE[0], "book/intro", 0), ("", "notebooks/01_gmm_theory", 0)],
 )
-def test_an_address_of_no_use_is_refused(url, branch):
-    with pytest.raises(RunError, match=r"_config\.yml must"):
-        carry.check_address(url, branch)
-
-
-class App:
-    """As much of Sphinx as the buttons need."""
-
-    def __init__(self, folder, url):
-        self.srcdir = folder
-        (folder / "_config.yml").write_text(yaml.safe_dump({"repository": {"url": url}}), encoding="utf-8")
-
-    def buttons(self, page):
-        context = {"header_buttons": [], "pathto": lambda name: f"../{name}.html"}
-        carry._add_buttons(self, page, "", context, None)
-        return context["header_buttons"]
-
-
-def test_buttons_stand_on_chapters_only_and_only_with_an_address(tmp_path):
-    app = App(tmp_path, WHERE[0])
-    assert [len(app.buttons(page)) for page in ("notebooks/01_gmm_theory", "book/intro")] == [1, 0]
-    assert App(tmp_path, "").buttons("notebooks/01_gmm_theory") == []
-
-
-def test_the_shipped_address_is_empty_or_well_formed():
-    where = carry.address()
-    assert where is None or where[0].startswith("https://github.com/")
+def test_buttons_stand_on_chapters_only_and_only_with_an_address(tmp_path, url, page, menus):
+    (tmp_path / "_config.yml").write_text(yaml.safe_dump({"repository": {"url": url}}), encoding="utf-8")
+    context = {"header_buttons": [], "pathto": lambda name: f"../{name}.html"}
+    carry._add_buttons(SimpleNamespace(srcdir=tmp_path), page, "", context, None)
+    assert len(context["header_buttons"]) == menus
 
 
 def test_colab_installs_what_the_chapters_import_and_colab_lacks():
@@ -227,6 +189,8 @@ def test_every_link_of_the_printed_book_leads_into_it_or_to_the_web(book):
     assert book.find("img")["src"] == "../html/_images/a.png"
     assert book.find("link")["href"] == "../html/_static/book.css"
     assert "the index" in book.text
+    (script,) = book.select("script.mathjax")  # a page of the site reads it when a formula comes near
+    assert script.attrs == {"class": ["mathjax"], "src": "../html/_static/mathjax/tex.js"}
 
 
 def test_the_printed_book_has_no_folded_code_and_its_solutions_at_the_end(book):
@@ -296,14 +260,7 @@ def test_no_chromium_is_one_sentence(monkeypatch, tmp_path):
         pdf.find_chromium()
 
 
-def chromium():
-    try:
-        return pdf.find_chromium()
-    except RunError:
-        return ""
-
-
-@pytest.mark.skipif(not chromium(), reason="no Chromium on this machine: set CHROMIUM or install it")
+@needs_chromium
 def test_chromium_prints_a_small_book(site, tmp_path):
     document = tmp_path / "print" / "index.html"
     document.parent.mkdir()

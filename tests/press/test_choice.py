@@ -116,9 +116,7 @@ def test_the_programs_for_small_networks_run():
         one = next(one for one in choice_evidence.table() if one.method == method)
         problem = Problem(600, 784, 10, 3.0, 1e-5, "image", one.private)
         settings = choice.settings(problem, one)
-        answer = choice.Answer(
-            problem, one, 0.0, True, None, "", 0, (), settings and replace(settings, steps=3, batch=100)
-        )
+        answer = choice.Answer(problem, one, settings=settings and replace(settings, steps=3, batch=100))
         for library in choice.code(answer):
             assert 0 <= run(answer, given, library) <= 100
 
@@ -139,11 +137,9 @@ def test_the_promise_is_kept_on_fashion_mnist(problem, private):
 
 def test_every_program_has_no_gap_and_fits_its_box():
     for one in choice_evidence.table():
-        asked = Problem(
-            one.data.n, one.data.d, one.data.classes, max(one.epsilon, 0.005), 1e-5, one.data.kind, one.private
-        )
-        pure = replace(asked, delta=0.0) if one.method in choice.PURE else asked
-        programs = choice.code(choice.Answer(pure, one, 0.0, True, None, "", 0, (), choice.settings(pure, one)))
+        n, d, classes, delta = one.data.n, one.data.d, one.data.classes, 0.0 if one.method in choice.PURE else 1e-5
+        pure = Problem(n, d, classes, max(one.epsilon, 0.005), delta, one.data.kind, one.private)
+        programs = choice.code(choice.Answer(pure, one, settings=choice.settings(pure, one)))
         assert "dplib" in programs
         for text in programs.values():
             assert "$" not in text
@@ -153,8 +149,7 @@ def test_every_program_has_no_gap_and_fits_its_box():
 
 
 def test_objective_perturbation_runs():
-    answer = choice.choose(Problem(20000, 30, 2, 1.0, 0.0, "table"))
-    given = rows()
+    answer, given = choice.choose(Problem(20000, 30, 2, 1.0, 0.0, "table")), rows()
     assert answer.method in choice.PURE
     assert constant(given) - 15 < run(answer, given) <= 100
 
@@ -163,39 +158,37 @@ def test_the_nearest_data_set_is_the_nearest():
     """3,072 numbers are nearer to CIFAR-10 than to MNIST, whatever model was trained on either."""
     answer = choice.choose(replace(IMAGES, d=3072))
     assert answer.nearest.data.name == "cifar10-jpeg"
-    far = {
-        one.data: choice.distance(answer.problem, one.data)
-        for one in choice_evidence.table()
-        if one.data.kind == "image"
-    }
-    assert answer.distance == min(far.values()) < 0.2
+    alike = [one.data for one in choice_evidence.table() if one.data.kind == "image"]
+    assert answer.distance == min(choice.distance(answer.problem, one) for one in alike) < 0.2
     assert choice.choose(IMAGES).nearest.data.name != "cifar10-jpeg"
 
 
-def test_no_promise_rests_on_a_larger_budget():
-    for problem in (IMAGES, replace(TABLE, n=6000), LABELS, replace(IMAGES, n=20000), replace(LABELS, epsilon=0.7)):
-        answer = choice.choose(problem)
-        same = [one for one in choice_evidence.table() if one.method == answer.method]
-        near = [one for one in same if choice.distance(problem, one.data) <= choice.REACH]
-        usable = [one for one in near if choice.affordable(one, problem)]
-        assert answer.nearest in usable
-        assert answer.share <= answer.nearest.share
-        assert answer.share in [one.share for one in usable]
+MEASURED = [
+    IMAGES, replace(IMAGES, n=20000), replace(TABLE, n=6000), replace(TABLE, n=6000, delta=0.0), LABELS,
+    replace(LABELS, epsilon=0.5), replace(LABELS, delta=0.0),
+]  # fmt: skip
 
 
-def test_the_best_method_that_was_measured_is_advised():
-    for problem in (
-        LABELS,
-        replace(LABELS, epsilon=0.5),
-        replace(LABELS, delta=0.0),
-        IMAGES,
-        replace(TABLE, n=6000, delta=0.0),
-    ):
-        answer = choice.choose(problem)
-        rivals = [one for one in choice_evidence.table() if one.data.name == answer.nearest.data.name]
-        rivals = [one for one in rivals if choice.protects(one, problem) and choice.affordable(one, problem)]
-        assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in answer.others)
-        assert {one.method for one in (*answer.others, answer.nearest)} == {one.method for one in rivals} or not rivals
+@pytest.mark.parametrize("problem", MEASURED)
+def test_the_best_that_was_measured_is_advised_and_no_promise_rests_on_a_larger_budget(problem):
+    answer = choice.choose(problem)
+    usable = [
+        one for one in choice_evidence.table() if choice.protects(one, problem) and choice.affordable(one, problem)
+    ]
+    own = [one for one in usable if one.data.name == answer.nearest.data.name]
+    assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in answer.others)
+    assert {one.method for one in (*answer.others, answer.nearest)} == {one.method for one in own}
+    near = [one for one in usable if choice.distance(problem, one.data) <= choice.REACH]
+    assert (answer.nearest in near) == (answer.distance <= choice.REACH) == (answer.share is not None)
+    if answer.share is None:
+        return
+    assert answer.share <= answer.nearest.share
+    assert answer.share in [one.share for one in near if one.method == answer.method]
+
+
+def test_a_data_set_that_is_left_out_is_not_looked_at():
+    answer = choice.choose(IMAGES, leave_out=["mnist"])
+    assert "mnist" not in {answer.worst, *(one.data.name for one in (answer.nearest, *answer.others))}
 
 
 @pytest.mark.parametrize(
@@ -216,24 +209,11 @@ def test_what_nobody_measured_has_no_number(problem, says):
     assert choice.nearest(answer)
 
 
-def test_a_data_set_that_is_left_out_is_not_looked_at():
-    answer = choice.choose(IMAGES, leave_out=["mnist"])
-    assert "mnist" not in {one.data.name for one in (answer.nearest, *answer.others)}
-    assert answer.worst != "mnist"
-
-
 def test_the_promise_becomes_an_accuracy_where_the_one_without_noise_is_known():
     answer = choice.choose(replace(IMAGES, without_noise=97.0, frequent_class=20.0))
     assert answer.promised == pytest.approx(20 + answer.share * 77)
     assert f"which is {answer.promised:.1f}%" in choice.promise(answer)
     assert choice.choose(IMAGES).promised is None
-
-
-def test_a_constant_stands_beside_every_accuracy():
-    for one in choice_evidence.table():
-        assert f"a constant has {one.data.constant:.1f}%" in choice.described(one)
-        assert one.accuracy.low <= one.accuracy.value <= one.accuracy.high
-        assert one.accuracy.n >= 5
 
 
 def test_the_sizes_of_the_images_are_those_of_the_files():
@@ -249,14 +229,9 @@ def test_the_sizes_of_the_images_are_those_of_the_files():
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"delta": 0.5}, "delta"),
         ({"delta": 1e-4}, "delta"),
-        ({"delta": -1e-5}, "delta"),
         ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": math.nan}, "epsilon"),
         ({"n": 5}, "n"),
-        ({"n": 2.5}, "n"),
-        ({"classes": 1}, "classes"),
         ({"kind": "sound"}, "kind"),
         ({"private": "nothing"}, "private"),
         ({"private": "labels", "epsilon": 0.01}, "epsilon"),

@@ -1,14 +1,10 @@
 """Grids from the command line and from YAML."""
 
-import math
-
 import pytest
-import yaml
 
 from dplib.checks import ParameterError
 from sweeps import grid as sweep_grid
 from sweeps import sweep
-from tests.sweeps.test_sweep import NASTY
 from tests.sweeps.toys import notebook
 
 # Nine lines that stand for a thousand million values.
@@ -20,7 +16,6 @@ MERGED = ", ".join(f"&a{i + 1} {{<<: [{', '.join([f'*a{i}'] * 10)}]}}" for i in 
     ("text", "found"),
     [
         ("0.1,0.3,1,3", [0.1, 0.3, 1, 3]),
-        ("5", [5]),
         ("0:4", [0, 1, 2, 3]),
         ("-1:5:2", [-1, 1, 3]),
         ("mnist,digits", ["mnist", "digits"]),
@@ -32,22 +27,11 @@ MERGED = ", ".join(f"&a{i + 1} {{<<: [{', '.join([f'*a{i}'] * 10)}]}}" for i in 
         ("'1'", ["1"]),
         ("$(ls)", ["$(ls)"]),
         ("it's", ["it's"]),
-        ("1],[2", ["1]", "[2"]),
-        ("a b=c", ["a b=c"]),
         ("{'a': [1]}", [{"a": [1]}]),
     ],
 )
 def test_values_of_the_command_line(text, found):
-    if text == "1],[2":
-        with pytest.raises(ParameterError, match="cannot be read"):
-            sweep_grid.values("x", text)
-        return
     assert [sweep_grid.plain("x", value) for value in sweep_grid.values("x", text)] == found
-
-
-def test_not_a_number_is_a_number():
-    (value,) = sweep_grid.values("x", "nan")
-    assert math.isnan(value)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +45,12 @@ def test_not_a_number_is_a_number():
         (["epsilon="], "epsilon has no value"),
         (["seed=5:5"], "seed has no value: a range must not end before it begins"),
         (["seed=0:1000000000"], "seed is not allowed: its range has over 5000000 values"),
-        (["seed=0:99999999999999999999999"], "seed is not allowed: its range has over 5000000 values"),
         ([f"seed=0:{'9' * 5000}"], "is not allowed: its numbers are too long"),
         (["seed=0:4000000", "epsilon=1,2"], "the grid has 8000000 runs, and may have 5000000 at most"),
         ([f"epsilon={'9' * 400}"], "epsilon = 999.* is not allowed"),
+        (["texts=1],[2"], "cannot be read"),
         (["texts=[1,mnist"], "cannot be read: where there are lists or quotes, quote every text"),
         (["texts=b'x'"], "is not allowed: it must be a number, a text"),
-        (["texts={1: 2}"], "is not allowed"),
         (["texts=\udcff"], "must be a number, a text in UTF-8"),
     ],
 )
@@ -95,16 +78,12 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- 1", "a grid has chapter and parameters"),
         ("chapter: toy.md\nparameters: {}\nrun: rm", "a grid has chapter and parameters"),
         ("chapter: toy.md\nparameters: {seed: {range: [0]}}", "range must be"),
-        ("chapter: toy.md\nparameters: {seed: {range: [0, 5, 0]}}", "at least 1"),
         ("chapter: toy.md\nparameters: {seed: 2020-01-01}", "is not allowed"),
         ("chapter: toy.md\nparameters: !!python/object:os.system {}", "cannot be read"),
         ("chapter: none.md\nparameters: {}", "does not exist"),
-        ("{", "cannot be read"),
         ("[" * 3000, "cannot be read"),
-        ("chapter: toy.md\nparameters: {seed: {range: [0, 99999999999999999999999]}}", "its range has over"),
         ("chapter: toy.md\nparameters: {texts: &a [*a]}", "cannot be read: it has an alias .* inside"),
         (
             f"chapter: toy.md\nparameters:\n  texts: [&a0 [1], {BOMB}]",
@@ -123,25 +102,7 @@ def test_files_that_are_refused(tmp_path, text, message):
         sweep_grid.from_file(tmp_path / "grid.yml")
 
 
-def test_texts_keep_their_bytes_on_the_way_to_a_run(tmp_path):
-    """Each of a hundred texts is a run of its own, from YAML, with its own address."""
-    notebook(tmp_path)
-    texts = list(dict.fromkeys(NASTY))
-    document = {"chapter": "toy.md", "parameters": {"texts": texts}}
-    (tmp_path / "grid.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    plan = sweep.plan(sweep_grid.from_file(tmp_path / "grid.yml"), tmp_path)
-    runs = dict(plan.runs())
-    assert [parameters["texts"] for parameters in runs.values()] == texts
-    assert all(key.isalnum() and len(key) == 64 for key in runs)
-
-
 def test_a_grid_is_never_laid_out_in_memory(tmp_path):
     grid = sweep_grid.from_words(str(notebook(tmp_path)), ["seed=0:1000000", "epsilon=1,2,3"])
     assert len(grid) == 3_000_000
     assert next(sweep.plan(grid, tmp_path).runs())[1]["seed"] == 0
-
-
-def test_a_chapter_by_its_number():
-    grid = sweep_grid.from_words("01", ["epsilon=1,2"])
-    assert grid.name == "01_gmm_theory"
-    assert len({key for key, _ in sweep.plan(grid).runs()}) == 2

@@ -44,17 +44,6 @@ def test_a_module_that_a_chapter_does_not_import_changes_nothing(toy):
     assert set(sweep_store.code("01_a").files) == set(map(str, sources.depends_on("01_a")))
 
 
-def test_an_address_follows_claims_and_results(toy):
-    """A chapter shows rows of the ledger, and benchmarks that it names."""
-    root = toy("01_a", "print('A.thm6', 'bench_a.json')")
-    found = {sweep_store.code("01_a").digest}
-    for path in (root / "book" / "claims" / "A.yml", root / "book" / "results" / "bench_a.json"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("changed")
-        found.add(sweep_store.code("01_a").digest)
-    assert len(found) == 3
-
-
 def test_a_result_replaces_a_failure_and_counts_once_whole(tmp_path):
     store, key = Store(tmp_path), "ab" * 32
     store.keep_failure(key, "failed", "reason")

@@ -113,7 +113,7 @@ def test_two_at_once_in_one_folder_and_one_that_overlaps(tmp_path):
     grid = ["-p", "seed=0:4", "-p", "action=slow"]
     first, second = (_start(source, *grid) for _ in range(2))
     third = _start(source, "-p", "seed=2:5", "-p", "action=slow", out="other")
-    outputs = [process.communicate(timeout=120) for process in (first, second, third)]
+    outputs = [process.communicate(timeout=600) for process in (first, second, third)]
     assert [process.returncode for process in (first, second, third)] == [0, 0, 0], outputs
     said = [error for _, error in outputs[:2] if "Another sweep works in" in error]
     assert len(said) == 1
