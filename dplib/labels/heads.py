@@ -1,8 +1,7 @@
 """Many linear classifiers at once, on the same features and batches, each with evidence of its own about the labels.
 
-Every loss of :mod:`dplib.labels.releases` has the gradient p - r with respect to the logits: r is fixed for a target
-and Bayes' posterior for a likelihood. So one training loop serves all methods, and a batch of features is read once for
-all of them. Heads that share batches are not independent runs: for intervals, repeat with another seed.
+Every loss of :mod:`dplib.labels.releases` has the gradient p - r in the logits: r is fixed for a target and Bayes'
+posterior for a likelihood. So one loop serves all methods. Heads that share batches are not independent runs.
 """
 
 from collections.abc import Sequence
@@ -37,11 +36,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """m linear classifiers.
-
-    Attributes:
-        weights: shape (d, m * K). bias: shape (m * K,). classes: K.
-    """
+    """m linear classifiers: weights (d, m * K), bias (m * K,), and the number of classes K."""
 
     weights: Tensor
     bias: Tensor

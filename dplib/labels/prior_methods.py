@@ -60,17 +60,17 @@ def compare(
     """Train one classifier for each method and budget, on one seed.
 
     Args:
-        dataset, maps, dimensions: the task, see :func:`dplib.labels.prior_tasks.task`. epsilons: budgets, > 0.
+        maps, dimensions: of the task (:func:`dplib.labels.prior_tasks.task`). epsilons: budgets, > 0.
         methods: names of :data:`METHODS`. rates: learning rate: one for all, or for each method one for each budget.
         seed: of the validation part, the groups, all randomness of the releases, the stages and the order of records.
-        group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from.
-        epsilon_p: the histograms' share; all of the budget where that is smaller. share: of the records in stage 1.
+        group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from. epsilon_p:
+            the histograms' share; all of the budget where that is smaller. share: of the records in stage 1.
         temperature: of the prior of "stages"; that of the others is 1, as a likelihood models the true labels.
 
     Returns:
         "test" and "validation": method to accuracies, one for each budget. "facts": name to one value for each budget:
-        constant (share of records whose prior leaves one label), lost (share whose own label has left Y_k*), right
-        (share of right answers) for "clusters" and "stages", right for "rr".
+            shares of records whose prior leaves one label (constant), whose own label has left Y_k* (lost), and of
+            right answers.
     """
     for method in methods:
         checks.one_of(*METHODS).check("method", method)
@@ -141,9 +141,9 @@ class _Releases:
     def second_stage(
         self, method: str, epsilon: float, scores: np.ndarray, stage_one: np.ndarray, temperature: float
     ) -> Evidence:
-        """What stage 2 learns from: new answers with the first model's prior, and those of stage 1.
+        """What stage 2 learns from: new answers with the first model's prior, and those of stage 1 (bool (n,)).
 
-        scores: the model's ln p(y | x) of all records, (n, K). stage_one: bool (n,).
+        scores: the model's ln p(y | x) of all records, (n, K).
         """
         labels, classes, new = self.problem.y_train, self.problem.classes, ~stage_one
         prior = stages.tempered(scores[new], temperature)

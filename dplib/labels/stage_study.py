@@ -1,7 +1,7 @@
 """The parts of paper C's studies of training in stages (chapters 9 and 9b): which runs, and how they are grouped.
 
-A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says; pages, ledger
-and plans call the same ones. Settings are chosen with seeds from 1000 on, on held-out training examples.
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says. Settings are
+chosen with seeds from 1000 on, on held-out training examples.
 """
 
 import itertools
@@ -48,15 +48,10 @@ def tuned(
 ) -> dict[float, dict[str, Any]]:
     """Learning rate, then mixup, by LP-1ST; then mixup and temperature together by LP-2ST: {epsilon: choice}.
 
-    The two are chosen together since each wants another value of the other. Records should be nearly as many as in the
-    final runs: what was best for half of Fashion-MNIST at epsilon 1 was behind one stage on all of it.
-
-    Args:
-        score: "randomised": by held-out labels that were randomised; "accuracy": by true ones, as the paper did.
-
-    Returns:
-        For each budget "learning_rate", "mixup", "two stages" (mixup, temperature), and "tried": for each of them
-        {value: {score}}.
+    Records should be nearly as many as in the final runs: what was best for half of Fashion-MNIST at epsilon 1 was
+    behind one stage on all of it. ``score``: "randomised", by held-out labels that were randomised, or "accuracy", by
+    true ones, as the paper did. A choice has "learning_rate", "mixup", "two stages" (mixup, temperature), and "tried":
+    for each of them {value: {score}}.
     """
     common = {"dataset": dataset, "validation": validation, **settings}
     found: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
@@ -113,14 +108,9 @@ def compared(
 ) -> dict[str, Any]:
     """LP-MST over budgets and numbers of stages: Tables 1 and 4, Figures 1(a) and 3.
 
-    Args:
-        tuning: arguments of :func:`tuned`. controls: budgets at which LP-2ST is also run at :data:`CONTROLS`.
-        more_stages: further numbers of stages at ``more_epsilon``. curve_at: the budget with learning curves.
-        free: whether one stage on true labels is trained, too.
-
-    Returns:
-        "choices" of :func:`tuned`; "cells": {(epsilon, stages or the name of a control): results by seed}, with
-        epsilon inf for true labels.
+    LP-2ST also runs at :data:`CONTROLS` at the budgets ``controls``, ``more_stages`` at ``more_epsilon``, with learning
+    curves at ``curve_at``, and one stage on true labels if ``free``. Returns "choices" of :func:`tuned`, and "cells":
+    {(epsilon, stages or the name of a control): results by seed}, epsilon inf for true labels.
     """
     tuned_settings = {key: value for key, value in settings.items() if key != "curve"}
     choices = tuned(get, dataset=dataset, first=first, **{**tuned_settings, **tuning})
@@ -163,9 +153,8 @@ def recipes(
 ) -> dict[str, Any]:
     """LP-2ST at one budget with one thing changed at a time: Figures 4(a), 4(b), 5 and Appendix B.
 
-    Returns:
-        "chosen" settings; "recipes": {name of :data:`RECIPES`: results by seed}; "shares": {(share, temperature):
-        results}; "mixups": {(of stage 1, of stage 2): results}.
+    Returns "chosen" settings, and results by seed: "recipes" by name of :data:`RECIPES`, "shares" by (share,
+    temperature), "mixups" by (of stage 1, of stage 2).
     """
     choice = chosen(tuned(get, dataset=dataset, first=first, **{**settings, **tuning}), epsilon, 2)
     base = {"dataset": dataset, "epsilon": epsilon, "shares": shares(2, first), **settings, **choice}
@@ -203,9 +192,8 @@ def ratings(
 ) -> dict[str, Any]:
     """Table 3: epochs and temperature chosen by true validation ratings, as the paper's were, then test errors.
 
-    Returns:
-        "choices": {(epsilon, stages): {"epochs", "temperature"}}; "penalty"; "cells": {(epsilon, method): results by
-        seed} for the methods 1 and 2 (stages), "unmixed prior", and "biases", of :func:`rating_biases`.
+    Returns "choices" {(epsilon, stages): settings}, "penalty", and "cells": {(epsilon, method): results by seed} for
+    the methods 1 and 2 (stages), "unmixed prior", and "biases" (:func:`rating_biases`).
     """
     own = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
     budgets = [*epsilons, None]
@@ -259,8 +247,7 @@ YOURS = {"digits": {"network": "mlp-64", "batch": 300, "learning_rate": 0.4}, "m
 def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[Any, list[runs.Result]]:
     """The chapter's question at a reader's own budget: {1, 2, "no prior", "pseudo-labels", "half": results by seed}.
 
-    "half": LP-2ST at half of the budget, what DP-SGD at the whole of it stands beside where a *change* of a record
-    is to be hidden.
+    "half" is LP-2ST at half of the budget, what DP-SGD stands beside where a *change* of a record is to be hidden.
     """
     checks.one_of(*YOURS).check("dataset", dataset)
     arms: dict[Any, dict[str, Any]] = {
@@ -285,10 +272,9 @@ def records(
     model: str = "cnn4-mnist",
     **settings: Any,
 ) -> dict[tuple[str, float], list[runs.Result]]:
-    """DP-SGD, which hides whole records, beside LP-MST: a CNN with tanh, tuned at every budget.
+    """DP-SGD, which hides whole records, beside LP-MST: {(data set, epsilon): results by seed}, a CNN with tanh.
 
-    Returns:
-        {(data set, epsilon): results by seed}. The rate is chosen on validation records, by their true labels.
+    The rate is chosen at every budget on validation records, by their true labels.
     """
     from dplib import trainings  # imports DP-SGD, which only this part waits for
 

@@ -1,8 +1,7 @@
 """Training on soft or noisy labels: SGD with mixup, random crops, and paper C's learning-rate schedules (Appendix B).
 
-Nothing here is private by itself. The labels that :func:`fit` gets were randomised before (:mod:`dplib.labels.stages`),
-so whatever it does with them is post-processing. Every seed is an argument; PyTorch's global generators stay as they
-were, unless the network itself draws from them (dropout). On one CPU thread the same seed gives the same bytes.
+Labels were randomised before (:mod:`dplib.labels.stages`), so whatever :func:`fit` does is post-processing. Every seed
+is an argument; PyTorch's global generators stay as they were. On one CPU thread the same seed gives the same bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,19 +38,15 @@ def fit(
     """Train ``net`` in place by minibatch SGD with momentum and l2 regularisation, and leave it in evaluation mode.
 
     Args:
-        net: maps a batch of inputs to logits (batch, K); on the device of the inputs.
         inputs: (n, ...), or a tuple of such tensors, which the network then gets as one argument each.
         targets: whole numbers 0 to K - 1, shape (n,), or soft labels, shape (n, K).
         epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than a
-            batch is one batch. learning_rate: the peak of :func:`rate`. warmup, drops: as there.
-        mixup: a > 0 mixes each batch with a permutation of itself, inputs and soft labels alike, with one weight drawn
-            from Beta(a, a) for the batch; 0 does not. Only for inputs of floats.
-        shift, flip, cutout: of :func:`augmented`. seed: decides order, mixing and crops.
-        on_epoch: called with 1, 2, ... after each epoch; :func:`logits` may be used inside.
-        precision: "bfloat16" runs the forward pass in it where PyTorch's autocast does; weights stay float32.
+            batch is one batch. learning_rate, warmup, drops: of :func:`rate`. shift, flip, cutout: of
+            :func:`augmented`.
+        mixup: a > 0 mixes each batch with a permutation of itself, inputs and labels alike, one weight from Beta(a, a).
+        on_epoch: called with 1, 2, ... after each epoch. precision: "bfloat16" runs the forward pass in it by autocast.
 
-    Raises:
-        ParameterError: for a setting that is not allowed, or mixup of whole numbers.
+    Raises ParameterError for a setting that is not allowed, or mixup of whole numbers.
     """
     _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision)
     _check_images(shift, flip, cutout)
@@ -94,10 +89,9 @@ def fit(
 
 
 def rate(step: int, steps: int, peak: float, warmup: float = 0.15, drops: Sequence[float] = ()) -> float:
-    """The learning rate of step 0 to steps - 1: up from 0 to ``peak`` over the share ``warmup``, then down.
-
-    Without ``drops`` it falls linearly to 0 (MNIST in Appendix B); with drops, such as (0.3, 0.6, 0.9), it stays and is
-    divided by 10 at each of these shares of the steps (CIFAR). Steps count from their middle, so none has rate 0.
+    """The learning rate of step 0 to steps - 1: up from 0 to ``peak`` over the share ``warmup``, then linearly to 0
+    (MNIST in Appendix B), or divided by 10 at each of the shares ``drops`` (CIFAR). Steps count from their
+    middle: none has rate 0.
     """
     done = (step + 0.5) / steps
     if done < warmup:
