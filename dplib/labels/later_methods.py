@@ -19,7 +19,6 @@ from scipy.special import softmax
 
 from dplib import checks, mechanisms, runs
 from dplib.labels import heads, releases
-from dplib.labels.heads import Training
 from dplib.labels.prior_tasks import Task, task
 from dplib.labels.releases import Evidence
 
@@ -109,7 +108,7 @@ def _vectors(problem: Task, method: str, epsilon: float, rate: float, epochs: in
     else:
         told = [releases.subset_likelihood(bits, epsilon)]
     order = np.random.default_rng([seed, 6])
-    fitted = heads.fit(problem.x_train, told, [rate] * len(told), Training(epochs=epochs), order)
+    fitted = heads.fit(problem.x_train, told, [rate] * len(told), order, epochs=epochs)
     chances = [fitted.log_probabilities(x) for x in (problem.x_valid, problem.x_test)]  # (m, n, 2) or (1, n, K)
     return [(one[:, :, 1].T if method == "vector" else one[0]).argmax(axis=1) for one in chances]
 

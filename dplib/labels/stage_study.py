@@ -6,16 +6,16 @@ chosen with seeds from 1000 on, on held-out training examples.
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dplib import checks, runs, tuning
+from dplib import checks, runs
 from dplib.labels.movielens import rating_biases, rating_network
 from dplib.labels.staged import train
+from dplib.tuning import FIRST, Get, by_seed, tune
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 CONTROLS = {"no prior": math.inf, "pseudo-labels": 0.0}  # temperatures at the two ends
 RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's recipe
     "as in the paper": {},
@@ -57,15 +57,11 @@ def tuned(
     found: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
 
     def choose(name: str, values: Sequence[Any], jobs: Mapping[tuple[float, Any], Mapping[str, Any]]) -> None:
-        seeds = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
-        results = iter(get(train, [{**job, "seed": s} for job in jobs.values() for s in seeds]))
-        for (e, value), _ in jobs.items():
-            own = [next(results) for _ in seeds]
+        for (e, value), own in by_seed(get, train, jobs, tuning_seeds, FIRST).items():
             means = {key: 100 * float(np.mean([one[key] for one in own])) for key in ("randomised", "accuracy")}
             found[e]["tried"].setdefault(name, {})[value] = means
-        for e in epsilons:
-            tried = found[e]["tried"][name]
-            found[e][name] = max(values, key=lambda value, tried=tried: tried[value][score])
+        for one in found.values():
+            one[name] = max(values, key=lambda value, tried=one["tried"][name]: tried[value][score])
 
     def job(e: float, stages: int = 1, **more: Any) -> dict[str, Any]:
         return {**common, "epsilon": e, "shares": shares(stages, first), **more}
@@ -114,28 +110,19 @@ def compared(
     """
     tuned_settings = {key: value for key, value in settings.items() if key != "curve"}
     choices = tuned(get, dataset=dataset, first=first, **{**tuned_settings, **tuning})
-    jobs: dict[tuple[float, Any, int], dict[str, Any]] = {}
+    cells: dict[tuple[float, Any], dict[str, Any]] = {}
     for e in epsilons:
-        counts = [*stages, *(more_stages if e == more_epsilon else [])]
-        for seed in range(seeds):
-            for count in counts:
-                more = {"curve": True} if e == curve_at and count <= 2 else {}
-                jobs[e, count, seed] = {
-                    "epsilon": e,
-                    "shares": shares(count, first),
-                    **chosen(choices, e, count),
-                    **more,
-                }
-            for name in CONTROLS if e in controls else ():
-                end = {"temperature": CONTROLS[name]} | ({"curve": True} if e == curve_at else {})
-                jobs[e, name, seed] = {"epsilon": e, "shares": shares(2, first), **chosen(choices, e, 2), **end}
-    for seed in range(seeds if free else 0):
-        jobs[math.inf, 1, seed] = {"epsilon": None, "shares": [1.0], **chosen(choices, None, 1)}
-    every = [{"dataset": dataset, **settings, **job, "seed": at[2]} for at, job in jobs.items()]
-    cells: dict[tuple[float, Any], list[runs.Result]] = {}
-    for (e, kind, _), result in zip(jobs, get(train, every), strict=True):
-        cells.setdefault((e, kind), []).append(result)
-    return {"choices": choices, "cells": cells}
+        curve = {"curve": True} if e == curve_at else {}
+        for count in [*stages, *(more_stages if e == more_epsilon else [])]:
+            cells[e, count] = {"epsilon": e, "shares": shares(count, first), **chosen(choices, e, count)}
+            cells[e, count] |= curve if count <= 2 else {}
+        for name in CONTROLS if e in controls else ():
+            end = {"temperature": CONTROLS[name]} | curve
+            cells[e, name] = {"epsilon": e, "shares": shares(2, first), **chosen(choices, e, 2), **end}
+    if free:
+        cells[math.inf, 1] = {"epsilon": None, "shares": [1.0], **chosen(choices, None, 1)}
+    every = {at: {"dataset": dataset, **settings, **job} for at, job in cells.items()}
+    return {"choices": choices, "cells": by_seed(get, train, every, seeds)}
 
 
 def recipes(
@@ -158,21 +145,16 @@ def recipes(
     """
     choice = chosen(tuned(get, dataset=dataset, first=first, **{**settings, **tuning}), epsilon, 2)
     base = {"dataset": dataset, "epsilon": epsilon, "shares": shares(2, first), **settings, **choice}
-    groups: dict[str, dict[Any, dict[str, Any]]] = {
-        "recipes": {name: {**base, **change} for name, change in RECIPES.items()},
-        "shares": {(s, t): {**base, "shares": shares(2, s), "temperature": t}
-                   for s in first_shares for t in temperatures},
-        "mixups": {(a, b): {**base, "mixup": [a, b]} for a in mixups for b in mixups},
-    }  # fmt: skip
-    jobs = {
-        (group, cell, seed): {**job, "seed": seed}
-        for seed in range(seeds)
-        for group, cells in groups.items()
-        for cell, job in cells.items()
+    cells = {("recipes", name): {**base, **change} for name, change in RECIPES.items()}
+    cells |= {
+        ("shares", (s, t)): {**base, "shares": shares(2, s), "temperature": t}
+        for s in first_shares
+        for t in temperatures
     }
-    found: dict[str, Any] = {"chosen": choice, **{group: {} for group in groups}}
-    for (group, cell, _), result in zip(jobs, get(train, list(jobs.values())), strict=True):
-        found[group].setdefault(cell, []).append(result)
+    cells |= {("mixups", (a, b)): {**base, "mixup": [a, b]} for a in mixups for b in mixups}
+    found: dict[str, Any] = {"chosen": choice, "recipes": {}, "shares": {}, "mixups": {}}
+    for (group, cell), results in by_seed(get, train, cells, seeds).items():
+        found[group][cell] = results
     return found
 
 
@@ -195,15 +177,13 @@ def ratings(
     Returns "choices" {(epsilon, stages): settings}, "penalty", and "cells": {(epsilon, method): results by seed} for
     the methods 1 and 2 (stages), "unmixed prior", and "biases" (:func:`rating_biases`).
     """
-    own = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
     budgets = [*epsilons, None]
     common = {"dataset": dataset, **settings}
 
     def means(function, cells, score):
-        results = iter(
-            get(function, [{**cell, "validation": validation, "seed": s} for cell in cells.values() for s in own])
-        )
-        return {at: float(np.mean([score(next(results)) for _ in own])) for at in cells}
+        aside = {at: {**cell, "validation": validation} for at, cell in cells.items()}
+        tried = by_seed(get, function, aside, tuning_seeds, FIRST)
+        return {at: float(np.mean([one[score] for one in own])) for at, own in tried.items()}
 
     tried = means(
         rating_network,
@@ -212,27 +192,20 @@ def ratings(
             for e in budgets for count in ((1, 2) if e is not None else (1,))
             for n in epochs for t in (temperatures if count > 1 else [1.0])
         },
-        lambda result: result["rmse"],
+        "rmse",
     )  # fmt: skip
-    best = {
-        cell: min((at for at in tried if at[:2] == cell), key=tried.__getitem__) for cell in {at[:2] for at in tried}
-    }
+    best = {at[:2]: at for at in sorted(tried, key=tried.__getitem__)[::-1]}  # the last is the best
     choices = {cell: {"epochs": at[2], "temperature": at[3]} for cell, at in best.items()}
-    errors = means(
-        rating_biases,
-        {p: {"dataset": dataset, "epsilon": None, "penalty": p} for p in penalties},
-        lambda result: result["biases"],
-    )
+    linear = {p: {"dataset": dataset, "epsilon": None, "penalty": p} for p in penalties}
+    errors = means(rating_biases, linear, "biases")
     penalty = min(penalties, key=errors.__getitem__)
-    cells: dict[tuple[float, Any], list[runs.Result]] = {}
-    for e, count in sorted(choices, key=lambda cell: (math.inf if cell[0] is None else cell[0], cell[1])):
-        job = {**common, "epsilon": e, "shares": shares(count, first), **choices[e, count]}
-        kinds = {count: job} | ({"unmixed prior": {**job, "unmix": True, "temperature": 1.0}} if count == 2 else {})
-        for kind, one in kinds.items():
-            cells[_budget(e), kind] = get(rating_network, [{**one, "seed": s} for s in range(seeds)])
-    for e in budgets:
-        jobs = [{"dataset": dataset, "epsilon": e, "penalty": penalty, "seed": s} for s in range(seeds)]
-        cells[_budget(e), "biases"] = get(rating_biases, jobs)
+    jobs: dict[tuple[float, Any], dict[str, Any]] = {}
+    for (e, count), choice in choices.items():
+        jobs[_budget(e), count] = {**common, "epsilon": e, "shares": shares(count, first), **choice}
+        if count == 2:
+            jobs[_budget(e), "unmixed prior"] = {**jobs[_budget(e), 2], "unmix": True, "temperature": 1.0}
+    simple = {(_budget(e), "biases"): {"dataset": dataset, "epsilon": e, "penalty": penalty} for e in budgets}
+    cells = by_seed(get, rating_network, jobs, seeds) | by_seed(get, rating_biases, simple, seeds)
     return {"choices": choices, "penalty": penalty, "cells": cells}
 
 
@@ -257,8 +230,7 @@ def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[Any, li
         "half": {"shares": shares(2, 0.6), "epsilon": epsilon / 2},
     }
     base = {"dataset": dataset, "epsilon": epsilon, "learning_rate": 0.2, **YOURS[dataset]}
-    found = get(train, [{**base, **arm, "seed": s} for s in range(seeds) for arm in arms.values()])
-    return {arm: found[i :: len(arms)] for i, arm in enumerate(arms)}
+    return by_seed(get, train, {name: {**base, **arm} for name, arm in arms.items()}, seeds)
 
 
 def records(
@@ -280,8 +252,7 @@ def records(
 
     common = {"model": model, **settings}
     cells = {(name, e): {"dataset": name, "epsilon": e, **common} for name in datasets for e in epsilons}
-    best = tuning.tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
+    best = tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
                        seeds=tuning_seeds)  # fmt: skip
-    jobs = [{**job, "learning_rate": best[at].value, "seed": s} for at, job in cells.items() for s in range(seeds)]
-    found = get(trainings.train, jobs)
-    return {at: found[i * seeds : (i + 1) * seeds] for i, at in enumerate(cells)}
+    jobs = {at: {**job, "learning_rate": best[at].value} for at, job in cells.items()}
+    return by_seed(get, trainings.train, jobs, seeds)

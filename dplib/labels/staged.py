@@ -23,7 +23,6 @@ from dplib.checks import ParameterError
 from dplib.execution import ROOT
 from dplib.files import locked
 from dplib.labels import patch_features, stages, training
-from dplib.labels.checkpoints import Checkpoint, fingerprint
 from dplib.labels.randomised_response import rr
 from dplib.models import mlp, preact_resnet18
 from dplib.sgd import find_device, seeded
@@ -340,16 +339,17 @@ def _pretrained(
 ) -> Mapping[str, Tensor]:
     """Weights below the classifier; a file has them for the runs that share them, which other processes may make."""
     x, y, _, _ = inputs(public, "image")
-    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version
-    key = fingerprint([x, torch.as_tensor(y)], *decides)
+    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version, x.shape
+    key = hashlib.sha256(repr(decides).encode() + _digest(x.numpy()) + _digest(y)).hexdigest()[:32]
     PRETRAINED.mkdir(parents=True, exist_ok=True)
-    kept = Checkpoint(PRETRAINED / f"{key[:32]}.pt")
-    with locked(PRETRAINED / f"{key[:32]}.lock", blocking=True):
-        if saved := kept.load(key):
-            return saved[0]
+    path, part = PRETRAINED / f"{key}.pt", PRETRAINED / f"{key}.part"
+    with locked(PRETRAINED / f"{key}.lock", blocking=True):
+        if path.exists():
+            return torch.load(path, weights_only=True)
         net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
         net.to(device, memory_format=layout.of(net, x))
         training.fit(net, x.to(device), y, seed=seed, **settings)
         weights = net.cpu()[:-1].state_dict()
-        kept.save(key, weights, {})
+        torch.save(weights, part)
+        part.replace(path)  # whole or not at all
     return weights

@@ -21,22 +21,18 @@ def random_gradients(classes: int, dimensions: int, draws: int, rng):
     return gradients * np.maximum(rng.random((draws, classes, 1)), rng.random((draws, 1, 1)) < 0.5)
 
 
-def bias_of_debiasing(classes: int, epsilon: float, draws: int, rng) -> tuple[float, float]:
-    """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
-    gradients = random_gradients(classes, 4, draws, rng)
-    table = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
-    answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), epsilon) for o in range(classes)])
-    means = np.einsum("yo,odb->dyb", table, answers)
-    moments = np.einsum("yo,odb->dy", table, answers**2)
-    bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(classes, epsilon)
-    return float(bias), float(moments.max() / bounds.printed_second_moment(classes, epsilon))
-
-
 def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
-    """:func:`bias_of_debiasing` at its largest over K and epsilon: "bias", "moment"."""
-    found = [bias_of_debiasing(k, e, draws, rng) for k in classes for e in epsilons]
-    bias, moment = np.max(found, axis=0)
-    return {"bias": bias, "moment": moment}
+    """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
+    found = []
+    for k, e in itertools.product(classes, epsilons):
+        gradients = random_gradients(k, 4, draws, rng)
+        table = np.exp(response.log_table(np.ones(k, dtype=bool), e))
+        answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), e) for o in range(k)])
+        means = np.einsum("yo,odb->dyb", table, answers)
+        moments = np.einsum("yo,odb->dy", table, answers**2)
+        bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(k, e)
+        found.append((bias, moments.max() / bounds.printed_second_moment(k, e)))
+    return dict(zip(("bias", "moment"), np.max(found, axis=0), strict=True))
 
 
 def one_pass(epsilon: float, rng) -> dict[str, float]:
@@ -111,15 +107,6 @@ def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict
         "off_span": float(off),
         "step_noise": float(noise / ranks),
     }
-
-
-def noise_norms(method: str, classes: int, dimension: int, sigma: float, draws: int, rng) -> np.ndarray:
-    """Norms of the noise of one step, shape (draws,): in the span of K random gradients, or on all coordinates."""
-    noise = rng.normal(0, sigma, (draws, dimension))
-    if method == "span":
-        projector, _ = sgd.span_projector(random_gradients(classes, dimension, 1, rng))
-        noise = noise @ projector[0]
-    return np.linalg.norm(noise, axis=1)
 
 
 def moving_labels(draws: int, rng) -> tuple[float, float]:
@@ -211,16 +198,19 @@ def noise_slopes(rng) -> dict[str, float]:
     """Logarithmic slopes of the root mean squared noise of one step: over p and K in the span, over p everywhere."""
     dimensions, labels = [8, 32, 128, 512], [4, 16, 64]
 
-    def squared(where, k, p):
-        return np.log(np.mean(noise_norms(where, k, p, 1.0, 400, rng) ** 2))
+    def squared(span: bool, k: int, p: int) -> float:
+        noise = rng.normal(0, 1.0, (400, p))
+        if span:
+            noise = noise @ sgd.span_projector(random_gradients(k, p, 1, rng))[0][0]
+        return float(np.log((noise**2).sum(axis=1).mean()))
 
     def of(x, y):
         return float(np.polyfit(np.log(x), y, 1)[0] / 2)  # of the norm: half the slope of its square
 
     return {
-        "slope_p": of(dimensions, [squared("span", 4, p) for p in dimensions]),
-        "slope_K": of(labels, [squared("span", k, 512) for k in labels]),
-        "slope_p_everywhere": of(dimensions, [squared("all", 4, p) for p in dimensions]),
+        "slope_p": of(dimensions, [squared(True, 4, p) for p in dimensions]),
+        "slope_K": of(labels, [squared(True, k, 512) for k in labels]),
+        "slope_p_everywhere": of(dimensions, [squared(False, 4, p) for p in dimensions]),
     }
 
 

@@ -6,15 +6,15 @@ largest mean over :mod:`dplib.labels.simplex` with rho down to 1/128, at each n.
 on runs of their own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dplib import mechanisms, runs, stats
 from dplib.labels import bounds, debiased, simplex, theory_checks
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 RHOS = [2.0**-i for i in range(8)]
 FRESH = 1_000_003  # added to a seed: reported runs, none of which tuned anything
 METHODS = {  # of the comparison over the dimension

@@ -14,13 +14,25 @@ from torch import nn
 from dplib import checks, runs
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
-from dplib.examples import squared_error
+from dplib.examples import Pair, squared_error
 from dplib.runs import Result
-from dplib.screening import accounts, annealing
-from dplib.screening import jobs as annealing_jobs
-from dplib.screening.annealing import BY_CHANCE, FORCED, LOWER, REJECTED, Annealing, Screen, acceptance_probability
+from dplib.screening import accounts, annealing, jobs
+from dplib.screening.annealing import (
+    BY_CHANCE,
+    FORCED,
+    LOWER,
+    REJECTED,
+    Annealing,
+    Run,
+    Screen,
+    Witness,
+    acceptance_probability,
+)
 from dplib.sgd import seeded
 
+SCHEMES = ("dpsgd-relu", "dpsgd-tanh", "auto-s", "annealed", "non-private")
+ENERGIES = ("test", "held", "train", "batch", "public")
+WITNESSES = 5000
 TENTHS = 10
 
 
@@ -58,8 +70,8 @@ def train(
     batch: int | None = None,
     noise_multiplier: float | None = None,
     rejection_limit: int | str | None = "table-2",
-    max_grad_norm: float = annealing_jobs.MAX_GRAD_NORM,
-    momentum: float = annealing_jobs.MOMENTUM,
+    max_grad_norm: float = jobs.MAX_GRAD_NORM,
+    momentum: float = jobs.MOMENTUM,
     initial_temperature: float = 10.0,
     exceeds: bool = False,
     starts_at_zero: bool = False,
@@ -75,101 +87,160 @@ def train(
     """Train until the budget is spent, and evaluate on the way and at the end.
 
     Args:
-        dataset: a key of :data:`dplib.screening.jobs.TABLE_2`.
-        scheme: one of :data:`dplib.screening.jobs.SCHEMES`.
+        dataset: a key of :data:`dplib.screening.jobs.TABLE_2`. scheme: of :data:`SCHEMES`; all but "dpsgd-relu" have
+            tanh, all but "annealed" keep every step: an ``energy`` of those is recorded and decides nothing.
         seed: decides held-out records, initial weights, batches, noise and acceptance. Equal seeds, training records
             and batch sizes give equal weights, batches and noise: schemes may be paired by seed.
-        epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are; None for
-            "non-private".
-        spends: what the budget pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
+        epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are.
+        spends: what it pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
         updates: spend the budget on so many updates, with the noise that this takes by the same formula.
-        queries: a cap on the noisy gradients. epochs: of "non-private".
+        queries: a cap on the noisy gradients. epochs: of "non-private", SGD without clipping or noise.
         points: evaluations on the way, evenly spaced in epsilon, by accepted updates and by queries.
         learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
-        max_grad_norm to keeps_velocity: of :class:`dplib.dpsgd.DPSGD` and
-            :class:`dplib.screening.annealing.Annealing`.
+        max_grad_norm to keeps_velocity: of :class:`dplib.dpsgd.DPSGD` and :class:`Annealing`.
         energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
             "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
         energy_size: on so many records, drawn by the seed; on all where there are not so many.
         held: training records set aside. Those that J is not computed on are for validation.
         report: "test", accuracy on test records; "validation", on held-out ones.
         witness_every: every so many queries, compare what it did to the loss on 5,000 other training records.
-        trace: keep what became of every query, and what it changed.
+        trace: keep "outcomes" (digits, as in :mod:`dplib.screening.annealing`) and "changes" of every query.
 
     Returns:
-        Settings, counts, "accuracy" (0 to 1; None after divergence), "loss" and "curve" as
-        :func:`dplib.screening.jobs.train` has them; and, of what happened, "tenths" (:func:`by_tenth`) and "chance"
-        (:func:`by_chance`) of annealed runs and of those that watch an energy; "witness" (:func:`witnessed`).
+        "accuracy" (0 to 1) and "loss" at the end, None after divergence; "curve", columns with a number for each
+        evaluation: queries, accepted, energy, accuracy, loss, and, with an energy on test records, accuracy on those
+        "seen" and the others; counts; settings; "tenths" (:func:`by_tenth`) with an energy, "chance"
+        (:func:`by_chance`) of annealed runs, "witness" (:func:`witnessed`).
     """
+    checks.one_of(*SCHEMES).check("scheme", scheme)
     checks.one_of("accepted", "queries").check("spends", spends)
-    cell = {"batch": batch, "noise_multiplier": noise_multiplier, "held": held}
-    if scheme == "non-private":
-        records = len(annealing_jobs.records(dataset, held, seed)["train"][1])
-        stop: dict[str, Any] = {
-            "queries": max(1, records // (batch or annealing_jobs.TABLE_2[dataset]["batch"])) * epochs
-        }
+    checks.one_of("test", "validation").check("report", report)
+    annealed, private = scheme == "annealed", scheme != "non-private"
+    choice, weights, draws = np.random.SeedSequence([seed, 12]).spawn(3)
+    parts = jobs.records(dataset, held, seed)
+    used, limit = jobs.settings(
+        dataset, rejection_limit, learning_rate=learning_rate, batch=batch, noise_multiplier=noise_multiplier
+    )
+    how = Annealing(initial_temperature, limit, exceeds, starts_at_zero, keeps_velocity)
+    n = len(parts["train"][1])
+    sample_rate, counts, accepted = min(1.0, used["batch"] / n), [], None
+    if not private:
+        queries = max(1, n // used["batch"]) * epochs
     else:
         if updates:
-            cell["noise_multiplier"] = noise_for(dataset, epsilon, delta, updates, batch=batch, held=held)
-        counts = budget(dataset, epsilon, delta, points, **cell)
-        stop = {"at_accepted": counts, "at_queries": counts, "queries": queries or counts[-1]}
-        if scheme == "annealed" and spends == "accepted":
-            stop |= {"accepted": counts[-1], "queries": queries}
-    result = annealing_jobs.train(
-        dataset=dataset, scheme=scheme, seed=seed, learning_rate=learning_rate, rejection_limit=rejection_limit,
-        max_grad_norm=max_grad_norm, momentum=momentum, initial_temperature=initial_temperature, exceeds=exceeds,
-        starts_at_zero=starts_at_zero, keeps_velocity=keeps_velocity, energy=energy, energy_size=energy_size,
-        report=report, witness_every=witness_every, trace=True, device=device, **cell, **stop,
-    )  # fmt: skip
-    rule = Annealing(initial_temperature, result["rejection_limit"], exceeds, starts_at_zero, keeps_velocity)
-    result["curve"] = {name: [_short(v) for v in column] for name, column in result["curve"].items()}
-    result["loss"] = _short(result["loss"])
-    if energy is not None:
-        result["tenths"] = by_tenth(result)
-    if scheme == "annealed":
-        result["chance"] = by_chance(result, rule)
+            used["noise_multiplier"] = noise_for(sample_rate, epsilon, delta, updates)
+        counts = budget(used["noise_multiplier"], sample_rate, epsilon, delta, points)
+        if annealed and spends == "accepted":
+            accepted, queries = counts[-1], queries or how.most_queries(counts[-1])
+        queries = queries or (None if accepted else counts[-1])
+        if queries is None:
+            raise ParameterError("queries = None is not allowed without a rejection limit: training might not end.")
+    judges, judged = _sets(dataset, parts, energy, energy_size, report, np.random.default_rng(choice))
+    settings = DPSGD(
+        steps=queries,
+        sample_rate=sample_rate,
+        learning_rate=used["learning_rate"],
+        noise_multiplier=used["noise_multiplier"] if private else 0.0,
+        max_grad_norm=max_grad_norm if private else None,
+        clipping="auto-s" if scheme == "auto-s" else "flat",
+        momentum=momentum,
+        sampling="poisson" if private else "shuffled",
+        physical_batch=jobs.PHYSICAL_BATCH,
+    )
+    activation = "relu" if scheme == "dpsgd-relu" else "tanh"
+    net = jobs.network(parts["train"][0].shape[1:], activation, int(weights.generate_state(1)[0]))
+    witness = None
     if witness_every:
-        result["witness"] = witnessed(result["witness"])
-    del result["training_seconds"]
-    return result if trace else {k: v for k, v in result.items() if k not in ("outcomes", "changes")}
+        some, _ = jobs.drawn(parts["train"], WITNESSES, np.random.default_rng([seed, 13]))
+        witness = Witness(some, witness_every)
+    run = annealing.train(
+        net, parts["train"], settings, np.random.default_rng(draws), annealing=how if annealed else None,
+        energy=judges, accepted=accepted, evaluate=judged, at_accepted=counts, at_queries=counts, witness=witness,
+        device=device,
+    )  # fmt: skip
+    result = {**used, "rejection_limit": limit, **_result(run, {name: len(y) for name, (_, y) in judged.items()})}
+    traced = {
+        "outcomes": "".join(map(str, run.outcomes)),
+        "changes": [float(f"{change:.4g}") for change in run.changes],
+    }
+    if energy is not None:
+        result["tenths"] = by_tenth(traced)
+    if annealed:
+        result["chance"] = by_chance(traced, how)
+    if witness:
+        result["witness"] = witnessed({name: [row[name] for row in witness.rows] for name in witness.rows[0]})
+    return result | traced if trace else result
 
 
-def budget(
-    dataset: str,
-    epsilon: float,
-    delta: float,
-    points: int,
-    *,
-    batch: int | None = None,
-    noise_multiplier: float | None = None,
-    held: int = 0,
-) -> list[int]:
+def _sets(
+    dataset: str, parts: dict[str, Pair], energy: str | None, size: int, report: str, rng: np.random.Generator
+) -> tuple[Pair | str | None, dict[str, Pair]]:
+    """Where J is computed, and the examples by name on which accuracy is."""
+    if energy is not None:
+        checks.one_of(*ENERGIES).check("energy", energy)
+    checks.integer(1).check("energy_size", size)
+    if "held" not in parts and (energy == "held" or report == "validation"):
+        raise ParameterError("held = 0 is not allowed here: records have to be set aside for that.")
+    if energy == "public" and dataset != "mnist":
+        raise ParameterError(f"energy = 'public' is for mnist: no public examples of {dataset} are at hand.")
+    judges: Pair | str | None = energy
+    others = None
+    if energy == "public":
+        judges, others = jobs.drawn(jobs.public_digits(), size, rng)
+    elif energy in parts:
+        judges, others = jobs.drawn(parts[energy], size, rng)
+    if report == "validation":
+        return judges, {"validation": others if energy == "held" else parts["held"]}
+    if energy == "test" and len(others[1]):
+        return judges, {"seen": judges, "unseen": others}
+    return judges, {"test": parts["test"]}
+
+
+def _result(run: Run, sizes: dict[str, int]) -> dict[str, Any]:
+    total = sum(sizes.values())
+
+    def mean(row: dict[str, Any], what: str) -> float | None:
+        value = sum(row[name][what] * size for name, size in sizes.items()) / total
+        return value if math.isfinite(value) else None
+
+    rows = run.evaluations
+    curve = {name: [row[name] for row in rows] for name in ("queries", "accepted", "energy")}
+    curve |= {"accuracy": [mean(row, "metric") for row in rows], "loss": [mean(row, "loss") for row in rows]}
+    if "seen" in sizes:
+        curve |= {name: [row[name]["metric"] for row in rows] for name in sizes}
+    counts = {name: run.outcomes.count(i) for i, name in enumerate(("rejected", "lower", "by_chance", "forced"))}
+    return counts | {
+        "accuracy": None if run.diverged else curve["accuracy"][-1],
+        "loss": None if run.diverged else _short(curve["loss"][-1]),
+        "curve": {name: [_short(value) for value in column] for name, column in curve.items()},
+        "n": run.records,
+        "sample_rate": run.settings.sample_rate,
+        "queries": run.queries,
+        "accepted": run.accepted,
+        "diverged": run.diverged,
+    }
+
+
+def budget(noise_multiplier: float, sample_rate: float, epsilon: float, delta: float, points: int) -> list[int]:
     """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows."""
-    table = annealing_jobs.TABLE_2[dataset]
-    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1])
-    setting = noise_multiplier or table["noise_multiplier"], (batch or table["batch"]) / (records - held)
+    setting = noise_multiplier, sample_rate
     steps = accounts.steps_allowed(epsilon, *setting, delta)
     if steps < 1:
-        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {dataset} it does not pay for one update.")
+        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: it does not pay for one update.")
     low = accounts.paper_epsilon(*setting, max(1, steps // 100), delta)
     spread = np.linspace(low, epsilon, points)[:-1]
     return sorted({*(accounts.steps_allowed(float(e), *setting, delta) for e in spread), steps} - {0})
 
 
-def noise_for(
-    dataset: str, epsilon: float, delta: float, updates: int, *, batch: int | None = None, held: int = 0
-) -> float:
+def noise_for(sample_rate: float, epsilon: float, delta: float, updates: int) -> float:
     """The noise multiplier with which so many updates spend the budget by the paper's formula, to four digits, upwards.
 
-    Raises:
-        ParameterError: where no noise up to 1,000 is enough.
+    ParameterError where no noise up to 1,000 is enough.
     """
     checks.integer(1).check("updates", updates)
-    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1]) - held
-    rate = (batch or annealing_jobs.TABLE_2[dataset]["batch"]) / records
 
     def over(noise: float) -> float:
-        return float(accounts.paper_epsilon(noise, rate, updates, delta)) - epsilon
+        return float(accounts.paper_epsilon(noise, sample_rate, updates, delta)) - epsilon
 
     if over(1000.0) > 0:
         least = float(np.log(1 / delta) / (accounts.ORDERS[-1] - 1))
@@ -267,9 +338,9 @@ def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
 
 def same_as_plain() -> float:
     """With Q0 = 0 every candidate is kept: the largest difference of the loss to plain DP-SGD's, over 20 updates."""
-    shared = {"dataset": "digits", "seed": 0, "at_accepted": [10, 20], "at_queries": [10, 20]}
-    plain = annealing_jobs.train(**shared, scheme="dpsgd-tanh", queries=20)
-    kept = annealing_jobs.train(**shared, scheme="annealed", energy="test", accepted=20, initial_temperature=0.0)
+    shared = {"dataset": "digits", "seed": 0, "queries": 20}
+    plain = train(**shared, scheme="dpsgd-tanh")
+    kept = train(**shared, scheme="annealed", energy="test", initial_temperature=0.0)
     return float(np.abs(np.subtract(plain["curve"]["loss"], kept["curve"]["loss"])).max())
 
 

@@ -167,7 +167,7 @@ def train(
         screened: False accepts every update, which is plain DP-SGD.
         energy_size: records that J is computed on, the canaries included where they are among them.
         block: of the attack on the gradients. reference: training records that it estimates batches from.
-        learning_rate to momentum: as in :func:`dplib.screening.jobs.train`.
+        learning_rate to momentum: as in :func:`dplib.screening.annealed.train`.
 
     Returns:
         "scores" and "included", lists (m,); "accepted", "queries", "by_chance", "forced"; "accuracy" on test records;
@@ -178,10 +178,9 @@ def train(
     checks.boolean().check("screened", screened)
     if judged != "test":
         checks.integer(canaries).check("energy_size", energy_size)
-    table = jobs.TABLE_2.get(dataset, {})
-    own = {"learning_rate": learning_rate, "batch": batch, "noise_multiplier": noise_multiplier}
-    used = {name: table.get(name) if value is None else value for name, value in own.items()}
-    limit = table.get("rejection_limit") if rejection_limit == "table-2" else rejection_limit
+    used, limit = jobs.settings(
+        dataset, rejection_limit, learning_rate=learning_rate, batch=batch, noise_multiplier=noise_multiplier
+    )
     how = Annealing(initial_temperature if screened else 0.0, limit)
     most = queries or how.most_queries(accepted)
     if most is None:

@@ -6,7 +6,6 @@ import pytest
 from dplib import runs
 from dplib.checks import ParameterError
 from dplib.screening import accounts, annealed, study
-from dplib.screening import jobs as annealing_jobs
 from dplib.screening.annealing import Annealing
 from dplib.tuning import FIRST
 
@@ -21,18 +20,17 @@ def busy():
 
 
 def test_the_budget_is_spent_and_no_more():
-    table = annealing_jobs.TABLE_2["digits"]
-    setting = table["noise_multiplier"], table["batch"] / (20_000 - 225)
-    last = annealed.budget("digits", 1.5, 1e-5, 7, held=225)[-1]
+    setting = 1.23, 256 / (20_000 - 225)
+    last = annealed.budget(*setting, 1.5, 1e-5, 7)[-1]
     spent = accounts.paper_epsilon(*setting, np.array([last, last + 1]), 1e-5)
     assert spent[0] <= 1.5 < spent[1]
-    with pytest.raises(ParameterError, match=r"epsilon = 0\.3 is not allowed: on digits"):
-        annealed.budget("digits", 0.3, 1e-5, 7)
+    with pytest.raises(ParameterError, match=r"epsilon = 0\.3 is not allowed"):
+        annealed.budget(*setting, 0.3, 1e-5, 7)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 0.5, 3.0, 20.0])
 def test_the_noise_spends_the_budget_on_the_updates_asked_for(epsilon):
-    noise = annealed.noise_for("digits", epsilon, 1e-5, 300)
+    noise = annealed.noise_for(256 / 20_000, epsilon, 1e-5, 300)
     spent = [float(accounts.paper_epsilon(n, 256 / 20_000, 300, 1e-5)) for n in (noise, noise - 2e-4)]
     assert spent[0] <= epsilon < spent[1]
 
