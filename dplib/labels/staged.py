@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -92,7 +91,7 @@ def train(
             the test part. start: a public set, on whose true labels a ResNet is trained first, with the same settings.
 
     Returns:
-        "stages": the fields of :class:`dplib.labels.stages.Stage` with "top", the top-1 to top-10 accuracies, and,
+        "stages": those of :class:`dplib.labels.stages.Outcome` with "top", the top-1 to top-10 accuracies, and,
             where asked for, their "curve" over epochs; "accuracy": the last top-1; with validation "randomised", its
             estimate from answers.
     """
@@ -152,11 +151,9 @@ def train(
     return result
 
 
-def reported(stage: stages.Stage) -> dict[str, Any]:
-    """A stage as plain values, with what the learner's evaluation says beside its fields; numbers of six digits."""
-    plain = asdict(stage)
-    plain |= plain.pop("evaluation")
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+def reported(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage with numbers of six digits."""
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in stage.items()}
 
 
 class Learner:

@@ -7,7 +7,7 @@ were chosen by looking at true labels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,36 +60,17 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage. The shares of wrong labels look at the true ones: for the experimenter, not for release.
+class Outcome:
+    """What LP-MST did: the last ``model``, all randomised labels ``released`` (n,), -1 where an example is in no part.
 
-    Attributes:
-        asked, mean_k, constant: questions of this stage, their mean k*, and the share of them with k* = 1.
-        right, covered: share of this stage's answers that are the true label; of true labels that are in Y_k*.
-        reused, kept: answers of earlier stages, and how many of them passed the filter, whose k is ``filter_k``.
-        wrong_before, wrong_after, wrong: share of wrong ones among the reused answers before and after the filter, and
-            among all labels that the stage was trained on. evaluation: what the learner's ``evaluate`` returned.
+    A stage has "asked", its questions, their "mean_k" (k*) and "constant", the share with k* = 1; "right", "covered",
+    shares of answers that are the true label, and of true labels in Y_k*; "reused", answers of earlier stages, "kept",
+    those that passed the filter, whose k is "filter_k"; "wrong_before", "wrong_after" and "wrong", shares of wrong ones
+    among the reused before and after the filter, and among all that it was trained on; and what the learner's
+    ``evaluate`` returned. Shares look at the true labels: for the experimenter, not for release.
     """
 
-    asked: int
-    mean_k: float
-    constant: float
-    right: float
-    covered: float
-    reused: int = 0
-    kept: int = 0
-    filter_k: int | None = None
-    wrong_before: float | None = None
-    wrong_after: float | None = None
-    wrong: float | None = None
-    evaluation: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The stages, the last model, and all randomised labels (n,), -1 where an example is in no part."""
-
-    stages: list[Stage]
+    stages: list[dict[str, Any]]
     model: Any
     released: np.ndarray
 
@@ -156,6 +137,11 @@ def run(
             "constant": float((answers.k == 1).mean()),
             "right": float((answers.labels == truth[part]).mean()),
             "covered": float(covered(prior, truth[part], epsilon).mean()),
+            "reused": 0,
+            "kept": 0,
+            "filter_k": None,
+            "wrong_before": None,
+            "wrong_after": None,
         }
         rows = part
         if reuse and t:
@@ -171,7 +157,7 @@ def run(
                 "wrong_after": _wrong(released, truth, earlier[passed]),
             }
         model = learner.train(rows, released[rows], t + 1, model if warm_start else None)  # (c)
-        stages.append(Stage(**stage, wrong=_wrong(released, truth, rows), evaluation=learner.evaluate(model)))
+        stages.append(stage | {"wrong": _wrong(released, truth, rows)} | learner.evaluate(model))
     return Outcome(stages, model, released)  # step 4
 
 

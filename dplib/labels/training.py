@@ -14,6 +14,13 @@ from dplib import checks
 
 Inputs = Tensor | tuple[Tensor, ...]
 BATCH = 1000  # examples at a time where no gradients are taken
+_WHOLE, _REAL = checks.integer(0), checks.number(0)
+RULES = {
+    "epochs": checks.integer(1), "batch_size": checks.integer(1), "learning_rate": checks.positive(),
+    "weight_decay": _REAL, "warmup": checks.number(0, 0.99), "drops": checks.list_of(checks.fraction()),
+    "mixup": _REAL, "shift": _WHOLE, "flip": checks.boolean(), "cutout": _WHOLE,
+    "precision": checks.one_of("float32", "bfloat16"),
+}  # fmt: skip
 
 
 def fit(
@@ -48,8 +55,11 @@ def fit(
 
     Raises ParameterError for a setting that is not allowed, or mixup of whole numbers.
     """
-    _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision)
-    _check_images(shift, flip, cutout)
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "weight_decay": weight_decay,
+             "warmup": warmup, "mixup": mixup, "shift": shift, "flip": flip, "cutout": cutout,
+             "precision": precision} | ({"drops": drops} if drops else {})  # fmt: skip
+    for name, value in given.items():
+        RULES[name].check(name, value)
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     device, n = inputs[0].device, len(inputs[0])
     targets = torch.as_tensor(targets, device=device)
@@ -138,21 +148,3 @@ def _window(n: int, size: int, length: int, generator: torch.Generator) -> Tenso
     start = torch.randint(size, (n, 1), generator=generator) - length // 2
     place = torch.arange(size)
     return (place >= start) & (place < start + length)
-
-
-def _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision) -> None:
-    checks.integer(1).check("epochs", epochs)
-    checks.integer(1).check("batch_size", batch_size)
-    checks.positive().check("learning_rate", learning_rate)
-    checks.number(0).check("weight_decay", weight_decay)
-    checks.number(0, 0.99).check("warmup", warmup)
-    if drops:
-        checks.list_of(checks.fraction()).check("drops", drops)
-    checks.number(0).check("mixup", mixup)
-    checks.one_of("float32", "bfloat16").check("precision", precision)
-
-
-def _check_images(shift, flip, cutout) -> None:
-    checks.integer(0).check("shift", shift)
-    checks.boolean().check("flip", flip)
-    checks.integer(0).check("cutout", cutout)

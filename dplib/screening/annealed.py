@@ -1,5 +1,6 @@
 """The trainings of paper D as kept runs, and the paths of its Figure 1."""
 
+import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,10 @@ from dplib import checks, runs
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair, squared_error
-from dplib.runs import Result
 from dplib.screening import accounts, annealing, jobs
 from dplib.screening.annealing import (
     BY_CHANCE,
     FORCED,
-    LOWER,
     REJECTED,
     Annealing,
     Run,
@@ -34,6 +33,7 @@ SCHEMES = ("dpsgd-relu", "dpsgd-tanh", "auto-s", "annealed", "non-private")
 ENERGIES = ("test", "held", "train", "batch", "public")
 WITNESSES = 5000
 TENTHS = 10
+OUTCOMES = ("rejected", "lower", "by_chance", "forced")
 
 
 @runs.experiment(
@@ -168,7 +168,7 @@ def train(
     if annealed:
         result["chance"] = by_chance(traced, how)
     if witness:
-        result["witness"] = witnessed({name: [row[name] for row in witness.rows] for name in witness.rows[0]})
+        result["witness"] = witnessed(witness.rows)
     return result | traced if trace else result
 
 
@@ -208,8 +208,7 @@ def _result(run: Run, sizes: dict[str, int]) -> dict[str, Any]:
     curve |= {"accuracy": [mean(row, "metric") for row in rows], "loss": [mean(row, "loss") for row in rows]}
     if "seen" in sizes:
         curve |= {name: [row[name]["metric"] for row in rows] for name in sizes}
-    counts = {name: run.outcomes.count(i) for i, name in enumerate(("rejected", "lower", "by_chance", "forced"))}
-    return counts | {
+    return {name: run.outcomes.count(i) for i, name in enumerate(OUTCOMES)} | {
         "accuracy": None if run.diverged else curve["accuracy"][-1],
         "loss": None if run.diverged else _short(curve["loss"][-1]),
         "curve": {name: [_short(value) for value in column] for name, column in curve.items()},
@@ -250,28 +249,18 @@ def noise_for(sample_rate: float, epsilon: float, delta: float, updates: int) ->
     return float(np.ceil(brentq(over, 0.2, 1000.0) * 1e4) / 1e4)
 
 
-def by_tenth(result: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Counts by tenth of a traced run's queries: all, those that raise J, and what became of which.
-
-    Returns:
-        "queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected", each a list of ten.
-    """
-    outcomes = np.array([int(c) for c in result["outcomes"]])
-    rises = np.array(result["changes"]) > 0
-    rows = [
-        [
-            len(o),
-            rises_.sum(),
-            (rises_ & (o != REJECTED)).sum(),
-            *((o == kind).sum() for kind in (LOWER, BY_CHANCE, FORCED, REJECTED)),
-        ]
-        for o, rises_ in zip(np.array_split(outcomes, TENTHS), np.array_split(rises, TENTHS), strict=True)
-    ]
-    names = ("queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected")
-    return dict(zip(names, np.array(rows).T.tolist(), strict=True))
+def by_tenth(traced: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Counts by tenth of a traced run's queries: "queries", "rises" of J, "kept_rises", and what became of which."""
+    frame = pd.DataFrame({"rises": np.array(traced["changes"]) > 0, "queries": 1})
+    outcomes = np.array([int(c) for c in traced["outcomes"]])
+    for kind, name in enumerate(OUTCOMES):
+        frame[name] = outcomes == kind
+    frame["kept_rises"] = frame["rises"] & ~frame["rejected"]
+    rows = [frame.iloc[part].sum() for part in np.array_split(np.arange(len(frame)), TENTHS)]
+    return {name: [int(row[name]) for row in rows] for name in ("queries", "rises", "kept_rises", *OUTCOMES)}
 
 
-def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
+def by_chance(traced: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
     """A traced run replayed by Algorithm 2.
 
     Returns:
@@ -280,14 +269,14 @@ def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
         "median", their median size; and of those from half to twice that size, by tenth of the run, "near" how many
         there were and "near_passed" how many passed.
     """
-    rises = chances(result, rule)
+    rises, contradictions = replayed(traced, rule)
     p = rises["probability"].to_numpy(float)
     median = float(rises["change"].median()) if len(rises) else None
     near = rises[rises["change"].between(median / 2, 2 * median)] if len(rises) else rises
-    tenth = (near["query"] * TENTHS // len(result["outcomes"])).to_numpy(int)
+    tenth = (near["query"] * TENTHS // len(traced["outcomes"])).to_numpy(int)
     return {
-        "contradictions": contradictions(result, rule),
-        "longest": longest_rejections(result["outcomes"]),
+        "contradictions": contradictions,
+        "longest": max((len(run) for run in re.findall("0+", traced["outcomes"])), default=0),
         "expected": _short(float(p.sum())),
         "variance": _short(float((p * (1 - p)).sum())),
         "passed": int(rises["passed"].sum()),
@@ -297,43 +286,44 @@ def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
     }
 
 
-def witnessed(rows: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """What the queries that a witness heard did to its loss: counts by outcome, and how its change goes with J's.
+def replayed(traced: Mapping[str, Any], rule: Annealing) -> tuple[pd.DataFrame, int]:
+    """The queries of a trace that chance decides (J rises, below the limit on rejections), and contradictions.
 
     Returns:
-        "accepted", "accepted_lower", "rejected", "rejected_lower": queries, and those that lower the witness's loss;
-        "agree": where J and that loss move the same way; "correlation" of the two changes.
+        Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed; and
+        how many queries Algorithm 2 does not allow. Uniform draws are not in a trace: where chance decides, both are.
     """
-    kept = np.array(rows["outcome"]) != REJECTED
-    lower, change = np.array(rows["witness"]) < 0, np.array(rows["change"])
+    screen, rows, wrong = Screen(rule), [], 0
+    for query, (outcome, change) in enumerate(zip(map(int, traced["outcomes"]), traced["changes"], strict=True)):
+        wrong += outcome not in {copy.copy(screen).decide(change, u) for u in (0.0, 1 - 1e-12)}
+        if change > 0 and copy.copy(screen).decide(math.inf, 0.5) != FORCED:
+            rows.append((query, change, acceptance_probability(change, screen.temperature), outcome == BY_CHANCE))
+        screen.queries += 1
+        screen.accepted += outcome != REJECTED
+        screen.rejections = screen.rejections + 1 if outcome == REJECTED else 0
+        screen.temperature = rule.initial_temperature * screen.accepted
+    return pd.DataFrame(rows, columns=["query", "change", "probability", "passed"]), wrong
+
+
+def witnessed(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What the queries that a witness heard did to its loss: counts by outcome, those that lower it, those in which
+    it and J "agree", and the "correlation" of the two changes.
+    """
+    outcome, witness, change = (np.array([row[name] for row in rows]) for name in ("outcome", "witness", "change"))
+    kept, lower = outcome != REJECTED, witness < 0
     return {
         "accepted": int(kept.sum()),
         "accepted_lower": int((kept & lower).sum()),
         "rejected": int((~kept).sum()),
         "rejected_lower": int((~kept & lower).sum()),
         "agree": int(((change < 0) == lower).sum()),
-        "correlation": _short(float(np.corrcoef(change, rows["witness"])[0, 1])),
+        "correlation": _short(float(np.corrcoef(change, witness)[0, 1])),
     }
 
 
 def _short(value: float | None) -> float | None:
     """Six figures, which is more than a second machine would give."""
     return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
-
-
-@runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
-def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
-    """One path of Figure 1's linear regression (:func:`dplib.screening.annealed.path`): J on all training records.
-
-    Returns:
-        "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", a
-        text with 1 for each query whose candidate was kept and 0 for the others.
-    """
-    found = path(annealed=annealed, seed=seed, queries=queries)
-    return {
-        "distance": [float(f"{d:.4g}") for d in found["distance"]],
-        "accepted": "".join(map(str, found["accepted"])),
-    }
 
 
 def same_as_plain() -> float:
@@ -355,98 +345,32 @@ def refuses_batch_norm() -> bool:
     return False
 
 
-def longest_rejections(outcomes: str) -> int:
-    """The longest run of rejections in a trace."""
-    return max((len(run) for run in re.findall("0+", outcomes)), default=0)
+# ---- Figure 1: a linear regression ----
+
+START = (-1.0, -1.5)  # slope and intercept
 
 
-def contradictions(result: Result, annealing: Annealing) -> int:
-    """Queries of a trace that Algorithm 2's steps do not allow, given the recorded changes of J.
-
-    The uniform draws are not in a trace: where chance decides, both outcomes are allowed.
-    """
-    screen, wrong = Screen(annealing), 0
-    for outcome, change in zip(result["outcomes"], result["changes"], strict=True):
-        allowed = {Screen.decide(_copy(screen), change, u) for u in (0.0, 1 - 1e-12)}
-        if int(outcome) not in allowed:
-            wrong += 1
-        _follow(screen, int(outcome))
-    return wrong
+@runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
+def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
+    """One :func:`path` as plain values; "accepted" is a text, 1 for each query that was kept and 0 for the others."""
+    found = path(annealed=annealed, seed=seed, queries=queries)
+    return {
+        "distance": [float(f"{d:.4g}") for d in found["distance"]],
+        "accepted": "".join(map(str, found["accepted"])),
+    }
 
 
-def chances(result: Result, annealing: Annealing) -> pd.DataFrame:
-    """The queries of a trace that chance decides: J rises, and the limit on rejections is not reached.
+def path(*, annealed: bool, seed: int, queries: int, initial_temperature: float = 10.0) -> dict[str, list]:
+    """One training of y = 2 x + 1 + N(0, 1/4) from :data:`START`, J on all 500 records; equal seeds pair the methods.
 
     Returns:
-        Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed.
+        "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", 0 or
+        1 for each query.
     """
-    screen, rows = Screen(annealing), []
-    for query, (outcome, change) in enumerate(zip(result["outcomes"], result["changes"], strict=True)):
-        if change > 0 and Screen.decide(_copy(screen), math.inf, 0.5) != FORCED:
-            probability = acceptance_probability(change, screen.temperature)
-            rows.append((query, change, probability, int(outcome) == BY_CHANCE))
-        _follow(screen, int(outcome))
-    return pd.DataFrame(rows, columns=["query", "change", "probability", "passed"])
-
-
-def _follow(screen: Screen, outcome: int) -> None:
-    """Algorithm 2's counters after a recorded outcome."""
-    screen.queries += 1
-    screen.accepted += outcome != REJECTED
-    screen.rejections = screen.rejections + 1 if outcome == REJECTED else 0
-    screen.temperature = screen.annealing.initial_temperature * screen.accepted
-
-
-def _copy(screen: Screen) -> Screen:
-    other = Screen(screen.annealing)
-    other.__dict__.update(screen.__dict__)
-    return other
-
-
-# --- Figure 1: a linear regression with two parameters; the figure has no settings, these are ours ------------------
-
-SLOPE, INTERCEPT = 2.0, 1.0
-START = (-1.0, -1.5)
-
-
-def problem(n: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(x, y, optimum): (n, 1), (n, 1) and the least-squares (slope, intercept)."""
     rng = np.random.default_rng([seed, 1])
-    x = rng.standard_normal((n, 1))
-    y = SLOPE * x + INTERCEPT + spread * rng.standard_normal((n, 1))
-    return x, y, np.linalg.lstsq(np.hstack([x, np.ones_like(x)]), y, rcond=None)[0][:, 0]
-
-
-def path(
-    *,
-    annealed: bool,
-    seed: int,
-    queries: int,
-    accepted: int | None = None,
-    n: int = 500,
-    spread: float = 0.5,
-    sample_rate: float = 0.1,
-    learning_rate: float = 0.4,
-    noise_multiplier: float = 5.0,
-    max_grad_norm: float = 1.0,
-    initial_temperature: float = 10.0,
-    rejection_limit: int | None = 10,
-) -> dict[str, list]:
-    """One training from :data:`START`, the method of Algorithm 2 or plain DP-SGD with the same batches and noise.
-
-    Args:
-        annealed: whether steps are screened, by J on the training records.
-        queries, accepted: the stop, as in :func:`dplib.screening.annealing.train`.
-        seed: decides records, batches, noise and acceptance. Equal seeds pair the two methods.
-        n, spread: of the records and of the noise in y.
-
-    Returns:
-        "slope" and "intercept" after each query, before the first one included (queries + 1 numbers); "accepted", 0 or
-        1 for each query; "loss", J after each query, and "distance" to the least-squares solution (queries + 1).
-    """
-    checks.boolean().check("annealed", annealed)
-    checks.integer(2).check("n", n)
-    x, y, optimum = problem(n, spread, seed)
+    x = rng.standard_normal((500, 1))
+    y = 2.0 * x + 1.0 + 0.5 * rng.standard_normal((500, 1))
+    optimum = np.linalg.lstsq(np.hstack([x, np.ones_like(x)]), y, rcond=None)[0][:, 0]
     net = seeded(lambda: nn.Linear(1, 1), 0).double()
     with torch.no_grad():
         net.weight.fill_(START[0])
@@ -455,21 +379,15 @@ def path(
     run = annealing.train(
         net,
         (x, y),
-        DPSGD(queries, sample_rate, learning_rate, noise_multiplier, max_grad_norm),
+        DPSGD(queries, sample_rate=0.1, learning_rate=0.4, noise_multiplier=5.0, max_grad_norm=1.0),
         np.random.default_rng([seed, 2]),
-        annealing=Annealing(initial_temperature, rejection_limit) if annealed else None,
+        annealing=Annealing(initial_temperature) if annealed else None,
         energy=(x, y),
-        accepted=accepted,
         follow=lambda weights: seen.append(weights.numpy().copy()),
         loss=squared_error,
         metric=squared_error,
     )
-    places = np.array(seen)
-    errors = y - x * places[:, 0] - places[:, 1]  # (n, queries + 1)
     return {
-        "slope": places[:, 0].tolist(),
-        "intercept": places[:, 1].tolist(),
+        "distance": np.linalg.norm(np.array(seen) - optimum, axis=1).tolist(),
         "accepted": [int(outcome != REJECTED) for outcome in run.outcomes],
-        "loss": (errors**2).mean(0).tolist(),
-        "distance": np.linalg.norm(places - optimum, axis=1).tolist(),
     }

@@ -83,13 +83,3 @@ def test_no_share_for_the_histogram_is_plain_randomised_response():
     plain = randomised_response.rr(labels, 3, 1.0, np.random.default_rng(1))
     np.testing.assert_array_equal(answers.labels, plain.labels)
     np.testing.assert_allclose(priors, 1 / 3)
-
-
-def test_pure_groups_make_good_priors():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=3000)
-    features = np.eye(3)[labels] * 10 + rng.standard_normal((3000, 3))
-    group = label_priors.groups(features, 3, seed=0)
-    _, priors = label_priors.respond(labels, group, 3, 3, 2.0, 1.0, rng)
-    assert priors[np.arange(3000), labels].mean() > 0.95
-    np.testing.assert_array_equal(group, label_priors.groups(features, 3, seed=0))

@@ -49,7 +49,7 @@ def test_counts_by_tenth_are_those_of_the_run(busy):
 
 def test_what_chance_decided_is_that_of_the_trace(busy):
     rule = Annealing(30.0, 3)
-    rises = annealed.chances(busy, rule)
+    rises, _ = annealed.replayed(busy, rule)
     chance = busy["chance"]
     assert chance["passed"] == rises["passed"].sum() == busy["by_chance"]
     assert chance["expected"] == pytest.approx(rises["probability"].sum(), rel=1e-5)
@@ -58,15 +58,6 @@ def test_what_chance_decided_is_that_of_the_trace(busy):
     assert sum(chance["near"]) == rises["change"].between(chance["median"] / 2, 2 * chance["median"]).sum()
     wrong = annealed.by_chance({**busy, "outcomes": "0" * len(busy["outcomes"])}, rule)
     assert wrong["contradictions"] > 0
-
-
-def test_a_witness_is_counted_by_outcome():
-    rows = {"outcome": [0, 1, 1, 2], "change": [0.2, -0.1, -0.2, 0.1], "witness": [-0.1, -0.1, 0.1, 0.2]}
-    found = annealed.witnessed(rows)
-    assert found == {
-        "accepted": 3, "accepted_lower": 1, "rejected": 1, "rejected_lower": 1, "agree": 2,
-        "correlation": pytest.approx(np.corrcoef(rows["change"], rows["witness"])[0, 1], rel=1e-5),
-    }  # fmt: skip
 
 
 def test_parts_pair_their_arms_by_seed():

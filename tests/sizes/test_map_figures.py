@@ -38,14 +38,3 @@ def test_the_map_says_the_best_and_marks_the_crossover():
     assert list(crossing.get_xdata()) == [0]
     assert (yours.get_xdata()[0], yours.get_ydata()[0]) == (0, 0)
     plt.close()
-
-
-def test_curves_have_a_line_for_each_budget():
-    map_figures.by_width(CELLS, wanted=(500, 5000, 7))
-    figure = plt.gcf()
-    assert [axes.get_title() for axes in figure.axes] == ["n = 500", "n = 5,000"]
-    assert [list(line.get_xdata()) for line in figure.axes[0].lines[::2]] == [[16, 1024]] * 2
-    plt.close()
-    map_figures.by_features({"toy": {(p, e): {"test": 50 + NOISE} for p in (10, 100) for e in (1.0, None)}})
-    assert [line.get_label() for line in plt.gcf().axes[0].lines] == ["1", "none"]
-    plt.close()
