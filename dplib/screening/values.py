@@ -99,11 +99,8 @@ def steps_at(result: Result, epsilon: float) -> int:
 
 
 def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured]:
-    """What runs spent: "accepted" and "queries", and epsilon by the paper's formula, by PLD, of either count.
-
-    Returns:
-        "accepted", "queries", "queries_an_update", "epsilon_paper" (of accepted updates), "epsilon_paper_queries",
-        "epsilon_pld_queries".
+    """What runs spent: "accepted", "queries", "queries_an_update", and epsilon by the paper's formula of either
+    count ("epsilon_paper", "epsilon_paper_queries") and by PLD ("epsilon_pld_queries").
     """
     n = [(r["accepted"], r["queries"]) for r in results]
     kept = mean(epsilon(r, r["accepted"], "paper", delta) for r in results)
@@ -194,12 +191,10 @@ def near_difference(results: Sequence[Result]) -> Measured:
 
 
 def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, Measured | str]:
-    """The annealed method against the plain scheme that comes nearest to it, for each data set.
+    """The annealed method against the plain scheme that comes nearest to it, for each data set, "_" for "-".
 
-    Returns:
-        For each data set, with "_" for "-": its accuracy, and "best_", "nearest_" that scheme's accuracy and name,
-        "gain_" at equal accepted updates, "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" at equal
-        accepted updates on the test records that J did not see; in points.
+    Its accuracy, that scheme's ("best_") and name ("nearest_"), and in points "gain_" at equal accepted updates,
+    "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" on the test records that J did not see.
     """
     found: dict[str, Measured | str] = {}
     for name, arms in trained.items():
