@@ -67,8 +67,8 @@ def methods(
 ) -> dict[str, Compared]:
     """All methods on the same records, features and batches: {data set: :class:`Compared`}.
 
-    Each method has the learning rate that is best on validation records at each budget. The grid grows at an end
-    where a best rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
+    Each has the learning rate that is best on validation records at each budget. The grid grows at an end where a best
+    rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
     """
     return {
         name: _tuned(get, {"dataset": name, **settings}, list(epsilons), list(methods), rates, seeds, tuning_seeds)
@@ -232,14 +232,10 @@ def adaptive(
     seeds: int,
     tuning_seeds: int,
 ) -> dict[float, dict[str, Any]]:
-    """Algorithm 4 with C and epsilon_p chosen for each whole budget on validation records, beside fixed ones.
+    """Algorithm 4 with C and epsilon_p chosen for each whole budget on validation records, beside ``fixed`` ones.
 
-    Args:
-        fixed: "group_count" and "epsilon_p" of the others. rates: tried for every pair alike.
-
-    Returns:
-        By whole budget: "chosen" (C, epsilon_p, rate), "fixed_rate", and "test", accuracies in percent of "chosen"
-        and "fixed", shape (seeds,) each.
+    Returns by whole budget "chosen" (C, epsilon_p, rate), "fixed_rate", and "test", accuracies in percent of "chosen"
+    and "fixed", shape (seeds,) each.
     """
     base = fixed["group_count"], fixed["epsilon_p"]
     pairs = list(dict.fromkeys([base, *((c, p) for c in counts for p in shares)]))

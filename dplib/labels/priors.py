@@ -31,9 +31,7 @@ _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 def groups(features, count: int, seed: int) -> np.ndarray:
     """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
 
-    Args:
-        features: shape (n, d), of inputs alone. The rows of a test part may be among them: they have no labels here.
-        count: C, at least 1 and at most n. seed: at least 0.
+    features: (n, d), of inputs alone; the rows of a test part may be among them. count: C, from 1 to n.
     """
     features = np.asarray(features)
     integer(1, len(features)).check("count", count)
@@ -69,9 +67,8 @@ def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
 def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
     """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
 
-    Args:
-        noisy: shape (groups, K). smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class
-            that the noise wiped out has prior zero, and its records can never get their own label back.
+    smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
+    prior zero, and its records can never get their own label back.
     """
     number(0).check("smoothing", smoothing)
     kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing

@@ -31,13 +31,9 @@ EXAMPLE = np.array([0.40, 0.25, 0.20, 0.10, 0.05])
 def check_priors(*, epsilon: float, seed: int, rounds: int = 2, most_labels: int = 8) -> runs.Result:
     """Everything exact about RRWithPrior on random priors at one budget.
 
-    Args:
-        epsilon: from 0 to 20. seed: of the priors, which do not depend on the budget. rounds: priors of each kind and
-            number of labels, from 2 to ``most_labels``.
-
-    Returns:
-        "worst": largest error of each check, at least ROUNDING. "counts": priors, tables, and how often something is
-        so. "extremes": of gains and losses. "kinds": means by kind of prior.
+    seed: of the priors, which do not depend on the budget. rounds: priors of each kind and number of labels, from 2 to
+    ``most_labels``. Returns "worst", largest error of each check, at least ROUNDING; "counts": priors, tables, and how
+    often something is so; "extremes" of gains and losses; "kinds", means by kind of prior.
     """
     drawn = priors_of(seed, rounds, most_labels)
     rng = np.random.default_rng(np.random.SeedSequence([88, seed]))
@@ -218,10 +214,9 @@ def check_samplers(*, epsilon: float, seed: int, labels: int = 10, draws: int = 
 def enumerate_all(*, epsilon: float) -> runs.Result:
     """What can be listed at one budget: all small data sets with all their answers, and the corners of LP2.
 
-    Returns:
-        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
-        three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least
-        delta at the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
+    "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
+    three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least delta at
+    the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
     """
     priors = np.array([[0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.45, 0.35]])
     joint = privacy.joint(3, 3, [[0, 1, 2]], lambda *_: priors, epsilon)

@@ -36,11 +36,8 @@ def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
 
 
 def one_pass(epsilon: float, rng) -> dict[str, float]:
-    """The loss of LP-RR-SGD's last iterate, computed twice.
-
-    Returns:
-        "pass_epsilon": the largest log-ratio. "pass_delta": the exact delta at epsilon, the largest over sets of
-        outputs. "pass_delta_at_99": the same at 0.99 epsilon, which must not vanish.
+    """The loss of LP-RR-SGD's last iterate, computed twice: "pass_epsilon", the largest log-ratio; "pass_delta", the
+    exact delta at epsilon; "pass_delta_at_99", the same at 0.99 epsilon, which must not vanish.
     """
     table, neighbours = released_by_a_pass(epsilon, rng)
     return {
@@ -75,10 +72,9 @@ def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
 def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:
     """Algorithm 6's step on random gradients of 2 to 6 labels in R^8: the exact delta, the span and the noise.
 
-    Returns:
-        step_delta: the largest exact delta at epsilon over pairs of labels, closed form. step_quadrature: the same for
-        the worst pair, from the two densities along their difference. off_span: the largest part of a gradient outside
-        the span. step_noise: mean squared noise over rank sigma^2.
+    step_delta: the largest exact delta at epsilon over pairs of labels, closed form. step_quadrature: the same for the
+    worst pair, from the two densities. off_span: the largest part of a gradient outside the span. step_noise: mean
+    squared noise over rank sigma^2.
     """
     sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
     worst, off, noise, ranks = 0.0, 0.0, 0.0, 0.0
@@ -112,8 +108,8 @@ def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict
 def moving_labels(draws: int, rng) -> tuple[float, float]:
     """Eqs (9) and (10) on random problems: the largest left side over right side of each.
 
-    Six inputs, five labels, sets of two or three of them; losses |<w, v_xy> - b_xy| with |v| = 1 over the unit ball of
-    R^3 (D = 2, L = 1). The best of 200 random weights stands for the minimum, on both sides alike.
+    Six inputs, five labels, sets of two or three; losses |<w, v_xy> - b_xy| with |v| = 1 over the unit ball of R^3 (D =
+    2, L = 1). The best of 200 random weights stands for the minimum, on both sides alike.
     """
     nine, ten = 0.0, 0.0
     for _ in range(draws):
@@ -167,10 +163,9 @@ def lemma_20(draws: int, rng) -> float:
 def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng) -> dict[str, np.ndarray]:
     """Theorem 17 on fresh data sets: arrays of shape (seeds,).
 
-    Returns:
-        deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
-        minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of
-        the one function 0, less its population risk.
+    deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
+    minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of the one
+    function 0, less its population risk.
     """
     rows = []
     for _ in range(seeds):
