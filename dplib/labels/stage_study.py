@@ -27,7 +27,7 @@ RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's
 }
 
 
-def shares(stages: int, first: float) -> list[float]:
+def shares(stages: int, first: float = 0.6) -> list[float]:
     """Shares of the data: ``first`` for stage 1, the rest equally for the others."""
     return [1.0] if stages == 1 else [first, *[round((1 - first) / (stages - 1), 6)] * (stages - 1)]
 
@@ -41,7 +41,6 @@ def tuned(
     mixups: Sequence[float],
     temperatures: Sequence[float],
     validation: int,
-    first: float = 0.6,
     score: str = "randomised",
     tuning_seeds: int = 3,
     **settings: Any,
@@ -64,7 +63,7 @@ def tuned(
             one[name] = max(values, key=lambda value, tried=one["tried"][name]: tried[value][score])
 
     def job(e: float, stages: int = 1, **more: Any) -> dict[str, Any]:
-        return {**common, "epsilon": e, "shares": shares(stages, first), **more}
+        return {**common, "epsilon": e, "shares": shares(stages), **more}
 
     choose("learning_rate", rates, {(e, r): job(e, learning_rate=r) for e in epsilons for r in rates})
     best = {e: {"learning_rate": found[e]["learning_rate"]} for e in epsilons}
@@ -94,7 +93,6 @@ def compared(
     stages: Sequence[int],
     seeds: int,
     tuning: Mapping[str, Any],
-    first: float = 0.6,
     controls: Sequence[float] = (),
     more_stages: Sequence[int] = (),
     more_epsilon: float = 1.0,
@@ -109,16 +107,16 @@ def compared(
     {(epsilon, stages or the name of a control): results by seed}, epsilon inf for true labels.
     """
     tuned_settings = {key: value for key, value in settings.items() if key != "curve"}
-    choices = tuned(get, dataset=dataset, first=first, **{**tuned_settings, **tuning})
+    choices = tuned(get, dataset=dataset, **{**tuned_settings, **tuning})
     cells: dict[tuple[float, Any], dict[str, Any]] = {}
     for e in epsilons:
         curve = {"curve": True} if e == curve_at else {}
         for count in [*stages, *(more_stages if e == more_epsilon else [])]:
-            cells[e, count] = {"epsilon": e, "shares": shares(count, first), **chosen(choices, e, count)}
+            cells[e, count] = {"epsilon": e, "shares": shares(count), **chosen(choices, e, count)}
             cells[e, count] |= curve if count <= 2 else {}
         for name in CONTROLS if e in controls else ():
             end = {"temperature": CONTROLS[name]} | curve
-            cells[e, name] = {"epsilon": e, "shares": shares(2, first), **chosen(choices, e, 2), **end}
+            cells[e, name] = {"epsilon": e, "shares": shares(2), **chosen(choices, e, 2), **end}
     if free:
         cells[math.inf, 1] = {"epsilon": None, "shares": [1.0], **chosen(choices, None, 1)}
     every = {at: {"dataset": dataset, **settings, **job} for at, job in cells.items()}
@@ -135,7 +133,6 @@ def recipes(
     first_shares: Sequence[float],
     temperatures: Sequence[float],
     mixups: Sequence[float],
-    first: float = 0.6,
     **settings: Any,
 ) -> dict[str, Any]:
     """LP-2ST at one budget with one thing changed at a time: Figures 4(a), 4(b), 5 and Appendix B.
@@ -143,8 +140,8 @@ def recipes(
     Returns "chosen" settings, and results by seed: "recipes" by name of :data:`RECIPES`, "shares" by (share,
     temperature), "mixups" by (of stage 1, of stage 2).
     """
-    choice = chosen(tuned(get, dataset=dataset, first=first, **{**settings, **tuning}), epsilon, 2)
-    base = {"dataset": dataset, "epsilon": epsilon, "shares": shares(2, first), **settings, **choice}
+    choice = chosen(tuned(get, dataset=dataset, **{**settings, **tuning}), epsilon, 2)
+    base = {"dataset": dataset, "epsilon": epsilon, "shares": shares(2), **settings, **choice}
     cells = {("recipes", name): {**base, **change} for name, change in RECIPES.items()}
     cells |= {
         ("shares", (s, t)): {**base, "shares": shares(2, s), "temperature": t}
@@ -168,7 +165,6 @@ def ratings(
     epochs: Sequence[int],
     temperatures: Sequence[float],
     penalties: Sequence[float],
-    first: float = 0.6,
     tuning_seeds: int = 3,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -188,7 +184,7 @@ def ratings(
     tried = means(
         rating_network,
         {
-            (e, count, n, t): {**common, "epsilon": e, "shares": shares(count, first), "epochs": n, "temperature": t}
+            (e, count, n, t): {**common, "epsilon": e, "shares": shares(count), "epochs": n, "temperature": t}
             for e in budgets for count in ((1, 2) if e is not None else (1,))
             for n in epochs for t in (temperatures if count > 1 else [1.0])
         },
@@ -201,7 +197,7 @@ def ratings(
     penalty = min(penalties, key=errors.__getitem__)
     jobs: dict[tuple[float, Any], dict[str, Any]] = {}
     for (e, count), choice in choices.items():
-        jobs[_budget(e), count] = {**common, "epsilon": e, "shares": shares(count, first), **choice}
+        jobs[_budget(e), count] = {**common, "epsilon": e, "shares": shares(count), **choice}
         if count == 2:
             jobs[_budget(e), "unmixed prior"] = {**jobs[_budget(e), 2], "unmix": True, "temperature": 1.0}
     simple = {(_budget(e), "biases"): {"dataset": dataset, "epsilon": e, "penalty": penalty} for e in budgets}
@@ -225,9 +221,9 @@ def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[Any, li
     checks.one_of(*YOURS).check("dataset", dataset)
     arms: dict[Any, dict[str, Any]] = {
         1: {},
-        2: {"shares": shares(2, 0.6)},
-        **{name: {"shares": shares(2, 0.6), "temperature": end} for name, end in CONTROLS.items()},
-        "half": {"shares": shares(2, 0.6), "epsilon": epsilon / 2},
+        2: {"shares": shares(2)},
+        **{name: {"shares": shares(2), "temperature": end} for name, end in CONTROLS.items()},
+        "half": {"shares": shares(2), "epsilon": epsilon / 2},
     }
     base = {"dataset": dataset, "epsilon": epsilon, "learning_rate": 0.2, **YOURS[dataset]}
     return by_seed(get, train, {name: {**base, **arm} for name, arm in arms.items()}, seeds)
