@@ -133,8 +133,7 @@ def group_delta(epsilon, delta, k):
 def lemma15_bound(n, epsilon, delta=0.0, copies=None, sharp=False):
     """Lemma 15: Proposition 13 on n / copies basis vectors, each copied; by default floor(1 / eps) copies.
 
-    Args:
-        sharp: with :func:`sharp_bound` and the best number of copies up to n (delta = 0).
+    sharp: with :func:`sharp_bound` and the best number of copies up to n (delta = 0).
     """
     if sharp:
         counts = np.arange(1, max(2, min(int(n), int(3 / epsilon) + 2)))
@@ -218,13 +217,10 @@ def rate_gaps() -> dict[str, float]:
 
 
 def risk_of_lp_rr_sgd(n, epsilon, rate):
-    """Exact expected excess empirical risk of LP-RR-SGD on the construction, in units of D L (D = 2, L = 1).
+    """Exact expected excess empirical risk of LP-RR-SGD on the construction, steps rate / sqrt(t), in units of D L.
 
     Each example moves its own coordinate by a known length, and so the projections are known too: only signs are
     random, and each is right with RR's probability.
-
-    Args:
-        rate: c of the step size c / sqrt(t).
     """
     lengths = rate / np.sqrt(np.arange(1, n + 1)) / np.tanh(epsilon / 2)
     squared, shrink = 0.0, np.empty(n)

@@ -1,8 +1,7 @@
 """Many linear classifiers at once, on the same features and batches, each with evidence of its own about the labels.
 
-Every loss of :mod:`dplib.labels.releases` has the gradient p - r with respect to the logits: r is fixed for a target
-and Bayes' posterior for a likelihood. So one training loop serves all methods, and a batch of features is read once for
-all of them. Heads that share batches are not independent runs: for intervals, repeat with another seed.
+Every loss of :mod:`dplib.labels.releases` has the gradient p - r in the logits: r is fixed for a target and Bayes'
+posterior for a likelihood. So one loop serves all methods. Heads that share batches are not independent runs.
 """
 
 from collections.abc import Sequence
@@ -17,31 +16,9 @@ from dplib.labels.releases import Evidence
 from dplib.sgd import find_device
 
 
-@dataclass(frozen=True)
-class Training:
-    """Settings shared by all heads: AdamW, whose learning rate falls linearly to 0.
-
-    Attributes:
-        epochs: passes over the records. batch: records in a step. weight_decay: as in AdamW, times the learning rate.
-    """
-
-    epochs: int = 3
-    batch: int = 500
-    weight_decay: float = 0.01
-
-    def __post_init__(self):
-        checks.integer(1).check("epochs", self.epochs)
-        checks.integer(1).check("batch", self.batch)
-        checks.number(0).check("weight_decay", self.weight_decay)
-
-
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """m linear classifiers.
-
-    Attributes:
-        weights: shape (d, m * K). bias: shape (m * K,). classes: K.
-    """
+    """m linear classifiers: weights (d, m * K), bias (m * K,), and the number of classes K."""
 
     weights: Tensor
     bias: Tensor
@@ -67,16 +44,19 @@ def fit(
     x: np.ndarray,
     evidence: Sequence[Evidence],
     rates: Sequence[float],
-    training: Training,
     rng: np.random.Generator,
+    *,
+    epochs: int,
+    batch: int = 500,
+    weight_decay: float = 0.01,
     device: str = "cpu",
 ) -> Heads:
-    """Train one head for each evidence, all from zero weights; ParameterError for numbers that do not fit together.
+    """Train one head for each evidence by AdamW, whose rate falls linearly to 0, all from zero weights.
 
-    Args:
-        x: shape (n, d), float32. evidence: m of them, each of n records. rng: decides the order of the records.
-        rates: m learning rates, of the first step. A small one, or few epochs, keeps a head from learning the noise.
+    x: (n, d), float32. evidence: m of them, each of n records. rates: m learning rates, of the first step. rng: decides
+    the order of the records. ParameterError for numbers that do not fit together.
     """
+    checks.integer(1).check("epochs", epochs)
     classes = evidence[0].values.shape[1]
     if len(rates) != len(evidence) or any(one.values.shape != (len(x), classes) for one in evidence):
         raise checks.ParameterError("each head needs a rate, and evidence about every record, with the same classes.")
@@ -88,17 +68,17 @@ def fit(
     shape = (x.shape[1] + 1, len(evidence) * classes)
     weights, first, second = torch.zeros((3, *shape), device=place)
     x = torch.from_numpy(x).to(place)
-    steps = training.epochs * -(-len(x) // training.batch)
+    steps = epochs * -(-len(x) // batch)
     step = 0
     with torch.inference_mode():
-        for _ in range(training.epochs):
-            for rows in torch.from_numpy(rng.permutation(len(x))).to(place).split(training.batch):
+        for _ in range(epochs):
+            for rows in torch.from_numpy(rng.permutation(len(x))).to(place).split(batch):
                 rate = first_rates * (1 - step / steps)
                 step += 1
                 gradient = _gradient(x[rows], told[rows], targets, weights)
                 first.lerp_(gradient, 0.1)
                 second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-                weights[:-1] *= 1 - training.weight_decay * rate
+                weights[:-1] *= 1 - weight_decay * rate
                 move = first / (second / (1 - 0.999**step)).sqrt_().add_(1e-8)
                 weights -= move.mul_(rate / (1 - 0.9**step))
     back = torch.from_numpy(np.argsort(order)).to(place)

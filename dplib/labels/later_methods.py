@@ -1,14 +1,14 @@
 """Label privacy after paper C, on its chapter's features and linear classifiers: binary vectors, sums, projections.
 
-Two releases of other kinds than :mod:`dplib.labels.prior_methods` has. *Local, delta = 0:* "vector"
-(:func:`dplib.labels.releases.vector`). *Central, delta > 0:* a trusted curator adds Gaussian noise to sums over all
-records. Rows x are public, and scaled to length 1 at most. Replacing a label moves sum_i onehot(y_i) x_i^T, and so each
-gradient of a linear classifier, by at most sqrt(2) in the Frobenius norm: no clipping, no sampling.
+*Local, delta = 0:* "vector" (:func:`dplib.labels.releases.vector`). *Central, delta > 0:* a trusted curator adds
+Gaussian noise to sums over all records. Rows x are public, of length 1 at most. Replacing a label moves sum_i
+onehot(y_i) x_i^T, and so each gradient of a linear classifier, by at most sqrt(2) in the Frobenius norm: no clipping,
+no sampling.
 
 - "projected" is LabelDP-Pro (Ghazi and others 2024, Algorithm 1 with ALTCONV): a noisy gradient, projected onto the
-  convex hull of the gradients that other records would have with any labels. "unprojected" skips the projection.
-- "sums" is ours: cross entropy of a linear classifier depends on the labels through that one sum alone. So it is
-  released once, and any training on it is free.
+convex hull of the gradients that other records would have with any labels. "unprojected" skips the projection.
+- "sums" is ours: cross entropy of a linear classifier depends on the labels through that one sum alone, so it is
+released once, and any training on it is free.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,6 @@ from scipy.special import softmax
 
 from dplib import checks, mechanisms, runs
 from dplib.labels import heads, releases
-from dplib.labels.heads import Training
 from dplib.labels.prior_tasks import Task, task
 from dplib.labels.releases import Evidence
 
@@ -61,12 +60,11 @@ def compare_later(
 
     Args:
         methods: of :data:`LATER`. rates: as in :func:`dplib.labels.prior_methods.compare`; for "sums" it is the ridge.
-        epochs: of the local methods. delta: of the central ones. steps: of gradient methods, on all records each.
-        hull: records that span the hull, drawn anew for each step. smoothing: the weight of the projection's
+        epochs: of the local methods. delta: of the central ones. steps: of gradient methods, on all records each. hull:
+            records that span the hull, drawn anew for each step. smoothing: the weight of the projection's
             coefficients, beside equal ones (their Section 3.3).
 
-    Returns:
-        "test" and "validation": method to accuracies, one for each budget.
+    Returns "test" and "validation": method to accuracies, one for each budget.
     """
     for method in methods:
         checks.one_of(*LATER).check("method", method)
@@ -110,7 +108,7 @@ def _vectors(problem: Task, method: str, epsilon: float, rate: float, epochs: in
     else:
         told = [releases.subset_likelihood(bits, epsilon)]
     order = np.random.default_rng([seed, 6])
-    fitted = heads.fit(problem.x_train, told, [rate] * len(told), Training(epochs=epochs), order)
+    fitted = heads.fit(problem.x_train, told, [rate] * len(told), order, epochs=epochs)
     chances = [fitted.log_probabilities(x) for x in (problem.x_valid, problem.x_test)]  # (m, n, 2) or (1, n, K)
     return [(one[:, :, 1].T if method == "vector" else one[0]).argmax(axis=1) for one in chances]
 
@@ -150,9 +148,8 @@ def descend(
 ) -> np.ndarray:
     """Gradient descent on noisy gradients of all records, (d, K) weights from zero.
 
-    Args:
-        sigma: that one release of a sum would need; each of the steps has sqrt(steps) times as much.
-        projection: records of the hull, and the weight of its coefficients; None for noisy gradients as they are.
+    sigma: that one release of a sum would need; each of the steps has sqrt(steps) times as much. projection: records of
+    the hull, and the weight of its coefficients; None for noisy gradients as they are.
     """
     noise, others = rng.spawn(2)
     weights = np.zeros((x.shape[1], problem.classes), dtype=np.float32)

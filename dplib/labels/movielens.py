@@ -32,10 +32,8 @@ TEST_SHARE = 0.2  # Section 5.1
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings, split at random.
-
-    ``x_...`` (n, 2) int64, user and movie counted from 0; ``y_...`` (n,) int64, the class, a place in ``stars``, (K,),
-    rising. The validation part is taken from the training part. ``users``, ``movies``: how many in all parts.
+    """Ratings, split at random: ``x_...`` (n, 2) int64, user and movie counted from 0; ``y_...`` (n,) int64, the
+    class, a place in ``stars``, (K,), rising. ``users``, ``movies``: how many in all parts.
     """
 
     x_train: np.ndarray
@@ -52,14 +50,9 @@ class Ratings:
 def load(name: str, seed: int, *, whole: bool = True, validation: int = 0) -> Ratings:
     """Ratings with a fifth of them, drawn by the seed, as the test part.
 
-    Args:
-        name: one of :data:`NAMES`. seed: of the split (and of synthetic ratings).
-        whole: half stars are rounded up to whole ones; False keeps the published classes.
-        validation: ratings of the training part that become the validation part.
-
-    Raises:
-        ParameterError: for an unknown name, or more validation ratings than there are to train on.
-        DataError: for a file that is missing or is not the published one.
+    whole: half stars are rounded up to whole ones. validation: ratings of the training part that become the validation
+    part. ParameterError for an unknown name or too large a part, DataError for a file that is missing or not the
+    published one.
     """
     pairs, y, stars = _table(name, seed) if name == SYNTHETIC else _table(name)
     if whole:
@@ -188,15 +181,12 @@ def rating_network(
 
     Args:
         dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` errors are on
-        these. epsilon: None: no privacy. shares: of the training ratings in each stage; one: LP-1ST. temperature,
-        unmix: of
-            stage 2, as in :func:`dplib.labels.staged.train`. factors, widths: of
-            :func:`dplib.architectures.two_branch`.
+            these.
+        epsilon: None: no privacy. shares: of the training ratings in each stage. temperature, unmix: of stage 2, as in
+            :func:`dplib.labels.staged.train`. factors, widths: of :func:`dplib.architectures.two_branch`.
         seed: of split, parts, answers, weights and order; equal seeds give equal splits.
 
-    Returns:
-        "stages", with "rmse", "likeliest" and "unmixed" (meant for answers of plain RR: of one stage); and those of the
-        last stage again.
+    Returns "stages", with "rmse", "likeliest" and "unmixed" (for answers of plain RR), and those of the last one again.
     """
     found = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
     parts = stages.split(len(found.y_train), shares, np.random.default_rng([seed, 1]))
@@ -238,12 +228,8 @@ def rating_biases(
 ) -> runs.Result:
     """The predictors that need no network, on the split and the very answers of LP-1ST with this seed: label-DP, too.
 
-    Args:
-        penalty: of :func:`ridge` where there is no noise; with answers it grows with the variance of an unmixed
-            answer, which is public, as a share of the variance of the unmixed answers that is left.
-
-    Returns:
-        "constant" and "biases": RMSE of the mean rating, and of the bias model.
+    penalty: of :func:`ridge` without noise; with answers it grows with the variance of an unmixed answer, which is
+    public, as a share of the rest. Returns "constant" and "biases": RMSE of the mean rating, and of the bias model.
     """
     found = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
     stars = found.stars

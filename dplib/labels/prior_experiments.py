@@ -47,14 +47,14 @@ def votes(
     training labels alone.
 
     Args:
-        dataset, maps, dimensions: the task. group_count, group_dimensions: clusters, from so many components.
-        epsilons: budgets > 0 of the histograms. totals: whole budgets, of which they are a share.
-        draws: of the noise, whose results are averaged. seed: of all, the validation part included.
+        group_count, group_dimensions: clusters, from so many components. epsilons: budgets > 0 of the histograms.
+            totals: whole budgets, of which they are a share. draws: of the noise, averaged. seed: of all, the split
+            included.
 
     Returns:
-        "accuracy": one for each budget; "exact": without noise; "smallest": records of the smallest cluster. "right":
-        for each total and share the probability of a right answer of RRWithPrior, exact but for the histograms' noise;
-        None where the share exceeds the total. "plain": the same without a prior, for each total.
+        "accuracy": one for each budget; "exact": without noise; "smallest": records of the smallest cluster; "right":
+            for each total and share the probability of a right answer of RRWithPrior, exact but for the histograms'
+            noise, None where the share exceeds the total; "plain": the same without a prior, for each total.
     """
     problem = task(dataset, "learned", maps, dimensions, seed)
     n = len(problem.y_train)
@@ -118,14 +118,8 @@ def private_sgd(
     """Logistic regressions by DP-SGD on features that no training image decided, one for each budget and rate.
 
     (epsilon, delta)-DP for adding or removing a record, by the PRV accountant; the choice of the rate is not accounted.
-
-    Args:
-        dataset, maps: the task, with "fixed" features. pairs: of budget and learning rate, each > 0; inf: no noise.
-        batch: expected records in a step. steps, max_grad_norm, delta: of DP-SGD.
-        seed: of the validation part, sampling and noise.
-
-    Returns:
-        "validation", "test", "noise_multiplier": a value for each pair; "sample_rate".
+    pairs: of budget and learning rate, each > 0; inf: no noise. batch: expected records in a step. Returns
+    "validation", "test", "noise_multiplier", a value for each pair; "sample_rate".
     """
     problem = task(dataset, "fixed", maps, 0, seed)
     rate = min(1.0, batch / len(problem.y_train))
@@ -166,17 +160,13 @@ def membership(
     """Who was in the training set? An attack on the inputs of networks whose labels are protected.
 
     A network with one hidden layer learns ``records`` examples until it knows them by heart; the attacker scores an
-    input by the network's largest probability, and needs no label for it. As many fresh inputs are the others.
-
-    Args:
-        dataset, maps, dimensions: the task, with "learned" features. records: members. hidden: units.
-        epsilons: label budgets: randomised response, then training as usual; and record budgets for DP-SGD, with
-            ``delta`` and full batches of ``dpsgd_steps`` steps. seed: of the records, answers and trainings.
+    input by the network's largest probability. As many fresh inputs are the others. ``epsilons``: label budgets of
+    randomised response, and record budgets of DP-SGD with full batches.
 
     Returns:
-        "label": AUC for each label budget, "record": for each record budget, "clean": with true labels, "stored": of a
-        nearest-neighbour rule on randomised labels, by the distance to the nearest stored input; "test": accuracy for
-        each label budget, "memory": share of the answers that the network reproduces.
+        AUC for each "label" and "record" budget, with "clean" labels, and "stored", of a nearest-neighbour rule by the
+            distance to the nearest stored input; "test" accuracy and "memory", share of the answers that the network
+            reproduces, for each label budget.
     """
     problem = task(dataset, "learned", maps, dimensions, seed)
     rows = np.random.default_rng([seed, 0]).permutation(len(problem.y_train))[: 2 * records]

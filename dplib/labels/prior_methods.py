@@ -12,7 +12,6 @@ import numpy as np
 from dplib import checks, runs
 from dplib.labels import heads, randomised_response, releases, stages
 from dplib.labels import priors as label_priors
-from dplib.labels.heads import Training
 from dplib.labels.prior_tasks import Task, task
 from dplib.labels.releases import Evidence
 
@@ -60,42 +59,47 @@ def compare(
     """Train one classifier for each method and budget, on one seed.
 
     Args:
-        dataset, maps, dimensions: the task, see :func:`dplib.labels.prior_tasks.task`. epsilons: budgets, > 0.
+        maps, dimensions: of the task (:func:`dplib.labels.prior_tasks.task`). epsilons: budgets, > 0.
         methods: names of :data:`METHODS`. rates: learning rate: one for all, or for each method one for each budget.
         seed: of the validation part, the groups, all randomness of the releases, the stages and the order of records.
-        group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from.
-        epsilon_p: the histograms' share; all of the budget where that is smaller. share: of the records in stage 1.
+        group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from. epsilon_p:
+            the histograms' share; all of the budget where that is smaller. share: of the records in stage 1.
         temperature: of the prior of "stages"; that of the others is 1, as a likelihood models the true labels.
 
     Returns:
         "test" and "validation": method to accuracies, one for each budget. "facts": name to one value for each budget:
-        constant (share of records whose prior leaves one label), lost (share whose own label has left Y_k*), right
-        (share of right answers) for "clusters" and "stages", right for "rr".
+            shares of records whose prior leaves one label (constant), whose own label has left Y_k* (lost), and of
+            right answers.
     """
     for method in methods:
         checks.one_of(*METHODS).check("method", method)
     problem = task(dataset, "learned", maps, dimensions, seed)
-    training = Training(epochs=epochs)
     made = _Releases(problem, seed, group_count, group_dimensions, epsilon_p)
     cells = [(method, i) for method in methods for i in range(len(epsilons))]
     rate = {(method, i): rates[method][i] if isinstance(rates, Mapping) else rates for method, i in cells}
-    first = {cell: made.evidence(cell[0], epsilons[cell[1]]) for cell in cells if cell[0] not in _STAGED}
     n = len(problem.y_train)
-    stage_one = np.zeros(n, dtype=bool)
-    stage_one[np.random.default_rng([seed, 7]).permutation(n)[: round(share * n)]] = True
-    for cell in cells:
-        if cell[0] in _STAGED:
-            first[cell] = _only(made.evidence(_STAGED[cell[0]], epsilons[cell[1]]), stage_one)
-    fitted = _fit(problem.x_train, first, rate, training, seed, device)
-    results = _evaluated(problem, first, fitted)
-    second = {}
-    staged = [cell for cell in first if cell[0] in _STAGED]
+    stage_one = np.random.default_rng([seed, 7]).permutation(n).argsort() < round(share * n)
+
+    def learned(told: Mapping[tuple[str, int], Evidence]) -> tuple[heads.Heads, dict]:
+        rng = np.random.default_rng([seed, 6])
+        fitted = heads.fit(
+            problem.x_train, list(told.values()), [rate[cell] for cell in told], rng, epochs=epochs, device=device
+        )
+        found = {
+            "validation": fitted.accuracy(problem.x_valid, problem.y_valid),
+            "test": fitted.accuracy(problem.x_test, problem.y_test),
+        }
+        return fitted, {cell: {name: round(float(v[i]), 6) for name, v in found.items()} for i, cell in enumerate(told)}
+
+    first = {(m, i): made.evidence(m, epsilons[i]) for m, i in cells if m not in _STAGED}
+    staged = [cell for cell in cells if cell[0] in _STAGED]
+    first |= {(m, i): _only(made.evidence(_STAGED[m], epsilons[i]), stage_one) for m, i in staged}
+    fitted, results = learned(first)
     if staged:
         scores = dict(zip(first, fitted.log_probabilities(problem.x_train), strict=True))
-        for method, i in staged:
-            heat = temperature if method == "stages" else 1.0
-            second[method, i] = made.second_stage(method, epsilons[i], scores[method, i], stage_one, heat)
-        results |= _evaluated(problem, second, _fit(problem.x_train, second, rate, training, seed, device))
+        heat = {cell: temperature if cell[0] == "stages" else 1.0 for cell in staged}
+        second = {(m, i): made.second_stage(m, epsilons[i], scores[m, i], stage_one, heat[m, i]) for m, i in staged}
+        results |= learned(second)[1]
     return {
         part: {method: [results[method, i][part] for i in range(len(epsilons))] for method in methods}
         for part in ("validation", "test")
@@ -141,9 +145,9 @@ class _Releases:
     def second_stage(
         self, method: str, epsilon: float, scores: np.ndarray, stage_one: np.ndarray, temperature: float
     ) -> Evidence:
-        """What stage 2 learns from: new answers with the first model's prior, and those of stage 1.
+        """What stage 2 learns from: new answers with the first model's prior, and those of stage 1 (bool (n,)).
 
-        scores: the model's ln p(y | x) of all records, (n, K). stage_one: bool (n,).
+        scores: the model's ln p(y | x) of all records, (n, K).
         """
         labels, classes, new = self.problem.y_train, self.problem.classes, ~stage_one
         prior = stages.tempered(scores[new], temperature)
@@ -162,16 +166,15 @@ class _Releases:
         return _only(releases.plain(answers, classes), stays)
 
     def _rr(self, epsilon: float, name: str) -> np.ndarray:
-        answers = randomised_response.rr(
-            self.problem.y_train, self.problem.classes, epsilon, self._rng(3, epsilon)
-        ).labels
-        self.facts.setdefault("rr right", {})[epsilon] = float((answers == self.problem.y_train).mean())
+        labels = self.problem.y_train
+        answers = randomised_response.rr(labels, self.problem.classes, epsilon, self._rng(3, epsilon)).labels
+        self.facts.setdefault("rr right", {})[epsilon] = float((answers == labels).mean())
         return answers
 
     def _clusters(self, epsilon: float, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         labels, share = self.problem.y_train, min(self.epsilon_p, epsilon)
         smoothing = 2 / share if name == "smoothed" else 0.0  # the scale of the noise
-        response, priors = label_priors.respond(
+        response, prior = label_priors.respond(
             labels,
             self.groups,
             self.group_count,
@@ -181,9 +184,9 @@ class _Releases:
             self._rng(4, epsilon),
             smoothing,
         )
-        members = randomised_response.kept(priors.of_record, epsilon - share)
+        members = randomised_response.kept(prior, epsilon - share)
         self._note(name, epsilon, response.labels, labels, members)
-        return response.labels, members, priors.of_record, epsilon - share
+        return response.labels, members, prior, epsilon - share
 
     def _note(self, name: str, epsilon: float, answers, labels, members) -> None:
         """Facts about answers that only the experimenter sees."""
@@ -207,16 +210,3 @@ class _Releases:
 def _only(evidence: Evidence, rows: np.ndarray) -> Evidence:
     """Evidence of these records (bool (n,)), and none of the others."""
     return Evidence(evidence.kind, np.where(rows[:, None], evidence.values, np.float32(0)))
-
-
-def _fit(x, evidence: Mapping, rate: Mapping, training: Training, seed: int, device: str) -> heads.Heads:
-    rng = np.random.default_rng([seed, 6])
-    return heads.fit(x, list(evidence.values()), [rate[cell] for cell in evidence], training, rng, device)
-
-
-def _evaluated(problem: Task, cells: Mapping, fitted: heads.Heads) -> dict:
-    parts = {
-        "validation": fitted.accuracy(problem.x_valid, problem.y_valid),
-        "test": fitted.accuracy(problem.x_test, problem.y_test),
-    }
-    return {cell: {part: round(float(values[i]), 6) for part, values in parts.items()} for i, cell in enumerate(cells)}

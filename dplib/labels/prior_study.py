@@ -18,9 +18,8 @@ from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
 from dplib.stats import Measured, mean_interval, paired
+from dplib.tuning import FIRST, Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
-TUNING = 1000  # of the first seed for tuning
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
 
 
@@ -68,8 +67,8 @@ def methods(
 ) -> dict[str, Compared]:
     """All methods on the same records, features and batches: {data set: :class:`Compared`}.
 
-    Each method has the learning rate that is best on validation records at each budget. The grid grows at an end
-    where a best rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
+    Each has the learning rate that is best on validation records at each budget. The grid grows at an end where a best
+    rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
     """
     return {
         name: _tuned(get, {"dataset": name, **settings}, list(epsilons), list(methods), rates, seeds, tuning_seeds)
@@ -96,11 +95,10 @@ def later(
     found = {}
     for name in datasets:
         fixed = {"dataset": name, **settings}
-        own = [_tuned(get, fixed, list(epsilons), [m], rates[m], seeds, tuning_seeds, compare_later) for m in rates]
-        test, chosen = (
-            {m: getattr(one, part)[m] for m, one in zip(rates, own, strict=True)} for part in ("test", "rates")
-        )
-        found[name] = Compared(tuple(epsilons), test, chosen, {}, tuple(sorted({r for one in own for r in one.tried})))
+        own = {m: _tuned(get, fixed, list(epsilons), [m], rates[m], seeds, tuning_seeds, compare_later) for m in rates}
+        test, chosen = ({m: getattr(one, part)[m] for m, one in own.items()} for part in ("test", "rates"))
+        tried = tuple(sorted({rate for one in own.values() for rate in one.tried}))
+        found[name] = Compared(tuple(epsilons), test, chosen, {}, tried)
     return found
 
 
@@ -108,7 +106,7 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
 
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
-        jobs = [{**fixed, "rates": rate, "seed": TUNING + i} for rate in new for i in range(tuning_seeds)]
+        jobs = [{**fixed, "rates": rate, "seed": FIRST + i} for rate in new for i in range(tuning_seeds)]
         found = iter(get(run, jobs))
         every = {rate: [next(found)["validation"] for _ in range(tuning_seeds)] for rate in new}
         return {rate: {n: np.mean([one[n] for one in own], axis=0) for n in names} for rate, own in every.items()}
@@ -168,7 +166,7 @@ def records(
 def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
-        found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": TUNING + i} for i in range(tuning_seeds)])
+        found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": FIRST + i} for i in range(tuning_seeds)])
         means = np.mean([one["validation"] for one in found], axis=0).reshape(len(new), -1)
         return {rate: {"dp-sgd": one} for rate, one in zip(new, means, strict=True)}
 
@@ -212,19 +210,14 @@ def votes(
     seeds: int,
 ) -> dict[str, Votes]:
     """How often a cluster's most frequent noisy label is right, and what is left for the answers: {data set: Votes}."""
-    return {name: _votes(get, name, counts, epsilons, totals, seeds) for name in datasets}
-
-
-def _votes(get, dataset, counts, epsilons, totals, seeds) -> Votes:
-    fixed = {"dataset": dataset, "epsilons": list(epsilons), "totals": list(totals)}
-    found = get(cluster_votes, [{**fixed, "group_count": c, "seed": s} for c in counts for s in range(seeds)])
-    shape = (len(counts), seeds)
-    return Votes(
-        tuple(counts),
-        tuple(epsilons),
-        100 * np.array([one["accuracy"] for one in found]).reshape(*shape, -1),
-        100 * np.array([one["exact"] for one in found]).reshape(shape),
-    )
+    found = {}
+    for name in datasets:
+        fixed = {"dataset": name, "epsilons": list(epsilons), "totals": list(totals)}
+        own = get(cluster_votes, [{**fixed, "group_count": c, "seed": s} for c in counts for s in range(seeds)])
+        accuracy, exact = (100 * np.array([one[what] for one in own]) for what in ("accuracy", "exact"))
+        shape = (len(counts), seeds)
+        found[name] = Votes(tuple(counts), tuple(epsilons), accuracy.reshape(*shape, -1), exact.reshape(shape))
+    return found
 
 
 def adaptive(
@@ -239,21 +232,17 @@ def adaptive(
     seeds: int,
     tuning_seeds: int,
 ) -> dict[float, dict[str, Any]]:
-    """Algorithm 4 with C and epsilon_p chosen for each whole budget on validation records, beside fixed ones.
+    """Algorithm 4 with C and epsilon_p chosen for each whole budget on validation records, beside ``fixed`` ones.
 
-    Args:
-        fixed: "group_count" and "epsilon_p" of the others. rates: tried for every pair alike.
-
-    Returns:
-        By whole budget: "chosen" (C, epsilon_p, rate), "fixed_rate", and "test", accuracies in percent of "chosen"
-        and "fixed", shape (seeds,) each.
+    Returns by whole budget "chosen" (C, epsilon_p, rate), "fixed_rate", and "test", accuracies in percent of "chosen"
+    and "fixed", shape (seeds,) each.
     """
     base = fixed["group_count"], fixed["epsilon_p"]
     pairs = list(dict.fromkeys([base, *((c, p) for c in counts for p in shares)]))
     job = {"dataset": dataset, "epsilons": list(epsilons), "methods": ["clusters"]}
     cells = [(c, p, float(rate)) for c, p in pairs for rate in rates]
     jobs = [
-        {**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": TUNING + i}
+        {**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": FIRST + i}
         for c, p, rate in cells
         for i in range(tuning_seeds)
     ]

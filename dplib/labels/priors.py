@@ -14,7 +14,6 @@ A group whose noisy counts are all at most zero gets the uniform prior: that rea
 """
 
 import secrets
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from itertools import product
 
@@ -29,27 +28,10 @@ _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterPriors:
-    """What Algorithm 4 releases, and what it makes of it.
-
-    Attributes:
-        noisy: shape (groups, K), int64: the released noisy counts.
-        priors: shape (groups, K): rows that sum to 1.
-        of_record: shape (n, K): the prior of each record.
-    """
-
-    noisy: np.ndarray
-    priors: np.ndarray
-    of_record: np.ndarray
-
-
 def groups(features, count: int, seed: int) -> np.ndarray:
     """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
 
-    Args:
-        features: shape (n, d), of inputs alone. The rows of a test part may be among them: they have no labels here.
-        count: C, at least 1 and at most n. seed: at least 0.
+    features: (n, d), of inputs alone; the rows of a test part may be among them. count: C, from 1 to n.
     """
     features = np.asarray(features)
     integer(1, len(features)).check("count", count)
@@ -85,9 +67,8 @@ def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
 def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
     """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
 
-    Args:
-        noisy: shape (groups, K). smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class
-            that the noise wiped out has prior zero, and its records can never get their own label back.
+    smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
+    prior zero, and its records can never get their own label back.
     """
     number(0).check("smoothing", smoothing)
     kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
@@ -95,32 +76,19 @@ def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
     return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
 
 
-def cluster_priors(
-    labels, group, count: int, classes: int, epsilon: float, rng, smoothing: float = 0.0
-) -> ClusterPriors:
-    """Algorithm 4 from the groups on (steps 2 to 4), with a budget of ``epsilon`` (the paper's epsilon_p).
-
-    At epsilon = 0 the labels are not looked at, and every prior is uniform.
-    """
-    counts = histograms(labels, group, count, classes)
-    noisy = np.zeros_like(counts) if epsilon == 0 else noisy_histograms(counts, epsilon, rng)
-    priors = normalised(noisy, smoothing)
-    return ClusterPriors(noisy, priors, priors[np.asarray(group)])
-
-
 def respond(
     labels, group, count: int, classes: int, epsilon: float, epsilon_p: float, rng, smoothing: float = 0.0
-) -> tuple[randomised_response.Response, ClusterPriors]:
-    """All five steps: priors for ``epsilon_p``, then RRWithPrior with the rest. Together epsilon-DP.
+) -> tuple[randomised_response.Response, np.ndarray]:
+    """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K), made for ``epsilon_p`` of ``epsilon``.
 
-    Args:
-        labels, group: shape (n,). epsilon: the whole budget. epsilon_p: the histograms' share, from 0 to epsilon.
-        rng: as in :func:`noisy_histograms`. smoothing: as in :func:`normalised`.
+    Together epsilon-DP. At epsilon_p = 0 the labels are not looked at, and every prior is uniform.
     """
     if not 0 <= epsilon_p <= epsilon:
         raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
-    priors = cluster_priors(labels, group, count, classes, epsilon_p, rng, smoothing)
-    return randomised_response.rr_with_prior(labels, priors.of_record, epsilon - epsilon_p, rng), priors
+    counts = histograms(labels, group, count, classes)
+    noisy = np.zeros_like(counts) if epsilon_p == 0 else noisy_histograms(counts, epsilon_p, rng)
+    priors = normalised(noisy, smoothing)[np.asarray(group)]
+    return randomised_response.rr_with_prior(labels, priors, epsilon - epsilon_p, rng), priors
 
 
 def vote(noisy) -> np.ndarray:

@@ -18,12 +18,8 @@ Prior = Callable[[int, np.ndarray], np.ndarray]
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
     """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
 
-    Args:
-        n: examples. parts: the examples that each stage asks, in this order. They may overlap, which breaks the
-            guarantee, so that the breach can be measured.
-        prior: from the stage, 0 to T - 1, and all answers so far, in the order of the questions, to the priors (m, K)
-        of
-            this stage's examples.
+    parts: the examples that each stage asks. They may overlap, which breaks the guarantee, so that the breach can be
+    measured. prior: from the stage and all answers so far to the priors (m, K) of this stage's examples.
     """
     questions = sum(len(part) for part in parts)
     sets = np.array(list(product(range(classes), repeat=n)))

@@ -75,10 +75,8 @@ def certificate(prior, epsilon) -> tuple[np.ndarray, np.ndarray]:
     """An upper bound on the objective of every epsilon-DP mechanism, by LP duality and without a solver.
 
     The dual of LP2 asks for z >= 0 with z_y + e^-epsilon sum over y' != y of z_y' >= p_y for all y; then sum z bounds
-    LP2, hence LP1. With the level t = e^-epsilon w_k*, take z_y = max(p_y - t, 0) / (1 - e^-epsilon).
-
-    prior: shape (..., K). epsilon: greater than 0, a number or shape (...). Returns (bound, violation), shape (...):
-    sum z, and the most by which a constraint of the dual fails (0 up to rounding).
+    LP2, hence LP1. With the level t = e^-epsilon w_k*, take z_y = max(p_y - t, 0) / (1 - e^-epsilon). For epsilon > 0:
+    (sum z, the most by which a constraint of the dual fails, 0 up to rounding), shape (...).
     """
     prior = np.asarray(prior, dtype=float)
     less, keep = np.exp(-np.asarray(epsilon, dtype=float)), -np.expm1(-np.asarray(epsilon, dtype=float))

@@ -1,7 +1,7 @@
 """From runs of paper C's stages on features of CIFAR-10 and on ratings to the values of chapter 9b.
 
-Each function takes what its part of :mod:`dplib.labels.stage_study` returns. Groups of settings were fixed before the
-runs and are compared within a seed; the only cell that is chosen by its result, the worst one, pays for it.
+Groups of settings were fixed before the runs and are compared within a seed; the only cell that is chosen by its
+result, the worst one, pays for it.
 """
 
 import itertools
@@ -206,10 +206,7 @@ def group(cells: Cells, wanted: Callable[..., bool]) -> np.ndarray:
 
 
 def dots(cells: Cells) -> np.ndarray:
-    """Figure 5, (runs, 3): top-k accuracy of stage 1 and final accuracy in percent, and whether k is all classes.
-
-    k is the rounded mean k* of stage 2.
-    """
+    """Figure 5, (runs, 3): top-k accuracy of stage 1 and final accuracy in percent, and whether k is all classes."""
     found = []
     for run in itertools.chain.from_iterable(cells.values()):
         first, second = run["stages"]

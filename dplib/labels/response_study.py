@@ -4,7 +4,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 (``notebooks/plans/08.yml``). Neighbours differ in the label of one record.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
@@ -18,8 +18,8 @@ from dplib import exact_loss, runs
 from dplib.labels import privacy
 from dplib.labels import randomised_response as response
 from dplib.labels import randomised_response_lp as programs
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 # Of random priors; a number is the concentration of a Dirichlet distribution.
 KINDS = ("0.1", "1", "10", "one-hot", "uniform", "ties", "zeros")
 ROUNDING = 1e-12  # errors below it are the last digits of a machine's arithmetic, and not kept
@@ -31,13 +31,9 @@ EXAMPLE = np.array([0.40, 0.25, 0.20, 0.10, 0.05])
 def check_priors(*, epsilon: float, seed: int, rounds: int = 2, most_labels: int = 8) -> runs.Result:
     """Everything exact about RRWithPrior on random priors at one budget.
 
-    Args:
-        epsilon: from 0 to 20. seed: of the priors, which do not depend on the budget. rounds: priors of each kind and
-            number of labels, from 2 to ``most_labels``.
-
-    Returns:
-        "worst": largest error of each check, at least ROUNDING. "counts": priors, tables, and how often something is
-        so. "extremes": of gains and losses. "kinds": means by kind of prior.
+    seed: of the priors, which do not depend on the budget. rounds: priors of each kind and number of labels, from 2 to
+    ``most_labels``. Returns "worst", largest error of each check, at least ROUNDING; "counts": priors, tables, and how
+    often something is so; "extremes" of gains and losses; "kinds", means by kind of prior.
     """
     drawn = priors_of(seed, rounds, most_labels)
     rng = np.random.default_rng(np.random.SeedSequence([88, seed]))
@@ -218,10 +214,9 @@ def check_samplers(*, epsilon: float, seed: int, labels: int = 10, draws: int = 
 def enumerate_all(*, epsilon: float) -> runs.Result:
     """What can be listed at one budget: all small data sets with all their answers, and the corners of LP2.
 
-    Returns:
-        "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
-        three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least
-        delta at the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
+    "distance": the loss of three records whose data sets differ in 1, 2, 3 labels, and "answering", how many of the
+    three answer by their label. "draws": the loss of one label that is drawn 1 to 4 times. "broken": the least delta at
+    the same epsilon of tables whose ties, or whose k, look at the label. The rest as the functions below.
     """
     priors = np.array([[0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.45, 0.35]])
     joint = privacy.joint(3, 3, [[0, 1, 2]], lambda *_: priors, epsilon)
@@ -338,23 +333,22 @@ def _largest(joint: np.ndarray, apart: np.ndarray) -> np.ndarray:
 
 def priors(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> list[runs.Result]:
     """Results of :func:`check_priors`, each with its "epsilon" and "seed"; seeds 0, 1, ..."""
-    return _with_jobs(get, check_priors, [{"epsilon": e, "seed": s} for e in epsilons for s in range(seeds)], settings)
+    return _checked(get, check_priors, epsilons, seeds, settings)
 
 
 def samplers(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> list[runs.Result]:
     """Results of :func:`check_samplers`, as :func:`priors`."""
-    return _with_jobs(
-        get, check_samplers, [{"epsilon": e, "seed": s} for e in epsilons for s in range(seeds)], settings
-    )
+    return _checked(get, check_samplers, epsilons, seeds, settings)
+
+
+def _checked(get: Get, function, epsilons: Sequence[float], seeds: int, settings: Mapping) -> list[runs.Result]:
+    jobs = [{"epsilon": e, "seed": s} for e in epsilons for s in range(seeds)]
+    return [job | one for job, one in zip(jobs, get(function, [job | settings for job in jobs]), strict=True)]
 
 
 def enumerations(get: Get, *, epsilons: Sequence[float]) -> dict[float, runs.Result]:
     """{epsilon: result of :func:`enumerate_all`}."""
-    return {one["epsilon"]: one for one in _with_jobs(get, enumerate_all, [{"epsilon": e} for e in epsilons], {})}
-
-
-def _with_jobs(get: Get, function: Callable[..., runs.Result], jobs: list[dict], settings: Mapping) -> list[dict]:
-    return [{**job, **one} for job, one in zip(jobs, get(function, [{**j, **settings} for j in jobs]), strict=True)]
+    return dict(zip(epsilons, get(enumerate_all, [{"epsilon": e} for e in epsilons]), strict=True))
 
 
 def _at_most(errors) -> float:

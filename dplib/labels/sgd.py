@@ -1,9 +1,9 @@
 """The gradients of label-private optimisation (Ghazi and others 2021, Appendix F): debiased (7), and noise in a span.
 
-Neighbours differ in the *label of one example*; all inputs x are public. LP-RR-SGD steps along
-:func:`debiased_gradient` of an answered label, LP-Normal-SGD along the true gradient with normal noise on the span of
-:func:`span_projector`. Losses are l(W x, y) with weights W of shape (B, d): logistic (B = 1) or softmax (B = K). The
-gradient for label k is c_k x^T with a short vector c_k of shape (B,), and what is done to gradients is done to these.
+Neighbours differ in the *label of one example*; inputs x are public. LP-RR-SGD steps along :func:`debiased_gradient` of
+an answered label, LP-Normal-SGD along the true gradient with normal noise on the span of :func:`span_projector`. Losses
+are l(W x, y); the gradient for label k is c_k x^T with a short vector c_k of shape (B,), and what is done to gradients
+is done to these.
 """
 
 from collections.abc import Callable
@@ -60,10 +60,7 @@ def debiased_gradient(gradients, noisy_label, epsilon):
     """Eq. (7): the gradient at a label drawn by RR, corrected so that its mean is that at the true label: (..., B).
 
     (e^eps + K - 1)/(e^eps - 1) * (g_noisy - sum_k g_k / (e^eps + K - 1)), multiplied out so that large eps is no harm.
-
-    Args:
-        gradients: shape (..., K, B), the gradients of every label. noisy_label: integers, shape (...), from RR over
-            these K labels. epsilon: > 0.
+    gradients: (..., K, B), of every label. noisy_label: integers (...), from RR over these K labels. epsilon: > 0.
     """
     if not epsilon > 0:
         raise ParameterError(f"epsilon = {epsilon} is not allowed: it must be above 0, where answers say something.")

@@ -30,17 +30,14 @@ def excess(
     *, method, classes, epsilon, delta, dimension, predictability, rates, snapshots, replicates, runs, seed,
     keep=None, prior_right=1.0,
 ):  # fmt: skip
-    """Mean excess risk of the last iterate, in units of D L.
+    """Mean excess risk of the last iterate, in units of D L: {"excess": lists (snapshots, rhos, rates, replicates)}.
 
     Args:
-        method: one of :data:`METHODS`. classes: K >= 2. epsilon, delta: the budget ("sgd" ignores both, "rr" delta).
+        method: of :data:`METHODS`. classes: K >= 2. epsilon, delta: the budget ("sgd" ignores both, "rr" delta).
         dimension: p >= 2, at least K (and above 2 unless K = 2). predictability: list of rho in [0, 1].
-        rates: list of c in the step size c / sqrt(t); for the means, w = P(c times the mean).
-        snapshots: numbers of examples n, rising. replicates, runs: so many means, each of so many independent runs.
-        keep, prior_right: k of Corollary 10, and the probability that the hinted label is among the k.
-
-    Returns:
-        {"excess": nested lists of shape (snapshots, rhos, rates, replicates)}.
+        rates: list of c in the step size c / sqrt(t); for the means, w = P(c times the mean). snapshots: numbers of
+            examples n, rising. replicates, runs: so many means, each of so many independent runs. keep, prior_right: k
+            of Corollary 10, and the probability that the hinted label is among the k.
     """
     checks.one_of(*METHODS).check("method", method)
     if dimension < (2 if classes == 2 else classes):

@@ -62,11 +62,7 @@ def gaps(cells: Cells) -> dict[float, Measured]:
 
 
 def more_stages(cells: Cells) -> dict[str, Any]:
-    """Figure 1(a) at its one budget: accuracies by number of stages, and what a stage brings early and late, paired.
-
-    Returns:
-        "means": {stages: accuracy}; "C.s-beyond-4-stages": the values of that row, in points.
-    """
+    """Figure 1(a): "means" by number of stages, and the values of "C.s-beyond-4-stages", paired, in points."""
     by = {count: accuracies(some) for (_, count), some in cells.items()}
     early, late = (by[4] - by[2]) / 2, (by[6] - by[4]) / 2
     return {
@@ -101,8 +97,7 @@ def apart(a: Measured, b: Measured) -> Measured:
 def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:
     """Points of true validation accuracy that choices by randomised labels lost beside the best candidate.
 
-    Args:
-        choices: of :func:`dplib.labels.stage_study.tuned`, one for each data set.
+    choices: of :func:`dplib.labels.stage_study.tuned`, one for each data set.
     """
     losses = [
         max(means["accuracy"] for means in tried.values()) - tried[one[name]]["accuracy"]
@@ -116,9 +111,8 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
 
 
 def cited(stem: str) -> list[tuple[float, float]]:
-    """A table's values from other papers, (epsilon, accuracy in percent); rows whose ids begin with ``stem``.
-
-    Where the cell prints no budget it is that of its column. Cells without a known column are left out.
+    """A table's values from other papers, (epsilon, accuracy in percent), where the cell or its column says a
+    budget.
     """
     rows = [one for id_, one in claims.load("C").items() if id_.startswith(stem) and one.sort == "cited"]
     cells = [point(column, value) for one in rows for column, value in one.published.items()]
@@ -135,9 +129,8 @@ def point(column: str, value: Any) -> tuple[float, float] | None:
 
 
 def printed_leads(stem: str, count: int) -> dict[float, float]:
-    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}.
-
-    Columns without such a method are left out.
+    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}, where there is
+    one.
     """
     others = cited(stem)
     printed = claims.get(f"{stem}lp-{count}st").published.items()

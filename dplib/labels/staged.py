@@ -1,7 +1,7 @@
 """LP-MST (paper C, Algorithm 3) on images or on features of images: a kept experiment, its networks and its learner.
 
-Under label privacy inputs are public, those of the test part and of other sets too: their mean and spread, and features
-that no label has touched, cost nothing. Neighbours differ in the label of one example.
+Neighbours differ in the label of one example. Inputs are public, those of the test part and of other sets too: their
+mean and spread, and features that no label has touched, cost nothing.
 """
 
 import copy
@@ -10,7 +10,6 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from dplib.checks import ParameterError
 from dplib.execution import ROOT
 from dplib.files import locked
 from dplib.labels import patch_features, stages, training
-from dplib.labels.checkpoints import Checkpoint, fingerprint
 from dplib.labels.randomised_response import rr
 from dplib.models import mlp, preact_resnet18
 from dplib.sgd import find_device, seeded
@@ -81,28 +79,21 @@ def train(
     curve: bool = False,
     device: str = "cpu",
 ) -> runs.Result:
-    """Train by LP-MST once and report each stage.
+    """Train by LP-MST once and report each stage; ParameterError for settings that are not allowed.
 
     Args:
-        dataset: images. form: "image", or "patches-D", D principal components of unsupervised features
-            (:mod:`dplib.labels.patch_features`). network: one of NETWORKS.
+        form: "image", or "patches-D", D principal components of unsupervised features. network: one of NETWORKS.
         seed: of split, answers, weights and order, in streams of their own: runs of one seed share their first stage.
         epsilon: of the whole, each label's; None for the true labels. shares: of the parts, one for each stage.
-        temperature, warm_start, reuse, filtered: of :func:`dplib.labels.stages.run`. unmix: the prior of stage 2 is
-            that of the labels instead of that of their answers (:func:`unmixed`).
-        mixup: one coefficient, or one for each stage. epochs, batch, learning_rate, drops, shift, flip, cutout,
-            precision: of :func:`dplib.labels.training.fit`, in every stage.
-        n_train: so many random training examples. validation: so many of them are kept out, and evaluated on instead
-            of the test part.
-        start: a public set of images, on whose true labels a ResNet is trained first, with the same settings.
-        curve: keep the accuracies after each epoch.
+        temperature, warm_start, reuse, filtered: of :func:`dplib.labels.stages.run`. unmix: :func:`unmixed` priors.
+        mixup: one coefficient, or one for each stage. epochs to precision: of :func:`dplib.labels.training.fit`.
+        n_train: so many random training examples. validation: so many of them are kept out, and evaluated on instead of
+            the test part. start: a public set, on whose true labels a ResNet is trained first, with the same settings.
 
     Returns:
-        "stages": the fields of :class:`dplib.labels.stages.Stage` with "top", the top-1 to top-10 accuracies, and the
-        "curve" of them; "accuracy": the last top-1; with validation "randomised", its estimate from answers.
-
-    Raises:
-        ParameterError: for settings that are not allowed.
+        "stages": those of :class:`dplib.labels.stages.Outcome` with "top", the top-1 to top-10 accuracies, and,
+            where asked for, their "curve" over epochs; "accuracy": the last top-1; with validation "randomised", its
+            estimate from answers.
     """
     x, y, x_test, y_test = inputs(dataset, form)
     split, answers, checking = (np.random.default_rng([seed, stream]) for stream in range(3))
@@ -160,27 +151,23 @@ def train(
     return result
 
 
-def reported(stage: stages.Stage) -> dict[str, Any]:
-    """A stage as plain values, with what the learner's evaluation says beside its fields; numbers of six digits."""
-    plain = asdict(stage)
-    plain |= plain.pop("evaluation")
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in plain.items()}
+def reported(stage: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage with numbers of six digits."""
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in stage.items()}
 
 
 class Learner:
     """A network as :func:`dplib.labels.stages.run` wants it: settings for each stage, and curves on test data.
 
     A stage that was just trained with equal arguments is not trained again: protocols of one seed share their first
-    stage, so runs that follow each other pay for it once.
+    stage.
 
     Args:
-        build: makes a network with fresh weights from PyTorch's CPU generator.
-        inputs: of all training examples (n, ...). test_inputs, test_labels: for :meth:`evaluate` alone.
-        settings: arguments of :func:`dplib.labels.training.fit` without the seed, one mapping for each stage.
-        seed: of the weights, and of the order of the examples; each stage has streams of its own.
-        curve: whether to evaluate after every epoch, too. unmix: epsilon of the answers that
-            priors of labels are wanted from.
-        named: what inputs and network are, for the memory of trained stages; "" keeps none.
+        build: makes a network with fresh weights from PyTorch's CPU generator. inputs: of all training examples (n,
+            ...).
+        settings: arguments of :func:`dplib.labels.training.fit` but the seed, one mapping for each stage.
+        unmix: epsilon of the answers that priors of labels are wanted from. named: what inputs and network are, for the
+            memory of trained stages; "" keeps none.
     """
 
     def __init__(
@@ -254,8 +241,8 @@ def _digest(values: np.ndarray) -> bytes:
 def unmixed(answers: np.ndarray, epsilon: float) -> np.ndarray:
     """Probabilities of labels from those of their answers under RR, both (n, K).
 
-    A network trained on answers estimates q = a p + (1 - a) / K with a = (e^eps - 1) / (e^eps + K - 1). Solved for p;
-    what is negative becomes almost 0, without a change in the order of the classes.
+    Answers have q = a p + (1 - a) / K with a = (e^eps - 1) / (e^eps + K - 1). Solved for p; negative ones become almost
+    0, without a change in the order of the classes.
     """
     checks.positive().check("epsilon", epsilon)
     classes = answers.shape[1]
@@ -267,8 +254,7 @@ def unmixed(answers: np.ndarray, epsilon: float) -> np.ndarray:
 def estimated_accuracy(guessed, labels, classes: int, epsilon: float | None, rng) -> float:
     """Accuracy of guesses (n,) estimated without bias from labels (n,) that are randomised here by plain RR.
 
-    A guess that is right agrees with the answer with probability p = e^epsilon / (e^epsilon + K - 1), another one with
-    probability q = 1 / (e^epsilon + K - 1). So (share that agrees - q) / (p - q) is unbiased; it may leave [0, 1].
+    (share that agrees - q) / (p - q), where right guesses agree with probability p, others with q; it may leave [0, 1].
     """
     if epsilon is None:
         return float((guessed == labels).mean())
@@ -281,12 +267,7 @@ def estimated_accuracy(guessed, labels, classes: int, epsilon: float | None, rng
 def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndarray]:
     """Training inputs (n, ...) float32 and labels (n,), and those of the test part, scaled by the training *inputs*.
 
-    Args:
-        form: "image": each channel to mean 0 and variance 1; "digits" are enlarged to DIGITS records. "patches-D": as
-            :func:`dplib.labels.patch_features.components` scales them.
-
-    Raises:
-        ParameterError, DataError: for a form or set that is not there.
+    ``form``: "image" has each channel at mean 0 and variance 1, "digits" enlarged to DIGITS records; or "patches-D".
     """
     found = data.load(dataset)
     kind, _, count = form.partition("-")
@@ -309,10 +290,8 @@ def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndar
 
 
 def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:
-    """A network by name for inputs of ``shape``: (channels, height, width), or (features,).
-
-    Raises:
-        ParameterError: for an unknown name.
+    """A network by name for inputs of ``shape``, (channels, height, width) or (features,); ParameterError for
+    others.
     """
     kind, _, width = network.partition("-")
     if network == "linear" or (kind == "mlp" and width.isdigit()):
@@ -325,10 +304,9 @@ def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:
 
 
 def small_cnn(channels: int = 1, side: int = 28, classes: int = 10, first: int = 7, stride: int = 4) -> nn.Sequential:
-    """Two convolutions: 32 of 7x7 with stride 4, 64 of 3x3 with stride 2; batch normalisation, ReLU, a linear head.
+    """Two convolutions with batch normalisation, ReLU and a linear head: 30,442 parameters on 28x28 grey images.
 
-    For square images of ``side`` pixels; 30,442 parameters on 28x28 grey ones. Large strides make it fast: most of the
-    time of a small network goes into the first layer's outputs.
+    Large strides make it fast: most of the time of a small network goes into the first layer's outputs.
     """
     checks.integer(first).check("side", side)
     end = math.ceil(math.ceil(side / stride) / 2)
@@ -358,16 +336,17 @@ def _pretrained(
 ) -> Mapping[str, Tensor]:
     """Weights below the classifier; a file has them for the runs that share them, which other processes may make."""
     x, y, _, _ = inputs(public, "image")
-    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version
-    key = fingerprint([x, torch.as_tensor(y)], *decides)
+    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version, x.shape
+    key = hashlib.sha256(repr(decides).encode() + _digest(x.numpy()) + _digest(y)).hexdigest()[:32]
     PRETRAINED.mkdir(parents=True, exist_ok=True)
-    kept = Checkpoint(PRETRAINED / f"{key[:32]}.pt")
-    with locked(PRETRAINED / f"{key[:32]}.lock", blocking=True):
-        if saved := kept.load(key):
-            return saved[0]
+    path, part = PRETRAINED / f"{key}.pt", PRETRAINED / f"{key}.part"
+    with locked(PRETRAINED / f"{key}.lock", blocking=True):
+        if path.exists():
+            return torch.load(path, weights_only=True)
         net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
         net.to(device, memory_format=layout.of(net, x))
         training.fit(net, x.to(device), y, seed=seed, **settings)
         weights = net.cpu()[:-1].state_dict()
-        kept.save(key, weights, {})
+        torch.save(weights, part)
+        part.replace(path)  # whole or not at all
     return weights

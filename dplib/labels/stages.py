@@ -1,14 +1,13 @@
 """LP-MST (Ghazi and others 2021, Algorithm 3): label-private training in stages, each of which gives the next a prior.
 
-The guarantee is pure epsilon-label-DP: neighbours differ in the *label of one example*; inputs, their number and their
-split into parts are public. It holds with all models and all randomised labels released (Observation 4), because
-each label is asked once, by RRWithPrior with a prior that depends on *other* labels' randomised answers only.
-:class:`Labels` answers each question once and refuses a second one. Not covered: settings that were chosen by looking
-at true labels.
+Pure epsilon-label-DP: neighbours differ in the *label of one example*; inputs and their split into parts are public. It
+holds with all models and all answers released (Observation 4): each label is asked once, by RRWithPrior with a prior
+that depends on *other* labels' answers only, and :class:`Labels` refuses a second question. Not covered: settings that
+were chosen by looking at true labels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,9 +33,8 @@ class Learner(Protocol):
 class Labels:
     """Private labels that answer one question each.
 
-    Args:
-        labels: shape (n,), whole numbers 0 to classes - 1. epsilon: at least 0; None releases the true labels.
-        rng: as for :func:`dplib.labels.randomised_response.rr`.
+    labels: shape (n,), 0 to classes - 1. epsilon: at least 0; None releases the true labels. rng: as for
+    :func:`dplib.labels.randomised_response.rr`.
     """
 
     def __init__(self, labels, classes: int, epsilon: float | None, rng):
@@ -50,10 +48,8 @@ class Labels:
         return len(self._labels)
 
     def ask(self, rows: np.ndarray, prior: np.ndarray) -> Response:
-        """RRWithPrior's answers for examples ``rows`` (m,) with priors (m, K).
-
-        Raises:
-            ParameterError: if one of them was asked before, or twice here: its label would be paid for twice.
+        """RRWithPrior's answers for examples ``rows`` (m,) with priors (m, K); ParameterError for a label asked
+        twice.
         """
         rows = np.asarray(rows)
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
@@ -64,38 +60,17 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage. The shares of wrong labels look at the true ones: for the experimenter, not for release.
+class Outcome:
+    """What LP-MST did: the last ``model``, all randomised labels ``released`` (n,), -1 where an example is in no part.
 
-    Attributes:
-        asked, mean_k: questions of this stage, and their mean k*; the latter costs nothing, it follows from the prior.
-        constant: share of this stage's questions with k* = 1, whose answer is a constant.
-        right, covered: share of this stage's answers that are the true label; of true labels that are in Y_k*.
-        reused, kept: answers of earlier stages, and how many of them passed the filter, whose k is ``filter_k``.
-        wrong_before, wrong_after: share of wrong ones among the reused answers, before and after the filter.
-        wrong: share of wrong ones among all labels that the stage was trained on.
-        evaluation: what the learner's ``evaluate`` returned.
+    A stage has "asked", its questions, their "mean_k" (k*) and "constant", the share with k* = 1; "right", "covered",
+    shares of answers that are the true label, and of true labels in Y_k*; "reused", answers of earlier stages, "kept",
+    those that passed the filter, whose k is "filter_k"; "wrong_before", "wrong_after" and "wrong", shares of wrong ones
+    among the reused before and after the filter, and among all that it was trained on; and what the learner's
+    ``evaluate`` returned. Shares look at the true labels: for the experimenter, not for release.
     """
 
-    asked: int
-    mean_k: float
-    constant: float
-    right: float
-    covered: float
-    reused: int = 0
-    kept: int = 0
-    filter_k: int | None = None
-    wrong_before: float | None = None
-    wrong_after: float | None = None
-    wrong: float | None = None
-    evaluation: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The stages, the last model, and all randomised labels (n,), -1 where an example is in no part."""
-
-    stages: list[Stage]
+    stages: list[dict[str, Any]]
     model: Any
     released: np.ndarray
 
@@ -133,17 +108,15 @@ def run(
     """Algorithm 3, with the enhancements of Appendix B; one part is LP-1ST, plain randomised response.
 
     Args:
-        labels: the private ones, shape (n,). parts: T arrays of example numbers that do not overlap (step 1, see
-            :func:`split`); they must not depend on the labels.
-        epsilon: the budget of the whole; None trains on the true labels.
+        labels: the private ones, shape (n,). epsilon: the budget of the whole; None trains on the true labels.
+        parts: T arrays of example numbers that do not overlap (step 1) and do not depend on the labels.
         temperature: of the priors of stages 2 to T: one number, or T - 1 of them.
         warm_start: stage t starts from the model of stage t - 1. reuse: it trains on the answers of all stages so far
-            (step 3(b)iii); False: on its own. filtered: an earlier answer is left out unless it is among the k
-            likeliest labels of the model of stage t - 1, with k the rounded mean k* of stage t.
+            (step 3(b)iii). filtered: an earlier answer is left out unless it is among the k likeliest labels of the
+            model of stage t - 1, with k the rounded mean k* of stage t.
         rng: for the answers; None for the operating system's cryptographic source.
 
-    Raises:
-        ParameterError: for parts that overlap, labels outside 0 to classes - 1, or a senseless epsilon or temperature.
+    Raises ParameterError for parts that overlap, labels out of range, or a senseless epsilon or temperature.
     """
     private = Labels(labels, classes, epsilon, rng)
     temperatures = _temperatures(temperature, len(parts))
@@ -164,6 +137,11 @@ def run(
             "constant": float((answers.k == 1).mean()),
             "right": float((answers.labels == truth[part]).mean()),
             "covered": float(covered(prior, truth[part], epsilon).mean()),
+            "reused": 0,
+            "kept": 0,
+            "filter_k": None,
+            "wrong_before": None,
+            "wrong_after": None,
         }
         rows = part
         if reuse and t:
@@ -179,7 +157,7 @@ def run(
                 "wrong_after": _wrong(released, truth, earlier[passed]),
             }
         model = learner.train(rows, released[rows], t + 1, model if warm_start else None)  # (c)
-        stages.append(Stage(**stage, wrong=_wrong(released, truth, rows), evaluation=learner.evaluate(model)))
+        stages.append(stage | {"wrong": _wrong(released, truth, rows)} | learner.evaluate(model))
     return Outcome(stages, model, released)  # step 4
 
 
@@ -189,10 +167,7 @@ def likely(scores: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 
 def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How many labels come before each example's own: scores (m, K), labels (m,) to whole numbers (m,).
-
-    Of equal scores the label with the lower index comes first.
-    """
+    """How many labels come before each example's own, lower index first among equal scores: (m, K), (m,) to (m,)."""
     scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
     own = np.take_along_axis(scores, labels, axis=1)
     return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)

@@ -21,30 +21,23 @@ def random_gradients(classes: int, dimensions: int, draws: int, rng):
     return gradients * np.maximum(rng.random((draws, classes, 1)), rng.random((draws, 1, 1)) < 0.5)
 
 
-def bias_of_debiasing(classes: int, epsilon: float, draws: int, rng) -> tuple[float, float]:
-    """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
-    gradients = random_gradients(classes, 4, draws, rng)
-    table = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
-    answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), epsilon) for o in range(classes)])
-    means = np.einsum("yo,odb->dyb", table, answers)
-    moments = np.einsum("yo,odb->dy", table, answers**2)
-    bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(classes, epsilon)
-    return float(bias), float(moments.max() / bounds.printed_second_moment(classes, epsilon))
-
-
 def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
-    """:func:`bias_of_debiasing` at its largest over K and epsilon: "bias", "moment"."""
-    found = [bias_of_debiasing(k, e, draws, rng) for k in classes for e in epsilons]
-    bias, moment = np.max(found, axis=0)
-    return {"bias": bias, "moment": moment}
+    """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
+    found = []
+    for k, e in itertools.product(classes, epsilons):
+        gradients = random_gradients(k, 4, draws, rng)
+        table = np.exp(response.log_table(np.ones(k, dtype=bool), e))
+        answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), e) for o in range(k)])
+        means = np.einsum("yo,odb->dyb", table, answers)
+        moments = np.einsum("yo,odb->dy", table, answers**2)
+        bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(k, e)
+        found.append((bias, moments.max() / bounds.printed_second_moment(k, e)))
+    return dict(zip(("bias", "moment"), np.max(found, axis=0), strict=True))
 
 
 def one_pass(epsilon: float, rng) -> dict[str, float]:
-    """The loss of LP-RR-SGD's last iterate, computed twice.
-
-    Returns:
-        "pass_epsilon": the largest log-ratio. "pass_delta": the exact delta at epsilon, the largest over sets of
-        outputs. "pass_delta_at_99": the same at 0.99 epsilon, which must not vanish.
+    """The loss of LP-RR-SGD's last iterate, computed twice: "pass_epsilon", the largest log-ratio; "pass_delta", the
+    exact delta at epsilon; "pass_delta_at_99", the same at 0.99 epsilon, which must not vanish.
     """
     table, neighbours = released_by_a_pass(epsilon, rng)
     return {
@@ -79,10 +72,9 @@ def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
 def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:
     """Algorithm 6's step on random gradients of 2 to 6 labels in R^8: the exact delta, the span and the noise.
 
-    Returns:
-        step_delta: the largest exact delta at epsilon over pairs of labels, closed form. step_quadrature: the same for
-        the worst pair, from the two densities along their difference. off_span: the largest part of a gradient outside
-        the span. step_noise: mean squared noise over rank sigma^2.
+    step_delta: the largest exact delta at epsilon over pairs of labels, closed form. step_quadrature: the same for the
+    worst pair, from the two densities. off_span: the largest part of a gradient outside the span. step_noise: mean
+    squared noise over rank sigma^2.
     """
     sigma = mechanisms.analytic_sigma(epsilon, delta, 2.0)
     worst, off, noise, ranks = 0.0, 0.0, 0.0, 0.0
@@ -113,20 +105,11 @@ def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict
     }
 
 
-def noise_norms(method: str, classes: int, dimension: int, sigma: float, draws: int, rng) -> np.ndarray:
-    """Norms of the noise of one step, shape (draws,): in the span of K random gradients, or on all coordinates."""
-    noise = rng.normal(0, sigma, (draws, dimension))
-    if method == "span":
-        projector, _ = sgd.span_projector(random_gradients(classes, dimension, 1, rng))
-        noise = noise @ projector[0]
-    return np.linalg.norm(noise, axis=1)
-
-
 def moving_labels(draws: int, rng) -> tuple[float, float]:
     """Eqs (9) and (10) on random problems: the largest left side over right side of each.
 
-    Six inputs, five labels, sets of two or three of them; losses |<w, v_xy> - b_xy| with |v| = 1 over the unit ball of
-    R^3 (D = 2, L = 1). The best of 200 random weights stands for the minimum, on both sides alike.
+    Six inputs, five labels, sets of two or three; losses |<w, v_xy> - b_xy| with |v| = 1 over the unit ball of R^3 (D =
+    2, L = 1). The best of 200 random weights stands for the minimum, on both sides alike.
     """
     nine, ten = 0.0, 0.0
     for _ in range(draws):
@@ -180,10 +163,9 @@ def lemma_20(draws: int, rng) -> float:
 def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng) -> dict[str, np.ndarray]:
     """Theorem 17 on fresh data sets: arrays of shape (seeds,).
 
-    Returns:
-        deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
-        minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of
-        the one function 0, less its population risk.
+    deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical
+    minimiser. clean: the same supremum with the true labels (Lemma 21). single: the debiased empirical risk of the one
+    function 0, less its population risk.
     """
     rows = []
     for _ in range(seeds):
@@ -211,16 +193,19 @@ def noise_slopes(rng) -> dict[str, float]:
     """Logarithmic slopes of the root mean squared noise of one step: over p and K in the span, over p everywhere."""
     dimensions, labels = [8, 32, 128, 512], [4, 16, 64]
 
-    def squared(where, k, p):
-        return np.log(np.mean(noise_norms(where, k, p, 1.0, 400, rng) ** 2))
+    def squared(span: bool, k: int, p: int) -> float:
+        noise = rng.normal(0, 1.0, (400, p))
+        if span:
+            noise = noise @ sgd.span_projector(random_gradients(k, p, 1, rng))[0][0]
+        return float(np.log((noise**2).sum(axis=1).mean()))
 
     def of(x, y):
         return float(np.polyfit(np.log(x), y, 1)[0] / 2)  # of the norm: half the slope of its square
 
     return {
-        "slope_p": of(dimensions, [squared("span", 4, p) for p in dimensions]),
-        "slope_K": of(labels, [squared("span", k, 512) for k in labels]),
-        "slope_p_everywhere": of(dimensions, [squared("all", 4, p) for p in dimensions]),
+        "slope_p": of(dimensions, [squared(True, 4, p) for p in dimensions]),
+        "slope_K": of(labels, [squared(True, k, 512) for k in labels]),
+        "slope_p_everywhere": of(dimensions, [squared(False, 4, p) for p in dimensions]),
     }
 
 

@@ -1,20 +1,20 @@
 """The parts of chapter 10b: runs of label-private convex optimisation, how step sizes are tuned, and what is worst.
 
-A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says
-(``notebooks/plans/10b.yml``). Neighbours and guarantees are those of :mod:`dplib.labels.sgd`. The *worst* risk is the
-largest mean over :mod:`dplib.labels.simplex` with rho down to 1/128, at each n. Step sizes are tuned to make it small,
-on runs of their own.
+A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says. Neighbours
+and guarantees are those of :mod:`dplib.labels.sgd`. The *worst* risk is the largest mean over
+:mod:`dplib.labels.simplex` with rho down to 1/128, at each n; step sizes are tuned to make it small, on runs of their
+own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dplib import mechanisms, runs, stats
 from dplib.labels import bounds, debiased, simplex, theory_checks
+from dplib.tuning import Get
 
-Get = Callable[[Callable[..., runs.Result], Sequence[runs.Job]], list[runs.Result]]
 RHOS = [2.0**-i for i in range(8)]
 FRESH = 1_000_003  # added to a seed: reported runs, none of which tuned anything
 METHODS = {  # of the comparison over the dimension
@@ -59,12 +59,9 @@ def risk(
 ) -> runs.Result:
     """Worst mean excess risk of the last iterate over rho (:func:`dplib.labels.simplex.excess`), in units of D L.
 
-    Args:
-        steps: multiples of the step size D / G that theory gives for the method's own noise; 0 is the paper's.
-        draws: runs in each of the ``replicates`` means.
-
-    Returns:
-        For each step a list over snapshots: "rho", the worst one, and "values", the means at it, (replicates,).
+    steps: multiples of the step size D / G that theory gives for the method's own noise; 0 is the paper's. draws: runs
+    in each of the ``replicates`` means. Returns for each step a list over snapshots: "rho", the worst one, and
+    "values", the means at it, (replicates,).
     """
     scale = _scale(method, snapshots[-1], classes, dimension, epsilon, delta, keep)
     rates = [scale * step if step else printed_rate(method, classes, epsilon, delta) for step in steps]
@@ -110,12 +107,9 @@ def rates(
 ) -> tuple[np.ndarray, dict[tuple[str, int, float], np.ndarray]]:
     """Both algorithms with the paper's step size and with that of the exact second moment.
 
-    Args:
-        classes: K, at the first epsilon. epsilons: falling, at K = ``fixed``. longest: passes of up to 2^longest.
-
-    Returns:
-        Numbers of examples n, rising, (S,); {(method, K, epsilon): worst risks with the paper's step and with D / G,
-        (2, S, replicates)}.
+    classes: K, at the first epsilon. epsilons: falling, at K = ``fixed``. longest: passes of up to 2^longest. Returns
+    numbers of examples n, (S,), and {(method, K, epsilon): worst risks with the paper's step and with D / G, (2, S,
+    replicates)}.
     """
     cells = [(k, epsilons[0]) for k in classes] + [(fixed, e) for e in epsilons[1:]]
     keys = [(method, *cell) for method in ("rr", "normal") for cell in cells]
@@ -141,11 +135,8 @@ def dimension(
 ) -> dict[str, Any]:
     """Worst risk of K = 2 labels over the dimension, each of METHODS with the best of its own step sizes.
 
-    The reported runs are new ones, four times as many as those that tuned.
-
-    Returns:
-        "curves": {name: values, shape (dimensions, replicates)}; "edges": names whose best step lay at an end;
-        "dimensions", "examples", "epsilon", "delta".
+    The reported runs are new ones, four times as many as those that tuned. Returns "curves", {name: (dimensions,
+    replicates)}; "edges", names whose best step lay at an end; "dimensions", "examples", "epsilon", "delta".
     """
     cells = [(method, p) for method in METHODS for p in dimensions]
     common = {"classes": 2, "epsilon": epsilon, "delta": delta, "snapshots": [examples], "draws": draws}

@@ -1,8 +1,7 @@
 """Training on soft or noisy labels: SGD with mixup, random crops, and paper C's learning-rate schedules (Appendix B).
 
-Nothing here is private by itself. The labels that :func:`fit` gets were randomised before (:mod:`dplib.labels.stages`),
-so whatever it does with them is post-processing. Every seed is an argument; PyTorch's global generators stay as they
-were, unless the network itself draws from them (dropout). On one CPU thread the same seed gives the same bytes.
+Labels were randomised before (:mod:`dplib.labels.stages`), so whatever :func:`fit` does is post-processing. Every seed
+is an argument; PyTorch's global generators stay as they were. On one CPU thread the same seed gives the same bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +14,13 @@ from dplib import checks
 
 Inputs = Tensor | tuple[Tensor, ...]
 BATCH = 1000  # examples at a time where no gradients are taken
+_WHOLE, _REAL = checks.integer(0), checks.number(0)
+RULES = {
+    "epochs": checks.integer(1), "batch_size": checks.integer(1), "learning_rate": checks.positive(),
+    "weight_decay": _REAL, "warmup": checks.number(0, 0.99), "drops": checks.list_of(checks.fraction()),
+    "mixup": _REAL, "shift": _WHOLE, "flip": checks.boolean(), "cutout": _WHOLE,
+    "precision": checks.one_of("float32", "bfloat16"),
+}  # fmt: skip
 
 
 def fit(
@@ -39,22 +45,21 @@ def fit(
     """Train ``net`` in place by minibatch SGD with momentum and l2 regularisation, and leave it in evaluation mode.
 
     Args:
-        net: maps a batch of inputs to logits (batch, K); on the device of the inputs.
         inputs: (n, ...), or a tuple of such tensors, which the network then gets as one argument each.
         targets: whole numbers 0 to K - 1, shape (n,), or soft labels, shape (n, K).
         epochs, batch_size: of every epoch's random order the last, incomplete batch is left out; a set smaller than a
-            batch is one batch. learning_rate: the peak of :func:`rate`. warmup, drops: as there.
-        mixup: a > 0 mixes each batch with a permutation of itself, inputs and soft labels alike, with one weight drawn
-            from Beta(a, a) for the batch; 0 does not. Only for inputs of floats.
-        shift, flip, cutout: of :func:`augmented`. seed: decides order, mixing and crops.
-        on_epoch: called with 1, 2, ... after each epoch; :func:`logits` may be used inside.
-        precision: "bfloat16" runs the forward pass in it where PyTorch's autocast does; weights stay float32.
+            batch is one batch. learning_rate, warmup, drops: of :func:`rate`. shift, flip, cutout: of
+            :func:`augmented`.
+        mixup: a > 0 mixes each batch with a permutation of itself, inputs and labels alike, one weight from Beta(a, a).
+        on_epoch: called with 1, 2, ... after each epoch. precision: "bfloat16" runs the forward pass in it by autocast.
 
-    Raises:
-        ParameterError: for a setting that is not allowed, or mixup of whole numbers.
+    Raises ParameterError for a setting that is not allowed, or mixup of whole numbers.
     """
-    _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision)
-    _check_images(shift, flip, cutout)
+    given = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "weight_decay": weight_decay,
+             "warmup": warmup, "mixup": mixup, "shift": shift, "flip": flip, "cutout": cutout,
+             "precision": precision} | ({"drops": drops} if drops else {})  # fmt: skip
+    for name, value in given.items():
+        RULES[name].check(name, value)
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     device, n = inputs[0].device, len(inputs[0])
     targets = torch.as_tensor(targets, device=device)
@@ -94,10 +99,9 @@ def fit(
 
 
 def rate(step: int, steps: int, peak: float, warmup: float = 0.15, drops: Sequence[float] = ()) -> float:
-    """The learning rate of step 0 to steps - 1: up from 0 to ``peak`` over the share ``warmup``, then down.
-
-    Without ``drops`` it falls linearly to 0 (MNIST in Appendix B); with drops, such as (0.3, 0.6, 0.9), it stays and is
-    divided by 10 at each of these shares of the steps (CIFAR). Steps count from their middle, so none has rate 0.
+    """The learning rate of step 0 to steps - 1: up from 0 to ``peak`` over the share ``warmup``, then linearly to 0
+    (MNIST in Appendix B), or divided by 10 at each of the shares ``drops`` (CIFAR). Steps count from their
+    middle: none has rate 0.
     """
     done = (step + 0.5) / steps
     if done < warmup:
@@ -144,21 +148,3 @@ def _window(n: int, size: int, length: int, generator: torch.Generator) -> Tenso
     start = torch.randint(size, (n, 1), generator=generator) - length // 2
     place = torch.arange(size)
     return (place >= start) & (place < start + length)
-
-
-def _check(epochs, batch_size, learning_rate, weight_decay, warmup, drops, mixup, precision) -> None:
-    checks.integer(1).check("epochs", epochs)
-    checks.integer(1).check("batch_size", batch_size)
-    checks.positive().check("learning_rate", learning_rate)
-    checks.number(0).check("weight_decay", weight_decay)
-    checks.number(0, 0.99).check("warmup", warmup)
-    if drops:
-        checks.list_of(checks.fraction()).check("drops", drops)
-    checks.number(0).check("mixup", mixup)
-    checks.one_of("float32", "bfloat16").check("precision", precision)
-
-
-def _check_images(shift, flip, cutout) -> None:
-    checks.integer(0).check("shift", shift)
-    checks.boolean().check("flip", flip)
-    checks.integer(0).check("cutout", cutout)

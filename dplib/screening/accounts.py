@@ -30,14 +30,11 @@ def paper_epsilon(noise_multiplier, sample_rate, steps, delta):
 def epsilons(
     accepted: int, queries: int, noise_multiplier: float, sample_rate: float, delta: float
 ) -> dict[str, float]:
-    """Epsilon at ``delta`` of a training: {"accepted", "queries_rdp", "queries_pld"}.
+    """Epsilon at ``delta`` of so many accepted updates and queries: {"accepted", "queries_rdp", "queries_pld"}.
 
-    The first counts as the paper does and is no guarantee: the rejected gradients took part in the choice. The others
-    bound what all noisy gradients tell, accepted or not, and so the final weights, *provided that the choice looks at
-    no private record*. They cover no energy on private records, nor hyper-parameters chosen on them.
-
-    Args:
-        accepted: updates that the weights kept. queries: noisy gradients that were drawn.
+    The first counts as the paper does and is no guarantee. The others bound what all noisy gradients tell, and so the
+    final weights, *provided that the choice looks at no private record*; no hyper-parameters chosen on them are
+    covered.
     """
     setting = noise_multiplier, sample_rate
     return {
@@ -48,11 +45,8 @@ def epsilons(
 
 
 def curve(counts, noise_multiplier: float, sample_rate: float, delta: float, count: str = "paper") -> np.ndarray:
-    """Epsilon after each of ``counts`` steps, (k,), for a figure.
-
-    Args:
-        count: "paper"; "rdp"; or "pld", here by :func:`dplib.loss_inversion.epsilon`, which takes milliseconds and
-            agrees with PLD to a few thousandths, but is no proven bound (after the first few steps: RDP's).
+    """Epsilon after each of ``counts`` steps, (k,), for a figure: "paper"; "rdp"; or "pld", here by
+    :func:`dplib.loss_inversion.epsilon`, which agrees with PLD to a few thousandths, but is no proven bound.
     """
     one_of(*COUNTS).check("count", count)
     counts = np.asarray(counts)
@@ -93,11 +87,9 @@ def steps_allowed(
 
 
 def most_steps(spent: Callable[[int], float], target: float, guess: int = 1) -> int:
-    """The largest whole number that spends at most the target, 0 where 1 spends more.
+    """The largest whole number that spends at most the target, 0 where 1 spends more; ``spent`` rises with the steps.
 
-    Args:
-        spent: rises with the number of steps, about like its square root.
-        guess: where to begin; it changes how long the search takes, not what it finds.
+    guess: where to begin; it changes how long the search takes, not what it finds.
     """
     step = 1
     if guess > 1 and (first := spent(guess)) > 0:
@@ -234,11 +226,7 @@ def candidates_per_update(rejection_rate: float, limit: int | None) -> float:
 
 
 def all_queries(setting: Setting, steps: int, acceptance_rate: float, delta: float = DELTA) -> float:
-    """Epsilon of every noisy gradient of a run with ``steps`` accepted ones (:func:`tight`).
-
-    Args:
-        acceptance_rate: accepted updates over noisy gradients, in (0, 1].
-    """
+    """Epsilon of every noisy gradient of a run with ``steps`` accepted ones, at accepted over drawn ones in (0, 1]."""
     return tight(setting, round(steps / acceptance_rate), delta)
 
 

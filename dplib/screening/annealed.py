@@ -1,5 +1,6 @@
 """The trainings of paper D as kept runs, and the paths of its Figure 1."""
 
+import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -14,14 +15,25 @@ from torch import nn
 from dplib import checks, runs
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
-from dplib.examples import squared_error
-from dplib.runs import Result
-from dplib.screening import accounts, annealing
-from dplib.screening import jobs as annealing_jobs
-from dplib.screening.annealing import BY_CHANCE, FORCED, LOWER, REJECTED, Annealing, Screen, acceptance_probability
+from dplib.examples import Pair, squared_error
+from dplib.screening import accounts, annealing, jobs
+from dplib.screening.annealing import (
+    BY_CHANCE,
+    FORCED,
+    REJECTED,
+    Annealing,
+    Run,
+    Screen,
+    Witness,
+    acceptance_probability,
+)
 from dplib.sgd import seeded
 
+SCHEMES = ("dpsgd-relu", "dpsgd-tanh", "auto-s", "annealed", "non-private")
+ENERGIES = ("test", "held", "train", "batch", "public")
+WITNESSES = 5000
 TENTHS = 10
+OUTCOMES = ("rejected", "lower", "by_chance", "forced")
 
 
 @runs.experiment(
@@ -58,8 +70,8 @@ def train(
     batch: int | None = None,
     noise_multiplier: float | None = None,
     rejection_limit: int | str | None = "table-2",
-    max_grad_norm: float = annealing_jobs.MAX_GRAD_NORM,
-    momentum: float = annealing_jobs.MOMENTUM,
+    max_grad_norm: float = jobs.MAX_GRAD_NORM,
+    momentum: float = jobs.MOMENTUM,
     initial_temperature: float = 10.0,
     exceeds: bool = False,
     starts_at_zero: bool = False,
@@ -75,101 +87,159 @@ def train(
     """Train until the budget is spent, and evaluate on the way and at the end.
 
     Args:
-        dataset: a key of :data:`dplib.screening.jobs.TABLE_2`.
-        scheme: one of :data:`dplib.screening.jobs.SCHEMES`.
+        dataset: a key of :data:`dplib.screening.jobs.TABLE_2`. scheme: of :data:`SCHEMES`; all but "dpsgd-relu" have
+            tanh, all but "annealed" keep every step: an ``energy`` of those is recorded and decides nothing.
         seed: decides held-out records, initial weights, batches, noise and acceptance. Equal seeds, training records
             and batch sizes give equal weights, batches and noise: schemes may be paired by seed.
-        epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are; None for
-            "non-private".
-        spends: what the budget pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
+        epsilon, delta: the budget by the paper's formula (Lemma 2), which says how many updates there are.
+        spends: what it pays for: "accepted" updates, as the paper counts, or all "queries" (noisy gradients).
         updates: spend the budget on so many updates, with the noise that this takes by the same formula.
-        queries: a cap on the noisy gradients. epochs: of "non-private".
+        queries: a cap on the noisy gradients. epochs: of "non-private", SGD without clipping or noise.
         points: evaluations on the way, evenly spaced in epsilon, by accepted updates and by queries.
         learning_rate, batch, noise_multiplier, rejection_limit: by default those of Table 2; a limit of None is none.
-        max_grad_norm to keeps_velocity: of :class:`dplib.dpsgd.DPSGD` and
-            :class:`dplib.screening.annealing.Annealing`.
+        max_grad_norm to keeps_velocity: of :class:`dplib.dpsgd.DPSGD` and :class:`Annealing`.
         energy: where J is computed: "test", on test records, as the paper prints it; "held", on held-out records;
             "train", on fixed training records; "batch", on those of each step; "public", on public digits (MNIST).
         energy_size: on so many records, drawn by the seed; on all where there are not so many.
         held: training records set aside. Those that J is not computed on are for validation.
         report: "test", accuracy on test records; "validation", on held-out ones.
         witness_every: every so many queries, compare what it did to the loss on 5,000 other training records.
-        trace: keep what became of every query, and what it changed.
+        trace: keep "outcomes" (digits, as in :mod:`dplib.screening.annealing`) and "changes" of every query.
 
     Returns:
-        Settings, counts, "accuracy" (0 to 1; None after divergence), "loss" and "curve" as
-        :func:`dplib.screening.jobs.train` has them; and, of what happened, "tenths" (:func:`by_tenth`) and "chance"
-        (:func:`by_chance`) of annealed runs and of those that watch an energy; "witness" (:func:`witnessed`).
+        "accuracy" (0 to 1) and "loss" at the end, None after divergence; "curve", columns with a number for each
+        evaluation: queries, accepted, energy, accuracy, loss, and, with an energy on test records, accuracy on those
+        "seen" and the others; counts; settings; "tenths" (:func:`by_tenth`) with an energy, "chance"
+        (:func:`by_chance`) of annealed runs, "witness" (:func:`witnessed`).
     """
+    checks.one_of(*SCHEMES).check("scheme", scheme)
     checks.one_of("accepted", "queries").check("spends", spends)
-    cell = {"batch": batch, "noise_multiplier": noise_multiplier, "held": held}
-    if scheme == "non-private":
-        records = len(annealing_jobs.records(dataset, held, seed)["train"][1])
-        stop: dict[str, Any] = {
-            "queries": max(1, records // (batch or annealing_jobs.TABLE_2[dataset]["batch"])) * epochs
-        }
+    checks.one_of("test", "validation").check("report", report)
+    annealed, private = scheme == "annealed", scheme != "non-private"
+    choice, weights, draws = np.random.SeedSequence([seed, 12]).spawn(3)
+    parts = jobs.records(dataset, held, seed)
+    used, limit = jobs.settings(
+        dataset, rejection_limit, learning_rate=learning_rate, batch=batch, noise_multiplier=noise_multiplier
+    )
+    how = Annealing(initial_temperature, limit, exceeds, starts_at_zero, keeps_velocity)
+    n = len(parts["train"][1])
+    sample_rate, counts, accepted = min(1.0, used["batch"] / n), [], None
+    if not private:
+        queries = max(1, n // used["batch"]) * epochs
     else:
         if updates:
-            cell["noise_multiplier"] = noise_for(dataset, epsilon, delta, updates, batch=batch, held=held)
-        counts = budget(dataset, epsilon, delta, points, **cell)
-        stop = {"at_accepted": counts, "at_queries": counts, "queries": queries or counts[-1]}
-        if scheme == "annealed" and spends == "accepted":
-            stop |= {"accepted": counts[-1], "queries": queries}
-    result = annealing_jobs.train(
-        dataset=dataset, scheme=scheme, seed=seed, learning_rate=learning_rate, rejection_limit=rejection_limit,
-        max_grad_norm=max_grad_norm, momentum=momentum, initial_temperature=initial_temperature, exceeds=exceeds,
-        starts_at_zero=starts_at_zero, keeps_velocity=keeps_velocity, energy=energy, energy_size=energy_size,
-        report=report, witness_every=witness_every, trace=True, device=device, **cell, **stop,
-    )  # fmt: skip
-    rule = Annealing(initial_temperature, result["rejection_limit"], exceeds, starts_at_zero, keeps_velocity)
-    result["curve"] = {name: [_short(v) for v in column] for name, column in result["curve"].items()}
-    result["loss"] = _short(result["loss"])
-    if energy is not None:
-        result["tenths"] = by_tenth(result)
-    if scheme == "annealed":
-        result["chance"] = by_chance(result, rule)
+            used["noise_multiplier"] = noise_for(sample_rate, epsilon, delta, updates)
+        counts = budget(used["noise_multiplier"], sample_rate, epsilon, delta, points)
+        if annealed and spends == "accepted":
+            accepted, queries = counts[-1], queries or how.most_queries(counts[-1])
+        queries = queries or (None if accepted else counts[-1])
+        if queries is None:
+            raise ParameterError("queries = None is not allowed without a rejection limit: training might not end.")
+    judges, judged = _sets(dataset, parts, energy, energy_size, report, np.random.default_rng(choice))
+    settings = DPSGD(
+        steps=queries,
+        sample_rate=sample_rate,
+        learning_rate=used["learning_rate"],
+        noise_multiplier=used["noise_multiplier"] if private else 0.0,
+        max_grad_norm=max_grad_norm if private else None,
+        clipping="auto-s" if scheme == "auto-s" else "flat",
+        momentum=momentum,
+        sampling="poisson" if private else "shuffled",
+        physical_batch=jobs.PHYSICAL_BATCH,
+    )
+    activation = "relu" if scheme == "dpsgd-relu" else "tanh"
+    net = jobs.network(parts["train"][0].shape[1:], activation, int(weights.generate_state(1)[0]))
+    witness = None
     if witness_every:
-        result["witness"] = witnessed(result["witness"])
-    del result["training_seconds"]
-    return result if trace else {k: v for k, v in result.items() if k not in ("outcomes", "changes")}
+        some, _ = jobs.drawn(parts["train"], WITNESSES, np.random.default_rng([seed, 13]))
+        witness = Witness(some, witness_every)
+    run = annealing.train(
+        net, parts["train"], settings, np.random.default_rng(draws), annealing=how if annealed else None,
+        energy=judges, accepted=accepted, evaluate=judged, at_accepted=counts, at_queries=counts, witness=witness,
+        device=device,
+    )  # fmt: skip
+    result = {**used, "rejection_limit": limit, **_result(run, {name: len(y) for name, (_, y) in judged.items()})}
+    traced = {
+        "outcomes": "".join(map(str, run.outcomes)),
+        "changes": [float(f"{change:.4g}") for change in run.changes],
+    }
+    if energy is not None:
+        result["tenths"] = by_tenth(traced)
+    if annealed:
+        result["chance"] = by_chance(traced, how)
+    if witness:
+        result["witness"] = witnessed(witness.rows)
+    return result | traced if trace else result
 
 
-def budget(
-    dataset: str,
-    epsilon: float,
-    delta: float,
-    points: int,
-    *,
-    batch: int | None = None,
-    noise_multiplier: float | None = None,
-    held: int = 0,
-) -> list[int]:
+def _sets(
+    dataset: str, parts: dict[str, Pair], energy: str | None, size: int, report: str, rng: np.random.Generator
+) -> tuple[Pair | str | None, dict[str, Pair]]:
+    """Where J is computed, and the examples by name on which accuracy is."""
+    if energy is not None:
+        checks.one_of(*ENERGIES).check("energy", energy)
+    checks.integer(1).check("energy_size", size)
+    if "held" not in parts and (energy == "held" or report == "validation"):
+        raise ParameterError("held = 0 is not allowed here: records have to be set aside for that.")
+    if energy == "public" and dataset != "mnist":
+        raise ParameterError(f"energy = 'public' is for mnist: no public examples of {dataset} are at hand.")
+    judges: Pair | str | None = energy
+    others = None
+    if energy == "public":
+        judges, others = jobs.drawn(jobs.public_digits(), size, rng)
+    elif energy in parts:
+        judges, others = jobs.drawn(parts[energy], size, rng)
+    if report == "validation":
+        return judges, {"validation": others if energy == "held" else parts["held"]}
+    if energy == "test" and len(others[1]):
+        return judges, {"seen": judges, "unseen": others}
+    return judges, {"test": parts["test"]}
+
+
+def _result(run: Run, sizes: dict[str, int]) -> dict[str, Any]:
+    total = sum(sizes.values())
+
+    def mean(row: dict[str, Any], what: str) -> float | None:
+        value = sum(row[name][what] * size for name, size in sizes.items()) / total
+        return value if math.isfinite(value) else None
+
+    rows = run.evaluations
+    curve = {name: [row[name] for row in rows] for name in ("queries", "accepted", "energy")}
+    curve |= {"accuracy": [mean(row, "metric") for row in rows], "loss": [mean(row, "loss") for row in rows]}
+    if "seen" in sizes:
+        curve |= {name: [row[name]["metric"] for row in rows] for name in sizes}
+    return {name: run.outcomes.count(i) for i, name in enumerate(OUTCOMES)} | {
+        "accuracy": None if run.diverged else curve["accuracy"][-1],
+        "loss": None if run.diverged else _short(curve["loss"][-1]),
+        "curve": {name: [_short(value) for value in column] for name, column in curve.items()},
+        "n": run.records,
+        "sample_rate": run.settings.sample_rate,
+        "queries": run.queries,
+        "accepted": run.accepted,
+        "diverged": run.diverged,
+    }
+
+
+def budget(noise_multiplier: float, sample_rate: float, epsilon: float, delta: float, points: int) -> list[int]:
     """Numbers of updates at ``points`` budgets up to ``epsilon``, evenly spaced; the last one is all that it allows."""
-    table = annealing_jobs.TABLE_2[dataset]
-    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1])
-    setting = noise_multiplier or table["noise_multiplier"], (batch or table["batch"]) / (records - held)
+    setting = noise_multiplier, sample_rate
     steps = accounts.steps_allowed(epsilon, *setting, delta)
     if steps < 1:
-        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: on {dataset} it does not pay for one update.")
+        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: it does not pay for one update.")
     low = accounts.paper_epsilon(*setting, max(1, steps // 100), delta)
     spread = np.linspace(low, epsilon, points)[:-1]
     return sorted({*(accounts.steps_allowed(float(e), *setting, delta) for e in spread), steps} - {0})
 
 
-def noise_for(
-    dataset: str, epsilon: float, delta: float, updates: int, *, batch: int | None = None, held: int = 0
-) -> float:
+def noise_for(sample_rate: float, epsilon: float, delta: float, updates: int) -> float:
     """The noise multiplier with which so many updates spend the budget by the paper's formula, to four digits, upwards.
 
-    Raises:
-        ParameterError: where no noise up to 1,000 is enough.
+    ParameterError where no noise up to 1,000 is enough.
     """
     checks.integer(1).check("updates", updates)
-    records = len(annealing_jobs.records(dataset, 0, 0)["train"][1]) - held
-    rate = (batch or annealing_jobs.TABLE_2[dataset]["batch"]) / records
 
     def over(noise: float) -> float:
-        return float(accounts.paper_epsilon(noise, rate, updates, delta)) - epsilon
+        return float(accounts.paper_epsilon(noise, sample_rate, updates, delta)) - epsilon
 
     if over(1000.0) > 0:
         least = float(np.log(1 / delta) / (accounts.ORDERS[-1] - 1))
@@ -179,28 +249,18 @@ def noise_for(
     return float(np.ceil(brentq(over, 0.2, 1000.0) * 1e4) / 1e4)
 
 
-def by_tenth(result: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Counts by tenth of a traced run's queries: all, those that raise J, and what became of which.
-
-    Returns:
-        "queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected", each a list of ten.
-    """
-    outcomes = np.array([int(c) for c in result["outcomes"]])
-    rises = np.array(result["changes"]) > 0
-    rows = [
-        [
-            len(o),
-            rises_.sum(),
-            (rises_ & (o != REJECTED)).sum(),
-            *((o == kind).sum() for kind in (LOWER, BY_CHANCE, FORCED, REJECTED)),
-        ]
-        for o, rises_ in zip(np.array_split(outcomes, TENTHS), np.array_split(rises, TENTHS), strict=True)
-    ]
-    names = ("queries", "rises", "kept_rises", "lower", "by_chance", "forced", "rejected")
-    return dict(zip(names, np.array(rows).T.tolist(), strict=True))
+def by_tenth(traced: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Counts by tenth of a traced run's queries: "queries", "rises" of J, "kept_rises", and what became of which."""
+    frame = pd.DataFrame({"rises": np.array(traced["changes"]) > 0, "queries": 1})
+    outcomes = np.array([int(c) for c in traced["outcomes"]])
+    for kind, name in enumerate(OUTCOMES):
+        frame[name] = outcomes == kind
+    frame["kept_rises"] = frame["rises"] & ~frame["rejected"]
+    rows = [frame.iloc[part].sum() for part in np.array_split(np.arange(len(frame)), TENTHS)]
+    return {name: [int(row[name]) for row in rows] for name in ("queries", "rises", "kept_rises", *OUTCOMES)}
 
 
-def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
+def by_chance(traced: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
     """A traced run replayed by Algorithm 2.
 
     Returns:
@@ -209,14 +269,14 @@ def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
         "median", their median size; and of those from half to twice that size, by tenth of the run, "near" how many
         there were and "near_passed" how many passed.
     """
-    rises = chances(result, rule)
+    rises, contradictions = replayed(traced, rule)
     p = rises["probability"].to_numpy(float)
     median = float(rises["change"].median()) if len(rises) else None
     near = rises[rises["change"].between(median / 2, 2 * median)] if len(rises) else rises
-    tenth = (near["query"] * TENTHS // len(result["outcomes"])).to_numpy(int)
+    tenth = (near["query"] * TENTHS // len(traced["outcomes"])).to_numpy(int)
     return {
-        "contradictions": contradictions(result, rule),
-        "longest": longest_rejections(result["outcomes"]),
+        "contradictions": contradictions,
+        "longest": max((len(run) for run in re.findall("0+", traced["outcomes"])), default=0),
         "expected": _short(float(p.sum())),
         "variance": _short(float((p * (1 - p)).sum())),
         "passed": int(rises["passed"].sum()),
@@ -226,22 +286,38 @@ def by_chance(result: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
     }
 
 
-def witnessed(rows: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """What the queries that a witness heard did to its loss: counts by outcome, and how its change goes with J's.
+def replayed(traced: Mapping[str, Any], rule: Annealing) -> tuple[pd.DataFrame, int]:
+    """The queries of a trace that chance decides (J rises, below the limit on rejections), and contradictions.
 
     Returns:
-        "accepted", "accepted_lower", "rejected", "rejected_lower": queries, and those that lower the witness's loss;
-        "agree": where J and that loss move the same way; "correlation" of the two changes.
+        Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed; and
+        how many queries Algorithm 2 does not allow. Uniform draws are not in a trace: where chance decides, both are.
     """
-    kept = np.array(rows["outcome"]) != REJECTED
-    lower, change = np.array(rows["witness"]) < 0, np.array(rows["change"])
+    screen, rows, wrong = Screen(rule), [], 0
+    for query, (outcome, change) in enumerate(zip(map(int, traced["outcomes"]), traced["changes"], strict=True)):
+        wrong += outcome not in {copy.copy(screen).decide(change, u) for u in (0.0, 1 - 1e-12)}
+        if change > 0 and copy.copy(screen).decide(math.inf, 0.5) != FORCED:
+            rows.append((query, change, acceptance_probability(change, screen.temperature), outcome == BY_CHANCE))
+        screen.queries += 1
+        screen.accepted += outcome != REJECTED
+        screen.rejections = screen.rejections + 1 if outcome == REJECTED else 0
+        screen.temperature = rule.initial_temperature * screen.accepted
+    return pd.DataFrame(rows, columns=["query", "change", "probability", "passed"]), wrong
+
+
+def witnessed(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What the queries that a witness heard did to its loss: counts by outcome, those that lower it, those in which
+    it and J "agree", and the "correlation" of the two changes.
+    """
+    outcome, witness, change = (np.array([row[name] for row in rows]) for name in ("outcome", "witness", "change"))
+    kept, lower = outcome != REJECTED, witness < 0
     return {
         "accepted": int(kept.sum()),
         "accepted_lower": int((kept & lower).sum()),
         "rejected": int((~kept).sum()),
         "rejected_lower": int((~kept & lower).sum()),
         "agree": int(((change < 0) == lower).sum()),
-        "correlation": _short(float(np.corrcoef(change, rows["witness"])[0, 1])),
+        "correlation": _short(float(np.corrcoef(change, witness)[0, 1])),
     }
 
 
@@ -250,26 +326,11 @@ def _short(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
 
 
-@runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
-def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
-    """One path of Figure 1's linear regression (:func:`dplib.screening.annealed.path`): J on all training records.
-
-    Returns:
-        "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", a
-        text with 1 for each query whose candidate was kept and 0 for the others.
-    """
-    found = path(annealed=annealed, seed=seed, queries=queries)
-    return {
-        "distance": [float(f"{d:.4g}") for d in found["distance"]],
-        "accepted": "".join(map(str, found["accepted"])),
-    }
-
-
 def same_as_plain() -> float:
     """With Q0 = 0 every candidate is kept: the largest difference of the loss to plain DP-SGD's, over 20 updates."""
-    shared = {"dataset": "digits", "seed": 0, "at_accepted": [10, 20], "at_queries": [10, 20]}
-    plain = annealing_jobs.train(**shared, scheme="dpsgd-tanh", queries=20)
-    kept = annealing_jobs.train(**shared, scheme="annealed", energy="test", accepted=20, initial_temperature=0.0)
+    shared = {"dataset": "digits", "seed": 0, "queries": 20}
+    plain = train(**shared, scheme="dpsgd-tanh")
+    kept = train(**shared, scheme="annealed", energy="test", initial_temperature=0.0)
     return float(np.abs(np.subtract(plain["curve"]["loss"], kept["curve"]["loss"])).max())
 
 
@@ -284,98 +345,32 @@ def refuses_batch_norm() -> bool:
     return False
 
 
-def longest_rejections(outcomes: str) -> int:
-    """The longest run of rejections in a trace."""
-    return max((len(run) for run in re.findall("0+", outcomes)), default=0)
+# ---- Figure 1: a linear regression ----
+
+START = (-1.0, -1.5)  # slope and intercept
 
 
-def contradictions(result: Result, annealing: Annealing) -> int:
-    """Queries of a trace that Algorithm 2's steps do not allow, given the recorded changes of J.
-
-    The uniform draws are not in a trace: where chance decides, both outcomes are allowed.
-    """
-    screen, wrong = Screen(annealing), 0
-    for outcome, change in zip(result["outcomes"], result["changes"], strict=True):
-        allowed = {Screen.decide(_copy(screen), change, u) for u in (0.0, 1 - 1e-12)}
-        if int(outcome) not in allowed:
-            wrong += 1
-        _follow(screen, int(outcome))
-    return wrong
+@runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
+def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
+    """One :func:`path` as plain values; "accepted" is a text, 1 for each query that was kept and 0 for the others."""
+    found = path(annealed=annealed, seed=seed, queries=queries)
+    return {
+        "distance": [float(f"{d:.4g}") for d in found["distance"]],
+        "accepted": "".join(map(str, found["accepted"])),
+    }
 
 
-def chances(result: Result, annealing: Annealing) -> pd.DataFrame:
-    """The queries of a trace that chance decides: J rises, and the limit on rejections is not reached.
+def path(*, annealed: bool, seed: int, queries: int, initial_temperature: float = 10.0) -> dict[str, list]:
+    """One training of y = 2 x + 1 + N(0, 1/4) from :data:`START`, J on all 500 records; equal seeds pair the methods.
 
     Returns:
-        Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed.
+        "distance" to the least-squares solution before the first query and after each, (queries + 1,); "accepted", 0 or
+        1 for each query.
     """
-    screen, rows = Screen(annealing), []
-    for query, (outcome, change) in enumerate(zip(result["outcomes"], result["changes"], strict=True)):
-        if change > 0 and Screen.decide(_copy(screen), math.inf, 0.5) != FORCED:
-            probability = acceptance_probability(change, screen.temperature)
-            rows.append((query, change, probability, int(outcome) == BY_CHANCE))
-        _follow(screen, int(outcome))
-    return pd.DataFrame(rows, columns=["query", "change", "probability", "passed"])
-
-
-def _follow(screen: Screen, outcome: int) -> None:
-    """Algorithm 2's counters after a recorded outcome."""
-    screen.queries += 1
-    screen.accepted += outcome != REJECTED
-    screen.rejections = screen.rejections + 1 if outcome == REJECTED else 0
-    screen.temperature = screen.annealing.initial_temperature * screen.accepted
-
-
-def _copy(screen: Screen) -> Screen:
-    other = Screen(screen.annealing)
-    other.__dict__.update(screen.__dict__)
-    return other
-
-
-# --- Figure 1: a linear regression with two parameters; the figure has no settings, these are ours ------------------
-
-SLOPE, INTERCEPT = 2.0, 1.0
-START = (-1.0, -1.5)
-
-
-def problem(n: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(x, y, optimum): (n, 1), (n, 1) and the least-squares (slope, intercept)."""
     rng = np.random.default_rng([seed, 1])
-    x = rng.standard_normal((n, 1))
-    y = SLOPE * x + INTERCEPT + spread * rng.standard_normal((n, 1))
-    return x, y, np.linalg.lstsq(np.hstack([x, np.ones_like(x)]), y, rcond=None)[0][:, 0]
-
-
-def path(
-    *,
-    annealed: bool,
-    seed: int,
-    queries: int,
-    accepted: int | None = None,
-    n: int = 500,
-    spread: float = 0.5,
-    sample_rate: float = 0.1,
-    learning_rate: float = 0.4,
-    noise_multiplier: float = 5.0,
-    max_grad_norm: float = 1.0,
-    initial_temperature: float = 10.0,
-    rejection_limit: int | None = 10,
-) -> dict[str, list]:
-    """One training from :data:`START`, the method of Algorithm 2 or plain DP-SGD with the same batches and noise.
-
-    Args:
-        annealed: whether steps are screened, by J on the training records.
-        queries, accepted: the stop, as in :func:`dplib.screening.annealing.train`.
-        seed: decides records, batches, noise and acceptance. Equal seeds pair the two methods.
-        n, spread: of the records and of the noise in y.
-
-    Returns:
-        "slope" and "intercept" after each query, before the first one included (queries + 1 numbers); "accepted", 0 or
-        1 for each query; "loss", J after each query, and "distance" to the least-squares solution (queries + 1).
-    """
-    checks.boolean().check("annealed", annealed)
-    checks.integer(2).check("n", n)
-    x, y, optimum = problem(n, spread, seed)
+    x = rng.standard_normal((500, 1))
+    y = 2.0 * x + 1.0 + 0.5 * rng.standard_normal((500, 1))
+    optimum = np.linalg.lstsq(np.hstack([x, np.ones_like(x)]), y, rcond=None)[0][:, 0]
     net = seeded(lambda: nn.Linear(1, 1), 0).double()
     with torch.no_grad():
         net.weight.fill_(START[0])
@@ -384,21 +379,15 @@ def path(
     run = annealing.train(
         net,
         (x, y),
-        DPSGD(queries, sample_rate, learning_rate, noise_multiplier, max_grad_norm),
+        DPSGD(queries, sample_rate=0.1, learning_rate=0.4, noise_multiplier=5.0, max_grad_norm=1.0),
         np.random.default_rng([seed, 2]),
-        annealing=Annealing(initial_temperature, rejection_limit) if annealed else None,
+        annealing=Annealing(initial_temperature) if annealed else None,
         energy=(x, y),
-        accepted=accepted,
         follow=lambda weights: seen.append(weights.numpy().copy()),
         loss=squared_error,
         metric=squared_error,
     )
-    places = np.array(seen)
-    errors = y - x * places[:, 0] - places[:, 1]  # (n, queries + 1)
     return {
-        "slope": places[:, 0].tolist(),
-        "intercept": places[:, 1].tolist(),
+        "distance": np.linalg.norm(np.array(seen) - optimum, axis=1).tolist(),
         "accepted": [int(outcome != REJECTED) for outcome in run.outcomes],
-        "loss": (errors**2).mean(0).tolist(),
-        "distance": np.linalg.norm(places - optimum, axis=1).tolist(),
     }

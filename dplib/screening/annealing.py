@@ -39,10 +39,8 @@ class Energy:
     current = math.nan
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
-        """J(w_new) - J(w_t), called right after the step to w_new.
-
-        Args:
-            rows: (b,) the step's records. losses: the sum of their losses at w_t.
+        """J(w_new) - J(w_t), right after the step to w_new. rows: (b,) its records. losses: the sum of their losses
+        at w_t.
         """
         return 0.0
 
@@ -92,9 +90,8 @@ class BatchEnergy(Energy):
 class Witness:
     """A second energy that decides nothing: what every ``every``-th query did to the loss on other examples.
 
-    Attributes:
-        rows: {"accepted", "outcome", "change", "witness"} of each such query: the updates accepted before it, what
-            became of it, and what it changed the energy and the loss of the witness by.
+    rows: {"accepted", "outcome", "change", "witness"} of each such query: the updates accepted before it, what became
+    of it, and what it changed the energy and the loss of the witness by.
     """
 
     pair: Pair
@@ -109,17 +106,10 @@ class Witness:
 class Run:
     """What a training did.
 
-    Args:
-        settings: of the training.
-        records: n, the training records.
-        outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
-            (BY_CHANCE) or after too many rejections (FORCED).
-        changes: of the energy by each query; 0 without an energy.
-        batch_total: records drawn by all queries.
-        evaluations: {"queries", "accepted", "energy", name: {"loss", "metric"}, ...} in time, ``energy`` being J(w_t)
-            or None.
-        seconds: of all steps and evaluations.
-        diverged: the weights were not finite at an evaluation, so that training ended there.
+    outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
+    (BY_CHANCE) or after too many rejections (FORCED). changes: of the energy by each query; 0 without one. evaluations:
+    {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time. batch_total: records
+    drawn by all queries. diverged: the weights were not finite at an evaluation, where training ended.
     """
 
     settings: DPSGD
@@ -170,15 +160,11 @@ def simulated_annealing(
     cooling: float,
     rounds: int,
 ) -> list[State]:
-    """Algorithm 1: the solutions s(0), ..., s(n) of n rounds.
+    """Algorithm 1: the solutions s(0), ..., s(n) of n ``rounds``; its printed output, s(n - 1), leaves the last one
+    out.
 
-    Its printed output is s(n - 1), which leaves the last round out; the last of these is s(n).
-
-    Args:
-        f: what is to become small.
-        start: s(0).
-        neighbour: draws a solution near a given one.
-        temperature: T0 > 0. cooling: the factor alpha in (0, 1) by which T falls each round. rounds: n.
+    f: what is to become small. neighbour: draws a solution near a given one. temperature: T0 > 0, which falls by the
+    factor ``cooling`` in (0, 1) each round.
     """
     checks.positive().check("temperature", temperature)
     checks.fraction().check("cooling", cooling)
@@ -241,10 +227,8 @@ class Screen:
         self.temperature = 0.0 if annealing.starts_at_zero else float(annealing.initial_temperature)
 
     def decide(self, change: float, u: float) -> int:
-        """Lines 12 to 22 for one query: REJECTED, or the reason why it was accepted.
-
-        Args:
-            change: J(w_new) - J(w_t). u: uniform on [0, 1).
+        """Lines 12 to 22 for one query with J(w_new) - J(w_t) and u uniform on [0, 1): REJECTED, or why it was
+        accepted.
         """
         probability = acceptance_probability(change, self.temperature)
         if change <= 0:
@@ -289,7 +273,6 @@ def train(
     """Algorithm 2: train ``net`` in place, leave it on the device, in evaluation mode.
 
     Args:
-        net: a network; its parameters that require a gradient are trained.
         data: n training records (n, ...) and targets. Neighbouring data sets differ by adding or removing one.
         settings: ``steps`` is T, the most queries; ``clipping = "auto-s"`` is AUTO-S.
         rng: decides batches and noise as in :func:`dplib.dpsgd.train`, and then the acceptance.
@@ -297,15 +280,11 @@ def train(
         energy: examples on which J is computed; "batch": the records of the step itself, at w_t and at w_new. J has no
             noise: where it looks at a private record, the choice tells what no accountant counts.
         accepted: stop after so many accepted updates, where that comes before T.
-        evaluate: examples on which loss and metric are computed; what these tell is not accounted for.
-        at_accepted, at_queries: when, as counts of accepted updates and of queries; and always at the end.
-        witness: a second energy, which decides nothing.
+        evaluate: examples on which loss and metric are computed, at the counts ``at_accepted`` and ``at_queries`` and
+            at the end; what these tell is not accounted for. witness: a second energy, which decides nothing.
         follow: called after every query with the weights (parameters,), which are overwritten later.
-        loss, metric, device: as in :func:`dplib.dpsgd.train`; J is computed on the device, too.
-        progress: a bar after two seconds.
 
-    Raises:
-        ParameterError: before any step, for data, networks or settings that are not allowed.
+    Raises ParameterError, before any step, for data, networks or settings that are not allowed.
     """
     annealing = annealing or Annealing(initial_temperature=0.0)
     if energy is None and annealing.initial_temperature > 0:

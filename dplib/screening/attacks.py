@@ -22,15 +22,12 @@ _FAR = 50.0  # log-odds are cut here: larger ones decide nothing more
 class GradientAttack:
     """What canaries put into the batches: least squares on the noisy gradients of the accepted updates.
 
-    A rejected step leaves no velocity, so that iterates tell noisy gradients. In units of the clipping norm the sum of
-    b of them is b times the batches' mean, plus each canary's clipped gradient as often as it was drawn, plus noise:
-    sigma^2 for each coordinate, and that of Poisson batches, which reference records tell. So the coins are the
-    coefficients of a regression on the canaries' gradients.
+    In units of the clipping norm the sum of b noisy gradients is b times the batches' mean, plus each canary's clipped
+    gradient as often as it was drawn, plus noise: sigma^2 for each coordinate, and that of Poisson batches, which
+    reference records tell. So the coins are the coefficients of a regression on the canaries' gradients.
 
-    Args:
-        net: in training; read, never changed. settings: of the training. records: n.
-        canaries, reference: examples. block: updates for which gradients are taken at one iterate, in their middle.
-        ridge: of the least squares, as a share of the variance of a score.
+    records: n. block: updates for which gradients are taken at one iterate, in their middle. ridge: of the least
+    squares, as a share of the variance of a score. ``net`` is read, never changed.
     """
 
     def __init__(
@@ -97,13 +94,9 @@ class RuleAttack:
     """What canaries put into J: J has no noise, so each accepted update is an inequality in the coins.
 
     With the losses of every record of J at both ends of an accepted update, the attacker computes the change of J for
-    any guess of the coins, and with it the probability (equation (3)) of accepting this update. The posterior of the
-    coins is sampled one coin at a time (Gibbs). It leaves out how likely *some* candidate was to be accepted: a score
-    may be anything, so that this weakens the attack and never its verdict.
-
-    Args:
-        net: in training; read, never changed. canaries, others: J's records, the canaries as if all were there.
-        initial_temperature: Q0. forced: the share of updates supposed to be accepted whatever J said.
+    any guess of the coins, and so the probability (equation (3)) of accepting it. The posterior of the coins is sampled
+    one coin at a time (Gibbs), leaving out how likely *some* candidate was to be accepted: that weakens the attack and
+    never its verdict. others: J's other records. forced: the share of updates supposed to be accepted whatever J said.
     """
 
     def __init__(self, net: nn.Module, canaries: Pair, others: Pair, initial_temperature: float, forced: float = 0.05):

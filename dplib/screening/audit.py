@@ -21,13 +21,10 @@ _FAR = 40.0  # log-likelihood ratios are cut here: larger ones decide nothing mo
 class Task:
     """What is trained, and how.
 
-    Attributes:
-        records: the other training records, shape (n,). canary: the record in question.
-        loss: "linear" is -x w, "squared" is (w - x)^2 / 2.
-        energy: what J is the mean loss of: "public" records that are not protected; the "training" records, the canary
-            among them where it is present; or "held-out" records with the canary among *them*, and not trained on.
-        judges: the public or held-out records, shape (m,).
-        steepness: a factor on J (the unit in which the loss is measured).
+    records: the other training records, shape (n,). loss: "linear" is -x w, "squared" is (w - x)^2 / 2. energy: what J
+    is the mean loss of: "public" records; the "training" records, the canary among them where it is present; or
+    "held-out" records with the canary among *them*, not trained on. judges: the public or held-out records. steepness:
+    a factor on J.
     """
 
     records: tuple[float, ...]

@@ -64,9 +64,8 @@ def train(
 ) -> tuple[np.ndarray | None, int]:
     """Weights (d, K) after so many updates from zero, None where it was given up, and how many candidates were drawn.
 
-    Args:
-        arm: of :data:`ARMS`. strength: "screened": Q. "public": the step on J, beside each update. "plain": unused.
-        learning_rate: with 0 no private record is used. seed: arms of one seed have the same batches.
+    strength: "screened": Q. "public": the step on J, beside each update. learning_rate: with 0 no private record is
+    used. seed: arms of one seed have the same batches.
     """
     (x, y), (x_public, y_public) = parts.private, parts.public
     streams = np.random.SeedSequence([12, 8, seed]).spawn(3)

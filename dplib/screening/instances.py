@@ -76,11 +76,8 @@ KEPT, REDRAWN = "kept", "redrawn"
 
 @dataclass(frozen=True)
 class Instance:
-    """One accepted update with and without the example.
-
-    Attributes:
-        cells: the pair of distributions. rates: probability that a candidate is accepted, (with, without).
-        queries: expected noisy gradients behind one accepted update, (with, without).
+    """One accepted update with and without the example: the pair ``cells``; ``rates``, probability that a candidate
+    is accepted, and ``queries``, expected noisy gradients behind an accepted update, both (with, without).
     """
 
     cells: one_update.Cells
@@ -110,12 +107,10 @@ def linear(
 ) -> Instance:
     """The instance above.
 
-    Args:
-        least: mean of the other records' push against the energy, in standard deviations of the noise.
-        limit: mu_0; None for no limit.
-        batch: "redrawn" for every candidate, as printed, or "kept" until one is accepted.
-        sign: 1 if the example pushes w up, so that it makes acceptance likelier; -1 for down.
-        constant: the others' push is always its mean, as with countless tiny gradients: many times faster.
+    least: mean of the other records' push against the energy, in standard deviations of the noise. limit: mu_0; None
+    for no limit. batch: "redrawn" for every candidate, as printed, or "kept" until one is accepted. sign: 1 if the
+    example makes acceptance likelier, -1 for the opposite. constant: the others' push is always its mean: many times
+    faster.
     """
     one_of(KEPT, REDRAWN).check("batch", batch)
     pushes = (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
@@ -169,8 +164,7 @@ def _composed(cells, steps, delta):
 class NoisyTest:
     """A setting of DPSUR: training batches and noise, and those of its test on a validation batch.
 
-    Attributes:
-        threshold: beta, in units of the bound C_v at which the change of the energy is clipped.
+    threshold: beta, in units of the bound C_v at which the change of the energy is clipped.
     """
 
     name: str

@@ -52,13 +52,9 @@ def updates(setting: Setting, epsilon: float, delta: float = DELTA) -> int:
 def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: bool = True) -> runs.Result:
     """What a budget buys of plain DP-SGD by every account, and what the steps that Lemma 2 allows cost by each.
 
-    Args:
-        proven: whether to look for the proven upper ends of PRV and PLD too, which takes seconds.
-
-    Returns:
-        "allowed": steps by each of :data:`dplib.screening.accounts.METHODS`, and "most" by transform inversion.
-        "steps": those by Lemma 2, at which "order". Of these "printed", "lemma 2", "lemma 3", "pld", "inversion" and
-        "replacement" are epsilon, and "rdp" is Lemma 2 by an accountant of its own.
+    ``proven`` looks for the proven upper ends of PRV and PLD too, in seconds. Returns "allowed", steps by each of
+    :data:`dplib.screening.accounts.METHODS` and "most" by transform inversion; "steps", those by Lemma 2, at which
+    "order"; and of these epsilon by "printed", "lemma 2", "lemma 3", "pld", "inversion", "replacement" and "rdp".
     """
     one = setting_of(setting)
     cell = one.noise_multiplier, one.sample_rate
@@ -195,9 +191,8 @@ def binomial_training(
 ) -> runs.Result:
     """:func:`training` with every batch as it is drawn, the others' push binomial, and by a second computation.
 
-    Returns:
-        "push", "steps", "claimed", "rate"; "exact" by transform inversion, "below" and "above" from privacy loss
-        distributions on a grid of ``interval``; "final", of the final weights alone; "all" queries.
+    "exact" is by transform inversion, "below" and "above" from privacy loss distributions on a grid of ``interval``,
+    "final" of the final weights alone.
     """
     one = setting_of(setting)
     cell = one.noise_multiplier, one.sample_rate
@@ -359,13 +354,9 @@ def screened_freely(
 ) -> dict[float, dict[str, dict[str, Any]]]:
     """Free screening against DP-SGD, and against other uses of the public records, at equal budgets.
 
-    Args:
-        rates: learning rates of every arm. strengths: of "screened" (Q) and "public" (the step on J). A pair is chosen
-            for each arm and budget by mean accuracy on validation records over the seeds 1000, 1001, ...
-
-    Returns:
-        Budget to arm to "pair" (chosen), "test" accuracies in percent and "candidates", by seed; "alone" is "public"
-        with learning rate 0, for which no budget is spent.
+    rates: learning rates of every arm. strengths: of "screened" (Q) and "public" (the step on J). A pair is chosen for
+    each arm and budget by mean accuracy on validation records. Returns budget to arm to "pair", "test" accuracies in
+    percent and "candidates", by seed; "alone" is "public" with learning rate 0, for which no budget is spent.
     """
     grids = {"plain": [[rate, 0.0] for rate in rates], "alone": [[0.0, s] for s in strengths["public"]]}
     grids |= {arm: [[rate, s] for rate in rates for s in strengths[arm]] for arm in ("screened", "public")}

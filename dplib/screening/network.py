@@ -80,9 +80,8 @@ def plain_update(noise_multiplier: float, sample_rate: float, width: float = 0.0
 def row(results: Sequence[Result], delta: float, trained: bool = True) -> dict[str, Any]:
     """A row of the chapter's table for trainings of one kind, as many updates each.
 
-    "claimed" is the paper's count of the accepted updates (nan unless ``trained``: of other records it says nothing),
-    "by PLD" the same number of plain updates by a tight account, and "all queries" that of all noisy gradients of the
-    longest training.
+    "claimed" is the paper's count of the accepted updates (nan unless ``trained``), "by PLD" the same number of plain
+    updates by a tight account, and "all queries" that of all noisy gradients of the longest training.
     """
     lower = found(results, delta)
     one = results[0]
@@ -156,32 +155,28 @@ def train(
     """Train with canaries that coins put in, and score every canary; a larger score says that it was there.
 
     Args:
-        dataset: a key of ``screening.jobs.TABLE_2``, from which settings of None are taken.
-        seed: decides canaries, coins, initial weights, batches, noise and acceptance.
-        judged: where J is computed: "test", on test records, as printed, with the canaries among the training records
+        dataset: of ``jobs.TABLE_2``, from which settings of None are taken. seed: decides canaries, coins, weights and
+            run.
+        judged: where J is computed: "test", on test records, as printed, the canaries among the training records
             (attacked by their gradients); "training", on fixed training records, the canaries among them; "held-out",
-            on fixed records that are not trained on, the canaries among *them*, so that no gradient of theirs is ever
-            used (both attacked by the rule of acceptance).
-        canaries: m, so many records.
-        accepted: the stop, as a count of accepted updates. queries: a stop that may come before it.
-        screened: False accepts every update, which is plain DP-SGD.
-        energy_size: records that J is computed on, the canaries included where they are among them.
-        block: of the attack on the gradients. reference: training records that it estimates batches from.
-        learning_rate to momentum: as in :func:`dplib.screening.jobs.train`.
+            on fixed records that are not trained on, the canaries among *them* (both attacked by the rule of
+            acceptance).
+        canaries: so many records. accepted, queries: the stop. screened: False is plain DP-SGD.
+        energy_size: records of J, the canaries included where they are among them. block: of the attack on the
+            gradients. reference: training records that it estimates batches from.
 
     Returns:
-        "scores" and "included", lists (m,); "accepted", "queries", "by_chance", "forced"; "accuracy" on test records;
-        "n", "sample_rate", and the settings used.
+        "scores" and "included", lists (m,); counts; "accuracy" on test records; "n", "sample_rate", and the settings
+            used.
     """
     checks.one_of(*JUDGED).check("judged", judged)
     checks.integer(2).check("canaries", canaries)
     checks.boolean().check("screened", screened)
     if judged != "test":
         checks.integer(canaries).check("energy_size", energy_size)
-    table = jobs.TABLE_2.get(dataset, {})
-    own = {"learning_rate": learning_rate, "batch": batch, "noise_multiplier": noise_multiplier}
-    used = {name: table.get(name) if value is None else value for name, value in own.items()}
-    limit = table.get("rejection_limit") if rejection_limit == "table-2" else rejection_limit
+    used, limit = jobs.settings(
+        dataset, rejection_limit, learning_rate=learning_rate, batch=batch, noise_multiplier=noise_multiplier
+    )
     how = Annealing(initial_temperature if screened else 0.0, limit)
     most = queries or how.most_queries(accepted)
     if most is None:

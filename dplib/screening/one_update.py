@@ -1,13 +1,10 @@
 """The exact distribution of one update that was chosen among noisy candidates, in one dimension.
 
 Annealed DP-SGD draws a noisy update, accepts it with a probability that depends on where it leads, and otherwise draws
-again (Algorithm 2 of paper D). Only the accepted update is seen. Here is its density in closed form, for candidates
-from a mixture of unit Gaussians and for acceptance probabilities whose logarithm is piecewise linear, so that nothing
-is sampled or integrated numerically: every mass is a sum of differences of normal distribution functions.
-
-Units: the noise has standard deviation 1, and u is the step from the old iterate, in the direction that lowers a
-linear energy. Neighbouring data sets differ by adding or removing one example; with it, the sum of clipped gradients
-moves by ``shift`` = 1 / noise_multiplier.
+again (Algorithm 2 of paper D). Only the accepted update is seen. Its density is in closed form for candidates from a
+mixture of unit Gaussians and acceptance probabilities whose logarithm is piecewise linear: every mass is a sum of
+differences of normal distribution functions. Units: the noise has standard deviation 1, u is the step in the direction
+that lowers a linear energy; with the example the sum of clipped gradients moves by ``shift`` = 1 / noise_multiplier.
 """
 
 import itertools
@@ -26,8 +23,7 @@ _ROUNDING = 1e-12
 class Acceptance:
     """Probability of accepting a step u: exp(offset + slope u) between neighbouring breaks.
 
-    Attributes:
-        breaks: rising, shape (k - 1,). slopes, offsets: shape (k,); an offset of -inf means never.
+    breaks: rising, shape (k - 1,). slopes, offsets: shape (k,); an offset of -inf means never.
     """
 
     breaks: tuple[float, ...]
@@ -71,9 +67,8 @@ def wells(left: float, right: float, between: float = 0.0) -> Acceptance:
 def annealed(steps: Sequence[float], energies: Sequence[float], temperature: float) -> Acceptance:
     """Equation (3), min(1, exp(-(J(u) - J(0)) Q)), for a piecewise linear energy J.
 
-    Args:
-        steps: rising, shape (k,), k >= 2; the outer pieces go on beyond the first and the last one.
-        energies: J at the steps. temperature: Q, >= 0.
+    steps: rising, shape (k,), k >= 2; the outer pieces go on beyond them. energies: J at the steps. temperature: Q, >=
+    0.
     """
     steps, energies = np.asarray(steps, dtype=float), np.asarray(energies, dtype=float)
     if steps.ndim != 1 or len(steps) < 2 or steps.shape != energies.shape or not (np.diff(steps) > 0).all():
@@ -114,9 +109,8 @@ REACH = 14.0  # standard deviations up to which cells are narrow; the two outerm
 class Trial:
     """One candidate: N(centres[k], 1) with probability weights[k], then accepted by acceptances[k].
 
-    Attributes:
-        weights: sum to 1, shape (k,): the batches that may be drawn. centres: shape (k,).
-        acceptances: one for all, or one for each batch (where the energy is computed on the batch).
+    weights (k,) sum to 1: the batches that may be drawn. acceptances: one for all, or one for each batch (where the
+    energy is computed on the batch).
     """
 
     weights: tuple[float, ...]
@@ -127,10 +121,8 @@ class Trial:
 def trial(shift: float, acceptance: Acceptance, sample_rate: float = 1.0, present: bool = True, others=None) -> Trial:
     """The candidate with or without one example whose clipped gradient is ``shift`` standard deviations long.
 
-    Args:
-        sample_rate: probability q with which the example is in a batch, in (0, 1].
-        present: whether the data set has the example.
-        others: None, or (weights, centres) of what the other examples' gradients sum to, each of shape (k,).
+    sample_rate: probability q with which the example is in a batch, in (0, 1]. present: whether the data set has it.
+    others: None, or (weights, centres) of what the other examples' gradients sum to, each of shape (k,).
     """
     if not (0 < sample_rate <= 1 and np.isfinite(shift)):
         raise ParameterError(f"shift = {shift:g}, sample_rate = {sample_rate:g}: a finite number, and one in (0, 1].")
@@ -146,8 +138,7 @@ def trial(shift: float, acceptance: Acceptance, sample_rate: float = 1.0, presen
 class Density:
     """phi(u) sum_j exp(offsets[i, j] + slopes[i, j] u) on piece i, with phi the standard normal density.
 
-    Attributes:
-        ends: shape (pieces + 1,), from -inf to inf. slopes, offsets: shape (pieces, terms).
+    ends: shape (pieces + 1,), from -inf to inf. slopes, offsets: shape (pieces, terms).
     """
 
     ends: np.ndarray
@@ -200,15 +191,9 @@ def acceptance_rate(candidate: Trial) -> float:
 def released(candidate: Trial, limit: int | None = None) -> Density:
     """The accepted update: candidates are drawn afresh until one is accepted (Algorithm 2, lines 3 to 20).
 
-    With f the density of a candidate, a its acceptance probability and Z = E[a], the accepted one has the density
-    f a / Z. After ``limit`` rejections in a row (mu_0) the next candidate is taken unseen, and it is
-    f a (1 - (1 - Z)^limit) / Z + f (1 - Z)^limit.
-
-    Args:
-        limit: None for no limit; 0 accepts every candidate.
-
-    Raises:
-        ParameterError: if no candidate is ever accepted and there is no limit.
+    With f the density of a candidate, a its acceptance probability and Z = E[a], it is f a / Z without a limit (None).
+    After ``limit`` rejections in a row (mu_0) the next candidate is taken unseen: f a (1 - (1 - Z)^limit) / Z + f (1 -
+    Z)^limit. ParameterError if no candidate is ever accepted and there is no limit.
     """
     rejected = _rejection_rate(candidate)
     if limit is None:
@@ -236,10 +221,8 @@ def mixture(weights: Sequence[float], parts: Sequence[Density]) -> Density:
 
 @dataclass(frozen=True)
 class Cells:
-    """Two densities on common cells.
-
-    Attributes:
-        edges: shape (cells + 1,). p, q: their masses. low, high: bounds of the privacy loss log(p/q) inside each cell.
+    """Two densities on common cells: edges (cells + 1,), masses p and q, and bounds low, high of log(p/q) inside
+    each cell.
     """
 
     edges: np.ndarray
@@ -254,10 +237,8 @@ class Cells:
 
 
 def cells(p: Density, q: Density, width: float = WIDTH, enclose: bool = True) -> Cells:
-    """Masses of both densities and bounds of their loss on cells of at most ``width``.
-
-    Args:
-        enclose: False saves the time for the bounds of the loss, which are then infinite.
+    """Masses of both densities and, if ``enclose``, bounds of their loss (else infinite) on cells of at most
+    ``width``.
     """
     inner = np.unique(np.concatenate([p.ends[1:-1], q.ends[1:-1]]))
     far = REACH + max(part.outermost_peak() for part in (p, q))
@@ -301,9 +282,8 @@ def epsilon_bounds(pair: Cells, delta: float) -> tuple[float, float]:
 
 
 def renyi_bounds(pair: Cells, order: float) -> tuple[float, float]:
-    """Lower and upper bound of the Rényi divergence of this order, p from q (this direction only).
-
-    The upper one leaves out the two infinite cells beyond :data:`REACH`.
+    """Lower and upper bound of the Rényi divergence of this order, p from q; the upper one without the two infinite
+    cells.
     """
     used = pair.p > 0
     p, q = np.log(pair.p[used]), np.log(pair.q[used])

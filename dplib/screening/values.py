@@ -99,11 +99,8 @@ def steps_at(result: Result, epsilon: float) -> int:
 
 
 def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured]:
-    """What runs spent: "accepted" and "queries", and epsilon by the paper's formula, by PLD, of either count.
-
-    Returns:
-        "accepted", "queries", "queries_an_update", "epsilon_paper" (of accepted updates), "epsilon_paper_queries",
-        "epsilon_pld_queries".
+    """What runs spent: "accepted", "queries", "queries_an_update", and epsilon by the paper's formula of either
+    count ("epsilon_paper", "epsilon_paper_queries") and by PLD ("epsilon_pld_queries").
     """
     n = [(r["accepted"], r["queries"]) for r in results]
     kept = mean(epsilon(r, r["accepted"], "paper", delta) for r in results)
@@ -125,33 +122,28 @@ def epsilon(result: Result, steps: int, kind: str = "paper", delta: float = DELT
     return float(accounts.curve(np.array([steps]), *setting, kind)[0])
 
 
+def _table(name: str, at: Iterable[int], found: Iterable[Measured]) -> pd.DataFrame:
+    rows = [(x, m.value, m.low, m.high) for x, m in zip(at, found, strict=True)]
+    return pd.DataFrame(rows, columns=[name, "mean", "low", "high"]).astype(
+        dict.fromkeys(("mean", "low", "high"), float)
+    )
+
+
 def by_steps(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
     """Mean and 95% interval over runs along a training: columns steps, mean, low, high; as far as all runs go.
 
-    Args:
-        count: of "accepted" updates or of "queries".
+    count: of "accepted" updates or of "queries".
     """
     start = max(r["curve"][count][0] for r in results)
     end = min(r["curve"][count][-1] for r in results)
     steps = np.unique(np.geomspace(start, max(end, start), points).round().astype(int))
     scale = 100 if column == "accuracy" else 1
-    rows = [mean(scale * read(r, count, n, column) for r in results) for n in steps]
-    table = pd.DataFrame([(m.value, m.low, m.high) for m in rows], columns=["mean", "low", "high"], dtype=float)
-    table.insert(0, "steps", steps)
-    return table
+    return _table("steps", steps, [mean(scale * read(r, count, n, column) for r in results) for n in steps])
 
 
 def bands(values: np.ndarray) -> pd.DataFrame:
     """Mean and 95% interval over runs at each step, from (runs, steps): columns step, mean, low, high."""
-    rows = [mean(column) for column in values.T]
-    table = pd.DataFrame([(m.value, m.low, m.high) for m in rows], columns=["mean", "low", "high"], dtype=float)
-    table.insert(0, "step", range(len(rows)))
-    return table
-
-
-def at_queries(ours: Sequence[Result], others: Sequence[Result], column: str = "accuracy") -> np.ndarray:
-    """Accuracies of annealed runs, in percent, after as many noisy gradients as the plain runs have, (runs,)."""
-    return 100 * np.array([read(a, "queries", b["queries"], column) for a, b in zip(ours, others, strict=False)])
+    return _table("step", range(values.shape[1]), map(mean, values.T))
 
 
 def curve(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
@@ -171,12 +163,8 @@ def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.Data
     Args:
         what, of: counts of :func:`dplib.screening.annealed.by_tenth`, such as "rises" of "queries"; or "accepted".
     """
-    rows = []
-    for tenth in range(len(results[0]["tenths"]["queries"])):
-        shares = tenth_shares(results, what, of, tenth)
-        found = share(shares)
-        rows.append((tenth + 1, found.value, found.low, found.high))
-    return pd.DataFrame(rows, columns=["tenth", "mean", "low", "high"])
+    count = len(results[0]["tenths"]["queries"])
+    return _table("tenth", range(1, count + 1), [share(tenth_shares(results, what, of, i)) for i in range(count)])
 
 
 def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> np.ndarray:
@@ -203,12 +191,10 @@ def near_difference(results: Sequence[Result]) -> Measured:
 
 
 def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, Measured | str]:
-    """The annealed method against the plain scheme that comes nearest to it, for each data set.
+    """The annealed method against the plain scheme that comes nearest to it, for each data set, "_" for "-".
 
-    Returns:
-        For each data set, with "_" for "-": its accuracy, and "best_", "nearest_" that scheme's accuracy and name,
-        "gain_" at equal accepted updates, "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" at equal
-        accepted updates on the test records that J did not see; in points.
+    Its accuracy, that scheme's ("best_") and name ("nearest_"), and in points "gain_" at equal accepted updates,
+    "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" on the test records that J did not see.
     """
     found: dict[str, Measured | str] = {}
     for name, arms in trained.items():
@@ -264,12 +250,12 @@ def slope(ours: Sequence[Result], others: Sequence[Result], count: str) -> Measu
     epsilons = [e for e in (top / 3, 2 * top / 3, top) if _covered(others, e)]
     if len(epsilons) < 2:
         return Measured(math.nan, n=0)
-    rows = []
-    for e in epsilons:
-        steps = [steps_at(r, e) for r in others[:n]]
-        rows.append(
-            [100 * (read(a, count, s) - read(b, count, s)) for a, b, s in zip(ours[:n], others[:n], steps, strict=True)]
-        )
+
+    def lead(a: Result, b: Result, e: float) -> float:
+        steps = steps_at(b, e)
+        return 100 * (read(a, count, steps) - read(b, count, steps))
+
+    rows = [[lead(a, b, e) for a, b in zip(ours[:n], others[:n], strict=True)] for e in epsilons]
     return mean(np.polyfit(epsilons, np.array(rows), 1)[0])
 
 

@@ -90,33 +90,36 @@ def _place(epsilon: float, budgets: list[float]) -> float:
 
 def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...]) -> None:
     """Accuracy against width, a panel for each wanted n, a colour for each budget; dotted: the linear model."""
-    shown = [n for n in wanted if any(at[0] == n for at in cells)]
-    _, panels = plt.subplots(1, len(shown), figsize=plotting.WIDE, sharey=True, squeeze=False)
-    epsilons = list(dict.fromkeys(e for _, e in cells))
-    for n, axes in zip(shown, panels[0], strict=True):
-        for epsilon, colour in zip(epsilons, sns.color_palette("viridis_r", len(epsilons)), strict=True):
-            if (n, epsilon) not in cells:
-                continue
-            means = cells[n, epsilon].means
-            hidden = {w: m for w, m in means.items() if w}
-            axes.plot(list(hidden), [m.value for m in hidden.values()], "o-", ms=4, color=colour, label=budget(epsilon))
-            plotting.band(axes, list(hidden), [m.low for m in hidden.values()], [m.high for m in hidden.values()])
-            if 0 in means:
-                axes.axhline(means[0].value, color=colour, ls=":", lw=1.5)
-        axes.set(xscale="log", xlabel="hidden units", title=f"n = {n:,}")
-    panels[0][0].set_ylabel("test accuracy, %")
-    panels[0][-1].legend(title="ε", loc="center left", bbox_to_anchor=(1.01, 0.5))
+    panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
+    for n in wanted:
+        if own := {e: cell.means for (size, e), cell in cells.items() if size == n}:
+            panels[f"n = {n:,}"] = own
+    _curves(panels, "hidden units", list(dict.fromkeys(e for _, e in cells)))
 
 
 def by_features(features: Mapping[str, Mapping[tuple[int, float | None], Mapping[str, Any]]]) -> None:
     """Accuracy against the number of random features, a panel for each data set, a colour for each budget."""
-    _, panels = plt.subplots(1, len(features), figsize=plotting.WIDE, sharey=True, squeeze=False)
-    for (name, found), axes in zip(features.items(), panels[0], strict=True):
-        epsilons = list(dict.fromkeys(e for _, e in found))
-        for epsilon, colour in zip(epsilons, sns.color_palette("viridis_r", len(epsilons)), strict=True):
-            means = {p: stats.mean_interval(one["test"]) for (p, e), one in found.items() if e == epsilon}
-            axes.plot(list(means), [m.value for m in means.values()], "o-", ms=4, color=colour, label=budget(epsilon))
-            plotting.band(axes, list(means), [m.low for m in means.values()], [m.high for m in means.values()])
-        axes.set(xscale="log", xlabel="random features p", title=name)
-    panels[0][0].set_ylabel("test accuracy, %")
-    panels[0][-1].legend(title="ε", loc="center left", bbox_to_anchor=(1.01, 0.5))
+    panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
+    for name, found in features.items():
+        for (p, epsilon), one in found.items():
+            own = panels.setdefault(name, {}).setdefault(epsilon, {})
+            own[p] = stats.mean_interval(one["test"])
+    _curves(panels, "random features p", [])
+
+
+def _curves(panels: Mapping[str, Mapping], label: str, epsilons: list[float | None]) -> None:
+    """Means and bands by title and budget; a mean at 0 is a dotted line."""
+    _, found = plt.subplots(1, len(panels), figsize=plotting.WIDE, sharey=True, squeeze=False)
+    for (title, by_budget), axes in zip(panels.items(), found[0], strict=True):
+        budgets = epsilons or list(by_budget)
+        for epsilon, colour in zip(budgets, sns.color_palette("viridis_r", len(budgets)), strict=True):
+            means = dict(by_budget.get(epsilon, {}))
+            if 0 in means:
+                axes.axhline(means.pop(0).value, color=colour, ls=":", lw=1.5)
+            if means:
+                x, values = list(means), means.values()
+                axes.plot(x, [m.value for m in values], "o-", ms=4, color=colour, label=budget(epsilon))
+                plotting.band(axes, x, [m.low for m in values], [m.high for m in values])
+        axes.set(xscale="log", xlabel=label, title=title)
+    found[0][0].set_ylabel("test accuracy, %")
+    found[0][-1].legend(title="ε", loc="center left", bbox_to_anchor=(1.01, 0.5))

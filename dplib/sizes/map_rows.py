@@ -76,8 +76,7 @@ class Law:
     """A link of the accuracy: of networks a quadratic in log10 of n, epsilon and width; of the linear model without
     width.
 
-    Attributes:
-        link: of LINKS. networks: coefficients of the terms of :func:`_terms`, (10,). linear: of its first six, (6,).
+    networks: coefficients of :func:`_terms`, (10,). linear: of its first six, (6,).
     """
 
     link: str
@@ -117,11 +116,9 @@ def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
 def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
     """The laws fitted to two thirds of the private cells, and what they are worth on the last third.
 
-    Returns:
-        "laws", by link; "held", the cells held out; "error", the root mean square error of accuracies there, in points,
-        of each law, of the last one without width ("without width"), and of the mean of all fitted ones ("constant");
-        "regret", points lost there on average to each cell's best width by the width that a law says, and by always
-        taking the same one. Widths that are missing in some cell do not count.
+    Returns "laws" by link; "held", the cells held out; "error", root mean square errors there, in points, of each law,
+    of the last one "without width", and of the mean ("constant"); "regret", points lost there on average to each cell's
+    best width by the width that a law says, and by always taking the same. Widths missing in some cell do not count.
     """
     private = {at: cell for at, cell in found.items() if at[1] is not None}
     widths = sorted(w for w in set.intersection(*(set(c.means) for c in private.values())) if w == 0 or w >= LEAST)

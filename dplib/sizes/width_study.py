@@ -47,17 +47,12 @@ def train(
     Args:
         width: units of the one hidden layer (ReLU); 0: none, a linear model.
         epsilon: budget at ``delta`` for neighbours that add or remove a record; clipping norm 1, batches of 512 on
-            average, or all n records where they are fewer. None: plain SGD.
-        spread: of private training, the learning rate in the units of its noise: the standard deviation to which the
-            noise of all steps adds up in each weight, rate times noise multiplier times sqrt(steps) / batch.
-        learning_rate: of plain SGD.
+            average, or all n records where they are fewer. None: plain SGD, with ``learning_rate``.
+        spread: of private training, the rate in the units of its noise: the standard deviation to which the noise of
+            all steps adds up in each weight, rate times noise multiplier times sqrt(steps) / batch.
 
-    Returns:
-        "validation" (public part) and "test": accuracies, None after divergence; "learning_rate", "noise_multiplier",
-        "parameters".
-
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+    Returns "validation" (public part) and "test" accuracies, None after divergence; "learning_rate",
+    "noise_multiplier", "parameters". ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0).check("width", width)
     found = public_part.parts(dataset, components)

@@ -26,14 +26,6 @@ def test_parts_are_a_partition_of_the_ratings_and_the_test_part_is_a_fifth(ratin
     assert (ratings.users, ratings.movies) == (120, 100)
 
 
-def test_the_test_part_does_not_depend_on_the_validation_part_but_on_the_seed(ratings):
-    without = movielens.load("synthetic-ratings", 3)
-    np.testing.assert_array_equal(without.x_test, ratings.x_test)
-    assert len(without.y_valid) == 0
-    assert len(without.y_train) == 3200
-    assert (movielens.load("synthetic-ratings", 4).x_test != ratings.x_test).any()
-
-
 def test_wrong_names_and_sizes_are_refused():
     with pytest.raises(ParameterError, match="ratings = 'movielens' is not allowed"):
         movielens.load("movielens", 0)
@@ -80,7 +72,3 @@ def test_biases_solve_the_normal_equations(penalty):
     target = STARS[y] - STARS[y].mean()
     exact = np.linalg.solve(design.T @ design + penalty * np.eye(16), design.T @ target)
     np.testing.assert_allclose(fitted, STARS[y].mean() + design @ exact, atol=1e-6)
-
-
-def test_published_counts_of_movielens_1m_add_up():
-    assert sum(movielens.STARS_OF_1M) == 1_000_209  # C.s-movielens-data

@@ -101,26 +101,6 @@ def test_two_stages_ask_each_label_once(toy, method):
         assert (before.sum(axis=1)[:1200] < 1).any()
 
 
-def test_votes_of_pure_clusters(toy):
-    found = prior_experiments.votes(
-        dataset="toy",
-        maps=2,
-        dimensions=6,
-        group_count=20,
-        group_dimensions=6,
-        epsilons=[0.01, 5.0],
-        totals=[1.0, 5.0],
-        draws=3,
-        seed=0,
-    )
-    assert found["exact"] > 0.9
-    assert found["accuracy"][1] == pytest.approx(found["exact"], abs=0.02)
-    assert found["accuracy"][0] < found["exact"] - 0.1
-    assert found["right"][0][1] is None
-    assert found["right"][1][1] > 0.9
-    assert found["plain"] == pytest.approx([1 / (1 + 3 * np.exp(-1)), 1 / (1 + 3 * np.exp(-5))])
-
-
 def test_right_is_how_often_the_sampler_is_right():
     rng = np.random.default_rng(0)
     counts = np.array([[4000, 1000, 0], [500, 2000, 3000]])
@@ -130,13 +110,6 @@ def test_right_is_how_often_the_sampler_is_right():
     answers = randomised_response.rr_with_prior(labels, prior, 1.0, rng)
     exact = prior_experiments._right(counts, made, 1.0)
     assert (answers.labels == labels).mean() == pytest.approx(exact, abs=4 * np.sqrt(0.25 / len(labels)))
-
-
-def test_private_sgd_gets_less_noise_for_more_budget(toy):
-    settings = {"delta": 1e-5, "batch": 2000, "steps": 30, "max_grad_norm": 1.0}  # full batches: exact accounting, fast
-    found = prior_experiments.private_sgd(dataset="toy", maps=2, pairs=[[0.5, 0.1], [8.0, 0.1]], seed=0, **settings)
-    assert found["noise_multiplier"][0] > 2 * found["noise_multiplier"][1]
-    assert found["test"][1] > 0.9
 
 
 def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatch):
@@ -169,15 +142,6 @@ def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):
         in_memory, datasets=["toy"], epsilons=[8.0], rates=[0.05], seeds=2, tuning_seeds=0, methods=["rr"], **settings
     )["toy"]
     assert untuned.tried == (0.05,)
-
-
-def test_a_choice_of_clusters_and_share_is_made_on_seeds_of_its_own(toy):
-    found = prior_study.adaptive(
-        in_memory, dataset="toy", epsilons=[0.1, 1.0], counts=[4, 12], shares=[0.1, 1.0],
-        fixed={"group_count": 12, "epsilon_p": 0.1}, rates=[0.05], seeds=2, tuning_seeds=1,
-    )  # fmt: skip
-    assert found[0.1]["chosen"][1] <= 0.1, "a share cannot exceed the budget"
-    assert found[1.0]["test"]["chosen"].shape == (2,)
 
 
 def test_the_enumeration_reaches_epsilon_and_no_more():

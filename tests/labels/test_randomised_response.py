@@ -91,16 +91,6 @@ def test_k_star_is_the_largest_maximiser_over_all_sets_in_exact_arithmetic(epsil
         assert factor * sum(p for p, inside in zip(exact, kept, strict=True) if inside) / (factor + k - 1) == max(best)
 
 
-@pytest.mark.parametrize("classes", [1, 2, 3, 10, 100])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.5, 5.0, 700.0, np.inf])
-def test_a_uniform_prior_gives_plain_response_and_a_certain_one_a_constant(classes, epsilon):
-    uniform = np.full(classes, 1 / classes)
-    assert response.kept(uniform, epsilon).all()
-    if classes > 1 and epsilon <= 700:
-        assert response.best_k(np.eye(classes)[1], epsilon) == 1
-        assert np.array_equal(response.kept(np.eye(classes)[1], epsilon), np.eye(classes, dtype=bool)[1])
-
-
 def test_k_star_grows_with_epsilon_at_the_switch_points():
     for prior in random_priors(60, seed=3):
         switches = response.switch_points(prior)
@@ -110,13 +100,6 @@ def test_k_star_grows_with_epsilon_at_the_switch_points():
         largest = np.sort(prior)[::-1]
         if largest[1] > 0:
             assert switches[0] == pytest.approx(np.log(largest[0] / largest[1]), abs=1e-14)
-
-
-def test_ties_of_a_given_k_go_to_the_lower_index():
-    prior = np.array([0.2, 0.3, 0.2, 0.3])
-    assert np.array_equal(response.top(prior, 1), [False, True, False, False])
-    assert np.array_equal(response.top(prior, 3), [True, True, False, True])
-    assert np.array_equal(response.top(np.stack([prior, prior]), [2, 4]), [[False, True] * 2, [True] * 4])
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

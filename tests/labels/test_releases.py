@@ -5,7 +5,6 @@ import torch
 from dplib import exact_loss
 from dplib.labels import heads as label_heads
 from dplib.labels import randomised_response, releases
-from dplib.labels.heads import Training
 from dplib.labels.releases import Evidence
 
 
@@ -107,8 +106,8 @@ def test_first_step_follows_the_gradient_of_each_loss(task):
     """AdamW's first step is the sign of the gradient times the rate: compared with autograd's."""
     x, y = task
     told = three_kinds(y, 1.0, np.random.default_rng(0))
-    one_step = Training(epochs=1, batch=600, weight_decay=0)
-    heads = label_heads.fit(x, told, [0.01] * 3, one_step, np.random.default_rng(0))
+    one_step = {"epochs": 1, "batch": 600, "weight_decay": 0}
+    heads = label_heads.fit(x, told, [0.01] * 3, np.random.default_rng(0), **one_step)
     for i, one in enumerate(told):
         weights = torch.zeros(5, 3, dtype=torch.float64, requires_grad=True)
         loss_of(torch.from_numpy(x).double() @ weights, one).backward()
@@ -122,19 +121,18 @@ def test_records_without_evidence_change_nothing(task):
     target = releases.plain(y, 3).values * half[:, None]
     silent = np.where(half[:, None], releases.answer_likelihood(y, np.ones(3, bool), 3.0).values, 0)
     told = [Evidence("target", target), Evidence("likelihood", silent.astype(np.float32))]
-    training = Training(epochs=3, batch=600)
-    one = label_heads.fit(x, told, [0.01, 0.01], training, np.random.default_rng(0))
+    one = label_heads.fit(x, told, [0.01, 0.01], np.random.default_rng(0), epochs=3, batch=600)
     moved = x.copy()
     moved[~half] += 100
-    other = label_heads.fit(moved, told, [0.01, 0.01], training, np.random.default_rng(0))
+    other = label_heads.fit(moved, told, [0.01, 0.01], np.random.default_rng(0), epochs=3, batch=600)
     np.testing.assert_allclose(one.weights, other.weights, atol=1e-3)
 
 
 def test_heads_do_not_disturb_each_other_and_keep_their_order(task):
     x, y = task
     told = [releases.answer_likelihood(y, np.ones(3, bool), 3.0), releases.plain(y, 3)]
-    together = label_heads.fit(x, told, [0.003, 0.1], Training(epochs=2), np.random.default_rng(1))
+    together = label_heads.fit(x, told, [0.003, 0.1], np.random.default_rng(1), epochs=2)
     for i in range(2):
-        alone = label_heads.fit(x, [told[i]], [[0.003, 0.1][i]], Training(epochs=2), np.random.default_rng(1))
+        alone = label_heads.fit(x, [told[i]], [[0.003, 0.1][i]], np.random.default_rng(1), epochs=2)
         np.testing.assert_allclose(together.weights[:, 3 * i : 3 * i + 3], alone.weights, atol=1e-5)
         assert together.accuracy(x, y)[i] == pytest.approx(alone.accuracy(x, y)[0], abs=0.01)

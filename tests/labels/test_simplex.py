@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from dplib import mechanisms
-from dplib.checks import ParameterError
 from dplib.labels import sgd, simplex
 
 COMMON = {"epsilon": 1.0, "delta": 1e-3, "predictability": [0.6], "replicates": 400, "runs": 1}
@@ -110,11 +109,3 @@ def test_the_cases_of_a_public_set_have_its_miss_rate_and_mean():
     assert first * cases[0] + second * cases[1] == pytest.approx(0.3)
     assert simplex.miss_rate(10, 1, 0.0, 0.5) == pytest.approx(0.9)
     assert simplex.miss_rate(10, 4, 1.0, 0.75) == pytest.approx(0.25)
-
-
-def test_wrong_settings_are_refused():
-    settings = {"classes": 3, "rates": [1.0], "snapshots": [4], "seed": 0, **COMMON}
-    with pytest.raises(ParameterError, match="dimension"):
-        simplex.excess(method="rr", dimension=2, **settings)
-    with pytest.raises(ParameterError, match="method"):
-        simplex.excess(method="magic", dimension=9, **settings)

@@ -8,7 +8,7 @@ from scipy.stats import ttest_ind
 
 from dplib import claims, stats
 from dplib.architectures import small_inception
-from dplib.labels import stage_rows, stage_study
+from dplib.labels import recipe_rows, stage_rows, stage_study
 
 
 def test_cited_cells_have_their_own_budget_or_that_of_their_column():
@@ -37,39 +37,12 @@ def test_one_stage_is_randomised_response_and_a_second_question_is_refused():
     assert stage_rows.refuses_a_second_question() == "yes"
 
 
-def test_gains_are_paired_and_cells_have_the_ledgers_names():
-    def results(*values):
-        return [{"accuracy": v} for v in values]
-
-    cells = {(float(e), t): results(0.8 + 0.1 * t, 0.7 + 0.1 * t) for e in (1, 2, 3, 4) for t in (1, 2)}
-    found = {"cells": {**cells, (math.inf, 1): results(0.95, 0.96)}}
-    gains = stage_rows.named("fashion-mnist", stage_rows.gains(found["cells"], 2, 1))
-    assert set(gains) == {f"fashion_mnist_eps{e}" for e in (1, 2, 3, 4)}
-    assert gains["fashion_mnist_eps1"].value == pytest.approx(10)
-    assert stage_rows.gains(found["cells"], 3, 2) == {}
-    assert set(stage_rows.table_row(found["cells"], 1)) == {"eps1", "eps2", "eps3", "eps4", "eps_inf"}
-    assert stage_rows.gaps(found["cells"])[4.0].value == pytest.approx(100 * (0.955 - 0.95))
-
-
-def test_a_later_stage_is_compared_with_an_earlier_one():
-    """Two stages 80, four 84, six 85: 2 points a stage before four, half a point after."""
-    cells = {(1.0, t): [{"accuracy": a}, {"accuracy": a + 0.01}] for t, a in ((2, 0.80), (4, 0.84), (6, 0.85))}
-    row = stage_rows.more_stages(cells)["C.s-beyond-4-stages"]
-    assert row["a_stage_beyond_4_less_one_before"].value == pytest.approx(-1.5)
-
-
 def test_means_of_other_seeds_are_compared_as_by_welch():
     rng = np.random.default_rng(0)
     a, b = rng.normal(3, 1, 5), rng.normal(1, 4, 8)
     found = stage_rows.apart(stats.mean_interval(a), stats.mean_interval(b))
     expected = ttest_ind(a, b, equal_var=False).confidence_interval()
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_losses_of_tuning_by_randomised_labels():
-    tried = {"mixup": {0.0: {"accuracy": 90.0}, 1.0: {"accuracy": 91.5}}}
-    found = stage_rows.tuning_losses([{1.0: {"mixup": 0.0, "tried": tried}, 3.0: {"mixup": 1.0, "tried": tried}}])
-    assert found == {"choices": 2, "mean_loss_by_randomised_labels": 0.75, "largest_loss": 1.5}
 
 
 def test_the_inception_is_the_printed_one():
@@ -102,3 +75,19 @@ def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
     assert second == {"learning_rate": 0.2, "mixup": [1.0], "temperature": 0.5}
     assert {job["seed"] for job in asked if "validation" in job} == {1000, 1001, 1002}
     assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}
+
+
+def test_runs_that_keep_all_classes_stand_apart():
+    """Of three temperatures with top-2 accuracies of 97%, 85% and 70%: against the middle by hand."""
+
+    def runs(final, mean_k, *top):
+        stages = [{"top": list(top)}, {"mean_k": mean_k}]
+        return [{"accuracy": final + 0.01 * seed**2, "stages": stages} for seed in range(5)]
+
+    tops = {0.5: (0.9, 0.97, 1.0), 1.0: (0.7, 0.85, 1.0), 2.0: (0.5, 0.7, 1.0)}
+    cells = {(0.6, t): runs(0.61 - 0.01 * t, 2.0, *top) for t, top in tops.items()}
+    assert recipe_rows.end(cells, 96, 100).value == pytest.approx(0.5)
+    assert recipe_rows.end(cells, -1, 80).value == pytest.approx(-1)
+    cells |= {(0.9, 0.5): runs(0.5, 3.0, 0.9, 0.97, 1.0)}
+    assert recipe_rows.end(cells, 96, 100).value == pytest.approx(0.5)
+    assert recipe_rows.end(cells, 96, 100, every=True).value < -1

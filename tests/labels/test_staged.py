@@ -28,11 +28,6 @@ def test_a_run_is_the_same_whether_its_first_stage_is_remembered_or_not():
     assert result(**TWO, temperature=float("inf")) == other
 
 
-def test_pseudo_labels_ask_nothing():
-    stage = result(**TWO, temperature=0.0)["stages"][1]
-    assert (stage["mean_k"], stage["constant"]) == (1.0, 1.0)
-
-
 def test_labels_matter_and_true_labels_are_best():
     free, noisy = (result(**{**JOB, "epsilon": e, "epochs": 6}, seed=0)["accuracy"] for e in (None, 0.05))
     assert free > 0.85
@@ -43,12 +38,6 @@ def test_validation_examples_are_kept_out_and_estimated_from_answers():
     found = result(**JOB, seed=3, validation=1500)
     assert found["stages"][0]["asked"] == staged.DIGITS - 1500
     assert abs(found["randomised"] - found["accuracy"]) < 0.1
-
-
-def test_one_mixup_or_one_for_each_stage():
-    with pytest.raises(ParameterError, match=r"mixup = \[1.0, 0.0, 0.0\]"):
-        staged.train(**{**TWO, "mixup": [1.0, 0.0, 0.0]})
-    assert result(**TWO, mixup=[0.5, 0.0])["accuracy"] > 0.1
 
 
 def test_the_estimate_from_randomised_labels_is_unbiased():

@@ -38,8 +38,8 @@ def test_one_stage_is_plain_randomised_response():
     outcome = run(y, [np.arange(len(y))])
     plain = response.rr(y, K, 1.0, np.random.default_rng(7))
     np.testing.assert_array_equal(outcome.released, plain.labels)
-    assert outcome.stages[0].mean_k == K
-    assert outcome.stages[0].covered == 1
+    assert outcome.stages[0]["mean_k"] == K
+    assert outcome.stages[0]["covered"] == 1
 
 
 def test_later_stages_ask_with_the_prior_of_the_model_before():
@@ -53,7 +53,7 @@ def test_later_stages_ask_with_the_prior_of_the_model_before():
     prior = counts**2 / (counts**2).sum()  # temperature 0.5 squares the shares
     second = response.rr_with_prior(y[200:], prior, 1.5, rng)
     np.testing.assert_array_equal(outcome.released, np.concatenate([first, second.labels]))
-    assert outcome.stages[1].mean_k == second.k.mean() < K
+    assert outcome.stages[1]["mean_k"] == second.k.mean() < K
     # What stage 2 is trained on: its own answers, and the earlier ones that are likely enough.
     k = round(second.k.mean())
     keep = np.isin(first, np.argsort(-counts, kind="stable")[:k])
@@ -63,10 +63,10 @@ def test_later_stages_ask_with_the_prior_of_the_model_before():
     assert stage == 2
     np.testing.assert_array_equal(start, np.log(counts / counts.sum()))
     record = outcome.stages[1]
-    assert (record.reused, record.kept, record.filter_k) == (200, keep.sum(), k)
-    assert record.wrong_before == pytest.approx((first != y[:200]).mean())
-    assert record.wrong_after == pytest.approx((first != y[:200])[keep].mean())
-    assert record.wrong == pytest.approx((outcome.released != y)[rows].mean())
+    assert (record["reused"], record["kept"], record["filter_k"]) == (200, keep.sum(), k)
+    assert record["wrong_before"] == pytest.approx((first != y[:200]).mean())
+    assert record["wrong_after"] == pytest.approx((first != y[:200])[keep].mean())
+    assert record["wrong"] == pytest.approx((outcome.released != y)[rows].mean())
 
 
 def test_the_enhancements_can_be_switched_off():
@@ -106,7 +106,7 @@ def test_models_depend_on_the_labels_through_the_answers_alone():
         if (one.released == two.released).all():
             agreed += 1
             np.testing.assert_array_equal(one.model, two.model)
-            assert [s.mean_k for s in one.stages] == [s.mean_k for s in two.stages]
+            assert [s["mean_k"] for s in one.stages] == [s["mean_k"] for s in two.stages]
             assert [len(c[0]) for c in learners[0].calls] == [len(c[0]) for c in learners[1].calls]
     assert agreed >= 3
 
@@ -115,8 +115,8 @@ def test_without_a_budget_the_true_labels_are_used():
     y = labels()
     outcome = run(y, np.split(np.arange(len(y)), 3), None)
     np.testing.assert_array_equal(outcome.released, y)
-    assert [s.right for s in outcome.stages] == [1, 1, 1]
-    assert [s.mean_k for s in outcome.stages] == [K] * 3
+    assert [s["right"] for s in outcome.stages] == [1, 1, 1]
+    assert [s["mean_k"] for s in outcome.stages] == [K] * 3
 
 
 def test_temperature_limits():
@@ -129,7 +129,7 @@ def test_temperature_limits():
     # At temperature inf stage 2 is plain randomised response.
     y = labels()
     outcome = run(y, np.split(np.arange(len(y)), 2), temperature=np.inf)
-    assert outcome.stages[1].mean_k == K
+    assert outcome.stages[1]["mean_k"] == K
     with pytest.raises(ParameterError, match="temperature"):
         stages.tempered(scores, -1)
     with pytest.raises(ParameterError, match="temperature"):

@@ -25,36 +25,6 @@ def test_step_sizes_are_those_of_the_theorems():
     assert study._scale("rr", 100, 2, 8, 1.0, 1e-3) == pytest.approx(2 * np.tanh(0.5))
 
 
-def test_rates_of_both_algorithms(check):
-    found = study.rates(
-        in_memory, classes=[2, 4], epsilons=[1.0, 0.5], fixed=2, delta=1e-6, longest=9, replicates=4, draws=6
-    )
-    n, values = found
-    _, exact = values["rr", 2, 1.0]
-    assert exact.shape == (len(n), 4)
-    assert exact[-1].mean() < exact[0].mean()
-    values = theory_rows.rates(found, check, 1e-6)
-    assert values["C.thm9"]["largest_risk_over_bound"] < 1
-    assert 500_000 < values["C.thm9"]["n_from_which_the_bound_is_below_DL/2"] < 600_000
-
-
-def test_dimension_hurts_only_who_protects_the_inputs():
-    found = study.dimension(
-        in_memory, dimensions=[2, 4096], examples=256, epsilon=1.0, delta=1e-3, steps=[0.25, 0.5, 1.0], replicates=4,
-        draws=6,
-    )  # fmt: skip
-    level, grows = found["curves"]["LP-RR-SGD"].mean(axis=1), found["curves"]["DP, best of many"].mean(axis=1)
-    assert level[1] < 1.5 * level[0]
-    assert grows[1] > 3 * grows[0]
-
-
-def test_sets_of_labels(check):
-    found = study.sets(in_memory, classes=4, examples=64, epsilon=1.0, replicates=3, draws=4)
-    assert found["risks"].shape == (4, 3)
-    assert found["misses"][-1] == 0
-    assert theory_rows.moved(found, check)["C.cor10"]["largest_risk_over_bound"] < 1
-
-
 def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
     found = theory_rows.algorithms(check, 1e-6)
     for claim, values in found.items():

@@ -39,11 +39,6 @@ def test_the_rate_rises_linearly_and_falls_linearly_to_zero():
     assert rates.min() > 0
 
 
-def test_drops_divide_by_ten_at_their_shares():
-    rates = [training.rate(i, 1000, 0.4, 0.15, (0.3, 0.6, 0.9)) for i in (200, 299, 300, 599, 600, 899, 900, 999)]
-    np.testing.assert_allclose(rates, [0.4, 0.4, 0.04, 0.04, 0.004, 0.004, 0.0004, 0.0004])
-
-
 def test_one_step_is_momentum_sgd_with_l2_on_the_mean_cross_entropy():
     x, y = data(20)
     net = fitted(x, y, epochs=1, warmup=0.0, weight_decay=0.01)

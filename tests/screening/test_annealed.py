@@ -6,7 +6,6 @@ import pytest
 from dplib import runs
 from dplib.checks import ParameterError
 from dplib.screening import accounts, annealed, study
-from dplib.screening import jobs as annealing_jobs
 from dplib.screening.annealing import Annealing
 from dplib.tuning import FIRST
 
@@ -21,18 +20,17 @@ def busy():
 
 
 def test_the_budget_is_spent_and_no_more():
-    table = annealing_jobs.TABLE_2["digits"]
-    setting = table["noise_multiplier"], table["batch"] / (20_000 - 225)
-    last = annealed.budget("digits", 1.5, 1e-5, 7, held=225)[-1]
+    setting = 1.23, 256 / (20_000 - 225)
+    last = annealed.budget(*setting, 1.5, 1e-5, 7)[-1]
     spent = accounts.paper_epsilon(*setting, np.array([last, last + 1]), 1e-5)
     assert spent[0] <= 1.5 < spent[1]
-    with pytest.raises(ParameterError, match=r"epsilon = 0\.3 is not allowed: on digits"):
-        annealed.budget("digits", 0.3, 1e-5, 7)
+    with pytest.raises(ParameterError, match=r"epsilon = 0\.3 is not allowed"):
+        annealed.budget(*setting, 0.3, 1e-5, 7)
 
 
 @pytest.mark.parametrize("epsilon", [0.25, 0.5, 3.0, 20.0])
 def test_the_noise_spends_the_budget_on_the_updates_asked_for(epsilon):
-    noise = annealed.noise_for("digits", epsilon, 1e-5, 300)
+    noise = annealed.noise_for(256 / 20_000, epsilon, 1e-5, 300)
     spent = [float(accounts.paper_epsilon(n, 256 / 20_000, 300, 1e-5)) for n in (noise, noise - 2e-4)]
     assert spent[0] <= epsilon < spent[1]
 
@@ -51,7 +49,7 @@ def test_counts_by_tenth_are_those_of_the_run(busy):
 
 def test_what_chance_decided_is_that_of_the_trace(busy):
     rule = Annealing(30.0, 3)
-    rises = annealed.chances(busy, rule)
+    rises, _ = annealed.replayed(busy, rule)
     chance = busy["chance"]
     assert chance["passed"] == rises["passed"].sum() == busy["by_chance"]
     assert chance["expected"] == pytest.approx(rises["probability"].sum(), rel=1e-5)
@@ -60,15 +58,6 @@ def test_what_chance_decided_is_that_of_the_trace(busy):
     assert sum(chance["near"]) == rises["change"].between(chance["median"] / 2, 2 * chance["median"]).sum()
     wrong = annealed.by_chance({**busy, "outcomes": "0" * len(busy["outcomes"])}, rule)
     assert wrong["contradictions"] > 0
-
-
-def test_a_witness_is_counted_by_outcome():
-    rows = {"outcome": [0, 1, 1, 2], "change": [0.2, -0.1, -0.2, 0.1], "witness": [-0.1, -0.1, 0.1, 0.2]}
-    found = annealed.witnessed(rows)
-    assert found == {
-        "accepted": 3, "accepted_lower": 1, "rejected": 1, "rejected_lower": 1, "agree": 2,
-        "correlation": pytest.approx(np.corrcoef(rows["change"], rows["witness"])[0, 1], rel=1e-5),
-    }  # fmt: skip
 
 
 def test_parts_pair_their_arms_by_seed():

@@ -48,15 +48,6 @@ def mean_loss(network, x, y):
 # --- Algorithm 1
 
 
-def test_acceptance_below_at_and_above_zero():
-    assert annealing.acceptance_probability(-1.0, 1e9) == 1
-    assert annealing.acceptance_probability(0.0, 1e9) == 1
-    assert annealing.acceptance_probability(0.2, 5.0) == pytest.approx(math.exp(-1), rel=1e-15)
-    assert annealing.acceptance_probability(math.inf, 0.0) == 1
-    assert annealing.acceptance_probability(math.inf, 1.0) == 0
-    assert annealing.acceptance_probability(math.nan, 1.0) == 0
-
-
 def test_at_a_constant_temperature_the_chain_has_boltzmann_frequencies():
     """Metropolis on five states in a ring: the stationary law is exp(-f / T) over its sum."""
     f = np.array([0.0, 0.5, 1.0, 0.3, 0.8])
@@ -88,16 +79,6 @@ def test_temperature_follows_the_accepted_updates_and_starts_as_printed():
     assert screen.decide(-0.1, 0.999) == LOWER
     assert (screen.queries, screen.accepted, screen.rejections, screen.temperature) == (3, 2, 0, 20)
     assert Screen(Annealing(10.0, 10, starts_at_zero=True)).decide(1e9, 0.999) == BY_CHANCE
-
-
-def test_chance_decides_at_the_printed_probability():
-    for change, tau in ((0.01, 3), (0.2, 1), (0.05, 2)):
-        probability = math.exp(-change * 10.0 * tau)
-        for u, outcome in ((probability * 0.999, BY_CHANCE), (probability * 1.001, REJECTED)):
-            screen = Screen(Annealing(10.0, 10))
-            for _ in range(tau):
-                screen.decide(-1.0, 0.0)
-            assert screen.decide(change, u) == outcome
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import audit, loss_inversion
-from dplib.checks import ParameterError
+from dplib import loss_inversion
 from dplib.dpsgd import DPSGD
 from dplib.screening import attacks, jobs, network
 from dplib.screening import network as screening_canaries
@@ -102,20 +101,3 @@ def test_what_such_an_audit_can_find():
     assert bound < loss_inversion.epsilon(1.23, 512 / 60_000, 300, 1e-5)
     loud = network.ideal(network.plain_update(0.5, 0.5), 20, 200, 1e-5, np.random.default_rng(0))
     assert loud > 1.5
-
-
-def test_trainings_are_pooled():
-    rng = np.random.default_rng(1)
-    one = {"scores": list(rng.normal(size=40)), "included": [1, 0] * 20, "noise_multiplier": 1.23,
-           "sample_rate": 0.01, "accepted": 30, "queries": 60, "accuracy": 0.5}  # fmt: skip
-    other = one | {"scores": [100 * s for s in one["scores"]], "accepted": 31, "queries": 50}
-    found = network.found([one, other], 1e-5)
-    assert found.guesses in network.guesses(80)
-    row = network.row([one, other], 1e-5)
-    assert row["canaries"] == 80
-    assert (row["accepted"], row["queries"]) == (31, 60)
-    assert row["by PLD"] < row["all queries"]
-    assert row["found, at least"] == found.epsilon
-    with pytest.raises(ParameterError, match="training"):
-        network.found([], 1e-5)
-    assert isinstance(found, audit.LowerBound)

@@ -1,9 +1,11 @@
 """The map of best widths and its law: on accuracies that are written down."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from dplib.sizes import map_rows
+from dplib.sizes import map_figures, map_rows
+from dplib.stats import Measured
 
 NOISE = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
 
@@ -21,13 +23,6 @@ def test_a_diverged_training_counts_as_nothing():
     found = map_rows.compared({4: 80 + NOISE, 16: np.array([90, 90, 90, 90, np.nan])})
     assert found.means[16].value == 72
     assert found.best == 4
-
-
-def test_cells_leave_out_what_is_too_narrow_and_come_in_order():
-    one = {"test": 80 + NOISE}
-    found = {(n, e, w): one for n in (500, 50) for e in (None, 1.0) for w in (0, 4, 16)}
-    assert list(map_rows.cells(found)) == [(50, 1.0), (50, None), (500, 1.0), (500, None)]
-    assert list(map_rows.cells(found, least=16)[50, None].means) == [16]
 
 
 SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (0, 16, 64, 256, 1024)
@@ -49,10 +44,6 @@ def test_the_fit_finds_the_law_that_made_the_accuracies(link):
     np.testing.assert_allclose(found.networks, LAW.networks, atol=1e-8)
     np.testing.assert_allclose(found.linear, LAW.linear, atol=1e-8)
     assert len({found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS}) > 1
-
-
-def test_the_second_law_never_falls_below_guessing():
-    assert map_rows.Law("log odds above guessing", -NETWORKS * 50, NETWORKS[:6]).accuracy(500, 0.1, 64) >= 10
 
 
 def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
@@ -87,5 +78,35 @@ def test_there_is_no_crossover_where_one_is_always_ahead(ahead):
     assert map_rows.crossover(two_models(ahead), 500, 64) is None
 
 
-def test_there_is_no_crossover_of_a_width_that_was_not_run():
-    assert map_rows.crossover(two_models([-2, -1, 1]), 500, 1024) is None
+# ---- figures
+
+CELLS = {
+    (n, e): map_rows.compared({w: a + NOISE / 2 for w, a in zip((0, 16, 1024), accuracies, strict=True)})
+    for (n, e), accuracies in {
+        (500, 0.1): (70, 60, 60),
+        (500, None): (80, 85, 88),
+        (5000, 0.1): (80, 82, 84),
+        (5000, None): (90, 93, 95),
+    }.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("good", "text"),
+    [((0,), "linear"), ((64, 256, 1024), "64–1,024"), ((0, 64), "linear, 64"), ((4, 64, 256), "4, 64–256"),
+     ((0, 4, 16), "linear, 4–16")],
+)  # fmt: skip
+def test_a_set_in_short(good, text):
+    assert map_figures.sizes(good, (0, 4, 16, 64, 256, 1024)) == text
+
+
+def test_the_map_says_the_best_and_marks_the_crossover():
+    map_figures.draw(CELLS, {500: Measured(0.1, 0.1, 0.1), 5000: None}, your=(500, 0.1))
+    axes = plt.gca()
+    assert [text.get_text() for text in axes.texts] == [
+        "linear\n70.0%", "1,024\n88.0%", "1,024\n84.0%", "1,024\n95.0%",
+    ]  # fmt: skip
+    crossing, yours = axes.lines
+    assert list(crossing.get_xdata()) == [0]
+    assert (yours.get_xdata()[0], yours.get_ydata()[0]) == (0, 0)
+    plt.close()

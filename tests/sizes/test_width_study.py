@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dplib import accounting
-from dplib.checks import ParameterError
 from dplib.sizes import public_part, width_study
 
 SMALL = {"dataset": "digits", "width": 8, "n": 600, "steps": 20, "seed": 3}
@@ -29,23 +28,6 @@ def test_a_spread_is_the_noise_of_all_steps_in_one_weight():
     noise = found["noise_multiplier"]
     assert accounting.epsilon(noise, 512 / 600, 20, 1e-5, "pld") == pytest.approx(2.0, rel=0.02)
     assert found["learning_rate"] * noise * 20**0.5 / 512 == pytest.approx(0.1)
-
-
-def test_a_linear_model_has_no_hidden_layer():
-    found = width_study.train(**{**SMALL, "width": 0}, epsilon=None, learning_rate=0.2)
-    assert found["parameters"] == 64 * 10 + 10
-    assert found["noise_multiplier"] == 0
-
-
-@pytest.mark.parametrize(("change", "message"), [({"n": 1123}, "n = 1123"), ({"width": -1}, "width = -1")])
-def test_what_cannot_be_is_refused(change, message):
-    with pytest.raises(ParameterError, match=message):
-        width_study.train(**{**SMALL, "epsilon": 2.0, "spread": 0.1, **change})
-
-
-def test_private_training_needs_a_spread():
-    with pytest.raises(ParameterError, match="spread = None"):
-        width_study.train(**SMALL, epsilon=2.0)
 
 
 def test_rate_and_steps_are_chosen_by_other_seeds_on_public_records():
