@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, logistic_grid, models, sampling
+from dplib import clipping, dpsgd, examples, logistic_grid, models
 from dplib.checks import ParameterError
 from dplib.examples import Examples, absolute_error, cross_entropy, squared_error
 
@@ -51,7 +51,7 @@ def test_each_record_is_included_with_probability_q_by_itself(q):
     rng = np.random.default_rng(1)
     taken = np.zeros((draws, n), bool)
     for row in taken:
-        rows = sampling.poisson(n, q, rng)
+        rows = examples.poisson(n, q, rng)
         assert (np.diff(rows) > 0).all()
         row[rows] = True
     each = ((taken.sum(0) - draws * q) ** 2 / (draws * q * (1 - q))).sum()
@@ -68,7 +68,7 @@ def test_each_record_is_included_with_probability_q_by_itself(q):
 @pytest.mark.parametrize("secure", [False, True])
 def test_batch_sizes_are_binomial(n, q, secure):
     rng = None if secure else np.random.default_rng(2)
-    sizes = np.array([len(sampling.poisson(n, q, rng)) for _ in range(200 if secure and n > 1_000 else 3_000)])
+    sizes = np.array([len(examples.poisson(n, q, rng)) for _ in range(200 if secure and n > 1_000 else 3_000)])
     law = stats.binom(n, q)
     if q == 1:
         assert (sizes == n).all()
@@ -85,11 +85,11 @@ def test_sampling_goes_on_where_its_first_draw_of_gaps_ends_early():
         def geometric(self, q, size):
             return np.ones(size, np.int64)
 
-    assert sampling.poisson(50, 0.01, Slow()).tolist() == list(range(50))
+    assert examples.poisson(50, 0.01, Slow()).tolist() == list(range(50))
 
 
 def test_shuffled_batches_partition_each_epoch():
-    sampler = sampling.Sampler("shuffled", 10, 0.3, np.random.default_rng(0))
+    sampler = examples.Sampler("shuffled", 10, 0.3, np.random.default_rng(0))
     for _ in range(3):
         epoch = np.concatenate([sampler.draw() for _ in range(3)])
         assert len(set(epoch.tolist())) == 9
@@ -99,7 +99,7 @@ def test_shuffled_batches_partition_each_epoch():
 def test_noise_is_normal(secure):
     generator = None if secure else torch.Generator().manual_seed(4)
     for dtype, n in ((torch.float32, 100_001), (torch.float64, 20_000)):
-        noise = sampling.fill_normal(torch.empty(n, dtype=dtype), 2.5, generator)
+        noise = examples.fill_normal(torch.empty(n, dtype=dtype), 2.5, generator)
         assert stats.kstest(noise.double().numpy(), stats.norm(0, 2.5).cdf).pvalue > ERROR_RATE
         assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < stats.norm.isf(ERROR_RATE / 2) / (n - 1) ** 0.5
 
@@ -452,7 +452,7 @@ def test_a_grid_is_the_same_models_trained_one_by_one():
             nn.init.zeros_(p)
         singles.append(dpsgd.Engine(linear, one, toy(300), generator=torch.Generator().manual_seed(i)))
     rng = np.random.default_rng(0)
-    batches = [torch.from_numpy(sampling.poisson(300, 0.25, rng)) for _ in range(30)]
+    batches = [torch.from_numpy(examples.poisson(300, 0.25, rng)) for _ in range(30)]
     for rows in [*batches, torch.arange(0), torch.arange(1)]:
         grid.step(rows)
         for single in singles:

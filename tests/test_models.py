@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import architectures, models, sgd
+from dplib import models, sgd
 from dplib.checks import ParameterError
 
 RESNETS_AND_CNN = (models.resnet18, models.resnet50, models.preact_resnet18, models.small_cnn)
@@ -188,7 +188,7 @@ def test_senseless_sizes_are_refused(make, name, arguments):
 
 def test_lstm_is_pytorchs_with_one_bias():
     torch.manual_seed(0)
-    ours = architectures.LSTM(5, 4).double()
+    ours = models.LSTM(5, 4).double()
     theirs = nn.LSTM(5, 4, batch_first=True).double()
     with torch.no_grad():
         theirs.weight_ih_l0.copy_(ours.ih.weight)
@@ -201,10 +201,10 @@ def test_lstm_is_pytorchs_with_one_bias():
 
 
 PER_EXAMPLE = {
-    "lstm": (partial(architectures.spam_lstm, 3, 5, 0.0, 11, 4), torch.randint(11, (3, 6))),
+    "lstm": (partial(models.spam_lstm, 3, 5, 0.0, 11, 4), torch.randint(11, (3, 6))),
     "preact": (partial(models.preact_resnet18, 2, 1, 4, models.group_norm), torch.randn(3, 1, 16, 16)),
-    "inception": (partial(architectures.small_inception, 2, 1, models.group_norm), torch.randn(3, 1, 8, 8)),
-    "two-branch": (partial(architectures.two_branch, 7, 5, 2, 3, (4, 3)), torch.randint(5, (3, 2))),
+    "inception": (partial(models.small_inception, 2, 1, models.group_norm), torch.randn(3, 1, 8, 8)),
+    "two-branch": (partial(models.two_branch, 7, 5, 2, 3, (4, 3)), torch.randint(5, (3, 2))),
 }
 
 
@@ -244,11 +244,11 @@ def test_inception_count_layer_by_layer():
             channels = part
     total += channels * 10 + 10
     for norm in (nn.BatchNorm2d, models.group_norm):
-        assert models.parameter_count(architectures.small_inception(norm=norm)) == total == 1_894_058
+        assert models.parameter_count(models.small_inception(norm=norm)) == total == 1_894_058
 
 
 def test_two_branch_features_are_a_product_and_a_perceptron():
-    net = sgd.seeded(partial(architectures.two_branch, 7, 5, 3, 2, (4,)), 0)
+    net = sgd.seeded(partial(models.two_branch, 7, 5, 3, 2, (4,)), 0)
     body = net[0]
     pairs = torch.tensor([[6, 4], [0, 0]])
     features = net[:-1](pairs)
@@ -261,40 +261,40 @@ def test_two_branch_counts():
     """He et al.'s smallest network, and the one that Bu et al. published, on 6,040 users and 3,706 movies."""
     ratings = 6_040 + 3_706
     he = ratings * (8 + 16) + (32 * 16 + 16) + (16 * 8 + 8) + (16 * 5 + 5)
-    assert models.parameter_count(architectures.two_branch()) == he == 234_653
+    assert models.parameter_count(models.two_branch()) == he == 234_653
     bu = ratings * (5 + 10) + (25 * 5 + 5)
-    assert models.parameter_count(architectures.two_branch(factors=5, widths=(20,))) == bu == 146_320
+    assert models.parameter_count(models.two_branch(factors=5, widths=(20,))) == bu == 146_320
 
 
 @pytest.mark.parametrize("name", models.ACTIVATIONS)
 def test_activations_are_parameters(name):
     kind = models.ACTIVATIONS[name]
-    for make in (architectures.cnn4, architectures.cnn9):
+    for make in (models.cnn4, models.cnn9):
         found = {type(module) for module in make(kind)} & set(models.ACTIVATIONS.values())
         assert found == {kind}
 
 
 @pytest.mark.parametrize(("filters", "least"), [((4,), 10), ((4, 5), 12), ((4, 5, 6), 16)])
 def test_block_cnn_takes_every_image_that_leaves_a_pixel(filters, least):
-    net = architectures.block_cnn(1, least, filters, 7)
+    net = models.block_cnn(1, least, filters, 7)
     assert net(torch.randn(2, 1, least, least)).shape == (2, 10)
     with pytest.raises(ParameterError, match="image_size"):
-        architectures.block_cnn(1, least - 1, filters, 7)
+        models.block_cnn(1, least - 1, filters, 7)
 
 
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("filters", partial(architectures.block_cnn, 1, 28, (), 7)),
-        ("width", partial(architectures.block_cnn, 1, 28, (4,), 0)),
-        ("dropout", partial(architectures.block_cnn, 1, 28, (4,), 7, dropout=-0.1)),
-        ("lstm_units", partial(architectures.spam_lstm, 0)),
-        ("n_words", partial(architectures.spam_lstm, n_words=0)),
-        ("layers", partial(architectures.medical_cost, 0, 10)),
-        ("n_users", partial(architectures.two_branch, 0)),
-        ("widths", partial(architectures.two_branch, widths=(5,))),
-        ("widths", partial(architectures.two_branch, widths=())),
-        ("num_classes", partial(architectures.small_inception, 1)),
+        ("filters", partial(models.block_cnn, 1, 28, (), 7)),
+        ("width", partial(models.block_cnn, 1, 28, (4,), 0)),
+        ("dropout", partial(models.block_cnn, 1, 28, (4,), 7, dropout=-0.1)),
+        ("lstm_units", partial(models.spam_lstm, 0)),
+        ("n_words", partial(models.spam_lstm, n_words=0)),
+        ("layers", partial(models.medical_cost, 0, 10)),
+        ("n_users", partial(models.two_branch, 0)),
+        ("widths", partial(models.two_branch, widths=(5,))),
+        ("widths", partial(models.two_branch, widths=())),
+        ("num_classes", partial(models.small_inception, 1)),
     ],
 )
 def test_senseless_architectures_are_refused(name, make):
@@ -304,7 +304,7 @@ def test_senseless_architectures_are_refused(name, make):
 
 def test_keras_weights_follow_its_rules():
     generator = torch.Generator().manual_seed(0)
-    net = architectures.keras_weights_(architectures.spam_lstm(64, 300), generator)
+    net = models.keras_weights_(models.spam_lstm(64, 300), generator)
     embedding, lstm, dense, head = net[0], net[1], net[2], net[-1]
     assert 0.049 < embedding.weight.abs().max() <= 0.05
     for weight in (lstm.ih.weight, dense.weight, head.weight):
@@ -319,7 +319,7 @@ def test_keras_weights_follow_its_rules():
 
 
 def test_keras_weights_of_convolutions_count_the_kernel():
-    net = architectures.keras_weights_(architectures.rwt_cnn(), torch.Generator().manual_seed(0))
+    net = models.keras_weights_(models.rwt_cnn(), torch.Generator().manual_seed(0))
     bound = (6 / (25 * (1 + 32))) ** 0.5
     assert 0.95 * bound < net[0].weight.abs().max() <= bound
     assert not net[0].bias.any()
@@ -327,7 +327,7 @@ def test_keras_weights_of_convolutions_count_the_kernel():
 
 def test_keras_weights_come_from_the_generator_alone():
     def weights(seed):
-        net = architectures.keras_weights_(architectures.spam_lstm(4, 16), torch.Generator().manual_seed(seed))
+        net = models.keras_weights_(models.spam_lstm(4, 16), torch.Generator().manual_seed(seed))
         return torch.cat([p.detach().flatten() for p in net.parameters()])
 
     before = torch.get_rng_state()

@@ -9,9 +9,9 @@ from scipy import integrate, optimize, special, stats
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
-from dplib import newton, objpert
+from dplib.architecture import newton, objpert
+from dplib.architecture.objpert import calibrate, draw_noise, fit, log_density, privacy_loss
 from dplib.checks import ParameterError
-from dplib.objpert import calibrate, draw_noise, fit, log_density, privacy_loss
 
 LEVEL = 1e-4
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dplib import tuning
+from dplib import plans
 from dplib.checks import ParameterError
 
 
@@ -26,14 +26,14 @@ class Answers:
 
 def test_the_best_value_inside_the_grid_needs_no_extension():
     get = Answers(2.0)
-    found = tuning.tune(get, train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=3)["cell"]
+    found = plans.tune(get, train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=3)["cell"]
     assert (found.value, found.at_edge) == (2.0, False)
     assert get.asked == [[1.0] * 3 + [2.0] * 3 + [4.0] * 3]
 
 
 @pytest.mark.parametrize(("best", "chosen", "grid"), [(9.0, 8.0, [1, 2, 4, 8, 16]), (0.2, 0.25, [0.25, 0.5, 1, 2, 4])])
 def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, chosen, grid):
-    found = tuning.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
+    found = plans.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
     assert found.value == chosen
     assert sorted(found.tried) == grid
     assert found.at_edge == (chosen == 0.25)
@@ -41,12 +41,12 @@ def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, ch
 
 def test_only_the_cells_that_need_it_grow():
     get = Answers(3.0)
-    tuning.tune(get, train, {"a": {}, "b": {}}, [1.0, 2.0], seeds=1, extensions=1)
+    plans.tune(get, train, {"a": {}, "b": {}}, [1.0, 2.0], seeds=1, extensions=1)
     assert get.asked == [[1.0, 2.0] * 2, [1.0, 2.0, 4.0] * 2]
 
 
 def test_a_value_at_which_a_run_diverged_is_the_worst():
-    found = tuning.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
+    found = plans.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
     assert found.value == 2.0
     assert found.tried[4.0] == float("-inf")
 
@@ -56,7 +56,7 @@ def test_the_smallest_score_may_be_the_best():
         def __call__(self, function, jobs):
             return [{"validation": -one["validation"]} for one in super().__call__(function, jobs)]
 
-    found = tuning.tune(Steps(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True)["cell"]
+    found = plans.tune(Steps(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True)["cell"]
     assert found.value == 2.0
     assert found.tried == {1.0: 1.0, 2.0: 0.0, 4.0: 2.0}
 
@@ -64,4 +64,4 @@ def test_the_smallest_score_may_be_the_best():
 @pytest.mark.parametrize("values", [[1.0], [2.0, 1.0], [0.0, 1.0]])
 def test_a_grid_that_does_not_increase_is_refused(values):
     with pytest.raises(ParameterError, match="values"):
-        tuning.tune(Answers(1.0), train, {"cell": {}}, values)
+        plans.tune(Answers(1.0), train, {"cell": {}}, values)

@@ -20,8 +20,8 @@ from dplib.architecture.feature_budgets import released
 from dplib.architecture.feature_runs import PLAIN as PLAIN
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
 from dplib.architecture.feature_search import agreement as agreement
+from dplib.plans import Get, by_seed
 from dplib.stats import Measured, mean_interval
-from dplib.tuning import Get, by_seed
 
 TUNING = 1000
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from dplib import printed
-from dplib.architectures import block_cnn
-from dplib.models import mlp, parameter_count
+from dplib.models import block_cnn, mlp, parameter_count
 
 
 @dataclass(frozen=True)

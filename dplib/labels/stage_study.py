@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dplib import checks, runs, tuning
+from dplib import checks, plans, runs
 from dplib.labels.movielens import rating_biases, rating_network
 from dplib.labels.staged import train
 
@@ -62,7 +62,7 @@ def tuned(
     found: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
 
     def choose(name: str, values: Sequence[Any], jobs: Mapping[tuple[float, Any], Mapping[str, Any]]) -> None:
-        seeds = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
+        seeds = range(plans.FIRST, plans.FIRST + tuning_seeds)
         results = iter(get(train, [{**job, "seed": s} for job in jobs.values() for s in seeds]))
         for (e, value), _ in jobs.items():
             own = [next(results) for _ in seeds]
@@ -207,7 +207,7 @@ def ratings(
         "choices": {(epsilon, stages): {"epochs", "temperature"}}; "penalty"; "cells": {(epsilon, method): results by
         seed} for the methods 1 and 2 (stages), "unmixed prior", and "biases", of :func:`rating_biases`.
     """
-    own = range(tuning.FIRST, tuning.FIRST + tuning_seeds)
+    own = range(plans.FIRST, plans.FIRST + tuning_seeds)
     budgets = [*epsilons, None]
     common = {"dataset": dataset, **settings}
 
@@ -294,7 +294,7 @@ def records(
 
     common = {"model": model, **settings}
     cells = {(name, e): {"dataset": name, "epsilon": e, **common} for name in datasets for e in epsilons}
-    best = tuning.tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
+    best = plans.tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
                        seeds=tuning_seeds)  # fmt: skip
     jobs = [{**job, "learning_rate": best[at].value, "seed": s} for at, job in cells.items() for s in range(seeds)]
     found = get(trainings.train, jobs)

@@ -17,7 +17,7 @@ from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
 from dplib.larger_models import dfs_problems as problems
 from dplib.larger_models import networks, private_dfs, selection
-from dplib.tuning import Get
+from dplib.plans import Get
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
 PIXELS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400, 1000)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from dplib import data, mechanisms, runs, tuning
+from dplib import data, mechanisms, plans, runs
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.larger_models import gmm_experiments as tools
+from dplib.plans import Get
 from dplib.trainings import train
-from dplib.tuning import Get
 
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
 SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
@@ -384,10 +384,10 @@ def networks(
     asked = {(name, e): {**settings, **cell, "epsilon": e} for e in epsilons for name, cell in cells.items()}
     for (_, e), job in asked.items():
         job["max_grad_norm"] = None if e is None else 1.0
-    tuned: dict[tuple[str, float | None], tuning.Tuned] = {}
+    tuned: dict[tuple[str, float | None], plans.Tuned] = {}
     for grid, private in ((rates, True), (sgd_rates, False)):
         own = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
-        tuned |= tuning.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
+        tuned |= plans.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
     jobs = [{**job, "learning_rate": tuned[key].value, "seed": s} for key, job in asked.items() for s in range(seeds)]
     results = iter(get(train, jobs))
     return {key: [next(results) for _ in range(seeds)] for key in asked}

@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize, special, stats
 
-from dplib import accounting, exact_loss, loss_inversion, rdp
+from dplib import accounting, exact_loss, rdp
 from dplib.architecture import search_budgets
 from dplib.architecture.pure_composition import pure_rdp
 from dplib.architecture.search_budgets import (
@@ -172,7 +172,7 @@ def test_composed_trainings_are_one_of_all_their_steps():
     noise, rate, steps = TRAINING
     found = dpsgd_epsilon(Search(6), *TRAINING, DELTA)
     assert found == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
-    assert loss_inversion.epsilon(noise, rate, 6 * steps, DELTA) < found
+    assert accounting.inverted_epsilon(noise, rate, 6 * steps, DELTA) < found
 
 
 @pytest.mark.parametrize(

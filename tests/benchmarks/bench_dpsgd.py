@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import nn
 from written import parser, save, surroundings
 
-from dplib import architectures, logistic_grid, models, sampling
+from dplib import examples, logistic_grid, models
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 
@@ -44,8 +44,8 @@ CASES = [  # network, batch size, DP-SGD step over SGD step at most
     (MLP, 2048, 1.2),
     (("784-2048-256-64-10", lambda: models.mlp([784, 2048, 256, 64, 10]), (784,)), 256, 1.6),
     (("784-2048-256-64-10", lambda: models.mlp([784, 2048, 256, 64, 10]), (784,)), 2048, 1.2),
-    (("4-layer CNN", architectures.cnn4, (1, 28, 28)), 256, 2.0),
-    (("4-layer CNN", architectures.cnn4, (1, 28, 28)), 2048, 1.8),
+    (("4-layer CNN", models.cnn4, (1, 28, 28)), 256, 2.0),
+    (("4-layer CNN", models.cnn4, (1, 28, 28)), 2048, 1.8),
 ]
 
 
@@ -112,7 +112,7 @@ def timed(step: Step, block: list[torch.Tensor]) -> float:
 
 def drawn(batch: int) -> Callable[[], list[torch.Tensor]]:
     rng = np.random.default_rng(1)
-    return lambda: [torch.from_numpy(sampling.poisson(N, batch / N, rng)) for _ in range(100)]
+    return lambda: [torch.from_numpy(examples.poisson(N, batch / N, rng)) for _ in range(100)]
 
 
 def against_sgd(quick: bool) -> list[dict]:
@@ -150,7 +150,7 @@ def against_opacus(quick: bool, batch: int = 256) -> dict[str, dict[str, float]]
     ours = dpsgd_step(MLP[1](), train, batch)
     loop = opacus_default(x, y, batch)
     default = {
-        "dplib": lambda _: ours(torch.from_numpy(sampling.poisson(N, batch / N, rng))),
+        "dplib": lambda _: ours(torch.from_numpy(examples.poisson(N, batch / N, rng))),
         "opacus": lambda _: next(loop),
     }
     memory = {
@@ -218,7 +218,7 @@ def row(what: str, ratio_of: str, ratio: float, seconds: dict, **limit: float) -
 
 def sampling_seconds(batch: int) -> float:
     rng = np.random.default_rng(3)
-    return timed(lambda _: sampling.poisson(N, batch / N, rng), [None] * 1000)
+    return timed(lambda _: examples.poisson(N, batch / N, rng), [None] * 1000)
 
 
 def tuned_seconds(quick: bool) -> dict:

@@ -23,10 +23,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from written import write
 
-from dplib import chapters, layout, printed
-from dplib.architectures import LSTM
+from dplib import examples, execution, printed
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
+from dplib.models import LSTM
 from dplib.sgd import seeded
 
 NETWORKS = {  # row of Table XVII: network
@@ -83,7 +83,7 @@ def _net(network: str, x: Tensor, lstm: Callable[[LSTM], nn.Module] | None, seed
     net = seeded(printed.ARCHITECTURES[network].make, seed)
     if lstm is not None:
         net = nn.Sequential(*(lstm(module) if isinstance(module, LSTM) else module for module in net))
-    return net.to(memory_format=layout.of(net, x))
+    return net.to(memory_format=examples.layout_of(net, x))
 
 
 class _LastState(nn.Module):
@@ -112,7 +112,7 @@ def _sgd(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
 def _dplib(network: str, x: Tensor, y: Tensor, batch: int, seed: int) -> Step:
     settings = DPSGD(steps=1, sample_rate=batch / len(y), learning_rate=0.1, noise_multiplier=1.0, max_grad_norm=1.0)
     net = _net(network, x, None, seed)
-    train = Examples((x.numpy(), y.numpy()), "train", torch.device("cpu"), torch.float32, layout.of(net, x))
+    train = Examples((x.numpy(), y.numpy()), "train", torch.device("cpu"), torch.float32, examples.layout_of(net, x))
     return Engine(net, settings, train, generator=torch.Generator().manual_seed(seed)).step
 
 
@@ -165,7 +165,7 @@ def measure() -> dict[str, Any]:
         "ratios": {row: {side: one[f"{side}_ratio"] for side in ("opacus", "dplib")} for row, one in found.items()},
         "threads": 1,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-        "hardware": chapters.hardware(),
+        "hardware": execution.hardware(),
         "versions": {name: importlib.metadata.version(name) for name in ("torch", "opacus")},
     }
 
