@@ -255,21 +255,15 @@ def _widest_loss(sigma, q):
     return ends.epsilon_upper - ends.epsilon_lower
 
 
-def _loss_distribution(phases, interval, pessimistic=True):
-    parts = [_one_step(sigma, q, interval, pessimistic).self_compose(count) for sigma, q, count in phases]
+def _loss_distribution(phases, interval):
+    parts = [_one_step(sigma, q, interval).self_compose(count) for sigma, q, count in phases]
     return functools.reduce(lambda a, b: a.compose(b), parts)
 
 
-def _one_step(sigma, q, interval, pessimistic):
+def _one_step(sigma, q, interval):
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    found = pld.from_gaussian_mechanism(
-        sigma,
-        sampling_prob=q,
-        value_discretization_interval=interval,
-        pessimistic_estimate=pessimistic,
-        use_connect_dots=pessimistic,
-    )
+    found = pld.from_gaussian_mechanism(sigma, sampling_prob=q, value_discretization_interval=interval)
     # Dense: of a sparse one, self_compose raises its size to the power of the steps, a number of a million digits.
     remove, add = found._pmf_remove.to_dense_pmf(), found._pmf_add.to_dense_pmf()
     return pld.PrivacyLossDistribution(remove, None if q == 1 else add)

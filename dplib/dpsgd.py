@@ -14,7 +14,7 @@ cryptographic source (:mod:`dplib.examples` says what that still leaves open).
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from dplib.checks import ParameterError
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 from dplib.sgd import find_device
 
-__all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train", "train_only"]
+__all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
 _RATE = checks.Rule("a number in (0, 1]", lambda v: checks.positive().accepts(v) and v <= 1)
 _SHARE = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
@@ -273,23 +273,6 @@ def train(
             engine.close()
     net.eval()
     return run
-
-
-def train_only(net: nn.Module, layers: Iterable[str]) -> nn.Module:
-    """Freeze all parameters but those of the named layers (random-weights training); returns ``net``.
-
-    Raises ParameterError for a name that ``net.named_modules()`` has not, or layers without parameters.
-    """
-    modules = dict(net.named_modules())
-    layers = list(layers)
-    for name in layers:
-        checks.one_of(*filter(None, modules)).check("layer", name)
-    net.requires_grad_(False)
-    for name in layers:
-        modules[name].requires_grad_()
-    if not any(p.requires_grad for p in net.parameters()):
-        raise ParameterError(f"layers {', '.join(layers)} have no parameters to train.")
-    return net
 
 
 def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
