@@ -225,10 +225,6 @@ def test_a_checkout_whose_commit_git_cannot_tell_makes_no_runs(folder, tmp_path,
         dplib("make", "toy", "--limit", "0s")
 
 
-def test_make_says_what_is_still_missing(folder):
-    assert dplib("make", "toy", "--limit", "0s").startswith("At least 7 still missing.")
-
-
 def test_export(stored):
     edited(lambda line: {**line, "result": {**line["result"], "mixed": line["job"]["seed"] or "none"}})
     told = dplib("export", "toy", "--to", str(stored / "out"))
@@ -244,11 +240,6 @@ def test_export(stored):
     assert len(json.loads(table["curve"][0])) == 6
     assert list(text["accuracy"]) == list(table["accuracy"])
     assert {"made_threads", "made_versions", "made_seconds"} <= set(table)
-
-
-def test_export_without_runs_is_refused(folder):
-    with pytest.raises(ParameterError, match="No run of plan quick of toy is stored"):
-        dplib("export", "toy", "--plan", "quick", "--to", str(folder))
 
 
 def test_prune(stored):
@@ -269,15 +260,10 @@ def test_rekey(stored):
         dplib("rekey", "toys")
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("300s", 300), ("90m", 5400), ("1.5h", 5400)])
-def test_times(text, wanted):
-    assert runs_command.seconds(text) == wanted
-
-
-@pytest.mark.parametrize("text", ["90", "m", "-1m", "1d", "1h30m"])
-def test_what_is_no_time_is_refused(text):
+def test_times():
+    assert [runs_command.seconds(text) for text in ("300s", "90m", "1.5h")] == [300, 5400, 5400]
     with pytest.raises(ParameterError, match=r"limit = .* such as 90m"):
-        runs_command.seconds(text)
+        runs_command.seconds("1h30m")
 
 
 DAMAGED = """

@@ -1,4 +1,4 @@
-"""Which networks stay in the plain order in memory, and that these train where channels-last would break them."""
+"""Examples in memory: which networks stay in the plain order, and that channels-last would break these."""
 
 import os
 import shutil
