@@ -47,13 +47,6 @@ def test_resnets_have_the_known_parameter_counts(make, depths, expansion, known)
             assert count == resnet_count(width, depths, expansion, classes, channels)
 
 
-def test_small_cnn_parameter_count():
-    for classes, channels, width in [(10, 1, 64), (10, 3, 256), (2, 1, 8)]:
-        trunk = (9 * 16 * channels + 2 * 16) + (9 * 16 * 32 + 2 * 32)
-        expected = trunk + (32 * width + 2 * width) + (width * classes + classes)
-        assert models.parameter_count(models.small_cnn(classes, channels, width)) == expected
-
-
 def test_preact_resnet18_parameter_count():
     """Same convolutions as ResNet-18, no normalisation after a projection; one before each of 15 inner convolutions
     of the blocks and before the projections, one after the stem, one after the last sum."""

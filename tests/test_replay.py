@@ -252,14 +252,6 @@ def test_prune(stored):
     assert (dplib("prune"), len(runs.lines("toy"))) == ("", 8)
 
 
-def test_rekey(stored):
-    edited(lambda line: {**line, "job": {key: value for key, value in line["job"].items() if key != "steps"}})
-    assert dplib("rekey", "toy") == "7 of 7 lines changed.\n"
-    assert len(plans.load("toy").reached()) == 7
-    with pytest.raises(ParameterError, match="experiment = 'toys' is not allowed: it must be one of toy"):
-        dplib("rekey", "toys")
-
-
 def test_times():
     assert [runs_command.seconds(text) for text in ("300s", "90m", "1.5h")] == [300, 5400, 5400]
     with pytest.raises(ParameterError, match=r"limit = .* such as 90m"):

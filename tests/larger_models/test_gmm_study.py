@@ -7,15 +7,6 @@ from dplib import mechanisms
 from dplib.larger_models import gmm_rows, gmm_study, gmm_tables
 
 
-def test_the_four_noises_in_order():
-    sd = {
-        kind: gmm_study.noisy(200, kind, 5.0, 1e-4, 0, n_per_class=10).noise_sd for kind in ("none", "unit", "L2", "L1")
-    }
-    assert sd["none"] == 0
-    assert sd["unit"] == pytest.approx(np.log(1e4) / 5)
-    assert sd["unit"] < sd["L2"] < sd["L1"] < sd["L2"] * np.sqrt(200)
-
-
 def test_a_curve_is_paired_over_noises_and_does_not_depend_on_the_other_dimensions():
     job = {"seed": 4, "replicates": 50}
     both = gmm_study.curve(noise="unit", dimensions=[20, 50], **job)
