@@ -28,12 +28,12 @@ main.add_command(runs_command.runs)
 @click.option("--page", is_flag=True, help="Also render the result as a page to read.")
 def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
     """Execute a chapter (name or number) and say where the result is."""
-    from dplib import chapters, sources
+    from dplib import execution, sources
 
     chapter = sources.resolve(chapter)
     parameters = {name: value(text) for name, text in pairs}
     output = output or _default_output(chapter, parameters)
-    provenance = chapters.run(chapter, parameters, output.resolve())
+    provenance = execution.run(chapter, parameters, output.resolve())
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
     if page:
         from press import run_page
@@ -152,7 +152,7 @@ def pair() -> None:
 
 def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
-    from dplib.chapters import EXECUTED
+    from dplib.execution import EXECUTED
 
     setting = json.dumps(parameters, sort_keys=True, default=str)
     return EXECUTED / "runs" / f"{chapter}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
@@ -160,7 +160,7 @@ def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
 
 def cli() -> None:
     """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
-    from dplib.chapters import RunError
+    from dplib.execution import RunError
     from dplib.runs import RunFailed, StoreError
 
     try:

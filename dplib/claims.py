@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+import nbformat
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
@@ -279,6 +280,27 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
             "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
         }
     )
+
+
+def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
+    """What an executed notebook recorded, by claim id."""
+    return {row["id"]: row for row in recorded(notebook)}
+
+
+def recorded(notebook: nbformat.NotebookNode) -> list[dict[str, Any]]:
+    """What an executed notebook recorded, in the order of its cells."""
+    return outputs(notebook, RECORD)
+
+
+def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
+    """What an executed notebook says it rests on (``claims.rests_on``); empty where it says nothing."""
+    return next(iter(outputs(notebook, BASIS)), {})
+
+
+def outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
+    """What an executed notebook's outputs say under a key of their metadata, in order."""
+    found = (output.get("metadata", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [metadata[key] for metadata in found if key in metadata]
 
 
 def badge(verdict: str) -> str:

@@ -10,11 +10,11 @@ One step on n records, with clipping norm C, noise multiplier s and sample rate 
 Neighbouring data sets differ by adding or removing one record. ``dplib.accounting`` turns s, q and the number of steps
 into epsilon, for a constant divisor or a public n (an absent record is then one with gradient zero). Seeded noise is
 reproducible and therefore not a private release; ``secure=True`` draws sampling and noise from the operating system's
-cryptographic source (:mod:`dplib.sampling` says what that still leaves open).
+cryptographic source (:mod:`dplib.examples` says what that still leaves open).
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,12 +24,12 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, examples, layout, sampling
+from dplib import checks, clipping, examples
 from dplib.checks import ParameterError
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 from dplib.sgd import find_device
 
-__all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train", "train_only"]
+__all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
 _RATE = checks.Rule("a number in (0, 1]", lambda v: checks.positive().accepts(v) and v <= 1)
 _SHARE = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
@@ -76,7 +76,7 @@ class DPSGD:
             checks.positive().check("max_grad_norm", self.max_grad_norm)
         checks.one_of(*clipping.RULES).check("clipping", self.clipping)
         _SHARE.check("momentum", self.momentum)
-        checks.one_of(*sampling.SAMPLING).check("sampling", self.sampling)
+        checks.one_of(*examples.SAMPLING).check("sampling", self.sampling)
         if self.physical_batch is not None:
             checks.integer(1).check("physical_batch", self.physical_batch)
         checks.boolean().check("secure", self.secure)
@@ -157,7 +157,7 @@ class Engine:
         settings = self.settings
         if settings.noise_multiplier:
             sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor
-            sampling.fill_normal(self._gradient, sd, self._generator)
+            examples.fill_normal(self._gradient, sd, self._generator)
         else:
             self._gradient.zero_()
         add = self._add_clipped if self._clips else self._add
@@ -245,7 +245,7 @@ def train(
     noise_seed, sampling_seed, _, dropout_seed = (int(seed) for seed in rng.integers(2**63, size=4))
     noise = None if settings.secure else torch.Generator(place).manual_seed(noise_seed)
     sampling_rng = None if settings.secure else np.random.default_rng(sampling_seed)
-    sampler = sampling.Sampler(settings.sampling, train_set.n, settings.sample_rate, sampling_rng)
+    sampler = examples.Sampler(settings.sampling, train_set.n, settings.sample_rate, sampling_rng)
     sample_rate = settings.sample_rate if settings.sampling == "poisson" else sampler.batch_size / sampler.n
     counts = [sum(p.numel() for p in net.parameters() if p.requires_grad or frozen) for frozen in (True, False)]
     run = Run(sample_rate, *counts, str(place))
@@ -275,23 +275,6 @@ def train(
     return run
 
 
-def train_only(net: nn.Module, layers: Iterable[str]) -> nn.Module:
-    """Freeze all parameters but those of the named layers (random-weights training); returns ``net``.
-
-    Raises ParameterError for a name that ``net.named_modules()`` has not, or layers without parameters.
-    """
-    modules = dict(net.named_modules())
-    layers = list(layers)
-    for name in layers:
-        checks.one_of(*filter(None, modules)).check("layer", name)
-    net.requires_grad_(False)
-    for name in layers:
-        modules[name].requires_grad_()
-    if not any(p.requires_grad for p in net.parameters()):
-        raise ParameterError(f"layers {', '.join(layers)} have no parameters to train.")
-    return net
-
-
 def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
     """Network and examples on one device, "train" first, in the network's precision."""
     own = next((p.device for p in net.parameters()), place)
@@ -301,7 +284,7 @@ def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Exam
         for array in pair:
             if isinstance(array, Tensor) and array.device != own:
                 raise ParameterError(f"{name}: the data are on {array.device}, but the network on {own}.")
-    kept = layout.of(net, data.train[0])
+    kept = examples.layout_of(net, data.train[0])
     sets = {name: Examples(pair, name, place, dtype, kept) for name, pair in pairs.items()}
     net.to(place, memory_format=kept)
     return sets

@@ -1,5 +1,6 @@
 """Examples and targets for training: checked once, then gathered a batch at a time into memory that is used again."""
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ class Data:
 class Examples:
     """Examples (n, ...) and targets (n, ...) on a device, as rows of one matrix, so that a batch is a copy of rows.
 
-    Real numbers become ``dtype``. Images are kept channels-last or plain, as the network on them (:mod:`dplib.layout`).
+    Real numbers become ``dtype``. Images are kept channels-last or plain, as the network on them (:func:`layout_of`).
 
     Raises ParameterError for no examples, different numbers of them, numbers that are not finite.
     """
@@ -154,3 +155,97 @@ def _converted(array: Tensor, device: torch.device, dtype: torch.dtype) -> Tenso
 def _finite(array: Tensor) -> bool:
     """One sum tells in most cases: it is finite only if every number is, and overflows rarely."""
     return bool(array.sum().isfinite()) or bool(array.isfinite().all())
+
+
+VECTOR = 8  # float32 numbers in a register of AVX2
+
+
+def layout_of(net: nn.Module, x: Array) -> torch.memory_format:
+    """What a network on examples x (n, ...) is to be kept in: channels-last for images, or the plain order where a
+    layer calls for it; other examples leave the network as it is.
+    """
+    if np.ndim(x) != 4:
+        return torch.preserve_format
+    return torch.contiguous_format if any(map(_breaks, net.modules())) else torch.channels_last
+
+
+def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
+    """Images (n, ...) in the plain order where the network is kept in it; elsewhere as they are."""
+    return x.contiguous() if layout == torch.contiguous_format else x
+
+
+def _breaks(module: nn.Module) -> bool:
+    """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk."""
+    if isinstance(module, nn.InstanceNorm2d):
+        return True
+    if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+        return False
+    # A transposed convolution is the backward pass of one that has input and output exchanged.
+    channels = module.out_channels if isinstance(module, nn.ConvTranspose2d) else module.in_channels
+    return max(module.kernel_size) == 1 and max(module.stride) > 1 and channels < VECTOR
+
+
+SAMPLING = ("poisson", "shuffled")
+_UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
+
+
+def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.ndarray:
+    """Rows of one Poisson sample, (b,) in increasing order: each of n records by itself with probability
+    ``sample_rate``.
+
+    The gaps between successes of independent trials are geometric, so drawing the gaps gives the same law as n trials
+    at the cost of b of them.
+    """
+    if rng is None:
+        return np.flatnonzero(_secure_uniform(n) < sample_rate)
+    mean = n * sample_rate
+    size = int(mean + 6 * mean**0.5) + 8
+    ends = rng.geometric(sample_rate, size).cumsum()
+    while ends[-1] <= n:  # six standard deviations away; trials have no memory, so the sequence just goes on
+        ends = np.concatenate([ends, ends[-1] + rng.geometric(sample_rate, size).cumsum()])
+    return ends[: np.searchsorted(ends, n, side="right")] - 1
+
+
+class Sampler:
+    """The rows of one batch after another, by a rule of ``SAMPLING``.
+
+    "poisson" takes each record by itself with probability ``sample_rate``, and is what privacy accounting is about.
+    "shuffled" goes through random orders of the n records in batches of round(sample_rate * n), and leaves out the
+    last, incomplete one: for training without privacy.
+    """
+
+    def __init__(self, kind: str, n: int, sample_rate: float, rng: np.random.Generator | None):
+        self.kind, self.n, self.sample_rate, self.rng = kind, n, sample_rate, rng
+        self.batch_size = max(1, round(sample_rate * n))
+        self._order = np.empty(0, np.int64)
+
+    def draw(self) -> np.ndarray:
+        """(b,) rows of the next batch."""
+        if self.kind == "poisson":
+            return poisson(self.n, self.sample_rate, self.rng)
+        if len(self._order) < self.batch_size:
+            self._order = self.rng.permutation(self.n)
+        rows, self._order = self._order[: self.batch_size], self._order[self.batch_size :]
+        return rows
+
+
+def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Tensor:
+    """Fill ``out`` with independent N(0, sd^2), and return it. PyTorch's float32 normals are Box-Muller on 24 bits:
+    none lies beyond 5.8 standard deviations.
+    """
+    if generator is None:
+        return out.copy_(torch.from_numpy(_secure_normal(out.numel())).mul_(sd).view(out.shape))
+    return out.normal_(0.0, sd, generator=generator)
+
+
+def _secure_normal(n: int) -> np.ndarray:
+    """(n,) independent standard normals in float64: half the sum of four, by Box-Muller."""
+    pairs = -(-n // 2)
+    u, v = _secure_uniform(4 * pairs), _secure_uniform(4 * pairs)
+    radius, angle = np.sqrt(-2 * np.log(u + _UNIT)), 2 * np.pi * v  # u + _UNIT is in (0, 1]
+    return (np.concatenate([radius * np.cos(angle), radius * np.sin(angle)]).reshape(4, -1).sum(0) / 2)[:n]
+
+
+def _secure_uniform(n: int) -> np.ndarray:
+    """(n,) independent uniforms on the multiples of 2^-53 in [0, 1)."""
+    return (np.frombuffer(secrets.token_bytes(8 * n), np.uint64) >> np.uint64(11)) * _UNIT

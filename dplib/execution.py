@@ -1,13 +1,16 @@
-"""One execution of a notebook through papermill, and what is written down about it. Quick to import."""
+"""Execute notebooks and chapters through papermill, and write down where and by what. Quick to import."""
 
 import contextlib
+import datetime
 import importlib.metadata
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from multiprocessing import parent_process
 from pathlib import Path
@@ -16,9 +19,11 @@ from typing import Any
 import nbformat
 import psutil
 
+from dplib import files
 from dplib.checks import ParameterError
 
 ROOT = Path(__file__).resolve().parent.parent
+EXECUTED = ROOT / "executed"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
 
 
@@ -53,6 +58,65 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
         if error.ename in ("ParameterError", "DataError"):
             raise ParameterError(error.evalue) from None
         raise RunError(f"{error.ename}: {error.evalue}") from error
+
+
+def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, Any]:
+    """Execute a chapter and put the executed notebook at ``output``, in one step; returns its provenance.
+
+    Raises:
+        ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
+        RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
+    """
+    from dplib import sources
+
+    sources.check_parameter_names(chapter, parameters)
+    parameters = {name: files.plain(name, value) for name, value in parameters.items()}
+    _check_writable(output)
+    # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
+    origin = provenance(chapter, parameters)
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+            partial = Path(folder) / f"{chapter}.ipynb"
+            try:
+                execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+            except RunError as error:
+                failed = EXECUTED / "failed" / partial.name
+                failed.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(partial, failed)
+                raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
+            notebook = nbformat.read(partial, as_version=4)
+        notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
+        output.parent.mkdir(parents=True, exist_ok=True)
+        files.publish(output, nbformat.writes(notebook) + "\n")
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}.") from error
+    return notebook.metadata["dplib"]
+
+
+def _check_writable(output: Path) -> None:
+    try:
+        folder = next(folder for folder in output.parents if folder.exists())
+        if output.exists() and not output.is_file():
+            raise IsADirectoryError(None, "it is no file")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ParameterError(f"output = {output} is not allowed: {error.strerror or error}.") from None
+
+
+def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
+    from dplib import sources
+
+    return {
+        "chapter": chapter,
+        "parameters": {**sources.default_parameters(chapter), **parameters},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "digest": sources.digest(chapter),
+        "hardware": hardware(),
+        "versions": versions(),
+    }
 
 
 def hardware() -> dict[str, Any]:

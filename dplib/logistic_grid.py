@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, examples, sampling
+from dplib import checks, clipping, examples
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data, Examples
@@ -91,7 +91,7 @@ class LogisticGrid:
         classes, m, p = self.weights.shape
         for i, (one, rate, generator) in enumerate(zip(self.settings, self._rates, self._generators, strict=True)):
             if one.noise_multiplier:
-                sampling.fill_normal(self._noise[i], one.noise_multiplier * one.max_grad_norm * rate, generator)
+                examples.fill_normal(self._noise[i], one.noise_multiplier * one.max_grad_norm * rate, generator)
         weights, bias = self._noise.split([classes * p, classes], 1)  # a model's noise in the order of nn.Linear
         self.weights -= weights.view(m, classes, p).transpose(0, 1)
         self.bias -= bias.t()
@@ -129,7 +129,7 @@ def train_grid(
     noises = None if one.secure else [torch.Generator(place).manual_seed(seed) for seed in seeds[1:]]
     grid = LogisticGrid(settings, sets["train"], classes, noises)
     batches = None if one.secure else np.random.default_rng(seeds[0])
-    sampler = sampling.Sampler(one.sampling, sets["train"].n, one.sample_rate, batches)
+    sampler = examples.Sampler(one.sampling, sets["train"].n, one.sample_rate, batches)
     for _ in tqdm(range(one.steps), "steps", leave=False, delay=2, disable=not progress):
         grid.step(torch.from_numpy(sampler.draw()).to(place))
     return {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}

@@ -11,19 +11,21 @@ import torch
 from torch import nn
 
 from dplib import checks
-from dplib.architectures import (
+from dplib.models import (
     LSTM,
     block_cnn,
     cnn4,
     cnn9,
     lenet5,
     medical_cost,
+    mlp,
+    parameter_count,
+    preact_resnet18,
     rwt_cnn,
     small_inception,
     spam_lstm,
     two_branch,
 )
-from dplib.models import mlp, parameter_count, preact_resnet18
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, layout
+from dplib import checks, examples
 
 PADDING = 4  # pixels, the usual amount for CIFAR
 
@@ -47,7 +47,7 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
     if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
         raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
     x, y = torch.as_tensor(x).to(device), torch.as_tensor(y).long().to(device)
-    kept = layout.of(net, x)
+    kept = examples.layout_of(net, x)
     net.to(device, memory_format=kept).train()
     batch = min(sgd.batch_size, len(x))
     steps = len(x) // batch
@@ -61,7 +61,7 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
     for _ in tqdm(range(sgd.epochs), desc="epochs", leave=False, delay=2):
         order = torch.randperm(len(x), generator=generator)[: steps * batch].view(steps, batch)
         for rows in order.to(device):
-            inputs = layout.follow(_augmented(x[rows], generator) if sgd.augment else x[rows], kept)
+            inputs = examples.follow(_augmented(x[rows], generator) if sgd.augment else x[rows], kept)
             with _autocast(device):
                 loss = nn.functional.cross_entropy(net(inputs), y[rows])
             optimizer.zero_grad()

@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from dplib import accounting, architectures, checks, dpsgd, models, printed, runs
-from dplib.architectures import block_cnn
+from dplib import accounting, checks, dpsgd, models, printed, runs
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.data.tasks import PATIENTS, shifted, task
-from dplib.models import ACTIVATIONS, mlp
+from dplib.models import ACTIVATIONS, block_cnn, mlp
 from dplib.sgd import find_device, seeded
 
-__all__ = ["Model", "freeze", "freeze_all_but", "network", "noise_for", "shifted", "task", "train"]
+__all__ = ["Model", "freeze", "network", "noise_for", "shifted", "task", "train"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
 RESNETS = ("resnet18", "resnet50")
@@ -39,7 +38,7 @@ def network(
     Args:
         model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
             {"filters": [first block, ...], "units": dense layer}, by paper B's rule
-            (:func:`dplib.architectures.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
+            (:func:`dplib.models.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
             numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18"
             and "resnet50", with group normalisation.
         activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
@@ -49,7 +48,7 @@ def network(
     net = seeded(functools.partial(_layers, model, inputs, outputs, activation, dropout), seed)
     generator = torch.Generator().manual_seed(seed)
     if init == "keras":
-        architectures.keras_weights_(net, generator)
+        models.keras_weights_(net, generator)
     elif init == "he":
         for module in net.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
@@ -67,7 +66,7 @@ def _layers(
     if isinstance(model, str):
         if model.startswith("lstm-"):
             units, dense = map(int, model.split("-")[1:])
-            return architectures.spam_lstm(units, dense, dropout=dropout)
+            return models.spam_lstm(units, dense, dropout=dropout)
         if model == "cnn":
             return _rwt_cnn(inputs, outputs)
         if model in RESNETS:
@@ -82,7 +81,7 @@ def _layers(
 
 def _rwt_cnn(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
     if inputs == (1, 28, 28):
-        return architectures.rwt_cnn()
+        return models.rwt_cnn()
     if inputs != (1, 8, 8):
         raise ParameterError(f"model = 'cnn' is for grey images of 28x28 or 8x8, not {inputs}.")
     return nn.Sequential(
@@ -93,24 +92,12 @@ def _rwt_cnn(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
 
 def freeze(net: nn.Sequential, positions: Sequence[int]) -> None:
     """These layers with weights, counted from 0 at the input, keep their initial weights; one at least must not."""
-    layers = _with_weights(net)
+    layers = [module for module in net if any(True for _ in module.parameters())]
     checks.list_of(checks.integer(0, len(layers) - 1)).check("frozen", list(positions))
     if len(set(positions)) == len(layers):
         raise ParameterError(f"frozen = {list(positions)} is not allowed: one of {len(layers)} layers must be trained.")
     for position in positions:
         layers[position].requires_grad_(False)
-
-
-def freeze_all_but(net: nn.Sequential, last: int) -> None:
-    """Random-weights training (paper B, Section VII-C): only the last so many layers with weights are trained."""
-    layers = _with_weights(net)
-    checks.integer(1, len(layers)).check("train_last", last)
-    for layer in layers[: len(layers) - last]:
-        layer.requires_grad_(False)
-
-
-def _with_weights(net: nn.Sequential) -> list[nn.Module]:
-    return [module for module in net if any(True for _ in module.parameters())]
 
 
 @functools.lru_cache(maxsize=512)

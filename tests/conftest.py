@@ -55,7 +55,7 @@ from dplib import {module}
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A function that writes toy chapters into a scratch project, which dplib then takes for its own."""
-    from dplib import chapters, claims, sources
+    from dplib import claims, execution, sources
 
     for folder in ("notebooks", "book/results", "executed"):
         (tmp_path / folder).mkdir(parents=True)
@@ -69,7 +69,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "RESULTS", tmp_path / "book" / "results")
     monkeypatch.setattr(sources, "CLAIMS", tmp_path / "book" / "claims")
     monkeypatch.setattr(claims, "RESULTS", tmp_path / "book" / "results")
-    monkeypatch.setattr(chapters, "EXECUTED", tmp_path / "executed")
+    monkeypatch.setattr(execution, "EXECUTED", tmp_path / "executed")
 
     def write(name: str, code: str, module: str = "claims") -> Path:
         path = tmp_path / "notebooks" / f"{name}.md"

@@ -111,10 +111,6 @@ def test_the_best_order_is_found_without_trying_all():
         assert rdp.epsilon(sigma, q, steps, DELTA, conversion) == pytest.approx(tried, rel=1e-12)
 
 
-def test_full_batches_have_the_closed_form():
-    assert rdp.rdp(2.0, 1.0, 30, [1.5, 2, 40]) == pytest.approx([30 * a / 8 for a in (1.5, 2, 40)], rel=1e-14)
-
-
 def test_conversions():
     """Classical: Mironov 2017, Proposition 3. Improved: dp_accounting's, and never worse."""
     orders, divergence = np.array([1.5, 3, 10, 64]), np.array([0.2, 0.5, 2, 15])
@@ -212,13 +208,6 @@ def test_a_bound_has_at_most_some_million_points(monkeypatch):
 def test_what_rdp_shows_to_be_nothing_is_nothing():
     """At delta = 0.062 the exact epsilon is 0; the grids took half a minute to say so."""
     assert accounting.bounds([(7.8, 1.5e-4, 962_187)], 0.062, "prv") == accounting.Bounds(0.0, 0.0)
-
-
-def test_the_optimistic_bound_is_below():
-    for phases in ([(2.0, 0.1, 20)], [(1.0, 0.2, 5), (3.0, 0.1, 10)]):
-        rounded_down = accounting._loss_distribution(phases, 1e-4, pessimistic=False)
-        low, high = rounded_down.get_epsilon_for_delta(DELTA), accounting.bounds(phases, DELTA, "pld").high
-        assert high - 0.02 < low <= high
 
 
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
@@ -333,10 +322,10 @@ def test_edges(accountant):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("noise_multiplier", (-1, np.nan, np.inf, "much")),
-        ("sample_rate", (0, -0.1, 1.01, np.nan)),
-        ("steps", (-1, 2.5, np.nan)),
-        ("delta", (0, 1, -1, 2, np.nan)),
+        ("noise_multiplier", (-1, np.nan)),
+        ("sample_rate", (0, 1.01)),
+        ("steps", (2.5,)),
+        ("delta", (0, 1)),
     ],
 )
 def test_bad_settings_are_refused(accountant, name, wrong):
@@ -346,17 +335,23 @@ def test_bad_settings_are_refused(accountant, name, wrong):
             accounting.epsilon(**good | {name: value}, accountant=accountant)
 
 
-def test_other_refusals():
-    with pytest.raises(ParameterError, match=r"accountant = 'magic'.*prv, pld, rdp, rdp-classical"):
-        accounting.epsilon(1.0, 0.1, 10, DELTA, "magic")
-    with pytest.raises(ParameterError, match="phases must be a list"):
-        accounting.bounds([(1.0, 0.1)], DELTA)
-    with pytest.raises(ParameterError, match=r"orders = 1 .*greater than 1"):
-        rdp.epsilon(1.0, 0.1, 10, DELTA, orders=[1, 2])
-    with pytest.raises(ParameterError, match="conversion = 'best'"):
-        rdp.epsilon(1.0, 0.1, 10, DELTA, "best")
-    with pytest.raises(ParameterError, match=r"cannot compute.*use 'pld'"):
-        accounting.epsilon(0.1, 0.5, 20, DELTA, "prv")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: accounting.epsilon(1.0, 0.1, 10, DELTA, "magic"),
+            r"accountant = 'magic'.*prv, pld, rdp, rdp-classical",
+        ),
+        (lambda: accounting.bounds([(1.0, 0.1)], DELTA), "phases must be a list"),
+        (lambda: rdp.epsilon(1.0, 0.1, 10, DELTA, orders=[1, 2]), r"orders = 1 .*greater than 1"),
+        (lambda: accounting.epsilon(0.1, 0.5, 20, DELTA, "prv"), r"cannot compute.*use 'pld'"),
+        (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 0.5), "mean_runs"),
+        (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 3, np.nan), "shape"),
+    ],
+)
+def test_other_refusals(call, words):
+    with pytest.raises(ParameterError, match=words):
+        call()
 
 
 def test_results_are_kept_on_disk(cache, monkeypatch):
@@ -409,9 +404,3 @@ def optimal_epsilon(log_p, log_q, delta, limits):
         below = exact_loss.density_delta(log_p, log_q, middle, limits)[0] <= delta
         low, high = (low, middle) if below else (middle, high)
     return high
-
-
-def test_selection_refuses():
-    for mean, shape in [(0.5, 1), (np.nan, 1), (3, -1), (3, np.nan)]:
-        with pytest.raises(ParameterError):
-            accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, mean, shape)

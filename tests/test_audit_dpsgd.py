@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import accounting, audit, clipping, sampling
+from dplib import accounting, audit, clipping, examples
 from dplib.dpsgd import DPSGD, Data, Engine, squared_error, train
 from dplib.examples import Examples
 
@@ -99,7 +99,7 @@ def one_canary(kind="poisson", realised=False, **changes):
         engine = Engine(no_bias(1), settings, train_set, squared_error, generator)
         released = np.empty(runs)
         for run in range(runs):
-            rows = torch.from_numpy(sampling.Sampler(kind, n, settings.sample_rate, rng).draw())
+            rows = torch.from_numpy(examples.Sampler(kind, n, settings.sample_rate, rng).draw())
             if realised:
                 engine.divisor = max(1, len(rows))
             released[run] = -float(engine.gradient(rows)) * settings.sample_rate * len(x)

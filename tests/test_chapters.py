@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from dplib import chapters, files, sources
+from dplib import claims, execution, files, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
 from press import ledger, pages
@@ -18,13 +18,13 @@ RECORD = 'claims.recorder("quick")("A.thm6", epsilon=epsilon)\nclaims.rests_on(s
 def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
     root = toy("01_a", RECORD)
     output = root / "executed" / "01_a.ipynb"
-    provenance = chapters.run("01_a", {"epsilon": 2.0}, output)
+    provenance = execution.run("01_a", {"epsilon": 2.0}, output)
     assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "digits"}
     assert provenance["versions"]["numpy"]
     assert provenance["hardware"]["cores"] >= 1
     notebook = nbformat.read(output, as_version=4)
-    assert chapters.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
-    assert chapters.basis(notebook)["seeds"] == "5"
+    assert claims.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
+    assert claims.basis(notebook)["seeds"] == "5"
     assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
 
 
@@ -48,7 +48,7 @@ def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
 def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
     root = toy("01_a", RECORD)
     with pytest.raises(ParameterError, match=message):
-        chapters.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
+        execution.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
     assert not list((root / "executed").rglob("*"))
 
 
@@ -56,20 +56,20 @@ def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
 def test_an_output_that_cannot_be_written_is_refused_before_the_run(toy, output):
     toy("01_a", "1 / 0")
     with pytest.raises(ParameterError, match=rf"^output = {output} is not allowed: "):
-        chapters.run("01_a", {}, Path(output))
+        execution.run("01_a", {}, Path(output))
 
 
 def test_a_full_disk_is_one_sentence(toy, monkeypatch):
     root = toy("01_a", "x = 1")
     monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(chapters.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
-        chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    with pytest.raises(execution.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
+        execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
 
 
 def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
     """It stayed in executed/, stood in no table of contents, and broke the strict build."""
     root = toy("01_a", RECORD)
-    chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
     (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
     assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
     assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
@@ -89,8 +89,8 @@ def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
     root = toy("01_a", "1 / 0")
     output = root / "executed" / "01_a.ipynb"
     output.write_text("the last good one")
-    with pytest.raises(chapters.RunError, match="ZeroDivisionError"):
-        chapters.run("01_a", {}, output)
+    with pytest.raises(execution.RunError, match="ZeroDivisionError"):
+        execution.run("01_a", {}, output)
     assert output.read_text() == "the last good one"
     partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
     assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
@@ -134,5 +134,5 @@ def test_provenance_is_of_the_start_of_the_run(toy):
     edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
     path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
     before = sources.digest("01_a")
-    assert chapters.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
+    assert execution.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
     assert sources.digest("01_a") != before

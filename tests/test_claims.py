@@ -45,7 +45,9 @@ def test_every_table_figure_and_algorithm_has_a_row(paper):
 def test_an_open_row_names_what_would_decide_it_and_its_cost(paper):
     for claim in claims.load(paper).values():
         if claim.expects in ("", "undecided", claims.NOT_RUN) and claim.sort != "cited":
-            said = " ".join([claim.because, claim.note, claim.tested_by, *(rules.by_hand(claim.rule) if claim.rule else ())])
+            said = " ".join(
+                [claim.because, claim.note, claim.tested_by, *(rules.by_hand(claim.rule) if claim.rule else ())]
+            )
             assert re.search(r"hours?\b|core-minutes|in seconds|no run|on a GPU", said, re.IGNORECASE), claim.id
 
 

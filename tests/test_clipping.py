@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import architectures, clipping, layers, models
+from dplib import clipping, layers, models
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy, squared_error
 
@@ -79,11 +79,11 @@ NETS = {
     "without bias": (head(linear(12, 8, bias=False), nn.ReLU, linear(8, 4, bias=False)), rows(12)),
     "partly frozen": (partly_frozen, rows(12)),
     "in place": (inplace, images(3, 8)),
-    "cnn4": (architectures.cnn4, images(1, 28)),
-    "cnn9": (architectures.cnn9, images(3, 32)),
-    "lenet5": (architectures.lenet5, images(1, 28)),
-    "rwt_cnn": (architectures.rwt_cnn, images(1, 28)),
-    "block_cnn": (lambda: architectures.block_cnn(3, 32, [32, 64], 64, dropout=0), images(3, 32)),
+    "cnn4": (models.cnn4, images(1, 28)),
+    "cnn9": (models.cnn9, images(3, 32)),
+    "lenet5": (models.lenet5, images(1, 28)),
+    "rwt_cnn": (models.rwt_cnn, images(1, 28)),
+    "block_cnn": (lambda: models.block_cnn(3, 32, [32, 64], 64, dropout=0), images(3, 32)),
     "padded": (conv(3, 6, 3, padding=2), images(3, 9)),
     "strided": (conv(3, 6, 3, stride=2), images(3, 10)),
     "odd": (conv(3, 6, (3, 2), stride=(2, 3), padding=(1, 2), dilation=(2, 1)), images(3, 11)),
@@ -100,10 +100,10 @@ NETS = {
     "padded embedding": (lambda: Pooled(nn.Embedding(20, 4, padding_idx=3)), words(30)),
     "one word": (head(lambda: nn.Embedding(20, 6), nn.Flatten, linear(6, 4)), words(1)),
     "lstm": (lambda: Pooled(nn.Sequential(nn.Embedding(20, 5), DPLSTM(5, 6, batch_first=True))), words(7)),
-    "spam_lstm": (lambda: architectures.spam_lstm(8, 8, 0.0, 20, 5), words(9)),
-    "two_branch": (lambda: architectures.two_branch(20, 20), words(2)),
+    "spam_lstm": (lambda: models.spam_lstm(8, 8, 0.0, 20, 5), words(9)),
+    "two_branch": (lambda: models.two_branch(20, 20), words(2)),
     "group norm": (lambda: models.preact_resnet18(4, 3, 8, models.group_norm), images(3, 16)),
-    "inception": (lambda: architectures.small_inception(4, 1, models.group_norm), images(1, 8)),
+    "inception": (lambda: models.small_inception(4, 1, models.group_norm), images(1, 8)),
     "layer norm": (head(linear(12, 8), lambda: nn.LayerNorm(8), nn.Tanh, linear(8, 4)), rows(12)),
     "conv1d": (head(lambda: nn.Conv1d(3, 5, 3, padding=1), nn.Tanh, nn.Flatten, linear(35, 4)), rows(3, 7)),
 }

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import architectures, clipping, dpsgd, plans, replay, runs, trainings
+from dplib import clipping, dpsgd, models, plans, replay, runs, trainings
+from dplib.architecture.objpert import fit
 from dplib.labels import staged
-from dplib.objpert import fit
 from tests import stand_in_gpu
 
 EXPERIMENTS = plans.experiments()
@@ -176,6 +176,6 @@ def test_what_a_gpu_allows(stand_in):
 
 def test_without_a_gpu_one_is_refused_in_a_sentence(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    net = architectures.rwt_cnn()
+    net = models.rwt_cnn()
     with pytest.raises(dpsgd.ParameterError, match="device = 'cuda' is not allowed: PyTorch sees no GPU here"):
         dpsgd.train(net, dpsgd.Data((np.zeros((1, 1)), [0])), dpsgd.DPSGD(1, 1.0, 1.0), None, device="cuda")

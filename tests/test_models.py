@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import architectures, models, sgd
+from dplib import models, sgd
 from dplib.checks import ParameterError
 
 RESNETS_AND_CNN = (models.resnet18, models.resnet50, models.preact_resnet18, models.small_cnn)
@@ -47,13 +47,6 @@ def test_resnets_have_the_known_parameter_counts(make, depths, expansion, known)
             assert count == resnet_count(width, depths, expansion, classes, channels)
 
 
-def test_small_cnn_parameter_count():
-    for classes, channels, width in [(10, 1, 64), (10, 3, 256), (2, 1, 8)]:
-        trunk = (9 * 16 * channels + 2 * 16) + (9 * 16 * 32 + 2 * 32)
-        expected = trunk + (32 * width + 2 * width) + (width * classes + classes)
-        assert models.parameter_count(models.small_cnn(classes, channels, width)) == expected
-
-
 def test_preact_resnet18_parameter_count():
     """Same convolutions as ResNet-18, no normalisation after a projection; one before each of 15 inner convolutions
     of the blocks and before the projections, one after the stem, one after the last sum."""
@@ -70,18 +63,6 @@ def test_preact_resnet18_parameter_count():
         assert models.parameter_count(models.preact_resnet18(norm=models.group_norm)) == total
 
 
-@pytest.mark.parametrize(
-    ("make", "features"), [(models.resnet18, 512), (models.resnet50, 2048), (models.preact_resnet18, 512)]
-)
-def test_resnets_at_full_width_have_512_and_2048_features(make, features):
-    with torch.device("meta"):
-        net = make().eval()
-        images = torch.empty(2, 3, 32, 32)
-        assert net[:-1](images).shape == (2, features)
-        assert net(images).shape == (2, 10)
-        assert net[-1].in_features == features
-
-
 @pytest.mark.parametrize("make", [models.resnet18, models.resnet50, models.preact_resnet18])
 def test_resnets_keep_the_resolution_until_the_second_stage(make):
     """The CIFAR form halves the image three times, so 32x32 reaches the pooling at 4x4 (ImageNet's form: 1x1)."""
@@ -89,17 +70,6 @@ def test_resnets_keep_the_resolution_until_the_second_stage(make):
         net = make(width=4).eval()
         pooling = next(i for i, module in enumerate(net) if isinstance(module, nn.AdaptiveAvgPool2d))
         assert net[:pooling](torch.empty(1, 3, 32, 32)).shape[-2:] == (4, 4)
-
-
-@pytest.mark.parametrize(("channels", "size"), [(1, 28), (1, 8), (3, 32)])
-@pytest.mark.parametrize("width", [64, 256])
-def test_small_cnn_takes_the_three_image_sizes(channels, size, width):
-    net = models.small_cnn(10, channels, width)
-    images = torch.randn(5, channels, size, size)
-    features = net[:-1](images)
-    assert features.shape == (5, width)
-    assert (features >= 0).all()
-    torch.testing.assert_close(net(images), net[-1](features))
 
 
 def test_an_example_is_scored_by_itself_under_group_norm_and_not_under_batch_norm():
@@ -114,11 +84,6 @@ def test_an_example_is_scored_by_itself_under_group_norm_and_not_under_batch_nor
 @pytest.mark.parametrize(("channels", "groups"), [(64, 32), (48, 24), (7, 7), (34, 17), (37, 1)])
 def test_group_norm_takes_the_most_groups_that_divide(channels, groups):
     assert models.group_norm(channels).num_groups == groups
-
-
-def test_residual_adds_its_input():
-    net = models.Residual(nn.Identity(), nn.Identity())
-    assert net(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 4.0]
 
 
 def test_pre_activation_leaves_the_shortcut_alone_and_projects_what_is_activated():
@@ -153,42 +118,9 @@ def test_perceptron_counts_and_layers(sizes, count):
     assert net(torch.randn(3, sizes[0])).shape == (3, sizes[-1])
 
 
-def test_perceptron_takes_an_activation_for_each_layer_and_dropout_behind_it():
-    net = models.mlp((5, 4, 3, 2), [nn.ReLU, nn.Sigmoid], dropout=0.2)
-    kinds = [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear, nn.Sigmoid, nn.Dropout, nn.Linear]
-    assert [type(module) for module in net] == kinds
-    assert net[2].p == 0.2
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("sizes", {"sizes": (5,)}),
-        ("sizes", {"sizes": (5, 0)}),
-        ("sizes", {"sizes": 5}),
-        ("activation", {"sizes": (5, 4, 3), "activation": [nn.ReLU, nn.ReLU]}),
-        ("dropout", {"sizes": (5, 4, 3), "dropout": 1}),
-        ("dropout", {"sizes": (5, 4, 3), "dropout": float("nan")}),
-    ],
-)
-def test_senseless_perceptrons_are_refused(name, arguments):
-    with pytest.raises(ParameterError, match=name):
-        models.mlp(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [("width", {"width": 0}), ("num_classes", {"num_classes": 1}), ("in_channels", {"in_channels": 1.5})],
-)
-@pytest.mark.parametrize("make", RESNETS_AND_CNN)
-def test_senseless_sizes_are_refused(make, name, arguments):
-    with pytest.raises(ParameterError, match=name):
-        make(**arguments)
-
-
 def test_lstm_is_pytorchs_with_one_bias():
     torch.manual_seed(0)
-    ours = architectures.LSTM(5, 4).double()
+    ours = models.LSTM(5, 4).double()
     theirs = nn.LSTM(5, 4, batch_first=True).double()
     with torch.no_grad():
         theirs.weight_ih_l0.copy_(ours.ih.weight)
@@ -201,10 +133,10 @@ def test_lstm_is_pytorchs_with_one_bias():
 
 
 PER_EXAMPLE = {
-    "lstm": (partial(architectures.spam_lstm, 3, 5, 0.0, 11, 4), torch.randint(11, (3, 6))),
+    "lstm": (partial(models.spam_lstm, 3, 5, 0.0, 11, 4), torch.randint(11, (3, 6))),
     "preact": (partial(models.preact_resnet18, 2, 1, 4, models.group_norm), torch.randn(3, 1, 16, 16)),
-    "inception": (partial(architectures.small_inception, 2, 1, models.group_norm), torch.randn(3, 1, 8, 8)),
-    "two-branch": (partial(architectures.two_branch, 7, 5, 2, 3, (4, 3)), torch.randint(5, (3, 2))),
+    "inception": (partial(models.small_inception, 2, 1, models.group_norm), torch.randn(3, 1, 8, 8)),
+    "two-branch": (partial(models.two_branch, 7, 5, 2, 3, (4, 3)), torch.randint(5, (3, 2))),
 }
 
 
@@ -244,11 +176,11 @@ def test_inception_count_layer_by_layer():
             channels = part
     total += channels * 10 + 10
     for norm in (nn.BatchNorm2d, models.group_norm):
-        assert models.parameter_count(architectures.small_inception(norm=norm)) == total == 1_894_058
+        assert models.parameter_count(models.small_inception(norm=norm)) == total == 1_894_058
 
 
 def test_two_branch_features_are_a_product_and_a_perceptron():
-    net = sgd.seeded(partial(architectures.two_branch, 7, 5, 3, 2, (4,)), 0)
+    net = sgd.seeded(partial(models.two_branch, 7, 5, 3, 2, (4,)), 0)
     body = net[0]
     pairs = torch.tensor([[6, 4], [0, 0]])
     features = net[:-1](pairs)
@@ -261,40 +193,30 @@ def test_two_branch_counts():
     """He et al.'s smallest network, and the one that Bu et al. published, on 6,040 users and 3,706 movies."""
     ratings = 6_040 + 3_706
     he = ratings * (8 + 16) + (32 * 16 + 16) + (16 * 8 + 8) + (16 * 5 + 5)
-    assert models.parameter_count(architectures.two_branch()) == he == 234_653
+    assert models.parameter_count(models.two_branch()) == he == 234_653
     bu = ratings * (5 + 10) + (25 * 5 + 5)
-    assert models.parameter_count(architectures.two_branch(factors=5, widths=(20,))) == bu == 146_320
-
-
-@pytest.mark.parametrize("name", models.ACTIVATIONS)
-def test_activations_are_parameters(name):
-    kind = models.ACTIVATIONS[name]
-    for make in (architectures.cnn4, architectures.cnn9):
-        found = {type(module) for module in make(kind)} & set(models.ACTIVATIONS.values())
-        assert found == {kind}
+    assert models.parameter_count(models.two_branch(factors=5, widths=(20,))) == bu == 146_320
 
 
 @pytest.mark.parametrize(("filters", "least"), [((4,), 10), ((4, 5), 12), ((4, 5, 6), 16)])
 def test_block_cnn_takes_every_image_that_leaves_a_pixel(filters, least):
-    net = architectures.block_cnn(1, least, filters, 7)
+    net = models.block_cnn(1, least, filters, 7)
     assert net(torch.randn(2, 1, least, least)).shape == (2, 10)
     with pytest.raises(ParameterError, match="image_size"):
-        architectures.block_cnn(1, least - 1, filters, 7)
+        models.block_cnn(1, least - 1, filters, 7)
 
 
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("filters", partial(architectures.block_cnn, 1, 28, (), 7)),
-        ("width", partial(architectures.block_cnn, 1, 28, (4,), 0)),
-        ("dropout", partial(architectures.block_cnn, 1, 28, (4,), 7, dropout=-0.1)),
-        ("lstm_units", partial(architectures.spam_lstm, 0)),
-        ("n_words", partial(architectures.spam_lstm, n_words=0)),
-        ("layers", partial(architectures.medical_cost, 0, 10)),
-        ("n_users", partial(architectures.two_branch, 0)),
-        ("widths", partial(architectures.two_branch, widths=(5,))),
-        ("widths", partial(architectures.two_branch, widths=())),
-        ("num_classes", partial(architectures.small_inception, 1)),
+        ("sizes", partial(models.mlp, (5, 0))),
+        ("activation", partial(models.mlp, (5, 4, 3), [nn.ReLU, nn.ReLU])),
+        ("dropout", partial(models.mlp, (5, 4, 3), dropout=1)),
+        ("num_classes", partial(models.resnet18, 1)),
+        ("in_channels", partial(models.small_cnn, in_channels=1.5)),
+        ("width", partial(models.block_cnn, 1, 28, (4,), 0)),
+        ("lstm_units", partial(models.spam_lstm, 0)),
+        ("widths", partial(models.two_branch, widths=(5,))),
     ],
 )
 def test_senseless_architectures_are_refused(name, make):
@@ -304,7 +226,7 @@ def test_senseless_architectures_are_refused(name, make):
 
 def test_keras_weights_follow_its_rules():
     generator = torch.Generator().manual_seed(0)
-    net = architectures.keras_weights_(architectures.spam_lstm(64, 300), generator)
+    net = models.keras_weights_(models.spam_lstm(64, 300), generator)
     embedding, lstm, dense, head = net[0], net[1], net[2], net[-1]
     assert 0.049 < embedding.weight.abs().max() <= 0.05
     for weight in (lstm.ih.weight, dense.weight, head.weight):
@@ -316,24 +238,3 @@ def test_keras_weights_follow_its_rules():
     assert (gates[[0, 2, 3]] == 0).all()
     assert not dense.bias.any()
     assert not head.bias.any()
-
-
-def test_keras_weights_of_convolutions_count_the_kernel():
-    net = architectures.keras_weights_(architectures.rwt_cnn(), torch.Generator().manual_seed(0))
-    bound = (6 / (25 * (1 + 32))) ** 0.5
-    assert 0.95 * bound < net[0].weight.abs().max() <= bound
-    assert not net[0].bias.any()
-
-
-def test_keras_weights_come_from_the_generator_alone():
-    def weights(seed):
-        net = architectures.keras_weights_(architectures.spam_lstm(4, 16), torch.Generator().manual_seed(seed))
-        return torch.cat([p.detach().flatten() for p in net.parameters()])
-
-    before = torch.get_rng_state()
-    torch.manual_seed(1)
-    first = weights(5)
-    torch.manual_seed(2)
-    assert torch.equal(weights(5), first)
-    assert not torch.equal(weights(6), first)
-    torch.set_rng_state(before)

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from dplib import chapters, claims, sources
+from dplib import claims, execution, sources
 from press import ledger
 from tests.conftest import ROOT
 
@@ -31,7 +31,7 @@ def executed():
         [*command, "executed"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return {chapter: nbformat.read(chapters.EXECUTED / f"{chapter}.ipynb", as_version=4) for chapter in CHAPTERS}
+    return {chapter: nbformat.read(execution.EXECUTED / f"{chapter}.ipynb", as_version=4) for chapter in CHAPTERS}
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -45,12 +45,12 @@ def test_the_pair_is_in_step_and_has_no_outputs(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_executes_and_records(executed, chapter):
     notebook = executed[chapter]
-    recorded = [row["id"] for row in chapters.recorded(notebook)]
+    recorded = [row["id"] for row in claims.recorded(notebook)]
     assigned = {claim.chapter for claim in claims.load_all().values()}
     assert recorded or chapter not in assigned, "a chapter that records no claim tests nothing"
     assert len(recorded) == len(set(recorded)), "a claim has one record"
     assert {claims.get(id_).chapter for id_ in recorded} <= {chapter}, "a claim is settled in the chapter it names"
-    basis = chapters.basis(notebook)
+    basis = claims.basis(notebook)
     assert basis["seeds"]
     assert basis["datasets"]
     assert basis["accounting"]
@@ -142,7 +142,7 @@ def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text
     assert "An Exception was encountered" in notebook.cells[0].source, "papermill's banner marks it as no result"
     ran = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count]
     assert len(ran) <= 4, "the banner's cells, the parameters and the check"
-    assert not chapters.records(notebook)
+    assert not claims.records(notebook)
     # Generous against a busy machine; the check itself takes milliseconds.
     assert seconds < 60
 

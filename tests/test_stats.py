@@ -51,11 +51,6 @@ def test_what_is_no_set_of_runs_is_refused(runs):
         stats.mean_interval(runs)
 
 
-def test_unpaired_lengths_are_refused():
-    with pytest.raises(ParameterError, match="3 and 2"):
-        stats.paired([1, 2, 3], [1, 2])
-
-
 def test_text_shows_two_figures_of_the_interval():
     assert str(stats.Measured(0.51234, 0.50, 0.5247, 5)) == "0.512 [0.500, 0.525]"
     assert str(stats.Measured(3.0)) == "3"

@@ -55,11 +55,6 @@ def test_the_noise_is_that_of_the_budget():
     assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "prv") == pytest.approx(2.0, rel=1e-3)
 
 
-def test_without_a_budget_there_is_no_noise():
-    assert trainings.train(**{**SMALL, "epsilon": None})["noise_multiplier"] == 0
-    assert trainings.train(**{**SMALL, "epsilon": None, "max_grad_norm": None})["noise_multiplier"] == 0
-
-
 def test_a_large_budget_is_calibrated_by_rdp():
     run = trainings.train(**{**SMALL, "epsilon": 1e4})
     assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "rdp") == pytest.approx(1e4, rel=1e-3)
@@ -81,35 +76,16 @@ def test_a_layer_in_the_middle_keeps_its_weights_and_passes_gradients_on():
     assert net[0].weight.grad.abs().sum() > 0
 
 
-def test_the_curve_ends_with_the_reported_accuracy():
-    run = trainings.train(**{**SMALL, "evaluate_every": 10})
-    assert [row["step"] for row in run["curve"]] == [10, 20, 30]
-    assert run["curve"][-1]["test"] == run["test"]
-
-
-def test_a_diverged_run_has_no_accuracy():
-    run = trainings.train(**{**SMALL, "epsilon": None, "max_grad_norm": None, "learning_rate": 1e30})
-    assert run["test"] is None
-    assert run["validation"] is None
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"dataset": "nosuch"}, "nosuch"),
         ({"features": "pca-x"}, "features = 'pca-x'"),
-        ({"features": "pca-900"}, "n_components"),
         ({"model": "nosuch"}, "model"),
-        ({"frozen": [5]}, "frozen"),
         ({"model": {"filter": [4], "units": 8}}, "filter"),
         ({"model": [16], "frozen": [0, 1]}, "one of 2 layers must be trained"),
         ({"activation": "softmax"}, "activation"),
-        ({"activation": ["relu", "relu"], "model": [16]}, "activation"),
         ({"epsilon": -1.0}, "epsilon"),
-        ({"learning_rate": 0.0}, "learning_rate"),
-        ({"init": "zeros"}, "init"),
         ({"part": "tuning"}, "part"),
-        ({"model": "cnn"}, "model"),
     ],
 )
 def test_what_is_not_allowed_is_named(change, named):

@@ -15,7 +15,7 @@ import nbformat
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from dplib import chapters, claims, files, sources
+from dplib import claims, files, sources
 from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
 from dplib.execution import RunError
 from press.ledger import Row
@@ -137,7 +137,7 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
 def times(notebook: nbformat.NotebookNode) -> str:
     """Reading and running time of an executed chapter in words: from its text, and from its provenance."""
     run = notebook.metadata["dplib"]
-    kept = any("runs" in basis for basis in chapters.outputs(notebook, claims.BASIS))
+    kept = any("runs" in basis for basis in claims.outputs(notebook, claims.BASIS))
     on = "from kept runs" if kept else "on data that come with the packages"
     return f"About {minutes(notebook)} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
 

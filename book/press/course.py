@@ -16,9 +16,8 @@ import numpy as np
 import yaml
 
 from dplib import sources
-from dplib.chapters import EXECUTED
 from dplib.claims import ROOT
-from dplib.execution import RunError
+from dplib.execution import EXECUTED, RunError
 from press import assignments, boxes
 from press.slide_rules import items
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import nbformat
 
-from dplib import chapters, claims, plans, sources
+from dplib import claims, execution, plans, sources
 from dplib.checks import ParameterError
 from dplib.claims import NOT_RUN, Claim
 
@@ -40,12 +40,12 @@ class Executed:
     records: dict[str, dict[str, Any]]
 
 
-def executed_chapters(folder: Path = chapters.EXECUTED) -> list[Executed]:
+def executed_chapters(folder: Path = execution.EXECUTED) -> list[Executed]:
     """The executed notebooks that the site is made of, in order."""
     return [_read(path) for path in executed_notebooks(folder)]
 
 
-def executed_notebooks(folder: Path = chapters.EXECUTED) -> list[Path]:
+def executed_notebooks(folder: Path = execution.EXECUTED) -> list[Path]:
     """Executed copies of chapters, in order; one of a chapter that has another name by now is none."""
     return list(filter(Path.exists, (folder / f"{chapter}.ipynb" for chapter in sources.chapters())))
 
@@ -70,6 +70,6 @@ def _row(claim: Claim, found: tuple[dict[str, Any], str] | None) -> Row:
 def _read(path: Path) -> Executed:
     try:
         notebook = nbformat.read(path, as_version=4)
-        return Executed(path.stem, notebook.metadata["dplib"], chapters.basis(notebook), chapters.records(notebook))
+        return Executed(path.stem, notebook.metadata["dplib"], claims.basis(notebook), claims.records(notebook))
     except (OSError, ValueError, LookupError, AttributeError, nbformat.ValidationError) as error:
         raise ParameterError(f"{path} is no executed chapter ({error!r:.100}): remove it, and make it again.") from None

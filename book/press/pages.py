@@ -14,8 +14,8 @@ from pathlib import Path
 import nbformat
 
 from dplib import claims, sources
-from dplib.chapters import RunError
 from dplib.claims import PAPERS, ROOT, VERDICTS
+from dplib.execution import RunError
 from press import benchmarks, boxes, carry, course, dials, findings, finish, gpu, ledger, ledger_page, seeds, sweep_cost
 
 BUILD = ROOT / "_build"

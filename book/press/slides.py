@@ -16,9 +16,8 @@ import nbformat
 from pybtex.database import parse_file
 
 from dplib import sources
-from dplib.chapters import EXECUTED
 from dplib.claims import ROOT, VERDICTS
-from dplib.execution import RunError
+from dplib.execution import EXECUTED, RunError
 from press import boxes, finish, ledger
 from press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
 

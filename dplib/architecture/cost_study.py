@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dplib import checks, dpsgd, objpert, runs, stats, tuning
-from dplib.architecture import cost_tasks
+from dplib import checks, dpsgd, plans, runs, stats
+from dplib.architecture import cost_tasks, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
 from dplib.data.tasks import PATIENTS
+from dplib.plans import Get
 from dplib.sgd import find_device
 from dplib.trainings import freeze, network, noise_for, train
-from dplib.tuning import Get
 
 SGD, CLIPPED = "SGD", "clipped SGD"
 Budget = float | str
@@ -59,7 +59,7 @@ def release(
             :func:`dplib.architecture.cost_tasks.scaled`.
         epsilon: of each release, pure DP, one record replaced; None: no noise, and hardly any regularisation.
         seed: draws the split and the noise.
-        variant, regularisation: of :func:`dplib.objpert.fit`.
+        variant, regularisation: of :func:`dplib.architecture.objpert.fit`.
 
     Returns:
         "accuracies" on the test part, (draws,), 0 to 1; "constant": that of the most frequent class; "spent": what a
@@ -151,13 +151,13 @@ class Outcome:
     """A cell with its tuned rate, and its reported runs by seed.
 
     Attributes:
-        job: the cell. tuned: what :func:`dplib.tuning.tune` found, None where the cell had a rate of its own.
+        job: the cell. tuned: what :func:`dplib.plans.tune` found, None where the cell had a rate of its own.
         runs: what :func:`dplib.trainings.train` returned, in the order of the seeds.
     """
 
     job: Mapping[str, Any]
     rate: float
-    tuned: tuning.Tuned | None
+    tuned: plans.Tuned | None
     runs: Sequence[runs.Result]
 
     def values(self, what: str = "test") -> np.ndarray:
@@ -200,7 +200,7 @@ def measured(
         cells: those with a ``learning_rate`` are not tuned.
         rates: of the grids to begin with, for "sgd" (no clipping) and "dp" (with clipping).
     """
-    chosen: dict[Hashable, tuning.Tuned] = {}
+    chosen: dict[Hashable, plans.Tuned] = {}
     for kind in ("sgd", "dp"):
         own = {
             key: {**job, "part": "tune"}
@@ -209,7 +209,7 @@ def measured(
         }
         smaller = any(job["dataset"] in PATIENTS for job in own.values())
         if own:
-            chosen |= tuning.tune(
+            chosen |= plans.tune(
                 get, train, own, rates[kind], seeds=tuning_seeds, smaller=smaller, extensions=extensions
             )
     rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}

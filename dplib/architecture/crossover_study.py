@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dplib import checks, tuning
+from dplib import checks, plans
 from dplib.checks import ParameterError
+from dplib.plans import Get
 from dplib.runs import Result
 from dplib.trainings import train
-from dplib.tuning import Get
 
 SIMPLE, COMPLEX = "simple (PAW)", "complex (STW)"
 # The two FCNs of each data set (Table I), with what they see; digits has 64 pixels as MNIST has 64 components.
@@ -96,7 +96,7 @@ def swept(
     for grid, private in ((rates, True), (sgd_rates, False)):
         some = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
         if some:
-            tuned |= tuning.tune(get, train, some, list(grid), seeds=tuning_seeds, extensions=extensions)
+            tuned |= plans.tune(get, train, some, list(grid), seeds=tuning_seeds, extensions=extensions)
     jobs = [{**job, "learning_rate": tuned[key].value, "seed": s} for key, job in asked.items() for s in range(seeds)]
     results = iter(get(train, jobs))
     found: Swept = {name: {} for name in cells}

@@ -1,8 +1,8 @@
 """The experiments of feature selection (paper B): what is trained on which columns, each a kept run of one split.
 
-All models are logistic regressions: by objective perturbation (:mod:`dplib.objpert`), whose norm bound is the one that
-the columns in use have by construction, or by DP-SGD on two neurons with softmax. The seed draws the split of the
-records and the noise. A choice of columns looks at training records; no epsilon here covers that look.
+All models are logistic regressions: by objective perturbation (:mod:`dplib.architecture.objpert`), whose norm bound is
+the one that the columns in use have by construction, or by DP-SGD on two neurons with softmax. The seed draws the split
+of the records and the noise. A choice of columns looks at training records; no epsilon here covers that look.
 """
 
 import zlib
@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import normalized_mutual_info_score
 
-from dplib import accounting, logistic_grid, objpert, runs
-from dplib.architecture import feature_data, feature_scores, feature_search, private_pca
+from dplib import accounting, logistic_grid, runs
+from dplib.architecture import feature_data, feature_scores, feature_search, objpert, private_pca
 from dplib.architecture.feature_data import Features
 from dplib.architecture.feature_search import Genetic, random_subset, subset
 from dplib.checks import one_of
@@ -57,7 +57,7 @@ def curves(
         sizes: numbers of features. epsilons: of each release; from a million on one draw is made. draws: else.
         chosen_at: None for the order of CFS-Greedy; a budget for :func:`forward_order`, with search_draws, hold_outs.
         report: "test", or "validation": a fifth of the training records is held out, and accuracy measured there.
-        variant, neighbours, regularisation: of :func:`dplib.objpert.fit`; 1 is diffprivlib's default.
+        variant, neighbours, regularisation: of :func:`dplib.architecture.objpert.fit`; 1 is diffprivlib's default.
 
     Returns:
         "percent" (sizes, epsilons), means over the draws; "constant": test accuracy (%) of the more frequent class;

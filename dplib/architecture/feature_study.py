@@ -17,7 +17,7 @@ from dplib.architecture import feature_search
 from dplib.architecture.feature_budgets import released
 from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
 from dplib.architecture.feature_search import agreement
-from dplib.tuning import FIRST, Get, by_seed
+from dplib.plans import FIRST, Get, by_seed
 
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
 BLOCK = 12  # larger subsets get fewer draws

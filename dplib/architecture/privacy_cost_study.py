@@ -7,12 +7,12 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 from collections.abc import Sequence
 from typing import Any
 
-from dplib import accounting, rdp, runs, tuning
+from dplib import accounting, plans, rdp, runs
 from dplib.architecture import sum_task
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.architecture.sample_size import steps_to_target
+from dplib.plans import Get, by_seed
 from dplib.trainings import train
-from dplib.tuning import Get, by_seed
 
 CURVES = ("accuracies", "distances", "same_epoch", "predictive")
 CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}
@@ -88,7 +88,7 @@ def rows(
         tuned_at: budget of the jobs that tune SGD's rate, which does not depend on it; ``epsilon`` by default.
         rates: tried for DP-SGD at each size; none: one rate for all, 0.1. settings: of :func:`split_features`.
     """
-    sgd = tuning.tune(
+    sgd = plans.tune(
         get,
         split_features,
         {m: {"size": m, "epsilon": tuned_at or epsilon} for m in sizes},
@@ -99,7 +99,7 @@ def rows(
     )
     cells = {m: {"size": m, "epsilon": epsilon, **settings, "sgd_learning_rate": sgd[m].value} for m in sizes}
     if rates:
-        chosen = tuning.tune(get, split_features, cells, rates, seeds=tuning_seeds)
+        chosen = plans.tune(get, split_features, cells, rates, seeds=tuning_seeds)
         cells = {m: {**cell, "learning_rate": chosen[m].value} for m, cell in cells.items()}
     return by_seed(get, split_features, cells, seeds)
 
@@ -118,13 +118,13 @@ def family(
     """Networks of one hidden layer, each cell with a rate of its own.
 
     "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`; "tuned": what
-    :func:`dplib.tuning.tune` found for each.
+    :func:`dplib.plans.tune` found for each.
     """
     kinds: dict[Any, dict[str, Any]] = {"SGD": {"epsilon": None, "max_grad_norm": None}}
     kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {CLIPPED: CLIPPING}
     common = {"dataset": dataset, **settings}
     cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
-    tuned = tuning.tune(
+    tuned = plans.tune(
         get, train, {key: {**cell, "part": "tune"} for key, cell in cells.items()}, rates, seeds=tuning_seeds
     )
     cells = {key: {**cell, "learning_rate": tuned[key].value} for key, cell in cells.items()}
@@ -146,6 +146,6 @@ def stopping(
     """Figure 6 for one network: "results", {training size: by seed}, and "tuned", the rate found at ``tune_size``."""
     common = {"dataset": dataset, "hidden": list(hidden), **settings}
     only = {tune_size: {**common, "n": tune_size, "part": "tune"}}
-    tuned = tuning.tune(get, steps_to_target, only, rates, seeds=tuning_seeds, score="score")[tune_size]
+    tuned = plans.tune(get, steps_to_target, only, rates, seeds=tuning_seeds, score="score")[tune_size]
     cells = {n: {**common, "n": n, "learning_rate": tuned.value} for n in sizes}
     return {"results": by_seed(get, steps_to_target, cells, seeds), "tuned": tuned}

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy import optimize
 
-from dplib import accounting, checks, dpsgd, examples, rdp, runs, sampling, trainings
+from dplib import accounting, checks, dpsgd, examples, rdp, runs, trainings
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.dpsgd import Engine
 from dplib.examples import Examples
@@ -80,7 +80,7 @@ def steps_to_target(
     engine = Engine(net.to(place).train(), settings, parts["train"], examples.cross_entropy, generator)
     reached, accuracy = None, 0.0
     for step in range(1, most_steps + 1):
-        engine.step(drawn[torch.from_numpy(sampling.poisson(n, batch / n, rng))].to(place))
+        engine.step(drawn[torch.from_numpy(examples.poisson(n, batch / n, rng))].to(place))
         if step % EVERY == 0:
             accuracy = _accuracy(net, parts["valid"])
             if accuracy >= target:

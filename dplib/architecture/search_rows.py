@@ -12,8 +12,7 @@ from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search import CNN, FCN, Space
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
 from dplib.architecture.search_study import scores
-from dplib.architectures import block_cnn
-from dplib.models import parameter_count
+from dplib.models import block_cnn, parameter_count
 from dplib.plans import Plan
 from dplib.stats import Measured, mean_interval, paired
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dplib import trainings, tuning
+from dplib import plans, trainings
 from dplib.architecture import search_budgets
 from dplib.architecture.search import (
     FCN,
@@ -29,8 +29,8 @@ from dplib.architecture.search import (
 )
 from dplib.architecture.search_budgets import Search
 from dplib.architecture.search_replays import FRESH, best_of_k, known_fitness, replayed, training_seed
+from dplib.plans import Get
 from dplib.trainings import train
-from dplib.tuning import Get
 
 Result = dict[str, Any]
 FIXED = {"model": [128], "activation": ["relu"]}  # the network of the arm without a search
@@ -94,7 +94,7 @@ def learning_rates(
     found = {}
     for name, how in optimisers.items():
         cells = {kind: {**common, **how, **network, "part": "tune"} for kind, network in kinds.items()}
-        tuned = tuning.tune(get, train, cells, rates[name], seeds=tuning_seeds)
+        tuned = plans.tune(get, train, cells, rates[name], seeds=tuning_seeds)
         found[name] = {kind: one.value for kind, one in tuned.items()}
     return found
 

@@ -10,7 +10,7 @@ model of m inputs predicts like one of ten inputs scaled by 1/sqrt(k) (:func:`re
 
 import numpy as np
 
-from dplib import sampling
+from dplib import examples
 
 BASE = 10  # features before splitting: the smallest input size of Table III
 _HELD_OUT = 5000  # test records of a repeat
@@ -78,7 +78,7 @@ def repeat(
     history = []
     for _ in range(epochs):
         for _ in range(steps):
-            rows = sampling.poisson(n, batch / n, batches)
+            rows = examples.poisson(n, batch / n, batches)
             x, y, length = train[0][rows], train[1][rows], norms[rows]
             dp.step(x, y, length, learning_rate / batch, max_grad_norm, noise_multiplier * max_grad_norm, noise)
             sgd.step(x, y, length, sgd_learning_rate / batch, np.inf, 0.0, noise)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from dplib import data, dpsgd, runs, tuning
+from dplib import data, dpsgd, plans, runs
 from dplib.architecture import feature_data
 from dplib.models import mlp
+from dplib.plans import Get, by_seed
 from dplib.sgd import seeded
 from dplib.trainings import noise_for
-from dplib.tuning import Get, by_seed
 
 VALIDATION = 0.2  # share of the training part that "tune" holds out
 
@@ -108,7 +108,7 @@ def tables(
     """
     cells = {(name, n, e): {"dataset": name, "n": n, "epsilon": e, **settings}
              for name, some in records.items() for n in some for e in epsilons}  # fmt: skip
-    best = tuning.tune(
+    best = plans.tune(
         get, train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates, seeds=tuning_seeds, score="test"
     )
     rates = {at: {"learning_rate": one.value} for at, one in best.items()}

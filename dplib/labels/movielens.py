@@ -17,11 +17,11 @@ from scipy.sparse import linalg
 from torch import nn
 
 from dplib import data, runs
-from dplib.architectures import keras_weights_, two_branch
 from dplib.checks import ParameterError, integer, one_of
 from dplib.labels import stages, training
 from dplib.labels.randomised_response import rr
 from dplib.labels.staged import Learner, reported
+from dplib.models import keras_weights_, two_branch
 from dplib.sgd import find_device
 
 SYNTHETIC = "synthetic-ratings"  # drawn at random, for runs without any file: says nothing about MovieLens
@@ -183,7 +183,7 @@ def rating_network(
         dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` errors are on
             these.
         epsilon: None: no privacy. shares: of the training ratings in each stage. temperature, unmix: of stage 2, as in
-            :func:`dplib.labels.staged.train`. factors, widths: of :func:`dplib.architectures.two_branch`.
+            :func:`dplib.labels.staged.train`. factors, widths: of :func:`dplib.models.two_branch`.
         seed: of split, parts, answers, weights and order; equal seeds give equal splits.
 
     Returns "stages", with "rmse", "likeliest" and "unmixed" (for answers of plain RR), and those of the last one again.

@@ -17,8 +17,8 @@ from dplib.labels.later_methods import LATER, compare_later
 from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
+from dplib.plans import FIRST, Get
 from dplib.stats import Measured, mean_interval, paired
-from dplib.tuning import FIRST, Get
 
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
 

@@ -18,7 +18,7 @@ from dplib import exact_loss, runs
 from dplib.labels import privacy
 from dplib.labels import randomised_response as response
 from dplib.labels import randomised_response_lp as programs
-from dplib.tuning import Get
+from dplib.plans import Get
 
 # Of random priors; a number is the concentration of a Dirichlet distribution.
 KINDS = ("0.1", "1", "10", "one-hot", "uniform", "ties", "zeros")

@@ -11,10 +11,10 @@ from scipy.stats import t as student
 from torch import nn
 
 from dplib import claims, stats
-from dplib.architectures import Concat
 from dplib.checks import ParameterError
 from dplib.data import registry
 from dplib.labels import privacy, randomised_response, stages
+from dplib.models import Concat
 from dplib.runs import Result
 from dplib.stats import Measured
 

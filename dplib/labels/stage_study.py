@@ -14,7 +14,7 @@ import numpy as np
 from dplib import checks, runs
 from dplib.labels.movielens import rating_biases, rating_network
 from dplib.labels.staged import train
-from dplib.tuning import FIRST, Get, by_seed, tune
+from dplib.plans import FIRST, Get, by_seed, tune
 
 CONTROLS = {"no prior": math.inf, "pseudo-labels": 0.0}  # temperatures at the two ends
 RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's recipe

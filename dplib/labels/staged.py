@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dplib import checks, data, layout, runs
-from dplib.architectures import small_inception
+from dplib import checks, data, examples, runs
 from dplib.checks import ParameterError
 from dplib.execution import ROOT
 from dplib.files import locked
 from dplib.labels import patch_features, stages, training
 from dplib.labels.randomised_response import rr
-from dplib.models import mlp, preact_resnet18
+from dplib.models import mlp, preact_resnet18, small_inception
 from dplib.sgd import find_device, seeded
 
 PRETRAINED = ROOT / "_build" / "pretrained"
@@ -198,10 +197,10 @@ class Learner:
             return net
         seed = int(np.random.SeedSequence([self.seed, stage]).generate_state(1)[0])
         net = seeded(self.build, seed) if start is None else copy.deepcopy(start)
-        kept, points, where = layout.of(net, self.inputs), [], torch.as_tensor(rows)
+        kept, points, where = examples.layout_of(net, self.inputs), [], torch.as_tensor(rows)
         training.fit(
             net.to(self.inputs.device, memory_format=kept),
-            layout.follow(self.inputs[where], kept),
+            examples.follow(self.inputs[where], kept),
             labels,
             seed=seed,
             on_epoch=(lambda _: points.append(self.judge(net))) if self.curve else None,
@@ -344,7 +343,7 @@ def _pretrained(
         if path.exists():
             return torch.load(path, weights_only=True)
         net = seeded(lambda: built(network, tuple(x.shape[1:]), int(y.max()) + 1), seed)
-        net.to(device, memory_format=layout.of(net, x))
+        net.to(device, memory_format=examples.layout_of(net, x))
         training.fit(net, x.to(device), y, seed=seed, **settings)
         weights = net.cpu()[:-1].state_dict()
         torch.save(weights, part)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dplib import mechanisms, runs, stats
 from dplib.labels import bounds, debiased, simplex, theory_checks
-from dplib.tuning import Get
+from dplib.plans import Get
 
 RHOS = [2.0**-i for i in range(8)]
 FRESH = 1_000_003  # added to a seed: reported runs, none of which tuned anything

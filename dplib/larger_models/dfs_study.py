@@ -17,7 +17,7 @@ from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
 from dplib.larger_models import dfs_problems as problems
 from dplib.larger_models import networks, private_dfs, selection
-from dplib.tuning import Get
+from dplib.plans import Get, by_seed
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
 PIXELS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400, 1000)
@@ -279,8 +279,7 @@ def network(
     Args:
         narrow, wide, narrow_width, wide_width: as in :func:`dplib.larger_models.networks.build`.
         records: training images, at most. table: whether Table 1 is made, with as many features of the wide network as
-        the
-            narrow one has. settings: readings of its noise and claimed budgets. pairs: of classes for the Fisher
+            the narrow one has. settings: readings of its noise and claimed budgets. pairs: of classes for the Fisher
             classifier.
 
     Returns:
@@ -342,9 +341,8 @@ def _short(value: float) -> float:
 
 def designs(get: Get, *, seeds: int, first: int = 0, **settings: Any) -> dict[tuple[float, float], list[runs.Result]]:
     """Section 4.1: {(mean of the variances, weight): results by seed}, from seed ``first`` on."""
-    jobs = [{"variance": v, "weight": w, **settings, "seed": first + seed} for v, w in DESIGNS for seed in range(seeds)]
-    found = get(synthetic, jobs)
-    return {design: found[i * seeds : (i + 1) * seeds] for i, design in enumerate(DESIGNS)}
+    jobs = {(v, w): {"variance": v, "weight": w, **settings} for v, w in DESIGNS}
+    return by_seed(get, synthetic, jobs, seeds, first)
 
 
 def checked(get: Get, *, seeds: int) -> list[runs.Result]:
@@ -354,8 +352,7 @@ def checked(get: Get, *, seeds: int) -> list[runs.Result]:
 
 def real(get: Get, *, datasets: Sequence[str], seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
     """Random pairs of real classes: {data set: results by seed}."""
-    found = get(pair, [{"dataset": name, **settings, "seed": seed} for name in datasets for seed in range(seeds)])
-    return {name: found[i * seeds : (i + 1) * seeds] for i, name in enumerate(datasets)}
+    return by_seed(get, pair, {name: {"dataset": name, **settings} for name in datasets}, seeds)
 
 
 LEADS = {"sizes": [20, 50, 100, 200, 400, 1000], "epsilons": [1.0, 2.0], "sweep": []}
@@ -402,5 +399,4 @@ def releases(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[run
 
 def layers(get: Get, *, cells: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
     """Networks: {data set: results by seed}; a cell has what :func:`network` takes."""
-    found = get(network, [{**cell, "seed": seed} for cell in cells for seed in range(seeds)])
-    return {cell["dataset"]: found[i * seeds : (i + 1) * seeds] for i, cell in enumerate(cells)}
+    return by_seed(get, network, {cell["dataset"]: cell for cell in cells}, seeds)

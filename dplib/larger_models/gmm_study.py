@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from dplib import data, mechanisms, runs, tuning
+from dplib import data, mechanisms, plans, runs
 from dplib.larger_models import gmm, gmm_bounds
 from dplib.larger_models import gmm_experiments as tools
+from dplib.plans import Get, by_seed
 from dplib.trainings import train
-from dplib.tuning import Get
 
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
 SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
@@ -300,37 +300,32 @@ def _short(value: float) -> float:
 
 def curves(get: Get, *, noises: Sequence[str], seeds: int, **settings: Any) -> dict[tuple[str, str], list[runs.Result]]:
     """The first figure: {(signal, noise): curves by seed}."""
-    cells = [(signal, noise) for signal in SIGNALS for noise in noises]
-    jobs = [{"informative": SIGNALS[signal], "noise": noise, **settings, "seed": seed}
-            for signal, noise in cells for seed in range(seeds)]  # fmt: skip
-    return _grouped(cells, get(curve, jobs), seeds)
+    jobs = {(s, noise): {"informative": SIGNALS[s], "noise": noise, **settings} for s in SIGNALS for noise in noises}
+    return by_seed(get, curve, jobs, seeds)
 
 
 def budgets(
     get: Get, *, epsilons: Sequence[float], norms: Sequence[str], seeds: int, **settings: Any
 ) -> dict[tuple[str, float], list[runs.Result]]:
     """A dense signal at several budgets: {(norm, epsilon): curves by seed}."""
-    cells = [(norm, epsilon) for norm in norms for epsilon in epsilons]
-    jobs = [{"noise": norm, "epsilon": epsilon, **settings, "seed": seed}
-            for norm, epsilon in cells for seed in range(seeds)]  # fmt: skip
-    return _grouped(cells, get(curve, jobs), seeds)
+    jobs = {(norm, e): {"noise": norm, "epsilon": e, **settings} for norm in norms for e in epsilons}
+    return by_seed(get, curve, jobs, seeds)
 
 
 def weak(
     get: Get, *, epsilons: Sequence[float], distance: float, informative: int, seeds: int, **settings: Any
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
     """Noise of a fixed size: {(signal, epsilon): curves by seed}, weak and sparse, or dense; None: no noise."""
-    cells = [(signal, epsilon) for signal in SIGNALS for epsilon in (None, *epsilons)]
     signals = {"dense": {}, "sparse": {"distance": distance, "informative": informative}}
-    jobs = [{**signals[signal], **({"noise": "unit", "epsilon": epsilon} if epsilon else {"noise": "none"}),
-             **settings, "seed": seed} for signal, epsilon in cells for seed in range(seeds)]  # fmt: skip
-    return _grouped(cells, get(curve, jobs), seeds)
+    noises = {e: {"noise": "unit", "epsilon": e} if e else {"noise": "none"} for e in (None, *epsilons)}
+    jobs = {(s, e): {**signals[s], **noise, **settings} for s in SIGNALS for e, noise in noises.items()}
+    return by_seed(get, curve, jobs, seeds)
 
 
 def main_setting(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
     """Training sets of 3,000 features, 20 of which differ, under noise of sensitivity one: results by seed."""
-    jobs = [{"p": 3000, "informative": SIGNALS["sparse"], **settings, "seed": seed} for seed in range(seeds)]
-    return get(training_sets, jobs)
+    job = {"p": 3000, "informative": SIGNALS["sparse"], **settings}
+    return by_seed(get, training_sets, {"": job}, seeds)[""]
 
 
 def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -> dict[tuple, list[runs.Result]]:
@@ -338,14 +333,13 @@ def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -
     cells = {(power, n): {"p": round(n**power), "n_per_class": n // 2, "noise": "none", "gamma": GAMMA}
              for power in powers for n in POWERS[power]}  # fmt: skip
     cells |= {(DEFINITION3, n): {"p": round(n**1.5), "n_per_class": n // 2, "noise": "L1"} for n in POWERS[1.5]}
-    jobs = [{**cell, **settings, "seed": seed} for cell in cells.values() for seed in range(seeds)]
-    return _grouped(list(cells), get(training_sets, jobs), seeds)
+    return by_seed(get, training_sets, {key: {**cell, **settings} for key, cell in cells.items()}, seeds)
 
 
 def scattered(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list[runs.Result]]:
     """One class of a dense signal under Definition 3: {epsilon: results by seed}."""
-    jobs = [{"noise": "L1", **settings, "epsilon": e, "seed": seed} for e in epsilons for seed in range(seeds)]
-    return _grouped(list(epsilons), get(training_sets, jobs), seeds)
+    jobs = {e: {"noise": "L1", **settings, "epsilon": e} for e in epsilons}
+    return by_seed(get, training_sets, jobs, seeds)
 
 
 def checks(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
@@ -355,8 +349,7 @@ def checks(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
 
 def chains(get: Get, *, seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
     """Eq. (11): {signal: terms by seed}."""
-    jobs = [{"informative": k, **settings, "seed": seed} for k in SIGNALS.values() for seed in range(seeds)]
-    return _grouped(list(SIGNALS), get(chain, jobs), seeds)
+    return by_seed(get, chain, {name: {"informative": k, **settings} for name, k in SIGNALS.items()}, seeds)
 
 
 def examples(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
@@ -384,19 +377,14 @@ def networks(
     asked = {(name, e): {**settings, **cell, "epsilon": e} for e in epsilons for name, cell in cells.items()}
     for (_, e), job in asked.items():
         job["max_grad_norm"] = None if e is None else 1.0
-    tuned: dict[tuple[str, float | None], tuning.Tuned] = {}
+    tuned: dict[tuple[str, float | None], plans.Tuned] = {}
     for grid, private in ((rates, True), (sgd_rates, False)):
         own = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
-        tuned |= tuning.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
-    jobs = [{**job, "learning_rate": tuned[key].value, "seed": s} for key, job in asked.items() for s in range(seeds)]
-    results = iter(get(train, jobs))
-    return {key: [next(results) for _ in range(seeds)] for key in asked}
+        tuned |= plans.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
+    jobs = {key: {**job, "learning_rate": tuned[key].value} for key, job in asked.items()}
+    return by_seed(get, train, jobs, seeds)
 
 
 def pictures(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:
     """:func:`images` by seed."""
     return get(images, [{"dataset": dataset, **settings, "seed": seed} for seed in range(seeds)])
-
-
-def _grouped(cells: Sequence[Any], results: Sequence[runs.Result], seeds: int) -> Mapping[Any, list[runs.Result]]:
-    return {cell: list(results[i * seeds : (i + 1) * seeds]) for i, cell in enumerate(cells)}

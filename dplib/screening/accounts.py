@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dplib import accounting, loss_inversion, rdp
+from dplib import accounting, rdp
 from dplib.checks import ParameterError, one_of, positive
 
 ORDERS = np.arange(2, 65)
@@ -46,7 +46,7 @@ def epsilons(
 
 def curve(counts, noise_multiplier: float, sample_rate: float, delta: float, count: str = "paper") -> np.ndarray:
     """Epsilon after each of ``counts`` steps, (k,), for a figure: "paper"; "rdp"; or "pld", here by
-    :func:`dplib.loss_inversion.epsilon`, which agrees with PLD to a few thousandths, but is no proven bound.
+    :func:`dplib.accounting.inverted_epsilon`, which agrees with PLD to a few thousandths, but is no proven bound.
     """
     one_of(*COUNTS).check("count", count)
     counts = np.asarray(counts)
@@ -115,7 +115,7 @@ def _tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     if steps == 0:
         return 0.0
     try:
-        return loss_inversion.epsilon(noise_multiplier, sample_rate, steps, delta)
+        return accounting.inverted_epsilon(noise_multiplier, sample_rate, steps, delta)
     except ParameterError:  # a few steps: its integral is not precise there
         return float(rdp.epsilon(noise_multiplier, sample_rate, steps, delta))
 
@@ -213,7 +213,7 @@ METHODS = {
 def tight(setting: Setting, steps: int, delta: float = DELTA) -> float:
     """Epsilon of plain DP-SGD by transform inversion; by PLD, from above, where a few steps make that imprecise."""
     try:
-        return loss_inversion.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta)
+        return accounting.inverted_epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta)
     except ParameterError:
         return float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta, "pld"))
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, examples, layout, sampling
+from dplib import checks, examples
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
@@ -291,7 +291,7 @@ def train(
         raise ParameterError("energy = None is not allowed with annealing: J has to be computed on something.")
     if accepted is not None:
         checks.integer(1).check("accepted", accepted)
-    net.to(find_device(device), memory_format=layout.of(net, data[0]))
+    net.to(find_device(device), memory_format=examples.layout_of(net, data[0]))
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
     held_out = {name: _placed(net, name, pair) for name, pair in (evaluate or {}).items()}
     training = _Training(net, _placed(net, "train", data), settings, annealing, loss, rng)
@@ -331,7 +331,7 @@ class _Training:
         self.chances = np.random.default_rng(int(rng.integers(2**63)))
         noise = None if settings.secure else torch.Generator(records.y.device).manual_seed(seeds[0])
         batches = None if settings.secure else np.random.default_rng(seeds[1])
-        self.sampler = sampling.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
+        self.sampler = examples.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
         self.engine = Engine(net.train(), settings, records, loss, noise)
         self.screen, self.energy = Screen(annealing), Energy()
         self.run = Run(settings, records.n)
@@ -388,4 +388,4 @@ class _Training:
 
 def _placed(net: nn.Module, name: str, pair: Pair) -> Examples:
     like = next(net.parameters())
-    return Examples(pair, name, like.device, like.dtype, layout.of(net, pair[0]))
+    return Examples(pair, name, like.device, like.dtype, examples.layout_of(net, pair[0]))

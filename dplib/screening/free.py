@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib import accounting, checks, data, runs, sampling
+from dplib import accounting, checks, data, examples, runs
 
 ARMS = ("plain", "screened", "public")
 MOST = 20  # candidates for an update, on average: a training that needs more is given up
@@ -76,7 +76,7 @@ def train(
     candidates = 0
     now = energy(weights, x_public, y_public)
     for _ in range(updates):
-        rows = sampling.poisson(len(y), sample_rate, batches)
+        rows = examples.poisson(len(y), sample_rate, batches)
         errors = _errors(weights, x[rows], y[rows])
         norms = np.linalg.norm(errors, axis=1) * np.linalg.norm(x[rows], axis=1)
         errors *= np.minimum(1, max_grad_norm / np.maximum(norms, 1e-12))[:, None]

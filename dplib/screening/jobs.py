@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import architectures, checks, data, trainings
+from dplib import checks, data, models, trainings
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.examples import Pair
@@ -75,14 +75,14 @@ def public_digits() -> Pair:
 
 def network(shape: tuple[int, ...], activation: str, seed: int) -> nn.Sequential:
     """Paper D's network for images of this shape, and a small one for 8x8 digits."""
-    makers = {(1, 8, 8): _digits_cnn, (1, 28, 28): quick_cnn4, (3, 32, 32): architectures.cnn9}
+    makers = {(1, 8, 8): _digits_cnn, (1, 28, 28): quick_cnn4, (3, 32, 32): models.cnn9}
     if shape not in makers:
         raise ParameterError(f"images of shape {shape} have no network here: 8x8, 28x28 grey or 32x32 colour only.")
     return seeded(lambda: makers[shape](ACTIVATIONS[activation]), seed)
 
 
 def quick_cnn4(activation: Callable[[], nn.Module]) -> nn.Sequential:
-    """``architectures.cnn4``, the same function of the same weights, a tenth faster in training and more so without.
+    """``models.cnn4``, the same function of the same weights, a tenth faster in training and more so without.
 
     Increasing activations may come after a maximum, of fewer numbers then; and the last row and column of the first
     pooled images, which the second convolution's stride leaves out, are not computed.

@@ -11,6 +11,7 @@ import numpy as np
 
 from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
+from dplib.plans import Get, by_seed
 from dplib.screening import (
     accounts,
     audit,
@@ -24,7 +25,6 @@ from dplib.screening.accounts import DELTA, Setting
 from dplib.screening.free import compare as free_compare
 from dplib.screening.instances import pair
 from dplib.screening.network import train as audited_training
-from dplib.tuning import Get, by_seed
 
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
 LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at

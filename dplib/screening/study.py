@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dplib import checks, runs
+from dplib.plans import FIRST, Get, by_seed
 from dplib.screening.annealed import line, train
-from dplib.tuning import FIRST, Get, by_seed
 
 # Arms of Table 1 by the ledger's column names; "ours_held" computes J on held-out training records.
 ARMS: dict[str, dict[str, Any]] = {

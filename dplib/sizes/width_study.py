@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dplib import checks, dpsgd, runs, tuning
+from dplib import checks, dpsgd, plans, runs
+from dplib.plans import Get
 from dplib.sizes import public_part
 from dplib.sizes.random_features import features
 from dplib.trainings import network, noise_for
-from dplib.tuning import Get
 
 __all__ = ["features", "random_features", "train", "widths"]
 
@@ -105,8 +105,8 @@ def widths(
     }
     private = {at: cell for at, cell in cells.items() if cell["epsilon"] is not None}
     plain = {at: cell for at, cell in cells.items() if cell["epsilon"] is None}
-    tuned = tuning.tune(get, train, private, spreads, seeds=tuning_seeds, name="spread") if private else {}
-    tuned |= tuning.tune(get, train, plain, rates, seeds=tuning_seeds) if plain else {}
+    tuned = plans.tune(get, train, private, spreads, seeds=tuning_seeds, name="spread") if private else {}
+    tuned |= plans.tune(get, train, plain, rates, seeds=tuning_seeds) if plain else {}
     best = {key: max(steps, key=lambda t, key=key: tuned[key, t].tried[tuned[key, t].value]) for key in keys}
     jobs = {}
     for key, t in best.items():
@@ -117,7 +117,7 @@ def widths(
 
 
 def _cell(
-    results: Sequence[runs.Result], job: Mapping[str, Any], key: Key, tuned: Mapping[Any, tuning.Tuned], steps: Any
+    results: Sequence[runs.Result], job: Mapping[str, Any], key: Key, tuned: Mapping[Any, plans.Tuned], steps: Any
 ) -> dict[str, Any]:
     one = tuned[key, job["steps"]]
     return {
@@ -152,7 +152,7 @@ def random_features(
     tries = iter(
         get(
             features,
-            [{**c, "settings": grid, "seed": tuning.FIRST + i} for c in cells.values() for i in range(tuning_seeds)],
+            [{**c, "settings": grid, "seed": plans.FIRST + i} for c in cells.values() for i in range(tuning_seeds)],
         )
     )
     chosen = {}

@@ -9,7 +9,7 @@ from dplib.architecture import cost_networks, cost_rows, cost_study, cost_tasks
 from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.checks import ParameterError
 from dplib.data import tasks
-from dplib.tuning import Tuned
+from dplib.plans import Tuned
 
 
 def made(function, jobs):

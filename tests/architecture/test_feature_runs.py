@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dplib import accounting, mechanisms, objpert
-from dplib.architecture import feature_data, feature_scores, feature_search
+from dplib import accounting, mechanisms
+from dplib.architecture import feature_data, feature_scores, feature_search, objpert
 from dplib.architecture import feature_runs as fr
 from dplib.checks import ParameterError
 

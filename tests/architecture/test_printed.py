@@ -4,7 +4,7 @@ import pytest
 import yaml
 from torch import nn
 
-from dplib import architectures, claims, models, printed, sgd
+from dplib import claims, models, printed, sgd
 from dplib.architecture import printed_layers
 from dplib.checks import ParameterError
 
@@ -95,7 +95,7 @@ def test_what_would_give_the_wrong_numbers():
     net = built("rwt-cnn-mnist")
     assert models.parameter_count(net[0]) + models.parameter_count(net[3]) == 19_328
     assert 50_000 % 150 != 0
-    assert models.parameter_count(architectures.block_cnn(3, 32, (16, 32, 64), 512)) == 324_906
+    assert models.parameter_count(models.block_cnn(3, 32, (16, 32, 64), 512)) == 324_906
     assert models.parameter_count(models.mlp((512, 2048, 256, 10))) == 1_577_738
 
 

@@ -7,7 +7,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
-from dplib import claims, loss_inversion, mechanisms
+from dplib import accounting, claims, mechanisms
 from dplib.architecture import printed_budgets
 from dplib.architecture.printed_budgets import ROWS, Setting
 from dplib.checks import ParameterError
@@ -104,7 +104,7 @@ def test_shuffled_bounds():
     exact = mechanisms.gaussian_epsilon(2.0, math.sqrt(200), 1e-5)
     assert printed_budgets.shuffled_epsilon(setting) == pytest.approx(exact)
     assert printed_budgets.shuffled_epsilon(setting, replace=True) > 2 * exact
-    assert printed_budgets.shuffled_lower_bound(setting) < loss_inversion.epsilon(2.0, 1 / 200, 40_000, 1e-5)
+    assert printed_budgets.shuffled_lower_bound(setting) < accounting.inverted_epsilon(2.0, 1 / 200, 40_000, 1e-5)
     one_batch = Setting(100, 100, 30, 5.0)  # a full batch leaves nothing open: the two bounds meet
     assert printed_budgets.shuffled_lower_bound(one_batch) == pytest.approx(printed_budgets.shuffled_epsilon(one_batch))
 
@@ -127,20 +127,20 @@ def test_inversion_lies_between_proven_bounds(sigma, q, steps, delta):
         .get_epsilon_for_delta(delta)
         for pessimistic in (False, True)
     ]
-    found = loss_inversion.epsilon(sigma, q, steps, delta)
+    found = accounting.inverted_epsilon(sigma, q, steps, delta)
     assert bounds[0] <= found <= bounds[1] * (1 + 1e-6)
     assert bounds[1] - bounds[0] < 0.03
 
 
 def test_inversion_of_nearly_full_batches_is_the_gaussian_mechanism():
-    nearly = loss_inversion.epsilon(10.0, 1 - 1e-12, 40, 1e-5)
+    nearly = accounting.inverted_epsilon(10.0, 1 - 1e-12, 40, 1e-5)
     assert nearly == pytest.approx(mechanisms.gaussian_epsilon(10.0, math.sqrt(40), 1e-5), rel=1e-8)
 
 
 def test_inversion_refuses_what_it_cannot_do():
     for bad in ((0.0, 0.1, 10, 1e-5), (1.0, 1.0, 10, 1e-5), (1.0, 0.1, 0, 1e-5), (1.0, 0.1, 10, 0.0)):
         with pytest.raises(ParameterError):
-            loss_inversion.epsilon(*bad)
+            accounting.inverted_epsilon(*bad)
 
 
 def test_contradictions_quote_the_ledger():

@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import nn
 from written import medians, parser, report, row, save
 
-from dplib import architectures, logistic_grid, models, sampling
+from dplib import examples, logistic_grid, models
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 
@@ -43,8 +43,8 @@ CASES = [  # network, batch size, DP-SGD step over SGD step at most
     (MLP, 2048, 1.2),
     (("784-2048-256-64-10", lambda: models.mlp([784, 2048, 256, 64, 10]), (784,)), 256, 1.6),
     (("784-2048-256-64-10", lambda: models.mlp([784, 2048, 256, 64, 10]), (784,)), 2048, 1.2),
-    (("4-layer CNN", architectures.cnn4, (1, 28, 28)), 256, 2.0),
-    (("4-layer CNN", architectures.cnn4, (1, 28, 28)), 2048, 1.8),
+    (("4-layer CNN", models.cnn4, (1, 28, 28)), 256, 2.0),
+    (("4-layer CNN", models.cnn4, (1, 28, 28)), 2048, 1.8),
 ]
 
 
@@ -111,7 +111,7 @@ def timed(step: Step, block: list[torch.Tensor]) -> float:
 
 def drawn(batch: int) -> Callable[[], list[torch.Tensor]]:
     rng = np.random.default_rng(1)
-    return lambda: [torch.from_numpy(sampling.poisson(N, batch / N, rng)) for _ in range(100)]
+    return lambda: [torch.from_numpy(examples.poisson(N, batch / N, rng)) for _ in range(100)]
 
 
 def against_sgd(quick: bool) -> list[dict]:
@@ -148,7 +148,7 @@ def against_opacus(quick: bool, batch: int = 256) -> dict[str, dict[str, float]]
     ours = dpsgd_step(MLP[1](), train, batch)
     loop = opacus_default(x, y, batch)
     default = {
-        "dplib": lambda _: ours(torch.from_numpy(sampling.poisson(N, batch / N, rng))),
+        "dplib": lambda _: ours(torch.from_numpy(examples.poisson(N, batch / N, rng))),
         "opacus": lambda _: next(loop),
     }
     memory = {
@@ -202,7 +202,7 @@ def opacus_in_memory(x: torch.Tensor, y: torch.Tensor, batch: int, mode: str) ->
 
 def sampling_seconds(batch: int) -> float:
     rng = np.random.default_rng(3)
-    return timed(lambda _: sampling.poisson(N, batch / N, rng), [None] * 1000)
+    return timed(lambda _: examples.poisson(N, batch / N, rng), [None] * 1000)
 
 
 def tuned_seconds(quick: bool) -> dict:

@@ -29,7 +29,8 @@ import torch
 from scipy import special
 from written import medians, report, row, timed, write
 
-from dplib import data, objpert
+from dplib import data
+from dplib.architecture import objpert
 from dplib.data import fetch, preprocess
 
 PINS = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.0.2", "scipy==1.17.1")

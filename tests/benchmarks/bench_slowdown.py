@@ -21,10 +21,10 @@ from bench_dpsgd import Step, with_opacus
 from torch import Tensor, nn
 from written import medians, report, row, write
 
-from dplib import layout, printed
-from dplib.architectures import LSTM
+from dplib import examples, printed
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
+from dplib.models import LSTM
 from dplib.sgd import seeded
 
 NETWORKS = {  # row of Table XVII: network
@@ -73,7 +73,7 @@ def _net(network: str, x: Tensor, lstm: Callable[[int, int], nn.Module] | None =
     if lstm is not None:
         parts = (_LastState(lstm(m.ih.in_features, m.hh.in_features)) if isinstance(m, LSTM) else m for m in net)
         net = nn.Sequential(*parts)
-    return net.to(memory_format=layout.of(net, x))
+    return net.to(memory_format=examples.layout_of(net, x))
 
 
 class _LastState(nn.Module):
@@ -104,7 +104,7 @@ def _sgd(network: str, x: Tensor, y: Tensor) -> Step:
 def _dplib(network: str, x: Tensor, y: Tensor) -> Step:
     settings = DPSGD(steps=1, sample_rate=BATCH / len(y), learning_rate=0.1, noise_multiplier=1.0, max_grad_norm=1.0)
     net = _net(network, x)
-    train = Examples((x.numpy(), y.numpy()), "train", torch.device("cpu"), torch.float32, layout.of(net, x))
+    train = Examples((x.numpy(), y.numpy()), "train", torch.device("cpu"), torch.float32, examples.layout_of(net, x))
     return Engine(net, settings, train, generator=torch.Generator().manual_seed(0)).step
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import ttest_ind
 
 from dplib import claims, stats
-from dplib.architectures import small_inception
 from dplib.labels import recipe_rows, stage_rows, stage_study
+from dplib.models import small_inception
 
 
 def test_cited_cells_have_their_own_budget_or_that_of_their_column():

@@ -38,15 +38,6 @@ def test_the_printed_figures_are_recognised_and_others_are_not():
     assert not any(guessing[item] for item in ("best with 20", "best to 500", "below t", "no selection is worse"))
 
 
-@pytest.mark.parametrize(("dfs", "t", "yes"), [(0.4, 0.5, True), (0.5, 0.4, False)])
-def test_figure_4_over_budgets_needs_a_falling_error_and_dfs_below(dfs, t, yes):
-    def sweep(top, seed):
-        return [top / b + 1e-4 * seed for b in study.BUDGETS]
-
-    runs = [{"sweep": {str(READING): {"DFS": sweep(dfs, s), "t-statistic": sweep(t, 0)}}} for s in range(4)]
-    assert rows.over_budgets(runs, READING) == yes
-
-
 def test_leaks_are_those_of_explicit_pairs():
     found = rows.leaks()
     assert found["delta_kept_features"] == found["delta_scale_all_zero"] == 1

@@ -7,15 +7,6 @@ from dplib import mechanisms
 from dplib.larger_models import gmm_rows, gmm_study, gmm_tables
 
 
-def test_the_four_noises_in_order():
-    sd = {
-        kind: gmm_study.noisy(200, kind, 5.0, 1e-4, 0, n_per_class=10).noise_sd for kind in ("none", "unit", "L2", "L1")
-    }
-    assert sd["none"] == 0
-    assert sd["unit"] == pytest.approx(np.log(1e4) / 5)
-    assert sd["unit"] < sd["L2"] < sd["L1"] < sd["L2"] * np.sqrt(200)
-
-
 def test_a_curve_is_paired_over_noises_and_does_not_depend_on_the_other_dimensions():
     job = {"seed": 4, "replicates": 50}
     both = gmm_study.curve(noise="unit", dimensions=[20, 50], **job)
@@ -42,25 +33,6 @@ def test_what_is_checked_on_whole_data_sets():
     assert np.abs(found["bias"]).max() < 0.02
     assert found["distance_ratio"] == pytest.approx(1, abs=0.05)
     assert found["fresh"]["printed"] < found["fresh"]["exact"] == pytest.approx(found["fresh"]["wrong"], abs=0.03)
-
-
-def test_exponents_of_a_power_law():
-    p = [5000, 15000, 50000]
-    run = {"p": [20, *p], "psi": [1.0, *(m**-1.5 for m in p)], "advantage": [0.1] * 4}
-    assert gmm_rows.exponent([run, run]).value == pytest.approx(-1.5)
-    budgets = (10.0, 1.0, 0.1)
-    runs = {("L1", e): [{"p": p, "psi": [m**-0.5 * e**2 for m in p]}] * 2 for e in budgets}
-    assert gmm_rows.joint_exponents(runs, "L1") == pytest.approx(np.array([[-0.5, -2], [-0.5, -2]]))
-
-
-def test_crossing():
-    def curve(*errors):
-        return [{"p": [10, 100, 1000], "advantage": [0.5 - error for error in errors]}] * 2
-
-    assert gmm_rows.crossing(curve(0.1, 0.3, 0.5)).value == pytest.approx(10**2.5)
-    assert gmm_rows.crossing(curve(0.45, 0.46, 0.5)) is None  # above from the start
-    assert gmm_rows.crossing(curve(0.1, 0.1, 0.1)) is None
-    assert gmm_rows.crossing(curve(0.45, 0.3, 0.1)) is None  # a dense signal under much noise: it falls
 
 
 def test_definition_2_is_private_up_to_some_epsilon():

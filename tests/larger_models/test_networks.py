@@ -55,13 +55,6 @@ def one_thread():
 # --- networks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("architecture", "expected"), [("resnet18", 32), ("resnet50", 128)])
-def test_toy_resnets_end_to_end(architecture, expected):
-    clean = networks.last_layer(colour_images(), architecture, 4, TINY, 0, "cpu")
-    assert clean.train.shape == (24, expected)
-    assert 0 <= clean.network_accuracy <= 1
-
-
 def test_a_diverging_training_is_an_error():
     wild = replace(TINY, learning_rate=1e30, epochs=3)
     with pytest.raises(ParameterError, match=r"learning_rate = 1e\+30 is not allowed"):
@@ -99,13 +92,6 @@ def test_signal_is_the_distance_of_the_kept_features_over_the_noise():
     kept = selection.top(distances, 3)
     sd = selection.definition_sd(np.abs(clean.train[:, kept]).sum(1).max(), 5.0, 1e-4)
     assert result["signal"] == pytest.approx(distances[kept].mean() / sd)
-
-
-def test_constant_features_do_no_harm():
-    clean = blob_features()
-    dead, test = np.c_[clean.train, np.zeros(300, np.float32)], np.c_[clean.test, np.zeros(300)]
-    labels = networks.perceptron_labels(dead, clean.train_labels, test, np.random.default_rng(0))
-    assert (labels == clean.test_labels).mean() > 0.95
 
 
 # --- SGD -------------------------------------------------------------------------------------------------------------

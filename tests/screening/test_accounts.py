@@ -5,7 +5,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.rdp import RdpAccountant
 
-from dplib import accounting, loss_inversion, mechanisms, rdp
+from dplib import accounting, mechanisms, rdp
 from dplib.screening import accounts, instances, one_update
 from dplib.screening.accounts import DELTA, ORDERS, SETTINGS
 
@@ -86,7 +86,7 @@ def test_keeping_the_batch_and_never_giving_up_is_covered():
     """The theorem's conditions in the same instance: no more than plain DP-SGD with as many updates."""
     steps = 4698
     instance = instances.linear(MNIST, 1.5, None, instances.KEPT)
-    plain = loss_inversion.epsilon(MNIST.noise_multiplier, MNIST.sample_rate, steps, DELTA)
+    plain = accounting.inverted_epsilon(MNIST.noise_multiplier, MNIST.sample_rate, steps, DELTA)
     assert instances.epsilon(instance, steps) < plain
 
 
@@ -100,7 +100,7 @@ def test_the_others_are_a_binomial_batch():
 
 def test_replacement_costs_more():
     steps = 200
-    plain = loss_inversion.epsilon(MNIST.noise_multiplier, MNIST.sample_rate, steps, DELTA)
+    plain = accounting.inverted_epsilon(MNIST.noise_multiplier, MNIST.sample_rate, steps, DELTA)
     replaced = instances.replacement_epsilon(MNIST, steps)
     assert plain < replaced < 2.2 * plain
 
@@ -113,7 +113,9 @@ def test_dpsur_exceeds_its_theorem():
     assert setting.exact(steps, 2.0) > 3.6
     # With a test that says nothing the updates are plain DP-SGD.
     silent = instances.NoisyTest("none", 60_000, 1024, 1.35, 256, 1e6, 3.0, 0.0)
-    assert silent.exact(500, 2.0) == pytest.approx(loss_inversion.epsilon(1.35, 1024 / 60_000, 500, DELTA), rel=1e-3)
+    assert silent.exact(500, 2.0) == pytest.approx(
+        accounting.inverted_epsilon(1.35, 1024 / 60_000, 500, DELTA), rel=1e-3
+    )
 
 
 def test_one_step_of_the_renyi_theorem_is_exceeded():

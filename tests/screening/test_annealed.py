@@ -5,9 +5,9 @@ import pytest
 
 from dplib import runs
 from dplib.checks import ParameterError
+from dplib.plans import FIRST
 from dplib.screening import accounts, annealed, study
 from dplib.screening.annealing import Annealing
-from dplib.tuning import FIRST
 
 SMALL = {"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "seed": 3}
 # Some hundred queries, of which all four things become.

@@ -11,7 +11,7 @@ from torch import nn
 
 from dplib import dpsgd, models
 from dplib.checks import ParameterError
-from dplib.examples import cross_entropy
+from dplib.examples import Sampler, cross_entropy, poisson
 from dplib.screening import annealing
 from dplib.screening.annealing import BY_CHANCE, FORCED, LOWER, REJECTED, Annealing, Screen, Witness
 
@@ -161,7 +161,7 @@ def test_it_is_algorithm_2_written_out_again_with_gradients_by_opacus():
     seeds = rng.integers(2**63, size=4)
     chances = np.random.default_rng(int(rng.integers(2**63)))
     noise = torch.Generator().manual_seed(int(seeds[0]))
-    sampler = dpsgd.sampling.Sampler("poisson", n, private.sample_rate, np.random.default_rng(int(seeds[1])))
+    sampler = Sampler("poisson", n, private.sample_rate, np.random.default_rng(int(seeds[1])))
     network = net(1)
     x, y = torch.from_numpy(TRAIN[0]), torch.from_numpy(TRAIN[1])
     t, tau, mu, q, codes = 0, 0, 0, q0, []
@@ -236,7 +236,7 @@ def test_the_energy_is_the_mean_loss_and_changes_add_up_to_it():
 def test_energy_on_the_batch_is_the_loss_of_its_own_records():
     rng = np.random.default_rng(5)
     seeds = rng.integers(2**63, size=4)
-    rows = dpsgd.sampling.poisson(len(TRAIN[1]), 0.1, np.random.default_rng(int(seeds[1])))
+    rows = poisson(len(TRAIN[1]), 0.1, np.random.default_rng(int(seeds[1])))
     batch = TRAIN[0][rows], TRAIN[1][rows]
     network = net()
     before = mean_loss(network, *batch)

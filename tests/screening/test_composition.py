@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dplib import accounting, loss_inversion, mechanisms
+from dplib import accounting, mechanisms
 from dplib.checks import ParameterError
 from dplib.screening import composition, one_update
 
@@ -24,7 +24,7 @@ def test_gaussians_add_up():
 def test_plain_dp_sgd_against_two_accountants():
     sigma, q, steps = 1.23, 512 / 60_000, 1000
     found = composition.epsilon([(pair(1 / sigma, one_update.always(), q, 0), steps)], 1e-5)
-    assert found == pytest.approx(loss_inversion.epsilon(sigma, q, steps, 1e-5), rel=1e-4)
+    assert found == pytest.approx(accounting.inverted_epsilon(sigma, q, steps, 1e-5), rel=1e-4)
     bounds = accounting.bounds([(sigma, q, steps)], 1e-5, "pld")
     assert bounds.low * 0.999 <= found <= bounds.high
 

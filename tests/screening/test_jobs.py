@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import architectures, clipping
+from dplib import clipping, models
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy
 from dplib.models import ACTIVATIONS
@@ -50,7 +50,7 @@ def test_the_quick_network_is_the_printed_one(activation):
     x[:, :, :6] = 0  # an empty border, as images have it: maxima are tied there
     y = torch.arange(6)
     quick = jobs.network((1, 28, 28), activation, 3)
-    printed = seeded(lambda: architectures.cnn4(ACTIVATIONS[activation]), 3)
+    printed = seeded(lambda: models.cnn4(ACTIVATIONS[activation]), 3)
     assert torch.allclose(quick(x), printed(x), atol=1e-6)
     sums = []
     for net in (quick, printed):

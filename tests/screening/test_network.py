@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import loss_inversion
+from dplib import accounting
 from dplib.dpsgd import DPSGD
 from dplib.screening import attacks, jobs, network
 from dplib.screening import network as screening_canaries
@@ -98,6 +98,6 @@ def test_what_such_an_audit_can_find():
     assert best == pytest.approx(-np.log(0.025 ** (-1 / 50) - 1), abs=1e-3)
     pair = network.plain_update(1.23, 512 / 60_000)
     bound = max(network.ideal(pair, 300, 200, 1e-5, np.random.default_rng(seed)) for seed in range(6))
-    assert bound < loss_inversion.epsilon(1.23, 512 / 60_000, 300, 1e-5)
+    assert bound < accounting.inverted_epsilon(1.23, 512 / 60_000, 300, 1e-5)
     loud = network.ideal(network.plain_update(0.5, 0.5), 20, 200, 1e-5, np.random.default_rng(0))
     assert loud > 1.5

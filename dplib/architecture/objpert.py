@@ -48,7 +48,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from dplib import newton
+from dplib.architecture import newton
 from dplib.checks import ParameterError, boolean, integer, one_of
 from dplib.sgd import find_device
 
@@ -117,7 +117,7 @@ def fit(
         intercept: whether rows get a constant feature 1.
         variant, neighbours: see :func:`calibrate` and above.
         noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
-        tol: of :func:`dplib.newton.minimise`. The proof asks for the exact minimiser.
+        tol: of :func:`dplib.architecture.newton.minimise`. The proof asks for the exact minimiser.
 
     Raises:
         ParameterError: for a value outside these ranges, a label other than 0 and 1, a number that is not finite, a row

@@ -1,4 +1,4 @@
-"""Which networks stay in the plain order in memory, and that these train where channels-last would break them."""
+"""Examples in memory: which networks stay in the plain order, and that channels-last would break these."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import architectures, layout, models, printed
+from dplib import examples, models, printed
 from dplib.examples import Examples
 from tests.conftest import ROOT
 
@@ -64,8 +64,8 @@ print("trained")
     ],
 )
 def test_networks_with_a_narrow_strided_1x1_convolution_stay_plain(net):
-    assert layout.of(net, IMAGES) == torch.contiguous_format
-    kept = nn.Sequential(net).to(memory_format=torch.channels_last).to(memory_format=layout.of(net, IMAGES))
+    assert examples.layout_of(net, IMAGES) == torch.contiguous_format
+    kept = nn.Sequential(net).to(memory_format=torch.channels_last).to(memory_format=examples.layout_of(net, IMAGES))
     assert all(p.is_contiguous() for p in kept.parameters())
 
 
@@ -82,23 +82,23 @@ def test_networks_with_a_narrow_strided_1x1_convolution_stay_plain(net):
         models.resnet18(10, 3),
         models.preact_resnet18(10, width=64),
         models.small_cnn(10, 1),
-        architectures.cnn4(),
-        architectures.cnn9(),
-        architectures.small_inception(),
+        models.cnn4(),
+        models.cnn9(),
+        models.small_inception(),
         models.mlp([192, 3]),
     ],
 )
 def test_all_other_networks_are_channels_last(net):
-    assert layout.of(net, IMAGES) == torch.channels_last
+    assert examples.layout_of(net, IMAGES) == torch.channels_last
 
 
 @pytest.mark.parametrize("name", sorted(printed.ARCHITECTURES))
 def test_no_printed_network_is_plain(name):
-    assert layout.of(printed.ARCHITECTURES[name].make(), IMAGES) == torch.channels_last
+    assert examples.layout_of(printed.ARCHITECTURES[name].make(), IMAGES) == torch.channels_last
 
 
 def test_what_is_no_image_leaves_the_network_as_it_is():
-    assert layout.of(nn.Conv2d(3, 8, 1, stride=2), np.zeros((5, 192))) == torch.preserve_format
+    assert examples.layout_of(nn.Conv2d(3, 8, 1, stride=2), np.zeros((5, 192))) == torch.preserve_format
 
 
 @pytest.mark.parametrize("kept", [torch.channels_last, torch.contiguous_format])
@@ -115,9 +115,9 @@ def test_examples_are_laid_out_as_asked_for(kept):
 
 def test_only_the_plain_layout_moves_a_batch():
     x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    assert layout.follow(x, torch.contiguous_format).is_contiguous()
+    assert examples.follow(x, torch.contiguous_format).is_contiguous()
     for kept in (torch.channels_last, torch.preserve_format):
-        assert layout.follow(x, kept) is x
+        assert examples.follow(x, kept) is x
 
 
 def test_narrow_resnets_train_where_channels_last_breaks_them():
@@ -137,5 +137,5 @@ def test_instance_normalisation_stays_plain():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.InstanceNorm2d(6, affine=True), nn.Flatten(), nn.Linear(216, 4))
     x = torch.randn(1, 3, 8, 8)
-    assert layout.of(net, x) == torch.contiguous_format
-    assert layout.of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last
+    assert examples.layout_of(net, x) == torch.contiguous_format
+    assert examples.layout_of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last
