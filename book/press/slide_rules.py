@@ -4,8 +4,8 @@ In the order of the chapter: its title; the list of what a reader can do afterwa
 definition, theorem and algorithm, without proofs; the first figure of every section, with its caption and alternative
 text; the verdict box, a slide for each part; the exercises' titles, and the command that runs the chapter again.
 
-A Markdown cell tagged ``slide`` comes in whole, one tagged ``no-slide`` not at all, nor the figure of a code cell with
-that tag. Citations and references become text here, so that a deck is plain Markdown with mathematics.
+A Markdown cell tagged ``slide`` comes in whole, a code cell with its lines or, where a page folds them, its table; a
+cell tagged ``no-slide`` not at all, nor its figure. Citations and references become text here, so that a deck is plain Markdown with mathematics.
 """
 
 import base64
@@ -122,7 +122,9 @@ def choose(notebook: nbformat.NotebookNode, plain: Plain) -> Iterator[Slide]:
     for place, cell in enumerate(notebook.cells):
         tags = set(cell.metadata.get("tags", ()))
         if cell.cell_type == "code":
-            if not (tags & {"no-slide", "solution"} or heading in pictured or heading.startswith("Exercises")):
+            if "slide" in tags:
+                yield Slide(heading, _table(cell) if "hide-input" in tags else f"```python\n{cell.source}\n```")
+            elif not (tags & {"no-slide", "solution"} or heading in pictured or heading.startswith("Exercises")):
                 for slide in _figure(notebook, place, heading, plain):
                     pictured.add(heading)
                     yield slide
@@ -135,6 +137,12 @@ def choose(notebook: nbformat.NotebookNode, plain: Plain) -> Iterator[Slide]:
             elif not tags & {"no-slide", "slide"}:
                 yield from _block(block, heading, before.endswith(("you can", "you will")), plain)
             before = block
+
+
+def _table(cell: nbformat.NotebookNode) -> str:
+    """The first table that a cell shows, as HTML without its style."""
+    shown = next(one["data"]["text/html"] for one in cell.outputs if "text/html" in one.get("data", {}))
+    return re.sub(r"(?s)<style.*?</style>", "", shown)
 
 
 def exercises(notebook: nbformat.NotebookNode, plain: Plain) -> list[str]:
