@@ -49,7 +49,7 @@ def markdown(benchmark: dict[str, Any]) -> str:
     """The costs as a table and the places where something gives way as sentences."""
     run = benchmark["a_run"]
     costs = [cost(runs, run, benchmark["batch"]) for runs in GRIDS]
-    lines = ["| | " + " | ".join(f"$10^{round(math.log10(runs))}$ runs" for runs in GRIDS) + " |"]
+    lines = ["|  | " + " | ".join(f"$10^{round(math.log10(runs))}$ runs" for runs in GRIDS) + " |"]
     lines += ["|---|" + "---:|" * len(GRIDS)]
     lines += [f"| {name} | {' | '.join(one[name] for one in costs)} |" for name in costs[0]]
     ends = int(TABLE_BYTES / run["table_bytes"])
