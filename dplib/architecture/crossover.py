@@ -21,7 +21,6 @@ from scipy import optimize, stats
 from dplib.checks import ParameterError
 from dplib.stats import holm
 
-
 LEVEL = 0.95  # of the intervals
 
 
