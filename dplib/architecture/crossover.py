@@ -21,6 +21,8 @@ from scipy import optimize, stats
 from dplib.checks import ParameterError
 from dplib.stats import holm
 
+LEVEL = 0.95  # of the intervals
+
 
 @dataclass(frozen=True)
 class Crossover:
@@ -73,14 +75,14 @@ def estimate(
     """
     at, simple, complex = _checked(epsilons, simple, complex)
     n = len(simple)
-    stretch = stats.t.ppf(0.975, n - 1) / stats.norm.ppf(0.975) * np.sqrt(n / (n - 1))
+    stretch = stats.t.ppf((1 + LEVEL) / 2, n - 1) / stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(n / (n - 1))
     means = np.stack([simple.mean(axis=0), complex.mean(axis=0)])
     found = []
     for rows in rng.integers(n, size=(resamples, n)):
         drawn = np.stack([simple[rows].mean(axis=0), complex[rows].mean(axis=0)])
         found.append(_last(at, *(means + stretch * (drawn - means)), smooth))
     # Without interpolation between order statistics: some are infinite.
-    low, high = np.quantile(found, [0.025, 0.975], method="inverted_cdf")
+    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
     ends = float(np.exp(at[0])), float(np.exp(at[-1]))
     return Crossover(_last(at, *means, smooth), float(low), float(high), n, *ends)
 
