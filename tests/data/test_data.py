@@ -35,6 +35,11 @@ def test_the_registry_is_complete():
             assert all(len(getattr(file, kind) or "0" * n) == n for kind, n in lengths.items())
 
 
+def test_no_two_files_share_a_checksum():
+    sums = [file.checksum for entry in registry.registry().values() for file in entry.files]
+    assert len(set(sums)) == len(sums)
+
+
 def test_stand_ins_say_what_they_stand_in_for():
     stands = {entry.name: entry.stand_in_for for entry in registry.registry().values() if entry.stand_in_for}
     assert stands == {"location": "Purchase-100", "movielens-latest-small": "MovieLens-1M", "cifar10-jpeg": "CIFAR-10"}
@@ -57,6 +62,14 @@ def test_unknown_options_are_refused():
         data.load("rcv1", test_parts=9)
     with pytest.raises(ParameterError, match="split_seed = -1"):
         data.load("digits", split_seed=-1)
+
+
+def test_digits_are_inside_scikit_learn(monkeypatch):
+    monkeypatch.setenv("DPLIB_DATA", "/nowhere")
+    read = data.load("digits")
+    assert (read.x_train.shape, read.x_test.shape) == ((1347, 1, 8, 8), (450, 1, 8, 8))
+    assert (read.x_train.dtype, read.x_train.min(), read.x_train.max()) == (np.float32, 0, 1)
+    assert (read.source, read.stand_in_for, len(read.checksum)) == ("embedded", None, 64)
 
 
 def test_the_drawn_test_part_depends_on_the_seed_alone_and_loses_no_record():
@@ -186,6 +199,14 @@ def test_movielens_1m(folders, monkeypatch):
     assert read.feature_names == ("user", "movie")
 
 
+def test_half_a_star_is_no_rating_of_movielens_1m(folders, monkeypatch):
+    files = {"ml-1m.zip": zipped({"ml-1m/ratings.dat": b"1::9::0.5::978300760\n"})}
+    publish(monkeypatch, "movielens-1m", files)
+    write(folders / "given", "movielens-1m", files)
+    with pytest.raises(DataError, match="a rating other than 1, 2, 3, 4, 5"):
+        data.load("movielens-1m")
+
+
 # The decoded JPEG images
 
 
@@ -250,6 +271,18 @@ def test_the_table_has_a_row_for_each_set_and_reads_no_file(mnist, monkeypatch):
     assert row.bytes == sum(map(len, mnist[1].values()))
     (mnist[0] / IMAGES).unlink()
     assert not data.table()[0].present
+
+
+def test_the_listing_names_every_set(folders):
+    lines = data.listing().splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(data.names())
+    rows = {row.name: row for row in data.table()}
+    assert rows["digits"].present
+    assert rows["digits"].verified
+    assert not rows["mnist"].present
+    assert rows["mnist"].where == str(folders / "cache" / "mnist")
+    assert rows["mnist"].bytes == 9912422 + 28881 + 1648877 + 4542
+    assert rows["purchase-100"].bytes is None
 
 
 def test_the_listing_says_what_is_sound_and_what_is_not(mnist):

@@ -141,6 +141,13 @@ def test_a_wrong_download_leaves_nothing(cache, monkeypatch, content, length, re
     assert left(cache) == []
 
 
+def test_a_status_that_no_second_try_would_change(cache, monkeypatch):
+    with server(lambda handler, path: send(handler, b"", status=403)) as (address, asked):
+        offer(monkeypatch, f"{address}/{NAME}")
+        assert "HTTP status 403" in failure()
+    assert len(asked) == 1
+
+
 def test_a_server_that_sends_without_end_is_cut_off(cache, monkeypatch):
     sent = []
 

@@ -93,6 +93,13 @@ def test_a_missing_file(mnist, folders):
     assert str(folders / "cache" / "mnist") in text
 
 
+def test_a_missing_file_without_dplib_data(mnist, monkeypatch):
+    monkeypatch.delenv("DPLIB_DATA")
+    text = load_error()
+    assert "is not in the cache" in text
+    assert f"set DPLIB_DATA to a folder that has it as mnist/{IMAGES}" in text
+
+
 def test_a_set_without_an_address_says_so_without_asking_the_network():
     with pytest.raises(DataError, match="has no published address") as caught:
         data.load("cifar10-jpeg")

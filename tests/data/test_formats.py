@@ -40,6 +40,11 @@ def test_idx_that_is_something_else_is_refused(content, reason):
         formats.idx_images(content)
 
 
+def test_images_under_the_name_of_labels_are_refused():
+    with pytest.raises(FormatError, match=r"2051 .images. where IDX labels have 2049"):
+        formats.idx_labels(idx(np.zeros((3, 28, 28))))
+
+
 @pytest.mark.parametrize(("label_bytes", "n_classes"), [(1, 10), (2, 100)])
 def test_cifar_records_come_back(rng, label_bytes, n_classes):
     images = rng.integers(0, 256, (5, 3, 32, 32))
@@ -81,6 +86,12 @@ def test_svhn_label_ten_is_the_digit_zero(tmp_path, rng):
 def test_svhn_with_other_content_is_refused(tmp_path, variables, reason):
     savemat(tmp_path / "svhn.mat", variables)
     with pytest.raises(FormatError, match=reason):
+        formats.svhn(tmp_path / "svhn.mat")
+
+
+def test_a_file_that_is_no_matlab_file_is_refused(tmp_path):
+    (tmp_path / "svhn.mat").write_bytes(b"<html>Not found</html>" * 20)
+    with pytest.raises(FormatError, match="not a sound MATLAB file"):
         formats.svhn(tmp_path / "svhn.mat")
 
 

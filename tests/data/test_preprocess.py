@@ -87,6 +87,15 @@ def test_every_record_is_as_likely_to_be_tested():
     assert np.abs(counts - seeds * share).max() < 5 * np.sqrt(seeds * share * (1 - share))
 
 
+def test_splits_that_cannot_be_made():
+    with pytest.raises(ParameterError, match="'iris' has no split in paper B"):
+        preprocess.paper_b_split(numbered("iris", 100, 50), 0)
+    with pytest.raises(ParameterError, match="191/0/95 needs more than the 100 all records"):
+        preprocess.paper_b_split(numbered("breast-cancer", 80, 20), 0)
+    with pytest.raises(ParameterError, match="n_valid = 100"):
+        preprocess.hold_out(numbered("iris", 100, 50), 100, 0)
+
+
 def test_hold_out_and_subsample_leave_the_test_part_alone():
     whole = numbered("mnist", 100, 50)
     held = preprocess.hold_out(whole, 30, 3)
@@ -124,6 +133,15 @@ def test_adult_has_108_columns():
     assert row["workclass=Private"] == 0
 
 
+def test_breast_cancer_has_43_columns():
+    rows = every_level(levels.BREAST_CANCER_LEVELS)
+    coded = preprocess.breast_cancer_one_hot(table("breast-cancer", rows, rows, feature_names=loaders.BREAST_CANCER))
+    assert coded.x_train.shape == (11, 43)
+    assert np.array_equal(coded.x_train.sum(axis=1), np.full(11, 9))
+    assert "node-caps=?" in coded.feature_names
+    assert "breast-quad=?" in coded.feature_names
+
+
 def test_an_unknown_level_is_refused():
     rows = every_level(levels.BREAST_CANCER_LEVELS)
     rows[3, 1] = "never"
@@ -131,6 +149,14 @@ def test_an_unknown_level_is_refused():
         preprocess.breast_cancer_one_hot(table("breast-cancer", rows, rows, feature_names=loaders.BREAST_CANCER))
     with pytest.raises(ParameterError, match="must have the columns age, menopause"):
         preprocess.breast_cancer_one_hot(table("iris", rows, rows))
+
+
+def test_adult_without_categories_has_7_features():
+    rows = every_level(levels.ADULT_LEVELS)
+    coded = preprocess.adult_numeric(table("adult", rows, rows, feature_names=loaders.ADULT))
+    assert coded.x_train.shape == (42, 7)
+    assert coded.feature_names[-1] == "sex"
+    assert coded.x_train[:2, -1].tolist() == [0, 1]
 
 
 def test_medical_cost_has_the_6_features_of_the_papers_parameter_counts():
@@ -182,6 +208,13 @@ def test_min_max_spans_the_unit_interval_and_clips_the_rest():
     assert scaled.x_test.tolist() == [[1, 1], [0, 0]]
 
 
+def test_min_max_target_can_be_undone_from_its_note():
+    scaled = preprocess.min_max_target(table("t", [[0]] * 3, [[0]], np.array([2.0, 4, 6]), np.array([8.0])))
+    assert scaled.y_train.tolist() == [0, 0.5, 1]
+    assert scaled.y_test.tolist() == [1.5]
+    assert "2.00 to 6.00" in scaled.notes[-1]
+
+
 def test_pca_agrees_with_the_singular_vectors():
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(60, 8)) * np.arange(1, 9)).astype(np.float32)
@@ -204,6 +237,16 @@ def test_clip_rows_shortens_long_rows_and_no_others():
     assert np.linalg.norm(big, axis=1).max() <= 1 + 1e-12
     with pytest.raises(ParameterError, match="max_norm = 0"):
         preprocess.clip_rows(x, 0)
+
+
+def test_grey_and_flatten():
+    x = np.zeros((2, 3, 2, 2), np.float32)
+    x[0, 1] = 1
+    one = preprocess.grey(table("svhn", x, x[:1]))
+    assert one.x_train.shape == (2, 1, 2, 2)
+    assert np.allclose(one.x_train[0], 0.587)
+    assert np.allclose(preprocess.GREY.sum(), 1)
+    assert preprocess.flatten(one).x_test.shape == (1, 4)
 
 
 # Messages
@@ -231,3 +274,10 @@ def test_word_sequences_know_only_training_words():
     assert done.x_test.tolist() == [[0, 0, 1], [0, 0, 0]]
     assert done.x_train.max() < 4
     assert text.tokens(messages(["a b c d e"], ["e d"]), n_words=10, length=2).x_train.tolist() == [[4, 5]]  # the end
+
+
+def test_real_messages():
+    split = preprocess.paper_b_split(real("sms-spam"), 0)
+    done = text.tokens(split)
+    assert done.x_train.shape == (4_700, 150)
+    assert done.x_train.max() == 999
