@@ -404,3 +404,7 @@ def optimal_epsilon(log_p, log_q, delta, limits):
         below = exact_loss.density_delta(log_p, log_q, middle, limits)[0] <= delta
         low, high = (low, middle) if below else (middle, high)
     return high
+
+
+def test_full_batches_have_the_closed_form():
+    assert rdp.rdp(2.0, 1.0, 30, [1.5, 2, 40]) == pytest.approx([30 * a / 8 for a in (1.5, 2, 40)], rel=1e-14)

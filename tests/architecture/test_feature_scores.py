@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import normalized_mutual_info_score
 
 from dplib.architecture import feature_scores as fs
 from dplib.checks import ParameterError
@@ -102,3 +103,18 @@ def test_private_versions_without_noise_are_exact_and_with_noise_possible(releas
 def test_codes_beyond_their_levels_are_refused():
     with pytest.raises(ParameterError, match="codes must be whole numbers"):
         fs.count([[0, 2]], [2, 2])
+
+
+def test_merit_by_hand():
+    relevance, redundancy = np.array([0.3, 0.2, 0.1]), np.array([[1, 0.5, 0.2], [0.5, 1, 0.4], [0.2, 0.4, 1]])
+    subsets = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=bool)
+    expected = [0.3, 0.5 / np.sqrt(2 + 2 * 0.5), 0.6 / np.sqrt(3 + 2 * (0.5 + 0.2 + 0.4)), 0]
+    np.testing.assert_allclose(fs.merit(subsets, relevance, redundancy), expected, rtol=1e-14)
+
+
+def test_uncertainty_is_normalised_mutual_information_in_both_forms():
+    table = fs.uncertainty(fs.joint_entropies(COUNTS))
+    np.testing.assert_allclose(table, fs.uncertainty(fs.joint_entropies(COUNTS), "hall"), atol=1e-12)
+    for i, j in itertools.product((0, 1, 2, 4), repeat=2):
+        assert table[i, j] == pytest.approx(normalized_mutual_info_score(CODES[:, i], CODES[:, j]), abs=1e-12)
+    assert (table[3] == 0).all()  # a constant

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dplib.architecture import privacy_cost_theory as theory
 
@@ -73,3 +74,13 @@ def test_gain_of_dropping_against_a_refitted_regression():
     full = np.array([again[0], 0, again[1]])
     assert refitted[j] == pytest.approx(noise_with - noise_without - (theta - full) @ moments @ (theta - full))
     assert (refitted >= zeroed - 1e-12).all()  # fitting again never hurts
+
+
+def test_simulation_agrees_with_the_closed_form():
+    # z tests at 1e-4 each, two sides, fixed seed.
+    rng = np.random.default_rng(0)
+    theta, x = rng.normal(size=4), rng.normal(size=4)
+    expected = theory.expected_errors(theta, x, 0.7, 0.8, 0.5)
+    for value, draws in zip(expected, theory.simulate_errors(theta, x, 0.7, 0.8, 0.5, 200_000, rng), strict=True):
+        z = (draws.mean() - value) / (draws.std() / np.sqrt(len(draws)))
+        assert abs(z) < stats.norm.isf(5e-5)

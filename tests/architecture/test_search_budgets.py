@@ -254,3 +254,10 @@ def test_no_setting_gives_both_rs_and_mgrs_their_printed_budgets(form):
 def test_senseless_searches_are_refused(arguments, named):
     with pytest.raises(ParameterError, match=named):
         Search(*arguments)
+
+
+def test_composed_trainings_are_one_of_all_their_steps():
+    noise, rate, steps = TRAINING
+    found = dpsgd_epsilon(Search(6), *TRAINING, DELTA)
+    assert found == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
+    assert accounting.inverted_epsilon(noise, rate, 6 * steps, DELTA) < found

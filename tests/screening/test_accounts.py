@@ -157,3 +157,22 @@ def test_steps_allowed_are_the_most(count):
         spent = [accounting.epsilon(sigma, q, steps + i, DELTA, count) for i in (0, 1)]
     assert spent[0] <= 1.5 < spent[1]
     assert accounts.steps_allowed(0.001, sigma, q, DELTA, count) == 0
+
+
+def test_curves_agree_with_the_accountants():
+    q, sigma = QUICK
+    counts = [0, 1, 60, 120]
+    for count in accounts.COUNTS:
+        curve = accounts.curve(counts, sigma, q, DELTA, count)
+        assert curve[0] == 0
+        assert (np.diff(curve) > 0).all()
+    tight = accounts.curve([120], sigma, q, DELTA, "pld")[0]
+    assert tight == pytest.approx(accounting.epsilon(sigma, q, 120, DELTA, "pld"), rel=5e-3)
+
+
+def test_the_three_epsilons_are_ordered():
+    q, sigma = QUICK
+    spent = accounts.epsilons(50, 120, sigma, q, DELTA)
+    assert spent["accepted"] == accounts.paper_epsilon(sigma, q, 50, DELTA)
+    assert spent["accepted"] < spent["queries_pld"] < spent["queries_rdp"]
+    assert spent["queries_rdp"] < accounts.paper_epsilon(sigma, q, 120, DELTA)
