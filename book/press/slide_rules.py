@@ -5,7 +5,8 @@ definition, theorem and algorithm, without proofs; the first figure of every sec
 text; the verdict box, a slide for each part; the exercises' titles, and the command that runs the chapter again.
 
 A Markdown cell tagged ``slide`` comes in whole, a code cell with its lines or, where a page folds them, its table; a
-cell tagged ``no-slide`` not at all, nor its figure. Citations and references become text here, so that a deck is plain Markdown with mathematics.
+cell tagged ``no-slide`` not at all, nor its figure. Citations and references become text here, so that a deck is plain
+Markdown with mathematics.
 """
 
 import base64
