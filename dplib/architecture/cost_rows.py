@@ -183,6 +183,8 @@ def draw_frozen_layers(panels: Sequence[plt.Axes], **networks: Found) -> None:
             at, accuracy = ([one[key] for one in printed_ones] for key in ("epsilon", "acc"))
             axes.plot(at, accuracy, "x", color=colour, mew=2)
         axes.set(xscale="log", xlabel="ε", ylabel="test accuracy, %", title=titles[kind], ylim=(0, 100))
+        axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        axes.minorticks_off()
 
 
 def draw_ladders(panels: Sequence[plt.Axes], found: Found) -> None:
