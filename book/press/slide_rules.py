@@ -142,7 +142,7 @@ def choose(notebook: nbformat.NotebookNode, plain: Plain) -> Iterator[Slide]:
 
 def _table(cell: nbformat.NotebookNode) -> str:
     """The first table that a cell shows, as HTML without its style."""
-    shown = next(one["data"]["text/html"] for one in cell.outputs if "text/html" in one.get("data", {}))
+    shown = next((one["data"]["text/html"] for one in cell.outputs if "text/html" in one.get("data", {})), "")
     return re.sub(r"(?s)<style.*?</style>", "", shown)
 
 
