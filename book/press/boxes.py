@@ -120,6 +120,8 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
         parts += ["What was claimed", f": {box.claimed}", ""]
     known = {row.claim.id: row.claim for row in rows}
     counts = Counter(row.verdict for row in rows if row.claim.chapter == chapter)
+    # Folded, so that the chapter's first figure comes within two screens; its text says what was found.
+    parts += ['<details class="box-lines"><summary>What holds, what does not, what is open</summary>', ""]
     for name, (title, verdicts) in SECTIONS.items():
         if lines := box.sections.get(name):
             style = "undecided" if name == "open" else verdicts[-1 if name == "changed" else 0].replace(" ", "-")
@@ -127,10 +129,11 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
             parts += [f'<span class="box-{style}">{title}</span>', f": {listed}", ""]
         elif name == "fails" and counts and not any(counts[verdict] for verdict in verdicts):
             parts += [f'<span class="box-fails">{title}</span>', ": Nothing: no row of this chapter fails.", ""]
-    parts += ["How sure we are", f": {box.sure}", ""]
+    parts += ["</details>", "", "How sure we are", f": {box.sure}", ""]
     if counts:
         address = f"../book/ledger.html?chapter={chapter}"
-        parts += [f'<a href="{address}">Rows of the ledger</a>: {_counted(counts)}.', ""]
+        asserted = Counter(row.verdict for row in rows if row.claim.chapter == chapter and row.claim.sort == "claim")
+        parts += [f'<a href="{address}">Its claims in the ledger</a>: {_counted(asserted or counts)}.', ""]
     return "\n".join([*parts, times, ":::"])
 
 

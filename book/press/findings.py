@@ -37,10 +37,14 @@ def draw(rows: list[Row], folder: Path) -> None:
 
 def markdown(rows: list[Row]) -> str:
     """The caption and the counts of what was tested, in words."""
-    tested = [row for row in rows if row.verdict != VERDICTS[-1]]
+    known = [row for row in rows if row.claim.sort == "claim"]
+    tested = [row for row in known if row.verdict != VERDICTS[-1]]
     counts = Counter(row.verdict for row in tested)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
-    return f"Of {len(rows)} claims in the ledger {len(tested)} have been tested: {', '.join(parts)}.\n"
+    return (
+        f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger has {len(rows) - len(known)} "
+        "more rows, which are not counted here: printed numbers, settings, and results of other people.\n"
+    )
 
 
 def _save(figure: plt.Figure, path: Path) -> None:
@@ -56,7 +60,7 @@ def _legend_below(axes: plt.Axes, gap: float = 0.23) -> None:
 
 def _verdicts(axes: plt.Axes, rows: list[Row]) -> None:
     """Stacked bars: the share of each verdict among a paper's claims, with counts."""
-    counts = Counter((row.claim.paper, row.verdict) for row in rows)
+    counts = Counter((row.claim.paper, row.verdict) for row in rows if row.claim.sort == "claim")
     for place, paper in enumerate(PAPERS):
         total, left = sum(counts[paper, verdict] for verdict in VERDICTS), 0.0
         for verdict in VERDICTS:

@@ -45,6 +45,7 @@ def privacy(checked: Results, epsilon: float = 5.0, delta: float = 1e-4) -> Valu
             "epsilon_spent": float(mechanisms.gaussian_epsilon(tau, 1.0, delta)),
             "noise_over_least": float(tau / mechanisms.analytic_sigma(epsilon, delta)),
             "largest_private_epsilon": largest,
+            "largest_private_epsilon_at_delta_0_01": where_definition2_is_private(0.01)[0],
             "share_of_map_not_private": share,
         },
         "A.def3": {
