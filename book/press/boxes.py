@@ -151,10 +151,19 @@ def minutes(notebook: nbformat.NotebookNode) -> int:
 
 
 def word_count(notebook: nbformat.NotebookNode) -> int:
-    """Words of a notebook's text: code, formulas, roles and options of directives do not count."""
+    """Words that a reader meets: text, a card's one line, tables, and the chapter's box. A formula in the line counts
+    as a word, one of its own as ten; code, roles and options of directives do not count.
+    """
     text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    for block in (r"(?ms)^\s*```\{(?:code-cell|math|bibliography).*?^\s*```", r"(?s)\$\$.*?\$\$", r"\$[^$\n]*\$"):
-        text = re.sub(block, " ", text)
+    text = re.sub(r"(?ms)^\s*```\{(?:code-cell|bibliography).*?^\s*```", " ", text)
+    text = re.sub(r"(?ms)^\s*```\{math.*?^\s*```|\$\$.*?\$\$", " formula" * 10 + " ", text)
+    text = re.sub(r"\$[^$\n]*\$", " formula ", text)
+    shown = [output["data"].get("text/html", "") for cell in notebook.cells for output in cell.get("outputs", ())
+             if "data" in output]  # fmt: skip
+    text += " ".join(re.sub(r"(?s)</summary>.*?</details>", " ", one) for one in shown)
+    if box := load().get(notebook.metadata.get("dplib", {}).get("chapter")):
+        text += " ".join([box.claimed, box.sure, *(line.text for lines in box.sections.values() for line in lines)])
+    text = re.sub(r"(?s)<(style|script|pre)\b.*?</\1>", " ", text)
     text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|</?[a-zA-Z][^<>\n]*>", " ", text)
     return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
 

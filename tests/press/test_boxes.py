@@ -89,8 +89,11 @@ def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch
 
 def test_words_are_those_that_are_read():
     text = "# Two words\n\nfive more **words** are here $x + y$ {cite}`abc2020`\n\n```{code-cell}\nnot = read\n```\n"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("a b")])
-    assert boxes.word_count(notebook) == 7
+    shown = "<details><summary>one line</summary><p>and what it hides</p></details><td>cell</td>"
+    output = nbformat.v4.new_output("display_data", data={"text/html": shown})
+    code = nbformat.v4.new_code_cell("a b", outputs=[output])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text), code])
+    assert boxes.word_count(notebook) == 7 + 1 + 3  # text, a formula, the card's line and a table
 
 
 @pytest.mark.parametrize(
