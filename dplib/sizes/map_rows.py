@@ -113,8 +113,12 @@ def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
     return {(n, e) for i, n in enumerate(sizes) for j, e in enumerate(epsilons) if (i + j) % 3 == 0}
 
 
-def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
+def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later: int | None = None) -> dict[str, Any]:
     """The laws fitted to two thirds of the private cells, and what they are worth on the last third.
+
+    Args:
+        later: a number of records that was run after the laws were chosen: no law is fitted to its cells.
+        held: the cells to judge by; those of :func:`held_out` where empty.
 
     Returns "laws" by link; "held", the cells held out; "error", root mean square errors there, in points, of each law,
     of the last one "without width", and of the mean ("constant"); "regret", points lost there on average to each cell's
@@ -122,9 +126,11 @@ def judged(found: Mapping[Cell, Compared]) -> dict[str, Any]:
     """
     private = {at: cell for at, cell in found.items() if at[1] is not None}
     widths = sorted(w for w in set.intersection(*(set(c.means) for c in private.values())) if w == 0 or w >= LEAST)
-    held = held_out(*(sorted({at[i] for at in private}) for i in (0, 1))) & set(private)
+    known = [at for at in private if at[0] != later]
+    spared = held_out(*(sorted({at[i] for at in known}) for i in (0, 1))) & set(known)
+    held = held or spared
     points = {at: [(*at, width, cell.means[width].value) for width in widths] for at, cell in private.items()}
-    fitted = [point for at, some in points.items() if at not in held for point in some]
+    fitted = [point for at in known if at not in spared for point in points[at]]
     n, epsilon, width, accuracy = np.array([point for at in held for point in points[at]], dtype=float).T
     laws = {link: fit(fitted, link) for link in LINKS}
     blind = fit([(size, e, 0, a) for size, e, _, a in fitted], list(LINKS)[-1])
