@@ -42,8 +42,8 @@ def markdown(rows: list[Row]) -> str:
     counts = Counter(row.verdict for row in tested)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
     return (
-        f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger has {len(rows) - len(known)} "
-        "more rows, which are not counted here: printed numbers, settings, and results of other people.\n"
+        f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger's other "
+        f"{len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of other people.\n"
     )
 
 
