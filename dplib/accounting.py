@@ -16,8 +16,8 @@ Accountants, all upper bounds:
 - ``pld``: privacy loss distributions (Doroshenko et al. 2022) by dp_accounting, both directions; an upper bound
   whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300). Both take some seconds
   at most: where their grids would have millions of points they are coarser, and the bound is looser; never than "rdp".
-- ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion; ``rdp-classical`` with Mironov's.
-  Vectorised, often 5 to 15% above the others, and more where delta is large or few steps are taken.
+- ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion, :mod:`dplib.rdp`. Vectorised, often
+  5 to 15% above the others, and more where delta is large or few steps are taken.
 """
 
 import functools
@@ -26,7 +26,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import joblib
 import numpy as np
 from scipy import optimize
 
@@ -34,8 +33,7 @@ from dplib import mechanisms, rdp
 from dplib.checks import ParameterError, fraction, one_of, positive
 from dplib.data import fetch
 
-ACCOUNTANTS = ("prv", "pld", "rdp", "rdp-classical")
-_CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
+ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
 # What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, and steps.
 _POINTS, _LOSSES, _SUMS, _STEPS = 1_500_000, 60_000, 1_000_000, 10**8
@@ -63,8 +61,8 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
         ParameterError: for a value outside its range, or one that the accountant cannot compute.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
-    if accountant in _CONVERSIONS:
-        return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, _CONVERSIONS[accountant])
+    if accountant == "rdp":
+        return rdp.epsilon(noise_multiplier, sample_rate, steps, delta)
     settings = rdp.check_settings(noise_multiplier, sample_rate, steps)
 
     def one(sigma, q, count, delta):
@@ -104,8 +102,8 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
     if not phases or phases[0][0] == 0:
         spent = np.inf if phases else 0.0
         return Bounds(spent, spent)
-    rdp_epsilon = _rdp_epsilon(phases, delta, _CONVERSIONS.get(accountant, "improved"))
-    if accountant in _CONVERSIONS or rdp_epsilon <= 0:
+    rdp_epsilon = _rdp_epsilon(phases, delta)
+    if accountant == "rdp" or rdp_epsilon <= 0:
         return Bounds(0.0, rdp_epsilon)
     if all(q == 1 for _, q, _ in phases):
         exact = float(mechanisms.gaussian_epsilon(phases[0][0], 1.0, delta))
@@ -126,13 +124,13 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
         ParameterError: for a value outside its range, or a target out of reach.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
-    if accountant in _CONVERSIONS:
-        return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, _CONVERSIONS[accountant], rtol=rtol)
+    if accountant == "rdp":
+        return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
     one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
     return one(target_epsilon, sample_rate, steps, delta, accountant, rtol)[()]
 
 
-def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
+def selection_epsilon(phases, delta, mean_runs):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
     An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
@@ -141,21 +139,18 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
 
     Args:
         phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
-        mean_runs: expected number of runs, >= 1.
-        shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
-            shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
+        mean_runs: expected number of runs, >= 1. Their number is Poisson (Theorem 6; none at all with probability
+            exp(-mean_runs)).
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)
     if mean_runs < 1:
         raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
-    if not (shape >= 0):
-        raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
         return 0.0
     version = importlib.metadata.version("dp-accounting")
-    return _cached(_selection)(phases, float(delta), float(mean_runs), float(shape), version)
+    return _cached(_selection)(phases, float(delta), float(mean_runs), version)
 
 
 def _merged(phases):
@@ -174,9 +169,9 @@ def _merged(phases):
     return tuple((sigma, q, count) for (sigma, q), count in sorted(steps.items()))
 
 
-def _rdp_epsilon(phases, delta, conversion):
+def _rdp_epsilon(phases, delta):
     spent = rdp.rdp(*(np.array(column) for column in zip(*phases, strict=True))).sum(axis=0)
-    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta, conversion).min())
+    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta).min())
 
 
 def _prv(phases, delta, rdp_epsilon, version):
@@ -217,7 +212,7 @@ def _error(epsilon):
 
 def _affordable_error(phases, delta):
     """The error from which on Opacus's grid has at most _POINTS points, about: its width over its mesh."""
-    width = 2 * (_rdp_epsilon(phases, delta / 4000, "improved") + 3)
+    width = 2 * (_rdp_epsilon(phases, delta / 4000) + 3)
     mesh = 1 / np.sqrt(sum(count for *_, count in phases) * np.log(12_000 / delta) / 2)
     return float(width / mesh / _POINTS)
 
@@ -269,7 +264,7 @@ def _one_step(sigma, q, interval):
     return pld.PrivacyLossDistribution(remove, None if q == 1 else add)
 
 
-def _selection(phases, delta, mean_runs, shape, version):
+def _selection(phases, delta, mean_runs, version):
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -278,7 +273,7 @@ def _selection(phases, delta, mean_runs, shape, version):
         for sigma, q, count in phases
     ]
     accountant = RdpAccountant(rdp.ORDERS)
-    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, shape))
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, np.inf))
     return float(accountant.get_epsilon(delta))
 
 
@@ -319,15 +314,7 @@ def _noise_multiplier(target, q, steps, delta, accountant, rtol):
 
 def _cached(function):
     """The function with its results kept on disk, under its source, arguments and the library's version."""
-    return _memory(str(fetch.cache_folder() / "accounting")).cache(function)
-
-
-@functools.cache
-def _memory(folder):
-    try:
-        return joblib.Memory(folder, verbose=0)
-    except OSError:  # a cache that cannot be written is no reason not to compute
-        return joblib.Memory(None, verbose=0)
+    return fetch.memory("accounting").cache(function)
 
 
 _REACH = 12.0  # of the outputs, in standard deviations
