@@ -71,21 +71,13 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
     return np.vectorize(one, otypes=[float])(*settings, delta)[()]
 
 
-def composed_epsilon(phases, delta, accountant="prv"):
-    """Epsilon of phases with different settings, one after the other (the upper end of :func:`bounds`).
-
-    Args:
-        phases: a list of (noise_multiplier, sample_rate, steps), fixed in advance: settings chosen by looking at the
-            private results of earlier phases need a privacy filter or odometer instead. delta: in (0, 1).
-    """
-    return bounds(phases, delta, accountant).high
-
-
 def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
-    """Epsilon at ``delta`` from below and above, the accountant's own error included.
+    """Epsilon at ``delta`` of phases with different settings from below and above, the accountant's error included.
 
     Args:
-        phases: a list of (noise_multiplier, sample_rate, steps), as in :func:`composed_epsilon`. delta: in (0, 1).
+        phases: a list of (noise_multiplier, sample_rate, steps), one after the other, fixed in advance: settings chosen
+            by looking at the private results of earlier phases need a privacy filter or odometer instead.
+        delta: in (0, 1).
 
     Returns:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
@@ -338,16 +330,32 @@ def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
         raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps, delta {delta:g}: no subsampled Gaussian.")
     spent = rdp.rdp(sigma, q, steps)
     order = rdp.ORDERS[np.argmin(rdp.to_epsilon(spent, rdp.ORDERS, delta))]
-    return max(_inverted(sigma, q, steps, delta, max(order, 1.1) - 1, removed) for removed in (True, False))
+    c = max(order, 1.1) - 1
+
+    def one_direction(removed):
+        return inverted(lambda s: _log_moment(s, sigma, q, removed), steps, delta, c, 0.05)
+
+    return max(map(one_direction, (True, False)))
 
 
-def _inverted(sigma, q, steps, delta, c, removed):
-    width = 1 / np.sqrt(steps * _curvature(c, sigma, q, removed) + 1 / c**2)
+def inverted(log_moment, steps, delta, c, gap):
+    """Epsilon at ``delta`` after ``steps`` independent losses L, in one direction, as :func:`inverted_epsilon` says.
+
+    Args:
+        log_moment: s, complex of shape (n,), to log E[e^(s L)] of one step, (n,). c: > 0, the line's real part.
+        gap: of the second difference at c, which tells the width of the integrand, in units of c.
+
+    Raises:
+        ParameterError: for an integral that is not precise.
+    """
+    below, at, above = log_moment(np.array([c - gap * c, c, c + gap * c], dtype=complex)).real
+    curvature = (below - 2 * at + above) / (gap * c) ** 2  # the variance of the tilted loss of one step
+    width = 1 / np.sqrt(max(steps * curvature, 0.0) + 1 / c**2)
     reach, points = 9 * width, 257
     for _ in range(5):
         t = np.linspace(0, reach, points)
         s = c + 1j * t
-        log_power = steps * _log_moment(s, sigma, q, removed) - np.log(s) - np.log1p(s)
+        log_power = steps * log_moment(s) - np.log(s) - np.log1p(s)
         if log_power[0].real - log_power[-1].real > _DROP:
             break
         reach, points = 2 * reach, 2 * points - 1
@@ -358,22 +366,19 @@ def _inverted(sigma, q, steps, delta, c, removed):
         total = (values.sum() - values[0] / 2) * t[every] / np.pi
         return exponent[0].real + np.log(max(total, 1e-300))
 
+    imprecise = "the integral over the losses is not precise enough: too few steps, or losses too large."
+    at_zero = log_delta(0.0)
+    if not np.isfinite(at_zero):
+        raise ParameterError(imprecise)
+    if at_zero <= np.log(delta):
+        return 0.0
     high = 1.0
     while log_delta(high) > np.log(delta):
         high *= 2
-    if log_delta(0.0) <= np.log(delta):
-        return 0.0
     root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
     if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
-        raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps: the integral is not precise.")
+        raise ParameterError(imprecise)
     return root
-
-
-def _curvature(c, sigma, q, removed):
-    """Second derivative of log M at c: the variance of the tilted loss of one step."""
-    step = 0.05 * c
-    below, at, above = _log_moment(np.array([c - step, c, c + step], dtype=complex), sigma, q, removed).real
-    return (below - 2 * at + above) / step**2
 
 
 def _log_moment(s, sigma, q, removed):
