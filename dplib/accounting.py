@@ -16,8 +16,8 @@ Accountants, all upper bounds:
 - ``pld``: privacy loss distributions (Doroshenko et al. 2022) by dp_accounting, both directions; an upper bound
   whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300). Both take some seconds
   at most: where their grids would have millions of points they are coarser, and the bound is looser; never than "rdp".
-- ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion; ``rdp-classical`` with Mironov's.
-  Vectorised, often 5 to 15% above the others, and more where delta is large or few steps are taken.
+- ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion, :mod:`dplib.rdp`. Vectorised, often
+  5 to 15% above the others, and more where delta is large or few steps are taken.
 """
 
 import functools
@@ -26,7 +26,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import joblib
 import numpy as np
 from scipy import optimize
 
@@ -34,8 +33,7 @@ from dplib import mechanisms, rdp
 from dplib.checks import ParameterError, fraction, one_of, positive
 from dplib.data import fetch
 
-ACCOUNTANTS = ("prv", "pld", "rdp", "rdp-classical")
-_CONVERSIONS = {"rdp": "improved", "rdp-classical": "classical"}
+ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
 # What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, and steps.
 _POINTS, _LOSSES, _SUMS, _STEPS = 1_500_000, 60_000, 1_000_000, 10**8
@@ -63,8 +61,8 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
         ParameterError: for a value outside its range, or one that the accountant cannot compute.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
-    if accountant in _CONVERSIONS:
-        return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, _CONVERSIONS[accountant])
+    if accountant == "rdp":
+        return rdp.epsilon(noise_multiplier, sample_rate, steps, delta)
     settings = rdp.check_settings(noise_multiplier, sample_rate, steps)
 
     def one(sigma, q, count, delta):
@@ -73,21 +71,13 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
     return np.vectorize(one, otypes=[float])(*settings, delta)[()]
 
 
-def composed_epsilon(phases, delta, accountant="prv"):
-    """Epsilon of phases with different settings, one after the other (the upper end of :func:`bounds`).
-
-    Args:
-        phases: a list of (noise_multiplier, sample_rate, steps), fixed in advance: settings chosen by looking at the
-            private results of earlier phases need a privacy filter or odometer instead. delta: in (0, 1).
-    """
-    return bounds(phases, delta, accountant).high
-
-
 def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
-    """Epsilon at ``delta`` from below and above, the accountant's own error included.
+    """Epsilon at ``delta`` of phases with different settings from below and above, the accountant's error included.
 
     Args:
-        phases: a list of (noise_multiplier, sample_rate, steps), as in :func:`composed_epsilon`. delta: in (0, 1).
+        phases: a list of (noise_multiplier, sample_rate, steps), one after the other, fixed in advance: settings chosen
+            by looking at the private results of earlier phases need a privacy filter or odometer instead.
+        delta: in (0, 1).
 
     Returns:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
@@ -104,8 +94,8 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
     if not phases or phases[0][0] == 0:
         spent = np.inf if phases else 0.0
         return Bounds(spent, spent)
-    rdp_epsilon = _rdp_epsilon(phases, delta, _CONVERSIONS.get(accountant, "improved"))
-    if accountant in _CONVERSIONS or rdp_epsilon <= 0:
+    rdp_epsilon = _rdp_epsilon(phases, delta)
+    if accountant == "rdp" or rdp_epsilon <= 0:
         return Bounds(0.0, rdp_epsilon)
     if all(q == 1 for _, q, _ in phases):
         exact = float(mechanisms.gaussian_epsilon(phases[0][0], 1.0, delta))
@@ -126,13 +116,13 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
         ParameterError: for a value outside its range, or a target out of reach.
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
-    if accountant in _CONVERSIONS:
-        return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, _CONVERSIONS[accountant], rtol=rtol)
+    if accountant == "rdp":
+        return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
     one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
     return one(target_epsilon, sample_rate, steps, delta, accountant, rtol)[()]
 
 
-def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
+def selection_epsilon(phases, delta, mean_runs):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
     An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
@@ -141,21 +131,18 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
 
     Args:
         phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
-        mean_runs: expected number of runs, >= 1.
-        shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
-            shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
+        mean_runs: expected number of runs, >= 1. Their number is Poisson (Theorem 6; none at all with probability
+            exp(-mean_runs)).
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)
     if mean_runs < 1:
         raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
-    if not (shape >= 0):
-        raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
         return 0.0
     version = importlib.metadata.version("dp-accounting")
-    return _cached(_selection)(phases, float(delta), float(mean_runs), float(shape), version)
+    return _cached(_selection)(phases, float(delta), float(mean_runs), version)
 
 
 def _merged(phases):
@@ -174,9 +161,9 @@ def _merged(phases):
     return tuple((sigma, q, count) for (sigma, q), count in sorted(steps.items()))
 
 
-def _rdp_epsilon(phases, delta, conversion):
+def _rdp_epsilon(phases, delta):
     spent = rdp.rdp(*(np.array(column) for column in zip(*phases, strict=True))).sum(axis=0)
-    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta, conversion).min())
+    return float(rdp.to_epsilon(spent, rdp.ORDERS, delta).min())
 
 
 def _prv(phases, delta, rdp_epsilon, version):
@@ -217,7 +204,7 @@ def _error(epsilon):
 
 def _affordable_error(phases, delta):
     """The error from which on Opacus's grid has at most _POINTS points, about: its width over its mesh."""
-    width = 2 * (_rdp_epsilon(phases, delta / 4000, "improved") + 3)
+    width = 2 * (_rdp_epsilon(phases, delta / 4000) + 3)
     mesh = 1 / np.sqrt(sum(count for *_, count in phases) * np.log(12_000 / delta) / 2)
     return float(width / mesh / _POINTS)
 
@@ -269,7 +256,7 @@ def _one_step(sigma, q, interval):
     return pld.PrivacyLossDistribution(remove, None if q == 1 else add)
 
 
-def _selection(phases, delta, mean_runs, shape, version):
+def _selection(phases, delta, mean_runs, version):
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -278,7 +265,7 @@ def _selection(phases, delta, mean_runs, shape, version):
         for sigma, q, count in phases
     ]
     accountant = RdpAccountant(rdp.ORDERS)
-    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, shape))
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, np.inf))
     return float(accountant.get_epsilon(delta))
 
 
@@ -319,15 +306,7 @@ def _noise_multiplier(target, q, steps, delta, accountant, rtol):
 
 def _cached(function):
     """The function with its results kept on disk, under its source, arguments and the library's version."""
-    return _memory(str(fetch.cache_folder() / "accounting")).cache(function)
-
-
-@functools.cache
-def _memory(folder):
-    try:
-        return joblib.Memory(folder, verbose=0)
-    except OSError:  # a cache that cannot be written is no reason not to compute
-        return joblib.Memory(None, verbose=0)
+    return fetch.memory("accounting").cache(function)
 
 
 _REACH = 12.0  # of the outputs, in standard deviations
@@ -351,16 +330,32 @@ def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
         raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps, delta {delta:g}: no subsampled Gaussian.")
     spent = rdp.rdp(sigma, q, steps)
     order = rdp.ORDERS[np.argmin(rdp.to_epsilon(spent, rdp.ORDERS, delta))]
-    return max(_inverted(sigma, q, steps, delta, max(order, 1.1) - 1, removed) for removed in (True, False))
+    c = max(order, 1.1) - 1
+
+    def one_direction(removed):
+        return inverted(lambda s: _log_moment(s, sigma, q, removed), steps, delta, c, 0.05)
+
+    return max(map(one_direction, (True, False)))
 
 
-def _inverted(sigma, q, steps, delta, c, removed):
-    width = 1 / np.sqrt(steps * _curvature(c, sigma, q, removed) + 1 / c**2)
+def inverted(log_moment, steps, delta, c, gap):
+    """Epsilon at ``delta`` after ``steps`` independent losses L, in one direction, as :func:`inverted_epsilon` says.
+
+    Args:
+        log_moment: s, complex of shape (n,), to log E[e^(s L)] of one step, (n,). c: > 0, the line's real part.
+        gap: of the second difference at c, which tells the width of the integrand, in units of c.
+
+    Raises:
+        ParameterError: for an integral that is not precise.
+    """
+    below, at, above = log_moment(np.array([c - gap * c, c, c + gap * c], dtype=complex)).real
+    curvature = (below - 2 * at + above) / (gap * c) ** 2  # the variance of the tilted loss of one step
+    width = 1 / np.sqrt(max(steps * curvature, 0.0) + 1 / c**2)
     reach, points = 9 * width, 257
     for _ in range(5):
         t = np.linspace(0, reach, points)
         s = c + 1j * t
-        log_power = steps * _log_moment(s, sigma, q, removed) - np.log(s) - np.log1p(s)
+        log_power = steps * log_moment(s) - np.log(s) - np.log1p(s)
         if log_power[0].real - log_power[-1].real > _DROP:
             break
         reach, points = 2 * reach, 2 * points - 1
@@ -371,22 +366,19 @@ def _inverted(sigma, q, steps, delta, c, removed):
         total = (values.sum() - values[0] / 2) * t[every] / np.pi
         return exponent[0].real + np.log(max(total, 1e-300))
 
+    imprecise = "the integral over the losses is not precise enough: too few steps, or losses too large."
+    at_zero = log_delta(0.0)
+    if not np.isfinite(at_zero):
+        raise ParameterError(imprecise)
+    if at_zero <= np.log(delta):
+        return 0.0
     high = 1.0
     while log_delta(high) > np.log(delta):
         high *= 2
-    if log_delta(0.0) <= np.log(delta):
-        return 0.0
     root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
     if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
-        raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps: the integral is not precise.")
+        raise ParameterError(imprecise)
     return root
-
-
-def _curvature(c, sigma, q, removed):
-    """Second derivative of log M at c: the variance of the tilted loss of one step."""
-    step = 0.05 * c
-    below, at, above = _log_moment(np.array([c - step, c, c + step], dtype=complex), sigma, q, removed).real
-    return (below - 2 * at + above) / step**2
 
 
 def _log_moment(s, sigma, q, removed):

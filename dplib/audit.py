@@ -17,10 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
-from dplib import mechanisms
-from dplib.checks import ParameterError, fraction, integer, one_of
-
-METHODS = ("clopper-pearson", "gdp")
+from dplib.checks import ParameterError, fraction, integer
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,7 @@ class LowerBound:
     threshold: float = float("nan")
 
 
-def epsilon_lower_bound(
-    true_positives, positives, false_positives, negatives, delta, confidence=0.95, method="clopper-pearson"
-):
+def epsilon_lower_bound(true_positives, positives, false_positives, negatives, delta, confidence=0.95):
     """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs.
 
     With exact (Clopper-Pearson) one-sided limits TPR >= t and FPR <= f, each at (1 - confidence)/2, (epsilon, delta)-DP
@@ -49,52 +44,41 @@ def epsilon_lower_bound(
         true_positives: runs with the canary that were called so, of ``positives`` runs.
         false_positives: runs without it that were called with, of ``negatives`` runs. Arrays broadcast.
         delta: in [0, 1). confidence: in (0, 1).
-        method: "clopper-pearson" holds for every mechanism. "gdp" converts mu = Phi^-1(t) - Phi^-1(f) by the exact
-            curve of the Gaussian mechanism: far stronger, and valid only for a mechanism that is known to lose
-            privacy as a Gaussian does (noise of unknown size on a full batch, say), not for subsampling.
     """
     _check(delta, confidence)
-    one_of(*METHODS).check("method", method)
     counts = np.broadcast_arrays(true_positives, positives, false_positives, negatives)
     hits, runs, alarms, others = (np.asarray(count, dtype=float) for count in counts)
     if not ((hits >= 0) & (hits <= runs) & (alarms >= 0) & (alarms <= others) & (runs >= 1) & (others >= 1)).all():
         raise ParameterError("counts are no shares: 0 <= true_positives <= positives, and so for the negatives.")
-    rate, alarm = _limits(hits, runs, alarms, others, confidence)
-    if method == "gdp":
-        return mechanisms.gaussian_epsilon(1.0, _separation(rate, alarm), max(delta, 1e-300))
-    return _refuted(rate, alarm, delta)
+    return _refuted(*_limits(hits, runs, alarms, others, confidence), delta)
 
 
-def choose_threshold(scores_with, scores_without, delta, confidence=0.95, method="clopper-pearson"):
+def choose_threshold(scores_with, scores_without, delta, confidence=0.95):
     """The score that separates best on these runs, (n,) with and (k,) without; the bound must come from others."""
     scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
     alarms = len(scores_without) - np.searchsorted(scores_without, candidates)
     limits = _limits(hits, len(scores_with), alarms, len(scores_without), confidence)
-    evidence = _separation(*limits) if method == "gdp" else _refuted(*limits, delta)
-    return float(candidates[np.argmax(evidence)])
+    return float(candidates[np.argmax(_refuted(*limits, delta))])
 
 
-def audit_scores(
-    scores_with, scores_without, delta, rng: np.random.Generator, confidence=0.95, method="clopper-pearson", share=0.5
-) -> LowerBound:
+def audit_scores(scores_with, scores_without, delta, rng: np.random.Generator, confidence=0.95) -> LowerBound:
     """Lower bound from scores (n,) and (k,) of independent runs with and without the canary, at least 4 each, no nan.
 
-    A random ``share`` of the runs chooses the threshold, the others alone give the bound: choosing on the same runs
-    would make it too large. ``delta``, ``confidence``, ``method``: as in :func:`epsilon_lower_bound`.
+    A random half of the runs chooses the threshold, the others alone give the bound: choosing on the same runs would
+    make it too large. ``delta``, ``confidence``: as in :func:`epsilon_lower_bound`.
     """
-    fraction().check("share", share)
     scores_with, scores_without = (_scores(scores) for scores in (scores_with, scores_without))
     halves = []
     for scores in (scores_with, scores_without):
-        shuffled, cut = rng.permutation(scores), int(np.clip(round(share * len(scores)), 1, len(scores) - 1))
+        shuffled, cut = rng.permutation(scores), round(len(scores) / 2)
         halves.append((shuffled[:cut], shuffled[cut:]))
     (choose_with, test_with), (choose_without, test_without) = halves
-    threshold = choose_threshold(choose_with, choose_without, delta, confidence, method)
+    threshold = choose_threshold(choose_with, choose_without, delta, confidence)
     hits, alarms = int((test_with >= threshold).sum()), int((test_without >= threshold).sum())
     runs, others = len(test_with), len(test_without)
-    epsilon = float(epsilon_lower_bound(hits, runs, alarms, others, delta, confidence, method))
+    epsilon = float(epsilon_lower_bound(hits, runs, alarms, others, delta, confidence))
     return LowerBound(epsilon, delta, confidence, hits + others - alarms, runs + others, threshold)
 
 
@@ -104,14 +88,13 @@ def audit_by_repetition(
     delta: float,
     rng: np.random.Generator,
     confidence: float = 0.95,
-    method: str = "clopper-pearson",
 ) -> LowerBound:
     """Audit a mechanism by running it ``runs`` times with the canary and as often without, each at least 4.
 
     ``scores(present, runs, rng)`` gives the scores of that many independent runs, shape (runs,).
     """
     integer(4).check("runs", runs)
-    return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence, method)
+    return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence)
 
 
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
@@ -228,11 +211,6 @@ def _refuted(rate, alarm, delta):
         with_canary = np.log(np.maximum(rate - delta, 0)) - np.log(alarm)
         without = np.log(np.maximum(1 - alarm - delta, 0)) - np.log1p(-rate)
     return np.maximum(0.0, np.maximum(with_canary, without))[()]
-
-
-def _separation(rate, alarm):
-    """The mu of Gaussian DP that the two limits prove, at least 0."""
-    return np.maximum(0.0, np.nan_to_num(stats.norm.ppf(rate) - stats.norm.ppf(alarm)))
 
 
 def _scores(scores):

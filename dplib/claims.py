@@ -219,27 +219,17 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
     )
 
 
-def rests_on(
-    *,
-    seeds: Any,
-    datasets: Any = (),
-    accounting: str = "none: nothing is released",
-    core_seconds: float | None = None,
-) -> None:
-    """Say what a page rests on, once, in the last cell: seeds or replicates; ``dplib.data.Dataset`` objects or names of
-    synthetic sets; neighbouring relation, delta, accountant and what is left out; processor seconds of all runs
-    behind it.
+def rests_on(*, seeds: str, datasets: Sequence[str], accounting: str, core_seconds: float | None = None) -> None:
+    """Say what a page rests on, once, in the last cell: seeds or replicates; names of data sets; neighbouring relation,
+    delta, accountant and what is left out; processor seconds of all runs behind it.
     """
-    rows = [
-        {
-            "name": getattr(d, "name", d),
-            "checksum": getattr(d, "checksum", ""),
-            "stand_in_for": getattr(d, "stand_in_for", None) or "",
-        }
-        for d in datasets
-    ]
-    basis = {"seeds": str(seeds), "datasets": rows, "accounting": " ".join(accounting.split())}
-    _display_basis(basis if core_seconds is None else {**basis, "core_seconds": round(core_seconds, 1)})
+    seconds = {} if core_seconds is None else {"core_seconds": round(core_seconds, 1)}
+    _display_basis(_basis(seeds, dict.fromkeys(datasets, ""), accounting) | seconds)
+
+
+def _basis(seeds: str, stand_ins: Mapping[str, str], accounting: str) -> dict[str, Any]:
+    sets = [{"name": name, "checksum": "", "stand_in_for": other} for name, other in stand_ins.items()]
+    return {"seeds": seeds, "datasets": sets, "accounting": " ".join(accounting.split())}
 
 
 def _display_basis(basis: dict[str, Any]) -> None:
@@ -271,15 +261,11 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     commits = sorted({one["commit"] for one in made})
     where = sorted({f"{one['processor']} ({one['capability']})" for one in made})
     runs_text = f"{len(lines)} kept runs, {min(m['date'] for m in made)[:10]} to {max(m['date'] for m in made)[:10]}"
-    _display_basis(
-        {
-            "seeds": seeds,
-            "datasets": [{"name": n, "checksum": "", "stand_in_for": s} for n, s in stand_ins.items()],
-            "accounting": " ".join(accounting.split()),
-            "core_seconds": round(sum(one["processor_seconds"] for one in made), 1),
-            "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
-        }
-    )
+    found = {
+        "core_seconds": round(sum(one["processor_seconds"] for one in made), 1),
+        "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
+    }
+    _display_basis(_basis(seeds, stand_ins, accounting) | found)
 
 
 def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:

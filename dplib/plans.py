@@ -29,7 +29,6 @@ from dplib import checks, execution, files, runs
 from dplib.checks import ParameterError
 
 PLANS = execution.ROOT / "notebooks" / "plans"
-ORDERS = ("planned", "dearest", "cheapest")
 
 
 class Wanted(NamedTuple):
@@ -208,21 +207,18 @@ def make(
     *,
     workers: int = 1,
     limit: float | None = None,
-    first: str = "planned",
     said: Callable[[str], None] = print,
 ) -> int:
-    """Make the missing runs of plans, each filed as it comes; how many are still missing, at least.
+    """Make the missing runs of plans in their order, each filed as it comes; how many are still missing, at least.
 
     Args:
         limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
-        first: of :data:`ORDERS`; those whose time is unknown come first with "dearest", last with "cheapest".
 
     Raises:
         RunFailed: where runs failed; all others are made first.
         ParameterError: where runs are to be made on a GPU and this machine has none.
     """
     checks.integer(1).check("workers", workers)
-    checks.one_of(*ORDERS).check("first", first)
     _check_gpu(plans)
     end = math.inf if limit is None else time.monotonic() + limit
     running: dict[Future, Wanted] = {}
@@ -234,7 +230,8 @@ def make(
             if not todo or time.monotonic() - looked > 20 * took:
                 begun = time.monotonic()
                 busy = {repr(one) for one in [*running.values(), *(one for one, _ in failed)]}
-                todo, seconds = ordered([one for one in missing(plans) if repr(one) not in busy], first)
+                todo = [one for one in missing(plans) if repr(one) not in busy]
+                seconds = estimates(todo)
                 looked = time.monotonic()
                 took = looked - begun
             while len(running) < workers and (at := _first_that_fits(seconds, end - time.monotonic())) is not None:
@@ -267,15 +264,6 @@ def _check_gpu(plans: Sequence[Plan]) -> None:
             f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to a cluster "
             f"(--executor slurm), or take gpus out of the plan. The first is {shown(asking[0])}."
         )
-
-
-def ordered(todo: Sequence[Wanted], first: str) -> tuple[list[Wanted], list[float | None]]:
-    """Runs in the order in which they are to be made, and the seconds that each may take."""
-    both = list(zip(todo, estimates(todo), strict=True))
-    if first != "planned":
-        sign = -1 if first == "dearest" else 1
-        both.sort(key=lambda one: sign * (math.inf if one[1] is None else one[1]))
-    return [one for one, _ in both], [seconds for _, seconds in both]
 
 
 def shown(one: Wanted) -> str:

@@ -32,7 +32,6 @@ def runs(context: click.Context) -> None:
 @click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
 @click.option("--workers", type=click.IntRange(1), help="Here: processes, each on one thread; 1 if not given.")
 @click.option("--limit", metavar="TIME", help="Here: begin no run that would end after 90m, 2h or 300s.")
-@click.option("--first", help="Here: planned, dearest or cheapest; planned if not given.")
 @click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
 @click.option("--jobs", type=click.IntRange(1), help="On a cluster: jobs at once; 100 if not given.")
 @click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one job.")
@@ -44,7 +43,7 @@ def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> 
     execution.check_commit()
     wanted = [plans.load(study, plan) for study in studies]
     given = {name: value for name, value in options.items() if value is not None}
-    own = {"workers", "limit", "first"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
+    own = {"workers", "limit"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
     if foreign := [name for name in given if name not in own]:
         raise ParameterError(f"--{foreign[0].replace('_', '-')} is not allowed with --executor {executor}.")
     if executor == "local":

@@ -138,43 +138,38 @@ def own(module: str) -> bool:
 def _closure(code: str) -> set[Path]:
     """Files of all own modules that a piece of code imports, directly or through another of them."""
     found: set[Path] = set()
-    waiting = [(code, "")]
+    waiting = [code]
     while waiting:
-        for path, package in _imports(*waiting.pop()).items():
-            if path not in found:
-                found.add(path)
-                waiting.append((path.read_text(encoding="utf-8"), package))
+        new = _imports(waiting.pop()) - found
+        found |= new
+        waiting += [path.read_text(encoding="utf-8") for path in new]
     return found
 
 
-def _imports(code: str, package: str = "") -> dict[Path, str]:
-    """The own files that a piece of code imports, each with the package that it is in, as is the code itself."""
+def _imports(code: str) -> set[Path]:
+    """The own files that a piece of code imports; imports are written in full here, never relative to a package."""
     names = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
-            origin = node.module or ""
-            if node.level:  # one dot is the package itself, each further one its parent
-                parts = package.split(".")
-                origin = ".".join([*parts[: len(parts) + 1 - node.level], *filter(None, [origin])])
-            names |= {origin, *(f"{origin}.{alias.name}" for alias in node.names)}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return {path: inside for name in names if own(name) for path, inside in _files(name)}
+    return {path for name in names if own(name) for path in _files(name)}
 
 
-def _files(name: str) -> Iterator[tuple[Path, str]]:
-    """The files that an import of a dotted name runs, each with its package: every ``__init__.py`` on the way, and the
-    module; what follows a module is a name inside it."""
+def _files(name: str) -> Iterator[Path]:
+    """The files that an import of a dotted name runs: every ``__init__.py`` on the way, and the module; what follows a
+    module is a name inside it."""
     first, *rest = name.split(".")
-    folder, package = PACKAGES[first], first
+    folder = PACKAGES[first]
     for part in [*rest, ""]:
         if (folder / "__init__.py").exists():
-            yield folder / "__init__.py", package
+            yield folder / "__init__.py"
         if not (part and (folder / part).is_dir()):
             if part and (folder / f"{part}.py").exists():
-                yield folder / f"{part}.py", package
+                yield folder / f"{part}.py"
             return
-        folder, package = folder / part, f"{package}.{part}"
+        folder = folder / part
 
 
 def _code(path: Path) -> str:

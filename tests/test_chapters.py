@@ -12,7 +12,8 @@ from dplib.__main__ import value
 from dplib.checks import ParameterError
 from press import ledger, pages
 
-RECORD = 'claims.recorder("quick")("A.thm6", epsilon=epsilon)\nclaims.rests_on(seeds=5, datasets=["toy"])'
+RECORD = """claims.recorder("quick")("A.thm6", epsilon=epsilon)
+claims.rests_on(seeds="5", datasets=["toy"], accounting="none")"""
 
 
 def test_a_run_records_its_provenance_and_what_it_rests_on(toy):

@@ -1,4 +1,4 @@
-"""Clipped gradient sums against Opacus's per-example gradients, and the list of what is refused."""
+"""Clipped gradient sums against gradients of one example after another, and the list of what is refused."""
 
 import copy
 import warnings
@@ -107,9 +107,6 @@ NETS = {
     "layer norm": (head(linear(12, 8), lambda: nn.LayerNorm(8), nn.Tanh, linear(8, 4)), rows(12)),
     "conv1d": (head(lambda: nn.Conv1d(3, 5, 3, padding=1), nn.Tanh, nn.Flatten, linear(35, 4)), rows(3, 7)),
 }
-# Opacus fails on activations in place; and it gives the padding index, which PyTorch does not train, a gradient.
-OPACUS_CANNOT = {"in place", "padded embedding"}
-SLOW = {"cnn9", "inception", "group norm", "block_cnn"}
 
 
 def made(name, b, dtype):
@@ -124,27 +121,17 @@ def made(name, b, dtype):
     return net, x, torch.randint(k, (b,))
 
 
-def by_opacus(net, x, y, factors):
-    """Weighted sums from per-example gradients that are all stored, and their norms."""
-    watched = GradSampleModule(copy.deepcopy(net), loss_reduction="sum")
-    cross_entropy(watched(x), y).sum().backward()
-    gradients = {k: p.grad_sample for k, p in watched._module.named_parameters() if p.requires_grad}
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
-    return {k: torch.einsum("b...,b->...", g, factors(norms.clone())) for k, g in gradients.items()}, norms
-
-
 def by_one(net, x, y, factors):
-    """The same, one example after another."""
+    """Weighted sums of the gradients of one example after another, and their norms."""
     named = {k: p for k, p in net.named_parameters() if p.requires_grad}
     gradients = [
         torch.autograd.grad(cross_entropy(net(a), b).sum(), list(named.values()))
         for a, b in zip(x.split(1), y.split(1), strict=True)
     ]
     norms = torch.stack([torch.cat([g.flatten() for g in one]).norm() for one in gradients])
-    return {
-        k: torch.tensordot(factors(norms.clone()), torch.stack(gs), 1)
-        for k, gs in zip(named, zip(*gradients, strict=True), strict=True)
-    }, norms
+    weights = factors(norms.clone())
+    sums = [torch.tensordot(weights, torch.stack(gs), 1) for gs in zip(*gradients, strict=True)]
+    return dict(zip(named, sums, strict=True)), norms
 
 
 def by_dplib(net, x, y, factors):
@@ -171,23 +158,16 @@ def distance(sums, expected):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("b", [1, 2, 7])
-def test_sums_are_those_of_stored_gradients(name, b, dtype):
-    if b == 2 and name in SLOW:
-        pytest.skip("large networks: one and seven examples")
+@pytest.mark.parametrize("b", [1, 7])
+def test_sums_are_those_of_one_example_after_another(name, b, dtype):
+    """In double precision: of group normalisation PyTorch's own float32 gradients are off in the fourth digit."""
     net, x, y = made(name, b, dtype)
-    reference = by_one if name in OPACUS_CANNOT else by_opacus
     factors = median_clip(net, x, y)
-    expected, norms = reference(net, x, y, factors)
+    exact = x.double() if x.is_floating_point() else x
+    expected, norms = by_one(copy.deepcopy(net).double(), exact, y, factors)
     sums, found = by_dplib(net, x, y, factors)
-    assert torch.allclose(found, norms, rtol=TOLERANCE[dtype], atol=0)
+    assert torch.allclose(found.double(), norms, rtol=TOLERANCE[dtype], atol=0)
     assert distance(sums, expected) < TOLERANCE[dtype]
-
-
-def test_opacus_agrees_with_one_example_at_a_time():
-    net, x, y = made("odd", 5, torch.float64)
-    factors = median_clip(net, x, y)
-    assert distance(by_opacus(net, x, y, factors)[0], by_one(net, x, y, factors)[0]) < 1e-12
 
 
 def test_pieces_of_a_layer_change_nothing(monkeypatch):
@@ -207,15 +187,6 @@ def test_memory_format_changes_nothing():
     expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
     last = net.to(memory_format=torch.channels_last)
     assert distance(by_dplib(last, x.to(memory_format=torch.channels_last), y, factors)[0], expected) < 1e-13
-
-
-@pytest.mark.parametrize("paired", [True, False])
-def test_both_ways_to_a_norm_agree(paired):
-    torch.manual_seed(0)
-    t, p, q = (2, 30, 30) if paired else (30, 2, 3)
-    a, d = torch.randn(5, 3, t, p, dtype=torch.float64), torch.randn(5, 3, t, q, dtype=torch.float64)
-    direct = torch.einsum("bgtp,bgtq->bgpq", a, d).square().sum((1, 2, 3))
-    assert torch.allclose(layers.outer_squared_norms(a, d), direct, rtol=1e-12)
 
 
 def test_flat_clipping_is_opacus_optimizers():
@@ -312,30 +283,6 @@ def test_refused_layers_are_named(build, words):
         layers.trained_layers(build())
 
 
-@pytest.mark.parametrize(
-    ("build", "words"),
-    [
-        (lambda: Two(lambda x, first, second: second(first(mean_removed(x)))), "other examples"),
-        (lambda: Two(lambda x, first, second: second(mean_removed(first(x)))), "other examples"),
-        (lambda: Two(lambda x, first, second: second(F.linear(first(x), first.weight))), "first.weight has other gra"),
-        (lambda: Two(lambda x, first, second: second(first(first(x)))), "layer first is used 2 times"),
-        (lambda: nn.Sequential(nn.Linear(6, 4), nn.Softmax(0)), "other examples"),
-    ],
-)
-def test_what_no_list_shows_is_tried(build, words):
-    torch.manual_seed(0)
-    net = build()
-    before = copy.deepcopy(net.state_dict())
-    layers.trained_layers(net)
-    state = torch.get_rng_state()
-    with pytest.raises(ParameterError, match=words):
-        clipping.check(
-            net, torch.randn(3, 6, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2]), cross_entropy
-        )
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
-
-
 def seldom_reused(x, first, second):
     """The first layer's weights a second time, in a branch that is multiplied by 0 for nearly every example."""
     h = first(x)
@@ -368,40 +315,60 @@ class Packed(nn.Module):
         return self.last(self.lstm(packed)[1][0][-1])
 
 
+class Mixing(nn.Module):
+    """Where both of two words stand, the batch is mixed: no given example has both, so that made-up ones show it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.last = nn.Embedding(3, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        h = self.words(x).mean(1)
+        both = ((x == 1).any(1) & (x == 2).any(1)).float()[:, None]
+        return self.last(h + both * h.sum(0))
+
+
+class BatchSecond(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.lstm = nn.Linear(5, 4), DPLSTM(4, 6)
+
+    def forward(self, x):
+        return self.lstm(self.rows(x.transpose(0, 1)))[0][-1]
+
+
+NUMBERS = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+WORDS = torch.tensor([[1, 1, 0], [2, 2, 0], [1, 1, 0], [2, 2, 0], [0, 0, 0]])
+SEQUENCES = torch.randn(3, 3, 5, generator=torch.Generator().manual_seed(0))
+
+
 @pytest.mark.parametrize(
-    ("build", "words"),
+    ("build", "x", "words"),
     [
-        (lambda: Two(lambda x, first, second: second(first(x).cumsum(0))), "other examples"),  # the first sees nobody
-        (lambda: Two(seldom_reused), "first.weight is used 2 times"),
-        (RunningMean, "buffer mean changes with the examples"),
-        (Packed, "packed sequence goes into a DPLSTM"),
+        (lambda: Two(lambda x, first, second: second(first(mean_removed(x)))), NUMBERS, "other examples"),
+        (lambda: Two(lambda x, first, second: second(mean_removed(first(x)))), NUMBERS, "other examples"),
+        (lambda: Two(lambda x, first, second: second(F.linear(first(x), first.weight))), NUMBERS, "first.weight has"),
+        (lambda: Two(lambda x, first, second: second(first(first(x)))), NUMBERS, "layer first is used 2 times"),
+        (lambda: nn.Sequential(nn.Linear(6, 4), nn.Softmax(0)), NUMBERS, "other examples"),
+        (lambda: Two(lambda x, first, second: second(first(x).cumsum(0))), NUMBERS, "other examples"),
+        (lambda: Two(seldom_reused), NUMBERS, "first.weight is used 2 times"),
+        (RunningMean, NUMBERS, "buffer mean changes with the examples"),
+        (Packed, NUMBERS, "packed sequence goes into a DPLSTM"),
+        (Mixing, WORDS, "other examples"),
+        (BatchSecond, SEQUENCES, "first dimension"),
     ],
 )
-def test_networks_that_are_right_for_the_first_few_examples_are_refused(build, words):
+def test_what_no_list_shows_is_tried(build, x, words):
+    """Also networks that are right for the first few examples; the network and the generator stay as they were."""
     torch.manual_seed(0)
-    net, x = build(), torch.randn(5, 6)
-    state = {k: v.clone() for k, v in net.state_dict().items()}
+    net = build()
+    before = copy.deepcopy(net.state_dict())
+    layers.trained_layers(net)
+    state = torch.get_rng_state()
     with pytest.raises(ParameterError, match=words):
-        clipping.check(net, x, torch.tensor([0, 1, 2, 3, 0]), cross_entropy)
-    assert all(torch.equal(state[k], v) for k, v in net.state_dict().items())
-
-
-def test_examples_that_are_mixed_from_others_show_more_than_the_examples():
-    """Where both of two words stand, the batch is mixed: no given example has both."""
-
-    class Mixing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.words, self.last = nn.Embedding(3, 6), nn.Linear(6, 4)
-
-        def forward(self, x):
-            h = self.words(x).mean(1)
-            both = ((x == 1).any(1) & (x == 2).any(1)).float()[:, None]
-            return self.last(h + both * h.sum(0))
-
-    x = torch.tensor([[1, 1, 0], [2, 2, 0], [1, 1, 0], [2, 2, 0], [0, 0, 0]])
-    with pytest.raises(ParameterError, match="other examples"):
-        clipping.check(Mixing(), x, torch.tensor([0, 1, 2, 3, 0]), cross_entropy)
+        clipping.check(net, x, torch.tensor([0, 1, 2, 3, 0])[: len(x)], cross_entropy)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
@@ -418,20 +385,6 @@ def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
     assert torch.allclose(found.double(), exact, rtol=2e-3)
 
 
-def test_batch_in_the_second_dimension_is_refused():
-    class Lstm(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rows, self.lstm = nn.Linear(5, 4), DPLSTM(4, 6)
-
-        def forward(self, x):
-            return self.lstm(self.rows(x.transpose(0, 1)))[0][-1]
-
-    torch.manual_seed(0)
-    with pytest.raises(ParameterError, match="first dimension"):
-        clipping.check(Lstm(), torch.randn(3, 3, 5), torch.tensor([0, 1, 2]), cross_entropy)
-
-
 def test_a_loss_that_mixes_examples_is_refused():
     net = models.mlp([6, 4])
     x, y = torch.randn(3, 6), torch.randn(3, 4)
@@ -441,7 +394,7 @@ def test_a_loss_that_mixes_examples_is_refused():
         clipping.check(net, x, y, lambda o, t: squared_error(o, t) + squared_error(o, t).mean())
 
 
-@pytest.mark.parametrize("b", [1, 2, 3])
+@pytest.mark.parametrize("b", [1, 3])
 @pytest.mark.parametrize("name", ["mlp", "cnn4", "lstm", "group norm", "two_branch", "partly frozen"])
 def test_good_networks_pass_the_trial(name, b):
     net, x, y = made(name, b, torch.float32)

@@ -27,6 +27,7 @@ JOBS = [  # (experiment, changes to its probe)
         {"network": "small-cnn", "start": "digits", "flip": True, "cutout": 2, "epochs": 1, "n_train": 900},
     ),
     ("network", {"frozen": [0], "model": "cnn", "features": "image", "steps": 4, "evaluate_every": 2, "dropout": 0.0}),
+    ("network", {"dataset": "synthetic-messages", "model": "lstm-4-8", "steps": 6, "batch": 60}),
 ]
 
 
@@ -86,14 +87,6 @@ def test_chapter_3_of_old(stand_in):
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
 
 
-def test_an_lstm_trains(stand_in):
-    x, y = np.random.default_rng(0).integers(0, 1000, (60, 7)), np.arange(60) % 2
-    net = trainings.network("lstm-4-8", (7,), 2, "relu", 0.0, 1)
-    settings = dpsgd.DPSGD(6, 0.3, 0.5, 1.0, 1.0)
-    dpsgd.train(net, dpsgd.Data((x, y)), settings, np.random.default_rng(1), progress=False)
-    assert all(p.is_cuda and bool(p.isfinite().all()) for p in net.parameters())
-
-
 def test_private_sums_take_float32_as_it_is():
     kinds, seen = (torch.backends.cudnn, torch.backends.cuda.matmul), []
 
@@ -140,12 +133,8 @@ def there():
 def test_two_devices_are_refused(stand_in, mixed):
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         mixed()
-
-
-@pytest.mark.parametrize("taken", [lambda: there().numpy(), lambda: np.asarray(there()), lambda: there().t().numpy()])
-def test_numpy_of_a_gpus_tensor_is_refused(stand_in, taken):
     with pytest.raises(TypeError, match="can't convert cuda:0"):
-        taken()
+        np.asarray(there())
 
 
 def test_a_generator_of_the_other_device_is_refused(stand_in):

@@ -1,6 +1,7 @@
 """DP-SGD: sampling, noise, the step, training; statistical tests have fixed seeds and an error rate of 1e-4 each."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, logistic_grid, models
+from dplib import clipping, dpsgd, examples, logistic_grid, models, sgd
 from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
 
@@ -129,8 +130,6 @@ def test_a_constant_divisor_makes_a_step_forget_the_number_of_records():
     assert torch.equal(gradient(7, divisor=12.5), gradient(40, divisor=12.5))
     assert torch.allclose(gradient(40, divisor=12.5) * 12.5, gradient(40) * 0.25 * 40, atol=1e-13)
     assert not torch.allclose(gradient(7), gradient(40))
-    with pytest.raises(ParameterError, match="divisor = 0"):
-        settings(divisor=0)
 
 
 @pytest.mark.parametrize("physical", [1, 3, 7, 1024])
@@ -241,8 +240,7 @@ def test_closing_gives_parameters_memory_of_their_own():
 
 
 def train(data=None, seed=0, network=None, **changes):
-    torch.manual_seed(5)
-    network = network or models.mlp([64, 16, 10], nn.Tanh)
+    network = network or sgd.seeded(lambda: models.mlp([64, 16, 10], nn.Tanh), 5)
     keys = ("loss", "evaluate_every", "device")
     options = {key: changes.pop(key) for key in keys if key in changes}
     private = dpsgd.DPSGD(
@@ -268,23 +266,13 @@ def test_training_learns_and_records():
 
 def test_same_seed_same_bytes_and_the_global_generator_is_left_alone():
     torch.manual_seed(9)
+    net = models.mlp([64, 16, 10], nn.Tanh, dropout=0.3)
     state = torch.get_rng_state()
-    dropout = [models.mlp([64, 16, 10], nn.Tanh, dropout=0.3) for _ in range(3)]
-    for other in dropout[1:]:
-        other.load_state_dict(dropout[0].state_dict())
-    torch.manual_seed(9)
-    (a, first), (b, second), (c, _) = (
-        train(network=one, seed=seed) for one, seed in zip(dropout, (0, 0, 1), strict=True)
-    )
+    (a, first), (b, second), (c, _) = (train(network=copy.deepcopy(net), seed=seed) for seed in (0, 0, 1))
     assert torch.equal(weights(a), weights(b))
     assert first.final == second.final
     assert not torch.equal(weights(a), weights(c))
-    torch.manual_seed(5)  # as train() above did, before it built anything
-    del state
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    dpsgd.train(a.train(), digits(), settings(max_grad_norm=1.0), np.random.default_rng(0), progress=False)
-    assert torch.equal(torch.rand(1), expected)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_secure_training_cannot_be_repeated():
@@ -322,55 +310,31 @@ def squared_like(outputs, y):
 # --- what is refused
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("steps", 0),
-        ("sample_rate", 1.01),
-        ("learning_rate", float("inf")),
-        ("noise_multiplier", -0.1),
-        ("max_grad_norm", float("nan")),
-        ("clipping", "per-layer"),
-        ("momentum", 1.0),
-        ("physical_batch", 0),
-    ],
-)
-def test_bad_settings_are_named(name, value):
-    with pytest.raises(ParameterError, match=f"{name} = "):
-        settings(**{name: value})
+def test_bad_settings_are_named():
+    wrong = {"steps": 0, "sample_rate": 1.01, "learning_rate": float("inf"), "noise_multiplier": -0.1, "momentum": 1.0}
+    wrong |= {"max_grad_norm": float("nan"), "clipping": "per-layer", "physical_batch": 0, "divisor": 0}
+    for name, value in wrong.items():
+        with pytest.raises(ParameterError, match=f"{name} = "):
+            settings(**{name: value})
     with pytest.raises(ParameterError, match="max_grad_norm = None"):
         settings(noise_multiplier=1.0)
     with pytest.raises(ParameterError, match="shuffled"):
         settings(noise_multiplier=1.0, max_grad_norm=1.0, sampling="shuffled")
 
 
-def spoiled(what, row, value):
-    data = digits()
-    pairs = {name: tuple(array.copy() for array in getattr(data, name)) for name in ("train", "validation", "test")}
-    x, y = pairs[what]
-    if row == "label":
-        y = y.copy()
-        y[3] = value
-    else:
-        x[3, 5] = value
-    pairs[what] = (x, y)
-    return dpsgd.Data(**pairs)
-
-
 @pytest.mark.parametrize("what", ["train", "validation", "test"])
 @pytest.mark.parametrize(
-    ("row", "value", "words"),
+    ("spoil", "words"),
     [
-        ("x", np.nan, "not finite"),
-        ("label", 10, "label 10 is not allowed: it must be in 0 to 9"),
+        (lambda x, y: (np.where(np.arange(64) == 5, np.nan, x), y), "not finite"),
+        (lambda x, y: (x, np.where(np.arange(len(y)) == 3, 10, y)), "label 10 is not allowed: it must be in 0 to 9"),
     ],
 )
-def test_bad_data_are_refused_before_any_step(what, row, value, words):
-    torch.manual_seed(5)
+def test_bad_data_are_refused_before_any_step(what, spoil, words):
     network = models.mlp([64, 16, 10], nn.Tanh)
     before = weights(network)
     with pytest.raises(ParameterError, match=f"{what}: .*{words}"):
-        train(spoiled(what, row, value), network=network)
+        train(replace(digits(), **{what: spoil(*getattr(digits(), what))}), network=network)
     assert torch.equal(before, weights(network))
 
 

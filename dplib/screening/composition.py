@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
+from dplib import accounting
 from dplib.checks import ParameterError
 from dplib.screening.one_update import Cells
 
 _ROUNDING = 1e-15  # of a Fourier transform of masses that add up to 1, with room to spare
 RELIABLE = 18.0  # :func:`final_epsilon` from here on is too small: the rounding hides rarer sums
-_DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
 def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
@@ -111,36 +111,7 @@ def _losses(pair):
 
 
 def _one_direction(steps, delta):
-    c = _saddle(steps, delta)
-    width = 1 / np.sqrt(max(_curvature(steps, c), 0.0) + 1 / c**2)
-    reach, points = 9 * width, 257
-    for _ in range(4):
-        s = c + 1j * np.linspace(0, reach, points)
-        log_power = _log_moment(steps, s) - np.log(s) - np.log1p(s)
-        if log_power[0].real - log_power[-1].real > _DROP:
-            break
-        reach, points = 2 * reach, 2 * points - 1
-    spacing = reach / (points - 1)
-
-    def log_delta(epsilon, every=1):
-        exponent = log_power[::every] - epsilon * s[::every]
-        values = np.exp(exponent - exponent[0].real).real
-        total = (values.sum() - values[0] / 2) * spacing * every / np.pi
-        return exponent[0].real + np.log(max(total, 1e-300))
-
-    imprecise = "the integral over the losses is not precise enough: too few steps, or losses too large: use by_pld."
-    at_zero = log_delta(0.0)
-    if not np.isfinite(at_zero):
-        raise ParameterError(imprecise)
-    if at_zero <= np.log(delta):
-        return 0.0
-    high = 1.0
-    while log_delta(high) > np.log(delta):
-        high *= 2
-    root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
-    if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
-        raise ParameterError(imprecise)
-    return root
+    return accounting.inverted(lambda s: _log_moment(steps, s), 1, delta, _saddle(steps, delta), 0.02)
 
 
 def _saddle(steps, delta):
@@ -156,13 +127,6 @@ def _saddle(steps, delta):
     best = int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     return float(np.exp(optimize.minimize_scalar(bound, bounds=around, method="bounded").x))
-
-
-def _curvature(steps, c):
-    """Second derivative of the logarithm of the moments at c: the variance of the tilted loss."""
-    step = 0.02 * c
-    below, at, above = _log_moment(steps, np.array([c - step, c, c + step], dtype=complex)).real
-    return (below - 2 * at + above) / step**2
 
 
 def _log_moment(steps, s):

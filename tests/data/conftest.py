@@ -1,4 +1,4 @@
-"""Shared by the tests of loading: scratch folders, and a small MNIST in them."""
+"""Shared by the tests of loading: scratch folders, small sets in them, and a small MNIST."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,18 @@ def rng():
 
 
 @pytest.fixture
-def mnist(folders, rng, monkeypatch):
+def given(folders, monkeypatch):
+    """A function that lays small files out in DPLIB_DATA, published as a set; returns their folder."""
+
+    def lay(name, files, **fields):
+        publish(monkeypatch, name, files, **fields)
+        return write(folders / "given", name, files)
+
+    return lay
+
+
+@pytest.fixture
+def mnist(given, rng):
     """A small MNIST in DPLIB_DATA; returns its folder and its files."""
     files = mnist_files(rng)
-    publish(monkeypatch, "mnist", files)
-    return write(folders / "given", "mnist", files), files
+    return given("mnist", files), files

@@ -1,6 +1,7 @@
 """Archives that are damaged or hostile: refused or ignored, and nothing is ever written to disk."""
 
 import gzip
+import random
 import stat
 import zipfile
 
@@ -19,24 +20,21 @@ def test_gunzip_gives_the_content_back_and_stops_at_the_limit():
         archives.gunzip(bomb, limit=1000)
 
 
-@pytest.mark.parametrize("cut", [0.3, 0.9])
-def test_half_a_gzip_file_is_refused(cut):
-    import random
-
-    whole = gzip.compress(random.Random(0).randbytes(5000))
-    with pytest.raises(FormatError, match="ends early"):
-        archives.gunzip(whole[: int(cut * len(whole))])
+NOISE = gzip.compress(random.Random(0).randbytes(5000))
 
 
-def test_a_flipped_byte_in_a_gzip_file_is_noticed():
-    import random
-
-    content = bytearray(gzip.compress(random.Random(0).randbytes(5000)))
-    content[2500] ^= 1
-    with pytest.raises(FormatError, match="not a sound gzip"):
-        archives.gunzip(bytes(content))
-    with pytest.raises(FormatError, match="not a sound gzip"):
-        archives.gunzip(b"<html>")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (NOISE[:1500], "ends early"),
+        (NOISE[:4500], "ends early"),
+        (NOISE[:2500] + bytes([NOISE[2500] ^ 1]) + NOISE[2501:], "not a sound gzip"),
+        (b"<html>", "not a sound gzip"),
+    ],
+)
+def test_a_damaged_gzip_file_is_refused(content, reason):
+    with pytest.raises(FormatError, match=reason):
+        archives.gunzip(content)
 
 
 def test_zip_members_are_read_by_name_and_a_climbing_one_is_ignored(tmp_path):
@@ -115,5 +113,4 @@ def test_a_damaged_tar_is_refused(tmp_path, content):
 
 
 def test_line_ends_are_restored():
-    assert archives.join_lines(b"ham\tone he\nre\nspam\ttwo\n") == b"ham\tone here\nspam\ttwo\n"
-    assert archives.crlf(b"a\nb\r\n") == b"a\r\nb\r\n"
+    assert archives.crlf(b"a\nb\r\n") == b"a\r\nb\r\n"  # the other repair: test_errors
