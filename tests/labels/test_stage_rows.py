@@ -2,11 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
-from dplib import claims, stats
+from dplib import claims
 from dplib.labels import recipe_rows, stage_rows, stage_study
 from dplib.models import small_inception
 
@@ -35,14 +33,6 @@ def test_a_label_asked_twice_costs_more_than_epsilon():
 def test_one_stage_is_randomised_response_and_a_second_question_is_refused():
     assert stage_rows.one_stage_is_rr(2.0) == 5000
     assert stage_rows.refuses_a_second_question() == "yes"
-
-
-def test_means_of_other_seeds_are_compared_as_by_welch():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(3, 1, 5), rng.normal(1, 4, 8)
-    found = stage_rows.apart(stats.mean_interval(a), stats.mean_interval(b))
-    expected = ttest_ind(a, b, equal_var=False).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_the_inception_is_the_printed_one():
