@@ -35,22 +35,11 @@ def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
     return dict(zip(("bias", "moment"), np.max(found, axis=0), strict=True))
 
 
-def one_pass(epsilon: float, rng) -> dict[str, float]:
-    """The loss of LP-RR-SGD's last iterate, computed twice: "pass_epsilon", the largest log-ratio; "pass_delta", the
-    exact delta at epsilon; "pass_delta_at_99", the same at 0.99 epsilon, which must not vanish.
-    """
-    table, neighbours = released_by_a_pass(epsilon, rng)
-    return {
-        "pass_epsilon": exact_loss.discrete_epsilon(table, neighbours=neighbours),
-        "pass_delta": exact_loss.discrete_delta(table, epsilon, neighbours),
-        "pass_delta_at_99": exact_loss.discrete_delta(table, 0.99 * epsilon, neighbours),
-    }
+def one_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> dict[str, float]:
+    """The loss of LP-RR-SGD's last iterate with softmax loss, from its table of all answers to all label vectors.
 
-
-def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
-    """The table of LP-RR-SGD's last iterate, and its neighbours: all answers to all label vectors, softmax loss.
-
-    Answers that lead to the same weights count as one output.
+    "pass_epsilon": the largest log-ratio; "pass_delta": the exact delta at epsilon; "pass_delta_at_99": the same at
+    0.99 epsilon, which must not vanish. Answers that lead to the same weights count as one output.
     """
     loss = debiased.softmax_loss(classes)
     x = rng.standard_normal((labels, 2))
@@ -65,7 +54,12 @@ def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
     table = np.prod(one[vectors[:, None], vectors[None]], axis=-1)  # data sets by answers
     merged = np.zeros((len(vectors), outputs.max() + 1))
     np.add.at(merged.T, outputs.ravel(), table.T)
-    return merged, np.argwhere(apart == 1).tolist()
+    neighbours = np.argwhere(apart == 1).tolist()
+    return {
+        "pass_epsilon": exact_loss.discrete_epsilon(merged, neighbours=neighbours),
+        "pass_delta": exact_loss.discrete_delta(merged, epsilon, neighbours),
+        "pass_delta_at_99": exact_loss.discrete_delta(merged, 0.99 * epsilon, neighbours),
+    }
 
 
 def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:

@@ -49,11 +49,6 @@ class Problem:
         """C_p of Definition 3."""
         return float(np.abs(self.train).sum(2).max())
 
-    @cached_property
-    def memo(self) -> dict:
-        """What does not depend on the noise and is needed again: orders of the features, norms."""
-        return {}
-
     def flat(self) -> tuple[np.ndarray, np.ndarray]:
         """Training records (2n, p) and labels (2n,)."""
         return np.concatenate(self.train), np.repeat([0, 1], self.train.shape[1])
@@ -221,37 +216,23 @@ def curve(problem: Problem, reading: Reading, criterion: str, sizes, epsilon: fl
 
 def _curves(problem, reading, criterion, sizes, epsilon, delta, tests) -> np.ndarray:
     """The curves (t, s) of several kinds of test points, which share selection and classifier."""
-    if reading.noise.startswith("algorithm") and np.isfinite(epsilon):
-        return _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests)
+
+    def classified(order, sizes, sd):
+        return errors(problem, order, sizes, sd, [sd if test == "noisy" else 0.0 for test in tests])
+
+    if reading.noise.startswith("algorithm") and np.isfinite(epsilon):  # the scale is that of the features kept
+        order = clean_order(problem, criterion)
+        norms = _largest_norms(problem, order[: sizes[-1]], sizes)
+        parts = zip(sizes, (noise_sd(reading, norm, epsilon, delta) for norm in norms), strict=True)
+        return np.concatenate([classified(order[:m], [m], sd) for m, sd in parts], axis=1)
     sd = noise_sd(reading, problem.largest_norm, epsilon, delta)
-    if reading.select_on == "noisy" or criterion == "noise-aware t":
-        seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
-        order = selection.top(scores(problem, criterion, seen, later), sizes[-1])
-    else:
-        order = _clean_order(problem, criterion)
-    return errors(problem, order, sizes, sd, _test_sds(tests, sd))
+    seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
+    return classified(selection.top(scores(problem, criterion, seen, later), sizes[-1]), sizes, sd)
 
 
-def _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests):
-    order = _clean_order(problem, criterion)
-    if (key := ("norms", criterion, *sizes)) not in problem.memo:
-        problem.memo[key] = _largest_norms(problem, order[: sizes[-1]], sizes)
-    result = []
-    for m, norm in zip(sizes, problem.memo[key], strict=True):
-        sd = noise_sd(reading, norm, epsilon, delta)
-        result.append(errors(problem, order[:m], [m], sd, _test_sds(tests, sd)))
-    return np.concatenate(result, axis=1)
-
-
-def _clean_order(problem: Problem, criterion: str) -> np.ndarray:
-    """All features by a criterion on clean data, best first, worked out once for all readings and budgets."""
-    if criterion not in problem.memo:
-        problem.memo[criterion] = selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
-    return problem.memo[criterion]
-
-
-def _test_sds(tests, sd: float) -> np.ndarray:
-    return np.array([sd if test == "noisy" else 0.0 for test in tests])
+def clean_order(problem: Problem, criterion: str) -> np.ndarray:
+    """All features by a criterion on clean data, best first."""
+    return selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
 
 
 def _largest_norms(problem: Problem, order: np.ndarray, sizes) -> np.ndarray:
@@ -286,7 +267,7 @@ def same_features(problem: Problem, m: int, sd: float) -> dict[str, int]:
     """How many of the m best features of the clean data distance and |T| pick again under noise."""
     return {
         criterion: len(
-            np.intersect1d(_clean_order(problem, criterion)[:m], selection.top(scores(problem, criterion, sd), m))
+            np.intersect1d(clean_order(problem, criterion)[:m], selection.top(scores(problem, criterion, sd), m))
         )
         for criterion in ("DFS", "t-statistic")
     }
@@ -305,7 +286,7 @@ def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> l
     One line for each reading of the scale ("printed": a variance, "sd") and number of features ("few", "all"): the
     largest L1 norm, the bound of equation (9) on the error, and the exact error on clean test points.
     """
-    order, n = _clean_order(problem, "DFS"), problem.train.shape[1]
+    order, n = clean_order(problem, "DFS"), problem.train.shape[1]
     lines = []
     for name, kept in (("all", order), ("few", order[:m])):
         norm = _largest_norms(problem, kept, [len(kept)])[0]

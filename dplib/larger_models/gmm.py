@@ -173,26 +173,18 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
     The gamma is read off a table of 65,536 quantiles: E(1/S^2) and E(1/S^4) are off by less than 1e-4 for n_per_class
     of 10 or more, by 1e-3 for 6.
     """
-    n, scale = setting.n_per_class, np.sqrt(2 / setting.n_per_class)
     distance = setting.alpha / np.sqrt(setting.released)
     share = setting.variances / setting.released
     uniform_share = np.ptp(share) == 0  # then the clean variance is a multiple of the noisy one
-    table = _inverse_variances(n)
     signal, noisy, clean, printed = np.empty((4, replicates))
-    rows = max(1, _CHUNK // setting.p)
-    for start in range(0, replicates, rows):
-        part = slice(start, min(start + rows, replicates))
-        shape = (part.stop - start, setting.p)
-        t = rng.standard_normal(shape)  # becomes alpha_hat / sd
-        t *= scale
-        t += distance
-        w = table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]  # becomes w * sd
-        w *= t
+    for part, t, w in _blocks(setting, replicates, rng):
+        t += distance  # now alpha_hat / sd
+        w *= t  # now w * sd
         signal[part] = w @ distance / 2
         noisy[part] = np.einsum("ij,ij->i", w, w)
         printed[part] = np.einsum("ij,ij->i", w, t)
         clean[part] = share[0] * noisy[part] if uniform_share else np.einsum("ij,ij,j->i", w, w, share)
-    shift = np.sqrt(noisy / (2 * n)) * rng.standard_normal(replicates)
+    shift = np.sqrt(noisy / setting.n) * rng.standard_normal(replicates)
     return Draws(signal, shift, noisy, clean, printed)
 
 
@@ -203,17 +195,23 @@ def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -
     spread of 1e-3. The replicates, not the two of a pair, are independent.
     """
     distance = setting.alpha / np.sqrt(setting.released)
-    table = _inverse_variances(setting.n_per_class)
     psi = np.empty((2, replicates))
-    rows = max(1, _CHUNK // setting.p)
-    for start in range(0, replicates, rows):
-        part = slice(start, min(start + rows, replicates))
-        shape = (part.stop - start, setting.p)
-        z = rng.standard_normal(shape) * np.sqrt(2 / setting.n_per_class)
-        g = table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
+    for part, z, g in _blocks(setting, replicates, rng):
         for i, w in enumerate([g * (distance + z), g * (distance - z)]):
             psi[i, part] = w @ distance / 2 / np.sqrt(np.einsum("ij,ij->i", w, w))
     return psi
+
+
+def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
+    """Training sets in blocks that fit into the cache: their places, the error of alpha_hat in standard deviations, and
+    sigma^2 / S^2, both (block, p)."""
+    table, rows = _inverse_variances(setting.n_per_class), max(1, _CHUNK // setting.p)
+    for start in range(0, replicates, rows):
+        part = slice(start, min(start + rows, replicates))
+        shape = (part.stop - start, setting.p)
+        z = rng.standard_normal(shape)
+        z *= np.sqrt(2 / setting.n_per_class)
+        yield part, z, table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
 
 
 def advantage(psi: np.ndarray, n: int) -> np.ndarray:
