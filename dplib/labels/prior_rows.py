@@ -15,7 +15,7 @@ from dplib.labels import priors
 from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
 from dplib.labels.prior_study import Compared, Votes
-from dplib.stats import mean_interval, paired
+from dplib.stats import Measured, mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
 GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
@@ -121,15 +121,15 @@ def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
 
 
 def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
-    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of it, paired."""
-    values = {}
-    for name, method in (("stages", "stages"), ("clusters", "clusters"), ("subsets", "subset")):
-        for e in sgd.epsilons:
-            values[f"{name}_less_dp_sgd_at_eps_{e:g}"] = paired(one.of(method, e), sgd.of("dp-sgd", e)).difference
-            if e / 2 in sgd.epsilons:
-                half = paired(one.of(method, e), sgd.of("dp-sgd", e / 2)).difference
-                values[f"{name}_less_dp_sgd_at_half_of_eps_{e:g}"] = half
-    return values
+    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of 1, paired."""
+
+    def less(method: str, epsilon: float, of_sgd: float) -> Measured:
+        return paired(one.of(method, epsilon), sgd.of("dp-sgd", of_sgd)).difference
+
+    same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
+    if 0.5 not in sgd.epsilons:
+        return same
+    return same | {f"{m}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for m in ("stages", "subset")}
 
 
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:

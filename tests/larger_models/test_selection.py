@@ -230,14 +230,17 @@ def test_fisher_agrees_with_lda_on_one_feature_and_bears_dead_ones():
     assert weights == pytest.approx([0, -2])
 
 
-@pytest.mark.parametrize("reading", experiments.READINGS, ids=str)
-def test_curves_against_a_plain_computation(problem, reading):
+def test_all_curves_against_a_plain_computation(problem):
     """Every reading once more, feature count by feature count, with the noise really added."""
     sizes = np.array([1, 5, 40])
-    for criterion in ("DFS", "t-statistic", "no selection"):
-        fast = experiments.curve(problem, reading, criterion, sizes, 5.0, DELTA)
-        slow = [plain_error(problem, reading, criterion, m) for m in sizes]
-        assert fast == pytest.approx(slow, rel=1e-6, abs=1e-9)
+    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
+    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
+    for reading in experiments.READINGS:
+        curves = found[reading.at(5.0)]
+        for criterion in ("DFS", "t-statistic", "no selection"):
+            slow = [plain_error(problem, reading, criterion, m) for m in sizes]
+            assert curves[criterion] == pytest.approx(slow, rel=1e-6, abs=1e-9)
+        assert ("noise-aware t" in curves) == (reading.noise == "sensitivity one" and reading.select_on == "clean")
 
 
 def plain_error(problem, reading, criterion, m):
@@ -275,18 +278,6 @@ def test_few_against_all_are_the_ends_of_two_curves(problem):
             assert lines[features, scale]["error"] == pytest.approx(error, rel=1e-9)
     assert lines["few", "sd"]["norm"] < lines["all", "sd"]["norm"] == pytest.approx(problem.largest_norm)
     assert 0 < lines["few", "sd"]["bound"] < lines["all", "sd"]["bound"] < 0.5
-
-
-def test_all_curves_holds_every_curve(problem):
-    sizes = np.array([1, 10, 40])
-    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
-    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
-    for reading in experiments.READINGS:
-        for criterion, errors in found[reading.at(10.0)].items():
-            expected = experiments.curve(problem, reading, criterion, sizes, 10.0, DELTA)
-            assert errors == pytest.approx(expected, rel=1e-12)
-        aware = reading.noise == "sensitivity one" and reading.select_on == "clean"
-        assert ("noise-aware t" in found[reading.at(5.0)]) == aware
 
 
 # --- real data ------------------------------------------------------------------------------------------------------
