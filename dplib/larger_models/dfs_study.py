@@ -244,17 +244,9 @@ def release(
     "dfs_network",
     version=1,
     data=("dataset",),
-    probe={
-        "dataset": "digits",
-        "seed": 3,
-        "narrow_width": 2,
-        "wide_width": 4,
-        "epochs": 1,
-        "records": 600,
-        "pairs": 1,
-        "n": 15,
-    },
-)
+    probe={"dataset": "digits", "seed": 3, "narrow_width": 2, "wide_width": 4, "epochs": 1, "records": 600,
+           "pairs": 1, "n": 15},
+)  # fmt: skip
 def network(
     *,
     dataset: str,
