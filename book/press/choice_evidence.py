@@ -14,7 +14,7 @@ import pandas as pd
 from dplib import plans, stats
 from dplib.architecture import table_study
 from dplib.data import preprocess
-from dplib.labels import prior_tasks, stage_rows, stage_study
+from dplib.labels import prior_methods, stage_rows, stage_study
 from dplib.labels.prior_experiments import private_sgd
 from dplib.screening import study
 from dplib.stats import Measured
@@ -88,7 +88,7 @@ def table() -> tuple[Result, ...]:
 IMAGES = {"cifar10-jpeg": (50_000, 3072, 10.0), "mnist": (60_000, 784, 11.35), "fashion-mnist": (60_000, 784, 10.0)}
 
 
-def _images(name: str, held: int = prior_tasks.VALIDATION) -> Data:
+def _images(name: str, held: int = prior_methods.VALIDATION) -> Data:
     n, d, constant = IMAGES[name]
     return Data(name, IMAGE, n - held, d, 10, constant)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dplib import mechanisms, plans
 from dplib.architecture import crossover_models, crossover_rows
-from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm
 from dplib.screening import accounts
 from dplib.screening import one_update as screening
 
@@ -39,9 +39,9 @@ def scale(signal: str, p: int, noise: str) -> float:
 
 
 def gmm_error(signal: str, noise: str, p: int, epsilon: float) -> float:
-    """Mean error on noisy test points, to first order (:func:`gmm_bounds.predicted_error`)."""
+    """Mean error on noisy test points, to first order (:func:`gmm.predicted_error`)."""
     noisy = replace(mixture(signal, p), noise_sd=float(mechanisms.paper_sigma(epsilon, DELTA, scale(signal, p, noise))))
-    return gmm_bounds.predicted_error(noisy)
+    return gmm.predicted_error(noisy)
 
 
 # ---- Chapter 4: two networks and their crossing ----

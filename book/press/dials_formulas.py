@@ -20,7 +20,7 @@ FRACTIONS = 40  # of the continued fraction
 
 
 def mixture_error(scale: str, p: str, informative: str, epsilon: str = "epsilon") -> str:
-    """:func:`dplib.larger_models.gmm_bounds.predicted_error` of the dial's mixtures, with noise of ``scale``.
+    """:func:`dplib.larger_models.gmm.predicted_error` of the dial's mixtures, with noise of ``scale``.
 
     Each feature's variance is v = 1 + (scale ln(1/delta) / epsilon)^2; Gamma = distance^2 m / v for m informative ones.
     """

@@ -19,7 +19,7 @@ from scipy.special import softmax
 
 from dplib import checks, mechanisms, runs
 from dplib.labels import heads, releases
-from dplib.labels.prior_tasks import Task, task
+from dplib.labels.prior_methods import Task, task
 from dplib.labels.releases import Evidence
 
 LATER = {

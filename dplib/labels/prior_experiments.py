@@ -18,7 +18,7 @@ from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 from dplib.labels import priors as label_priors
 from dplib.labels import randomised_response, training
-from dplib.labels.prior_tasks import task
+from dplib.labels.prior_methods import task
 from dplib.models import mlp
 from dplib.sgd import find_device, seeded
 

@@ -15,12 +15,12 @@ from dplib.labels import priors
 from dplib.labels.later_methods import LATER
 from dplib.labels.prior_methods import METHODS
 from dplib.labels.prior_study import Compared, Votes
-from dplib.stats import mean_interval, paired
+from dplib.stats import Measured, mean_interval, paired
 
 Values = dict[str, dict[str, Any]]
 GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
 BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the histogram's share
-SMALL = (0.05, 0.1)  # budgets of the paper's claim on small ones
+SMALL, LARGE = (0.05, 0.1), (2.0, 8.0)  # budgets at which cluster priors help, and at which they harm
 NAMES = METHODS | LATER
 SGD = "DP-SGD (whole records, δ > 0)"
 SHORT = {
@@ -57,56 +57,43 @@ def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Valu
             "exact_loss_of_our_program_over_eps_p": float(
                 2 * (128 * np.log(2) - np.log(float(priors.stay(parameter)))) / (2 * parameter)
             ),
-            "least_loss_with_noise_for_eps_p_instead_of_half_of_it_over_eps_p": float(
-                (found["mixed"] / found["ε_p"]).min()
-            ),
             "p_value_against_scipy_dlaplace": float(sps.chisquare(noise["counts"], expected).pvalue),
             "empty_histograms_without_a_prior": int((nothing.sum(axis=1) == 0).sum()),
         },
         "C.s-histogram-budget": {
             "largest_excess_of_the_joint_loss_over_eps": float((found["loss"] - found["ε"]).max()),
             "largest_delta_at_eps": float(found["delta"].max()),
-            "cases": len(found),
-            "cases_that_reach_eps": int(np.isclose(found["loss"], found["ε"]).sum()),
         },
     }
 
 
 def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]]) -> Values:
     """Figure 2 and the choice of C and epsilon_p: {claim: values}. chosen: of the part ``adaptive``."""
-    few, many = one.counts[0], one.counts[-1]
+    few, many, first = one.counts[0], one.counts[-1], one.epsilons[0]
     lost = one.exact - one.accuracy[:, :, 0]
-    at = one.counts.index(100)
-    short = {e: paired(one.exact[at], one.of(100, e)).difference for e in one.epsilons}
+    hundred = one.exact[one.counts.index(100)]
+    short = {e: paired(hundred, one.of(100, e)).difference for e in one.epsilons}
     return {
         "C.fig2": {
             f"most_less_fewest_clusters_without_noise_({many}_and_{few})": paired(
                 one.exact[-1], one.exact[0]
             ).difference,
-            f"what_noise_costs_the_most_less_the_fewest_at_eps_{one.epsilons[0]:g}": paired(
-                lost[-1], lost[0]
-            ).difference,
+            f"what_noise_costs_the_most_less_the_fewest_at_eps_{first:g}": paired(lost[-1], lost[0]).difference,
             **{f"best_number_of_clusters_at_eps_{e:g}": one.best(e) for e in one.epsilons},
         },
-        "C.s-cluster-counts": {
-            "best_at_eps_0.05": one.best(0.05),
-            **{
-                f"accuracy_with_100_less_{c}": paired(one.of(100, 0.05), one.of(c, 0.05)).difference
-                for c in one.counts
-                if c != 100
-            },
-        },
+        "C.s-cluster-counts": {"best_at_eps_0.05": one.best(0.05)},
         "C.s-histogram-share": {
-            **{f"points_lost_at_eps_p_{e:g}": value for e, value in short.items()},
+            "points_lost_at_eps_p_0.05": short[0.05],
             "smallest_eps_p_within_two_points": min(e for e, value in short.items() if value.value <= 2),
         },
         "C.s-adaptive-share": {
-            **{f"clusters_at_eps_{e:g}": found["chosen"][0] for e, found in chosen.items()},
-            **{f"eps_p_at_eps_{e:g}": found["chosen"][1] for e, found in chosen.items()},
-            **{
-                f"accuracy_gained_at_eps_{e:g}": paired(found["test"]["chosen"], found["test"]["fixed"]).difference
-                for e, found in chosen.items()
-            },
+            f"{name}_at_eps_{e:g}": value
+            for e, found in chosen.items()
+            for name, value in (
+                ("clusters", found["chosen"][0]),
+                ("eps_p", found["chosen"][1]),
+                ("accuracy_gained", paired(found["test"]["chosen"], found["test"]["fixed"]).difference),
+            )
         },
     }
 
@@ -114,17 +101,15 @@ def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]]) -> Values:
 def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
     """Cluster priors against the uniform prior: {claim: values}."""
     gains = {e: one.gain("clusters", "rr", e) for e in one.epsilons}
-    ignoring = {e: 100.0 if e <= epsilon_p else one.fact("clusters constant", e) for e in SMALL}
-    large = [e for e in one.epsilons if e >= 1]
+    small, large = ([e for e in budgets if e in gains] for budgets in (SMALL, LARGE))
+    ignoring = {e: 100.0 if e <= epsilon_p else one.fact("clusters constant", e) for e in small}
     return {
         "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
         "C.s-ssl-small-eps": {
-            "epsilon_max": max((e for e, gain in gains.items() if gain.low > 0), default=0.0),
-            **{f"gain_at_eps_{e:g}": gains[e] for e in SMALL},
-            **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": ignoring[e] for e in SMALL},
+            **{f"gain_at_eps_{e:g}": gains[e] for e in small},
+            **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": share for e, share in ignoring.items()},
         },
         "C.s-ssl-underperforms-eps8": {
-            "epsilon": min((e for e in large if gains[e].high < 0), default=0.0),
             **{f"gain_at_eps_{e:g}": gains[e] for e in large},
             **{f"gain_of_smoothed_priors_at_eps_{e:g}": one.gain("clusters-smoothed", "rr", e) for e in large},
             **{f"percent_right_at_eps_{e:g}": one.fact("clusters right", e) for e in large},
@@ -136,18 +121,15 @@ def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
 
 
 def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
-    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of it, paired."""
-    values = {}
-    for name, method in (("stages", "stages"), ("clusters", "clusters"), ("subsets", "subset")):
-        for e in sgd.epsilons:
-            values[f"{name}_less_dp_sgd_at_eps_{e:g}"] = paired(one.of(method, e), sgd.of("dp-sgd", e)).difference
-            if e / 2 in sgd.epsilons:
-                half = paired(one.of(method, e), sgd.of("dp-sgd", e / 2)).difference
-                values[f"{name}_less_dp_sgd_at_half_of_eps_{e:g}"] = half
-    for e in sgd.epsilons:
-        values[f"subsets_less_stages_at_eps_{e:g}"] = one.gain("subset", "stages", e)
-        values[f"accuracy_of_dp_sgd_at_eps_{e:g}"] = sgd.mean("dp-sgd", e)
-    return values
+    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of 1, paired."""
+
+    def less(method: str, epsilon: float, of_sgd: float) -> Measured:
+        return paired(one.of(method, epsilon), sgd.of("dp-sgd", of_sgd)).difference
+
+    same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
+    if 0.5 not in sgd.epsilons:
+        return same
+    return same | {f"{m}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for m in ("stages", "subset")}
 
 
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:

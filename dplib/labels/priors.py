@@ -22,7 +22,7 @@ from scipy import stats
 from sklearn.cluster import MiniBatchKMeans
 
 from dplib.checks import ParameterError, integer, number
-from dplib.labels import randomised_response
+from dplib.labels import privacy, randomised_response
 
 _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
@@ -164,7 +164,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
         Probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
     """
     parameter = epsilon_p / 2 if parameter is None else parameter
-    labels = np.array(list(product(range(classes), repeat=n)))
+    labels, apart = privacy.data_sets(n, classes)
     outputs = np.array(list(product(range(n + 2), repeat=classes)))
     counts = np.stack([(labels == k).sum(axis=1) for k in range(classes)], axis=1)
     every = np.exp(log_cut(counts[:, None, :], outputs[None], parameter).sum(axis=2))[:, :, None]
@@ -174,8 +174,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
         one = answers[:, labels[:, record], :].transpose(1, 0, 2)  # (K^n, outputs, answer)
         every = (every[:, :, :, None] * one[:, :, None, :]).reshape(len(labels), len(outputs), -1)
     table = every.reshape(len(labels), -1)
-    changed = (labels[:, None] != labels[None]).sum(axis=-1)
-    return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(changed == 1).tolist()
+    return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(apart == 1).tolist()
 
 
 def log_cut(counts, outputs, parameter: float) -> np.ndarray:

@@ -15,14 +15,20 @@ from dplib.labels.randomised_response import kept, log_table
 Prior = Callable[[int, np.ndarray], np.ndarray]
 
 
+def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """All label vectors, (K^n, n), and the number of labels in which two of them differ, (K^n, K^n)."""
+    sets = np.array(list(product(range(classes), repeat=n)))
+    return sets, (sets[:, None] != sets[None]).sum(axis=2)
+
+
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
     """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
 
     parts: the examples that each stage asks. They may overlap, which breaks the guarantee, so that the breach can be
     measured. prior: from the stage and all answers so far to the priors (m, K) of this stage's examples.
     """
+    sets, _ = data_sets(n, classes)
     questions = sum(len(part) for part in parts)
-    sets = np.array(list(product(range(classes), repeat=n)))
     columns = []
     for answers in np.array(list(product(range(classes), repeat=questions))):
         total, done = np.zeros(len(sets)), 0
@@ -38,14 +44,17 @@ def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, ep
 def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
     """The largest log-ratio between data sets that differ in ``differ`` labels: the exact epsilon for these.
 
-    Args:
-        log_joint: as :func:`joint` returns it. An answer that only one of two data sets can give makes it inf.
+    log_joint: as :func:`joint` returns it. An answer that only one of two data sets can give makes it inf.
     """
-    sets = np.array(list(product(range(classes), repeat=n)))
-    i, j = np.nonzero(np.triu((sets[:, None] != sets[None]).sum(axis=2) == differ))
+    return float(losses(log_joint, data_sets(n, classes)[1] == differ).max())
+
+
+def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The largest log-ratio, in either direction, of each pair of data sets; pairs: bool, (data sets, data sets)."""
+    i, j = np.nonzero(np.triu(pairs))
     with np.errstate(invalid="ignore"):
         ratio = np.abs(log_joint[i] - log_joint[j])
-    return float(np.nan_to_num(ratio, nan=0.0, posinf=np.inf).max())  # nan: impossible under both
+    return np.where(np.isnan(ratio), 0.0, ratio).max(axis=1)  # nan: impossible under both
 
 
 def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], classes: int, weight: float = 1.0) -> Prior:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dplib import stats
 from dplib.labels.stage_rows import accuracies, table_row
-from dplib.plans import Plan
 from dplib.runs import Result
 from dplib.stats import Measured
 
@@ -23,36 +23,21 @@ USUAL = "as in the paper"
 AT = 2.0  # epsilon of Figures 3 to 5
 
 
-def values(plan: Plan) -> Rows:
-    """Values by claim, of study 09b."""
-    found, changed = plan.read("heads"), plan.read("recipes")
+def values(found: Mapping[str, Any], changed: Mapping[str, Any], rated: Mapping[str, Any]) -> Rows:
+    """Values by claim, of the parts "heads", "recipes" and "ratings" of study 09b."""
     return {
         **heads(found),
         **recipe(changed),
         **shares(changed),
         **mixups(changed),
         **robust(changed, found["cells"][AT, 1]),
-        **ratings(plan.read("ratings")),
+        **ratings(rated),
     }
 
 
-def drawn(plan: Plan) -> dict[str, dict[str, list[float]]]:
-    """What the figures draw, by claim."""
-    changed = plan.read("recipes")
-    top, final, _ = dots(changed["shares"]).T
-    means = {name: {at: float(accuracies(one).mean()) for at, one in changed[name].items()}
-             for name in ("shares", "mixups")}  # fmt: skip
-    by_share = sorted({share for share, _ in means["shares"]})
-    by_mixup = sorted({a for a, _ in means["mixups"]})
-    by_temperature = {
-        f"{t:g}": [means["shares"][share, t] for share in by_share] for t in sorted({t for _, t in means["shares"]})
-    }
-    return {
-        "C.fig3": curves(plan.read("heads")),
-        "C.fig4a": by_temperature | {"share": [100 * share for share in by_share]},
-        "C.fig4b": {f"{a:g}": [means["mixups"][a, b] for b in by_mixup] for a in by_mixup},
-        "C.fig5": {"top_k": top.tolist(), "final": final.tolist()},
-    }
+def grid(cells: Cells) -> pd.DataFrame:
+    """Mean accuracies in percent, a row for each first and a column for each second of the two settings."""
+    return pd.Series({at: accuracies(one).mean() for at, one in cells.items()}).unstack()
 
 
 def heads(found: Mapping[str, Any]) -> Rows:

@@ -26,18 +26,13 @@ def totals(found: Sequence[runs.Result]) -> dict[str, float]:
         values = [one["extremes"][name] for one in found if one["extremes"][name] is not None]
         extremes[name] = (min if name in ("least_gain", "excess_at_99") else max)(values, default=None)
     counts = {name: sum(one["counts"][name] for one in found) for name in found[0]["counts"]}
-    return {**worst, **extremes, **counts, "cases": counts["priors"], "priors": _distinct(found)}
+    return {**worst, **extremes, **counts}
 
 
 def family_p(found: Sequence[runs.Result], mechanism: str) -> float:
     """The least p-value of a mechanism's tests, times the number of all tests (Bonferroni), at most 1."""
     tests = sum(sum(one["tests"].values()) for one in found)
     return min(1.0, tests * min(one["least_p"][mechanism] for one in found))
-
-
-def _distinct(found: Sequence[runs.Result]) -> int:
-    """Priors that differ: those of a seed are the same at every budget."""
-    return sum({one["seed"]: one["counts"]["priors"] for one in found}.values())
 
 
 def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, dict[str, Any]]:
@@ -47,9 +42,6 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
         checked: of :func:`response_study.priors`. listed: of :func:`response_study.enumerations`.
     """
     found = totals(checked)
-    corners = {
-        name: sum(one["corners"][name] for one in listed.values()) for name in ("polytopes", "vertices", "differ")
-    }
     spends = {"spends_more_than_epsilon_by_at_most": found["excess"]}
     return {
         "C.def2.1": {
@@ -57,15 +49,12 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
             "least_excess_at_0.99_epsilon": found["excess_at_99"],
             "two_computations_apart_by_at_most": found["other_loss"],
         },
-        "C.lemma1": {"tables": found["tables"], **spends, "differs_from_the_proof_by_at_most": found["lemma"]},
+        "C.lemma1": {**spends, "differs_from_the_proof_by_at_most": found["lemma"]},
         "C.cor2": {
-            "tables": found["cases"],
             **spends,
             "delta_if_k_looks_at_the_label": min(one["broken"]["k"] for one in listed.values()),
         },
         "C.thm3": {
-            "priors": found["priors"],
-            "priors_and_budgets": found["cases"],
             "differs_from_LP1_by_at_most": found["lp1"],
             "differs_from_LP2_by_at_most": found["lp2"],
             "differs_from_the_dual_bound_by_at_most": found["dual"],
@@ -73,21 +62,18 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
         },
         "C.lp1": {
             "differs_from_max_w_by_at_most": found["lp1"],
-            "as_printed_tried_from_epsilon_12": found["printed_tried"],
             "as_printed_given_up": found["printed_unsolved"],
             "as_printed_others_differ_by_at_most": found["lp1_as_printed"],
         },
         "C.lp2": {"below_LP1_by_at_most": found["lp2_below_lp1"], "differs_from_max_w_by_at_most": found["lp2"]},
         "C.s-lp2-vertices": {
-            "polytopes": corners["polytopes"],
-            "vertices": corners["vertices"],
-            "polytopes_with_other_vertices": corners["differ"],
+            "polytopes_with_other_vertices": sum(one["corners"]["differ"] for one in listed.values()),
             "best_set_differs_from_max_w_by_at_most": found["sets"],
         },
         "C.def-obj": {"differs_from_the_table_by_at_most": found["w"]},
-        "C.s-wk-is-accuracy": {"tables": found["tables"], "differs_by_at_most": found["w"]},
+        "C.s-wk-is-accuracy": {"differs_by_at_most": found["w"]},
         "C.s-pruning-helps": {
-            "cases": found["cases"],
+            "cases": found["priors"],
             "dropping_one_label_helps_cases": found["cut_helps"],
             "dropping_one_label_hurts_cases": found["cut_hurts"],
             "cases_that_the_bound_decides_wrongly": found["cut_decided_wrongly"],
@@ -100,10 +86,7 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
             "most_bits_lost": found["bits_lost"],
             "k_star_is_short_of_the_best_chance_by_at_most": found["sets"],
         },
-        "C.s-uniform-prior-recovers-rr": {
-            "budgets_and_sizes": len(SIZES) * len(BUDGETS),
-            "budgets_and_sizes_with_another_table": _other_tables(),
-        },
+        "C.s-uniform-prior-recovers-rr": {"budgets_and_sizes_with_another_table": _other_tables()},
         "C.s-running-time": {"percent_of_40_epochs_at_1000_labels": 100 * _work(1000)},
     }
 

@@ -246,7 +246,7 @@ def leaks(epsilon: float) -> dict[str, dict[str, float]]:
         By source: "infinite", the share of pairs of neighbours with infinite loss; "finite", the largest finite loss;
         "delta", the least one with which the answers are (epsilon, delta)-label-DP.
     """
-    sets, apart = _data_sets(5, 3)
+    sets, apart = privacy.data_sets(5, 3)
     shares = np.eye(3)[sets]  # (data sets, records, classes)
     sources = {
         "fixed in advance": np.broadcast_to([0.5, 0.3, 0.2], shares.shape),
@@ -259,7 +259,7 @@ def leaks(epsilon: float) -> dict[str, dict[str, float]]:
         tables = response.log_table(response.kept(prior, epsilon), epsilon)  # (data sets, records, label, answer)
         rows = np.take_along_axis(tables, sets[..., None, None], axis=2)[:, :, 0]
         joint = np.stack([_outer(row) for row in rows])
-        loss = _largest(joint, apart == 1)
+        loss = privacy.losses(joint, apart == 1)
         over = np.maximum(0, np.exp(joint[first]) - np.exp(epsilon + joint[second])).sum(axis=1)
         found[name] = {
             "infinite": _short(np.isinf(loss).mean()),
@@ -287,7 +287,7 @@ def two_stages(epsilon: float) -> dict[str, Any]:
     kept = np.array([[response.kept(prior(1, (a, b)), epsilon) for b in range(3)] for a in range(3)])
     later = np.exp(response.log_table(kept, epsilon))  # [a, b, record, true label, answer]
     peeks = np.einsum("ia,jb,ijkc,ijld->ijklabcd", plain, plain, later[:, :, 0], later[:, :, 1]).reshape(81, 81)
-    pairs = np.argwhere(np.triu(_data_sets(4, 3)[1] == 1)).tolist()
+    pairs = np.argwhere(np.triu(privacy.data_sets(4, 3)[1] == 1)).tolist()
     return {
         "staged": _short(privacy.loss(honest, 4, 3)),
         "peeking": _short(exact_loss.discrete_delta(peeks, epsilon, pairs)),
@@ -312,23 +312,9 @@ def corners(epsilon: float, most_labels: int = 5) -> dict[str, int]:
     return found
 
 
-def _data_sets(records: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """All data sets, one a row, and the number of labels in which two of them differ."""
-    sets = np.array(list(product(range(classes), repeat=records)))
-    return sets, (sets[:, None] != sets[None]).sum(axis=2)
-
-
 def _outer(rows) -> np.ndarray:
     """Log probabilities of all joint answers of independent records, in lexicographic order."""
     return reduce(lambda a, b: (a[:, None] + b[None, :]).ravel(), rows)
-
-
-def _largest(joint: np.ndarray, apart: np.ndarray) -> np.ndarray:
-    """Largest log-ratio, in either direction, of each pair of rows whose data sets are ``apart``."""
-    i, j = np.nonzero(np.triu(apart))
-    with np.errstate(invalid="ignore"):
-        ratio = np.abs(joint[i] - joint[j])
-    return np.where(np.isnan(ratio), 0.0, ratio).max(axis=1)  # nan: impossible under both
 
 
 def priors(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> list[runs.Result]:

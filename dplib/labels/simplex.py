@@ -10,10 +10,10 @@ of the rest. A step whose part orthogonal to e has length b and a uniform direct
 r'^2 = r^2 + (eta b)^2 - 2 eta b r u, where u is one coordinate of a uniform point of the sphere of R^(p-1). So
 thousands of runs of p = 10^4 or more need no vector of length p, and no approximation is made.
 
-Risks are returned in units of D L. Neighbours and guarantees: :mod:`dplib.labels.sgd`. Methods: ``sgd``, no privacy;
-``rr``, LP-RR-SGD, with ``keep`` = k < K the variant of Corollary 10; ``normal``, LP-Normal-SGD; ``dp-sgd``, one pass
-with noise in all p coordinates; ``mean``, ``rr-mean``, ``dp-mean``: the same gradients averaged over all examples, what
-many passes come to where gradients do not depend on w; the last with Gaussian noise, once.
+Risks are returned in units of D L. Neighbours and guarantees: :mod:`dplib.labels.debiased`. Methods: ``sgd``, no
+privacy; ``rr``, LP-RR-SGD, with ``keep`` = k < K the variant of Corollary 10; ``normal``, LP-Normal-SGD; ``dp-sgd``,
+one pass with noise in all p coordinates; ``mean``, ``rr-mean``, ``dp-mean``: the same gradients averaged over all
+examples, what many passes come to where gradients do not depend on w; the last with Gaussian noise, once.
 """
 
 import numpy as np

@@ -22,8 +22,6 @@ RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's
     "stage 2 starts afresh": {"warm_start": False},
     "stage-1 labels not reused": {"reuse": False},
     "stage-1 labels not filtered": {"filtered": False},
-    "no prior": {"temperature": math.inf},
-    "prior of labels, not answers": {"unmix": True, "temperature": 1.0},
 }
 
 
@@ -171,7 +169,7 @@ def ratings(
     """Table 3: epochs and temperature chosen by true validation ratings, as the paper's were, then test errors.
 
     Returns "choices" {(epsilon, stages): settings}, "penalty", and "cells": {(epsilon, method): results by seed} for
-    the methods 1 and 2 (stages), "unmixed prior", and "biases" (:func:`rating_biases`).
+    the methods 1 and 2 (stages), and "biases" (:func:`rating_biases`).
     """
     budgets = [*epsilons, None]
     common = {"dataset": dataset, **settings}
@@ -195,11 +193,10 @@ def ratings(
     linear = {p: {"dataset": dataset, "epsilon": None, "penalty": p} for p in penalties}
     errors = means(rating_biases, linear, "biases")
     penalty = min(penalties, key=errors.__getitem__)
-    jobs: dict[tuple[float, Any], dict[str, Any]] = {}
-    for (e, count), choice in choices.items():
-        jobs[_budget(e), count] = {**common, "epsilon": e, "shares": shares(count), **choice}
-        if count == 2:
-            jobs[_budget(e), "unmixed prior"] = {**jobs[_budget(e), 2], "unmix": True, "temperature": 1.0}
+    jobs: dict[tuple[float, Any], dict[str, Any]] = {
+        (_budget(e), count): {**common, "epsilon": e, "shares": shares(count), **choice}
+        for (e, count), choice in choices.items()
+    }
     simple = {(_budget(e), "biases"): {"dataset": dataset, "epsilon": e, "penalty": penalty} for e in budgets}
     cells = by_seed(get, rating_network, jobs, seeds) | by_seed(get, rating_biases, simple, seeds)
     return {"choices": choices, "penalty": penalty, "cells": cells}

@@ -35,21 +35,10 @@ NETWORKS = ("small-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
 @runs.experiment(
     "label_stages",
     version=1,
-    probe={
-        "dataset": "digits",
-        "network": "mlp-16",
-        "epsilon": 2.0,
-        "shares": [0.6, 0.4],
-        "mixup": [1.0, 0.0],
-        "epochs": 2,
-        "batch": 100,
-        "learning_rate": 0.2,
-        "shift": 1,
-        "validation": 500,
-        "seed": 3,
-    },
+    probe={"dataset": "digits", "network": "mlp-16", "epsilon": 2.0, "shares": [0.6, 0.4], "mixup": [1.0, 0.0],
+           "epochs": 2, "batch": 100, "learning_rate": 0.2, "shift": 1, "validation": 500, "seed": 3},
     data=("dataset", "start"),
-)
+)  # fmt: skip
 def train(
     *,
     dataset: str,
@@ -103,15 +92,9 @@ def train(
     if len(mixup) not in (1, len(shares)):
         raise ParameterError(f"mixup = {mixup} is not allowed: one number, or one for each of {len(shares)} stages.")
     settings = {
-        "epochs": epochs,
-        "batch_size": batch,
-        "learning_rate": learning_rate,
-        "drops": list(drops),
-        "shift": shift,
-        "flip": flip,
-        "cutout": cutout,
-        "precision": precision,
-    }
+        "epochs": epochs, "batch_size": batch, "learning_rate": learning_rate, "drops": list(drops), "shift": shift,
+        "flip": flip, "cutout": cutout, "precision": precision,
+    }  # fmt: skip
     place, classes = find_device(device), int(y.max()) + 1
     build = functools.partial(built, network, tuple(x.shape[1:]), classes)
     if start is not None:

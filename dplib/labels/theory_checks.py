@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats as sps
 
 from dplib import exact_loss, mechanisms
-from dplib.labels import bounds, debiased, sgd
+from dplib.labels import bounds, debiased, privacy
 from dplib.labels import randomised_response as response
 
 
@@ -27,7 +27,7 @@ def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
     for k, e in itertools.product(classes, epsilons):
         gradients = random_gradients(k, 4, draws, rng)
         table = np.exp(response.log_table(np.ones(k, dtype=bool), e))
-        answers = np.array([sgd.debiased_gradient(gradients, np.full(draws, o), e) for o in range(k)])
+        answers = np.array([debiased.debiased_gradient(gradients, np.full(draws, o), e) for o in range(k)])
         means = np.einsum("yo,odb->dyb", table, answers)
         moments = np.einsum("yo,odb->dy", table, answers**2)
         bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(k, e)
@@ -35,38 +35,31 @@ def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
     return dict(zip(("bias", "moment"), np.max(found, axis=0), strict=True))
 
 
-def one_pass(epsilon: float, rng) -> dict[str, float]:
-    """The loss of LP-RR-SGD's last iterate, computed twice: "pass_epsilon", the largest log-ratio; "pass_delta", the
-    exact delta at epsilon; "pass_delta_at_99", the same at 0.99 epsilon, which must not vanish.
+def one_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> dict[str, float]:
+    """The loss of LP-RR-SGD's last iterate with softmax loss, from its table of all answers to all label vectors.
+
+    "pass_epsilon": the largest log-ratio; "pass_delta": the exact delta at epsilon; "pass_delta_at_99": the same at
+    0.99 epsilon, which must not vanish. Answers that lead to the same weights count as one output.
     """
-    table, neighbours = released_by_a_pass(epsilon, rng)
-    return {
-        "pass_epsilon": exact_loss.discrete_epsilon(table, neighbours=neighbours),
-        "pass_delta": exact_loss.discrete_delta(table, epsilon, neighbours),
-        "pass_delta_at_99": exact_loss.discrete_delta(table, 0.99 * epsilon, neighbours),
-    }
-
-
-def released_by_a_pass(epsilon: float, rng, labels: int = 4, classes: int = 3):
-    """The table of LP-RR-SGD's last iterate, and its neighbours: all answers to all label vectors, softmax loss.
-
-    Answers that lead to the same weights count as one output.
-    """
-    loss = sgd.softmax_loss(classes)
+    loss = debiased.softmax_loss(classes)
     x = rng.standard_normal((labels, 2))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    vectors = np.array(list(itertools.product(range(classes), repeat=labels)))
+    vectors, apart = privacy.data_sets(labels, classes)
     weights = np.zeros((len(vectors), classes, 2))  # one run for each vector of answers
     for t in range(labels):
-        step = sgd.debiased_gradient(loss.gradients(weights @ x[t]), vectors[:, t], epsilon)
-        weights = sgd.project(weights - 0.5 / np.sqrt(t + 1) * step[..., None] * x[t], 1.0)
+        step = debiased.debiased_gradient(loss.gradients(weights @ x[t]), vectors[:, t], epsilon)
+        weights = debiased.project(weights - 0.5 / np.sqrt(t + 1) * step[..., None] * x[t], 1.0)
     _, outputs = np.unique(np.round(weights.reshape(len(vectors), -1), 12), axis=0, return_inverse=True)
     one = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
     table = np.prod(one[vectors[:, None], vectors[None]], axis=-1)  # data sets by answers
     merged = np.zeros((len(vectors), outputs.max() + 1))
     np.add.at(merged.T, outputs.ravel(), table.T)
-    changed = (vectors[:, None] != vectors[None]).sum(axis=-1)
-    return merged, np.argwhere(changed == 1).tolist()
+    neighbours = np.argwhere(apart == 1).tolist()
+    return {
+        "pass_epsilon": exact_loss.discrete_epsilon(merged, neighbours=neighbours),
+        "pass_delta": exact_loss.discrete_delta(merged, epsilon, neighbours),
+        "pass_delta_at_99": exact_loss.discrete_delta(merged, 0.99 * epsilon, neighbours),
+    }
 
 
 def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict[str, float]:
@@ -83,7 +76,7 @@ def loss_of_a_normal_step(epsilon: float, delta: float, draws: int, rng) -> dict
         if i == 0:  # the worst pair there is: opposite gradients of norm L
             gradients[0, 0] /= np.linalg.norm(gradients[0, 0])
             gradients[0, 1] = -gradients[0, 0]
-        projector, rank = sgd.span_projector(gradients)
+        projector, rank = debiased.span_projector(gradients)
         off = max(off, abs(gradients @ projector[0] - gradients).max())
         apart = np.linalg.norm(gradients[0][:, None] - gradients[0][None], axis=-1).max()
         worst = max(worst, apart)
@@ -181,7 +174,7 @@ def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng)
 def assumptions(draws: int, rng) -> dict[str, float]:
     """Assumptions 7 and 8, softmax and logistic loss: how far the middle lies above the chord, and |g| / L."""
     curved = steepest = -np.inf
-    for loss in (sgd.softmax_loss(4), sgd.logistic_loss()):
+    for loss in (debiased.softmax_loss(4), debiased.logistic_loss()):
         scores = rng.normal(0, 3, (2, 20 * draws, loss.outputs))
         sizes = np.sqrt((loss.gradients(scores) ** 2).sum(axis=-1))
         curved = max(curved, (loss.values(scores.mean(axis=0)) - loss.values(scores).mean(axis=0)).max())
@@ -196,7 +189,7 @@ def noise_slopes(rng) -> dict[str, float]:
     def squared(span: bool, k: int, p: int) -> float:
         noise = rng.normal(0, 1.0, (400, p))
         if span:
-            noise = noise @ sgd.span_projector(random_gradients(k, p, 1, rng))[0][0]
+            noise = noise @ debiased.span_projector(random_gradients(k, p, 1, rng))[0][0]
         return float(np.log((noise**2).sum(axis=1).mean()))
 
     def of(x, y):

@@ -1,7 +1,7 @@
 """The parts of chapter 10b: runs of label-private convex optimisation, how step sizes are tuned, and what is worst.
 
 A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs) and of what a plan says. Neighbours
-and guarantees are those of :mod:`dplib.labels.sgd`. The *worst* risk is the largest mean over
+and guarantees are those of :mod:`dplib.labels.debiased`. The *worst* risk is the largest mean over
 :mod:`dplib.labels.simplex` with rho down to 1/128, at each n; step sizes are tuned to make it small, on runs of their
 own.
 """

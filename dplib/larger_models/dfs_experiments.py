@@ -1,18 +1,125 @@
 """Section 4 of paper A: error of the Fisher classifier against features kept and epsilon, under every reading.
 
 The paper leaves open what the noise is scaled to, whether features are chosen before or after it falls, and whether it
-falls on test points too. A :class:`Reading` fixes these three; a ``dfs_problems.Problem`` fixes data, unit noise and
-test points. Nothing here is private: see ``dplib.larger_models.private_dfs`` for that, and :func:`price` for its cost.
+falls on test points too. A :class:`Reading` fixes these three; a :class:`Problem` fixes data, unit noise and test
+points. Nothing here is private: see :func:`dplib.larger_models.selection.private_dfs`, and :func:`price` for its cost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import special
 
 from dplib import mechanisms
-from dplib.larger_models import private_dfs, selection
-from dplib.larger_models.dfs_problems import Problem
+from dplib.checks import ParameterError
+from dplib.data import Dataset
+from dplib.larger_models import selection
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Two classes: training points, standard normal noise for them, and what is classified.
+
+    Args:
+        train, noise: (2, n, p).
+        test: (2, q, p), test points; or the class means (q = 1) where the law of new points is known.
+        test_variance: (2, p), variances of that law, which make the error exact; zeros for test points.
+    """
+
+    train: np.ndarray
+    noise: np.ndarray
+    test: np.ndarray
+    test_variance: np.ndarray
+
+    def moments(self, sd: float, features=slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Class means (2, p) and variances (2, p) of ``train + sd * noise``, in O(p) for every new sd; or of some
+        ``features`` only."""
+        mean_x, mean_e, xx, xe, ee = (part[:, features] for part in self._parts)
+        return mean_x + sd * mean_e, xx + 2 * sd * xe + sd**2 * ee
+
+    @cached_property
+    def _parts(self):
+        means = self.train.mean(1), self.noise.mean(1)
+        x, e = self.train - means[0][:, None], self.noise - means[1][:, None]
+        return *means, *((a * b).sum(1) / (x.shape[1] - 1) for a, b in ((x, x), (x, e), (e, e)))
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """C_p of Definition 3."""
+        return float(np.abs(self.train).sum(2).max())
+
+    def flat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Training records (2n, p) and labels (2n,)."""
+        return np.concatenate(self.train), np.repeat([0, 1], self.train.shape[1])
+
+
+def synthetic(p: int, n: int, variance_mean: float, weight: float, rng: np.random.Generator) -> Problem:
+    """One draw of Section 4.1, with the exact law of new points.
+
+    Args:
+        p: features. n: training points a class.
+        variance_mean: of the exponential law of the variances: 10 for rate 0.1, 0.1 for scale 0.1.
+        weight: share of features whose mean in class 2 is Laplace of rate 2 rather than 0.
+    """
+    variances = rng.exponential(variance_mean, (2, p))
+    mu = np.where(rng.random(p) < weight, rng.laplace(0, 0.5, p), 0.0)
+    centres = np.stack([np.zeros(p), mu])[:, None]
+    train = centres + np.sqrt(variances)[:, None] * rng.standard_normal((2, n, p))
+    return Problem(train, rng.standard_normal(train.shape), centres, variances)
+
+
+def from_data(dataset, pair: tuple[int, int], n: int, n_test: int, rng: np.random.Generator) -> tuple[Problem, Problem]:
+    """Two classes of a data set: the private problem, and public records of the same law (its noise is 0).
+
+    Of each class ``n`` training records, ``n`` public ones and up to ``n_test`` test records, all different, the last
+    from the published test part where there is one; flattened to (p,) as float64. ParameterError where a class has too
+    few.
+    """
+    parts = []
+    for label in pair:
+        rows = rng.permutation(np.flatnonzero(dataset.y_train == label))
+        if dataset.x_test is None:
+            test, source = rows[2 * n :], dataset.x_train
+        else:
+            test, source = rng.permutation(np.flatnonzero(dataset.y_test == label)), dataset.x_test
+        if len(rows) < 2 * n or not test.size:
+            raise ParameterError(
+                f"n = {n} is too many for class {label} of {dataset.name}: it has {len(rows)} records, and {n} private "
+                f"ones, {n} public ones and some for the test are needed."
+            )
+        parts.append((dataset.x_train[rows[:n]], dataset.x_train[rows[n : 2 * n]], source[test[:n_test]]))
+    smallest = min(test.shape[0] for _, _, test in parts)
+    train, public, test = (
+        np.stack([_dense(part[:size]) for part in group])
+        for size, group in zip((n, n, smallest), zip(*parts, strict=True), strict=True)
+    )
+    exact = np.zeros((2, train.shape[2]))
+    return (
+        Problem(train, rng.standard_normal(train.shape), test, exact),
+        Problem(public, np.zeros_like(public), test, exact),
+    )
+
+
+def two_topics(dataset: Dataset, pair: tuple[int, int]) -> Dataset:
+    """A data set of documents with topics (labels (n, topics), 0/1 CSR) as one of two classes, for :func:`from_data`.
+
+    Label 0 has the first topic and not the second, 1 the second and not the first; all others get -1.
+    """
+
+    def labels(topics):
+        first, second = (np.asarray(topics[:, k].todense()).ravel().astype(bool) for k in pair)
+        return np.select([first & ~second, second & ~first], [0, 1], -1)
+
+    names = tuple(dataset.classes[k] for k in pair)
+    return replace(dataset, y_train=labels(dataset.y_train), y_test=labels(dataset.y_test), classes=names)
+
+
+def _dense(rows) -> np.ndarray:
+    """Records (n, ...) or CSR rows as float64 (n, p)."""
+    rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+    return rows.reshape(rows.shape[0], -1).astype(float)
+
 
 RIVALS = ("t-statistic", "signed t")
 CRITERIA = ("DFS", *RIVALS, "noise-aware t", "no selection")
@@ -109,37 +216,23 @@ def curve(problem: Problem, reading: Reading, criterion: str, sizes, epsilon: fl
 
 def _curves(problem, reading, criterion, sizes, epsilon, delta, tests) -> np.ndarray:
     """The curves (t, s) of several kinds of test points, which share selection and classifier."""
-    if reading.noise.startswith("algorithm") and np.isfinite(epsilon):
-        return _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests)
+
+    def classified(order, sizes, sd):
+        return errors(problem, order, sizes, sd, [sd if test == "noisy" else 0.0 for test in tests])
+
+    if reading.noise.startswith("algorithm") and np.isfinite(epsilon):  # the scale is that of the features kept
+        order = clean_order(problem, criterion)
+        norms = _largest_norms(problem, order[: sizes[-1]], sizes)
+        parts = zip(sizes, (noise_sd(reading, norm, epsilon, delta) for norm in norms), strict=True)
+        return np.concatenate([classified(order[:m], [m], sd) for m, sd in parts], axis=1)
     sd = noise_sd(reading, problem.largest_norm, epsilon, delta)
-    if reading.select_on == "noisy" or criterion == "noise-aware t":
-        seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
-        order = selection.top(scores(problem, criterion, seen, later), sizes[-1])
-    else:
-        order = _clean_order(problem, criterion)
-    return errors(problem, order, sizes, sd, _test_sds(tests, sd))
+    seen, later = (sd, 0.0) if reading.select_on == "noisy" else (0.0, sd)
+    return classified(selection.top(scores(problem, criterion, seen, later), sizes[-1]), sizes, sd)
 
 
-def _algorithm1_curves(problem, reading, criterion, sizes, epsilon, delta, tests):
-    order = _clean_order(problem, criterion)
-    if (key := ("norms", criterion, *sizes)) not in problem.memo:
-        problem.memo[key] = _largest_norms(problem, order[: sizes[-1]], sizes)
-    result = []
-    for m, norm in zip(sizes, problem.memo[key], strict=True):
-        sd = noise_sd(reading, norm, epsilon, delta)
-        result.append(errors(problem, order[:m], [m], sd, _test_sds(tests, sd)))
-    return np.concatenate(result, axis=1)
-
-
-def _clean_order(problem: Problem, criterion: str) -> np.ndarray:
-    """All features by a criterion on clean data, best first, worked out once for all readings and budgets."""
-    if criterion not in problem.memo:
-        problem.memo[criterion] = selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
-    return problem.memo[criterion]
-
-
-def _test_sds(tests, sd: float) -> np.ndarray:
-    return np.array([sd if test == "noisy" else 0.0 for test in tests])
+def clean_order(problem: Problem, criterion: str) -> np.ndarray:
+    """All features by a criterion on clean data, best first."""
+    return selection.top(scores(problem, criterion, 0.0), problem.train.shape[2])
 
 
 def _largest_norms(problem: Problem, order: np.ndarray, sizes) -> np.ndarray:
@@ -174,7 +267,7 @@ def same_features(problem: Problem, m: int, sd: float) -> dict[str, int]:
     """How many of the m best features of the clean data distance and |T| pick again under noise."""
     return {
         criterion: len(
-            np.intersect1d(_clean_order(problem, criterion)[:m], selection.top(scores(problem, criterion, sd), m))
+            np.intersect1d(clean_order(problem, criterion)[:m], selection.top(scores(problem, criterion, sd), m))
         )
         for criterion in ("DFS", "t-statistic")
     }
@@ -193,7 +286,7 @@ def few_against_all(problem: Problem, m: int, epsilon: float, delta: float) -> l
     One line for each reading of the scale ("printed": a variance, "sd") and number of features ("few", "all"): the
     largest L1 norm, the bound of equation (9) on the error, and the exact error on clean test points.
     """
-    order, n = _clean_order(problem, "DFS"), problem.train.shape[1]
+    order, n = clean_order(problem, "DFS"), problem.train.shape[1]
     lines = []
     for name, kept in (("all", order), ("few", order[:m])):
         norm = _largest_norms(problem, kept, [len(kept)])[0]
@@ -221,7 +314,7 @@ ARMS = (
 
 
 def price(
-    problem: Problem, public: Problem, m: int, budget: private_dfs.Budget, rng: np.random.Generator
+    problem: Problem, public: Problem, m: int, budget: selection.Budget, rng: np.random.Generator
 ) -> dict[str, float]:
     """Test error on clean test points of every way to release, all but the first three truly (epsilon, delta)-DP.
 
@@ -237,7 +330,7 @@ def price(
     thresholds = np.geomspace(np.sqrt(p) / 64, np.sqrt(p), 32)
 
     def rows(kept, bound, mu):
-        values, _ = private_dfs.private_rows(x[:, kept], bound, mu, rng)
+        values, _ = selection.private_rows(x[:, kept], bound, mu, rng)
         return _rule_error(problem, kept, *fisher(*selection.class_moments(values, labels)[:2]))
 
     def rows_without_selection(kept):  # what selection would have cost goes to the release
@@ -246,17 +339,17 @@ def price(
 
     def means(kept, mu_norm, mu):
         bound = private_bound(kept, mu_norm)
-        centres = private_dfs.private_class_means(x[:, kept], labels, bound, mu, rng)
+        centres = selection.private_class_means(x[:, kept], labels, bound, mu, rng)
         return _rule_error(problem, kept, centres[0] - centres[1], centres.mean(0))
 
     def private_bound(kept, mu):
-        return private_dfs.private_quantile(np.linalg.norm(x[:, kept], axis=1), 0.9, thresholds, mu, rng)
+        return selection.private_quantile(np.linalg.norm(x[:, kept], axis=1), 0.9, thresholds, mu, rng)
 
     clean = selection.top(selection.distance(x, labels), m)
     chosen = selection.top(selection.distance(*public.flat()), m)
     bound = np.quantile(np.linalg.norm(public.flat()[0][:, chosen], axis=1), 0.9)
-    private, _ = private_dfs.private_dfs(x, labels, m, budget, thresholds, rng)
-    kept, _ = private_dfs.private_selection(x, labels, m, budget, thresholds, rng)
+    private, _ = selection.private_dfs(x, labels, m, budget, thresholds, rng)
+    kept, _ = selection.private_selection(x, labels, m, budget, thresholds, rng)
     every = np.arange(p)
 
     def algorithm_1(sd):

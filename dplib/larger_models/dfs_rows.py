@@ -55,7 +55,6 @@ def theory(checked: Results, drawn: Designs) -> Values:
             "smallest_difference_over_all_features": 0.0,
             "limit_inside": separation(1e24, 0.25, 1.0),
             "limit_outside": max(separation(1e24, 0.4, c) for c in (1.0, 2.0, 4.0)),
-            "exact_small_case": exact,
             "simulated_less_exact": mean([one["separated"] / one["separations"] - exact for one in checked]),
         },
         "A.lemma2": {
@@ -131,7 +130,6 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
         "delta_kept_features": float(picks[0] != picks[1]),
         "delta_kept_features_secret": float(mechanisms.gaussian_delta(noise(big), 2 * big * np.sqrt(n), epsilon)),
         "delta_scale_all_zero": float(scales[0] == 0 < scales[1]),
-        "delta_scale_50_percent": float(mechanisms.two_gaussians_delta(0.0, 1.5, 1.0, 2 * n * m, epsilon)),
         "delta_scale_10_percent": float(mechanisms.two_gaussians_delta(0.0, 1.1, 1.0, 2 * n * m, epsilon)),
         "epsilon_public_bound_sd": float(mechanisms.gaussian_epsilon(noise(1.0), 2.0, delta)),
         "epsilon_public_bound_variance_N_10": float(mechanisms.gaussian_epsilon(literal, 20.0, delta)),
@@ -140,20 +138,15 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
 
 def algorithm(checked: Results, released: Results) -> Values:
     """Algorithm 1 for two and for k classes: {claim: values}; ``released`` of :func:`dfs_study.releases`."""
-    found = leaks()
-    arms = {
+    found, at5 = leaks(), {}
+    for name, arm in {
         "no_privacy": "no privacy",
-        "as_printed": "Algorithm 1, noise as printed",
-        "as_sd": "Algorithm 1, noise as sd",
         "private_rows_private_DFS": "rows, private DFS",
-        "private_rows_public_selection": "rows, public selection",
         "private_means_all_features": "means, all features",
-        "private_means_private_DFS": "means, private DFS",
-    }
-    means = {f"error_{name}": error(released, arm, 5.0) for name, arm in arms.items()}
+    }.items():
+        at5[f"error_{name}"] = error(released, arm, 5.0)
     return {
-        "A.alg1": found | means | {
-            "means_less_rows_private_DFS": lead(released, "means, all features", "rows, private DFS", 5.0),
+        "A.alg1": found | at5 | {
             "public_less_private_selection": lead(released, "rows, public selection", "rows, private DFS", 5.0),
             "means_selected_less_all": lead(released, "means, private DFS", "means, all features", 5.0),
             "means_selected_less_all_at_1": lead(released, "means, private DFS", "means, all features", 1.0),
@@ -193,7 +186,7 @@ def shape(results: Results, reading: tools.Reading, epsilon: float, rival: str =
     key, sizes = reading.at(epsilon), np.array(SIZES)
     dfs, none, t = (curves(results, key, c).mean(0) for c in ("DFS", "no selection", rival))
     low = sizes <= 100
-    gap = stats.mean_interval((curves(results, key, "DFS") - curves(results, key, rival))[:, low].mean(1))
+    gap = mean((curves(results, key, "DFS") - curves(results, key, rival))[:, low].mean(1))
     best, at20 = min(dfs.min(), none.min()), sizes.tolist().index(20)
     learns = best < GUESSING
     return {
@@ -202,7 +195,7 @@ def shape(results: Results, reading: tools.Reading, epsilon: float, rival: str =
         "best with 20": bool(learns and dfs[at20] <= best + BEST),
         "best to 500": bool(learns and dfs[(sizes >= 20) & (sizes <= 500)].max() <= best + BEST),
         "no selection is worse": bool(learns and none.min() > dfs.min() + BEST),
-        "over 1000": bool(stats.mean_interval(at(results, key, "no selection", 1000)).low > 0.01),
+        "over 1000": bool(mean(at(results, key, "no selection", 1000)).low > 0.01),
         "below t": bool(learns and gap.high < 0),
         "stable below 30": bool(learns and _climb(dfs[sizes <= 30]) <= BEST),
         "climbs to 100": bool(learns and dfs[sizes == 100][0] > dfs[low].min() + BEST),
@@ -243,7 +236,7 @@ def over_budgets(results: Results, reading: tools.Reading, rival: str = "t-stati
     dfs, other = (np.array([one["sweep"][str(reading)][c] for one in results]) for c in ("DFS", rival))
     steps = np.diff(dfs.mean(0))
     told = np.flatnonzero(np.maximum(dfs.mean(0), other.mean(0)) >= 0.005)
-    gaps = [stats.mean_interval((dfs - other)[:, i]) for i in told]
+    gaps = [mean((dfs - other)[:, i]) for i in told]
     falls = steps.max() <= 0.005 and steps.sum() <= -0.02
     below = sum(gap.high < 0 for gap in gaps)
     return bool(falls and len(gaps) >= 3 and all(gap.value < 0 for gap in gaps) and below > len(gaps) / 2)
@@ -266,24 +259,18 @@ def figures(drawn: Designs, fresh: Designs) -> Values:
             "error_at_most": 0.01,
             "best_within": BEST,
             "cases": cases[claim],
-            "shown": len(first),
             "shown_again": len(both),
             "shown_again_with_definition_3": sum(case[1].noise == "definition 3" for case in both),
         }
     signed = having(drawn, "A.fig4a", "signed t") & having(fresh, "A.fig4a", "signed t")
     values["A.fig4a"] |= {"shown_again_signed_t": len(signed)} | {
-        f"dfs_less_{rival.replace(' ', '_').replace('-', '_')}_variances_{v:g}": gap(fresh, v, rival)
+        f"dfs_less_{_key(rival)}_variances_{v:g}": gap(fresh, v, rival)
         for v in (0.1, 10.0) for rival in tools.RIVALS
     }  # fmt: skip
-    values["A.fig3"] |= {
-        f"error_20_features_{name}_epsilon_{e:g}": stats.mean_interval(at(fresh[design], reading.at(e), "DFS", 20))
-        for e in (5.0, 10.0) for name, design, reading in (
-            ("definition_3", (10.0, PRINTED), tools.Reading("definition 3", "noisy")),
-            ("sensitivity_one", (0.1, PRINTED), tools.Reading("sensitivity one")),
-        )
-    }  # fmt: skip
+    printed = at(fresh[10.0, PRINTED], tools.Reading("definition 3", "noisy").at(5.0), "DFS", 20)
+    values["A.fig3"]["error_20_features_definition_3_epsilon_5"] = mean(printed)
     values["A.fig3-noiseless"] = {
-        f"dfs_less_no_selection_variances_{v:g}": stats.mean_interval(
+        f"dfs_less_no_selection_variances_{v:g}": mean(
             curves(fresh[v, PRINTED], tools.NO_NOISE, "DFS").min(1)
             - curves(fresh[v, PRINTED], tools.NO_NOISE, "no selection").min(1)
         )
@@ -299,7 +286,7 @@ def gap(drawn: Designs, variance: float, rival: str) -> Measured:
         (curves(results, reading.at(e), "DFS") - curves(results, reading.at(e), rival))[:, low].mean(1)
         for (v, _), results in drawn.items() if v == variance for reading in tools.ONE for e in (5.0, 10.0)
     ]  # fmt: skip
-    return stats.mean_interval(np.mean(every, axis=0))
+    return mean(np.mean(every, axis=0))
 
 
 def _smooth(drawn: Designs) -> Values:
@@ -353,18 +340,16 @@ def selecting(drawn: Designs, fresh: Designs) -> Values:
     values["A.s-dfs-shrinks-cp"]["norm_few_over_all"] = mean(
         np.mean([[one["sd", "few"]["norm"] / one["sd", "all"]["norm"] for one in rs] for rs in lines], axis=0)
     )
-    for noise in ("definition 3", "sensitivity one"):
-        for e in (5.0, 10.0):
-            key, name = f"{noise}; ε = {e:g}", f"{noise.replace(' ', '_')}_epsilon_{e:g}"
-            kept = {
-                c: np.mean([[one["same"][key][c] for one in rs] for rs in every], axis=0)
-                for c in ("DFS", "t-statistic")
-            }
-            values["A.s-distance-stable"] |= {
-                f"distance_{name}": mean(kept["DFS"]),
-                f"t_{name}": mean(kept["t-statistic"]),
-                f"distance_less_t_{name}": mean(kept["DFS"] - kept["t-statistic"]),
-            }
+    for noise, e in (("definition 3", 5.0), ("sensitivity one", 5.0), ("sensitivity one", 10.0)):
+        key, name = f"{noise}; ε = {e:g}", f"{_key(noise)}_epsilon_{e:g}"
+        kept, by_t = (
+            np.mean([[one["same"][key][c] for one in rs] for rs in every], axis=0) for c in ("DFS", "t-statistic")
+        )
+        values["A.s-distance-stable"] |= {
+            f"distance_{name}": mean(kept),
+            f"t_{name}": mean(by_t),
+            f"distance_less_t_{name}": mean(kept - by_t),
+        }
     return values
 
 
@@ -375,15 +360,11 @@ def images(real: Mapping[str, Results], layered: Mapping[str, Results], picked: 
     """The appendix's figures on MNIST and CIFAR-10, and Remark 4: {claim: values}."""
     values: Values = {}
     for claim, name in (("A.fig4app-a", "mnist"), ("A.fig3app-a", "cifar10-jpeg")):
-        by_network = [one["pairs"] for one in layered[name]]
         values[claim] = {}
         for rival in tools.RIVALS:
-            short = rival.replace(" ", "_").replace("-", "_")
-            values[claim] |= {
-                f"error_less_{short}": mean([_low(one, rival) for one in real[name]]),
-                f"turns_less_{short}": mean([one["turns"]["DFS"] - one["turns"][rival] for one in real[name]]),
-                f"last_layer_error_less_{short}": mean([np.mean([_low(p, rival) for p in ps]) for ps in by_network]),
-            }
+            turns = [one["turns"]["DFS"] - one["turns"][rival] for one in real[name]]
+            values[claim][f"error_less_{_key(rival)}"] = mean([_low(one, rival) for one in real[name]])
+            values[claim][f"turns_less_{_key(rival)}"] = mean(turns)
     rises = {}
     for select_on in ("clean", "noisy"):
         key, place = str(tools.Reading("sensitivity one", select_on)), BUDGETS.index(10.0)
@@ -392,9 +373,8 @@ def images(real: Mapping[str, Results], layered: Mapping[str, Results], picked: 
             noisy = [one["sweep"][key][c][place] for one in real["mnist"]]
             rises[f"rise_{short}_selection_{select_on}"] = mean(np.subtract(noisy, clean))
     values["A.fig4app-b"] = values["A.s-mnist-ttest-eps10"] = rises
-    leads = {f"one_pair_{r.replace(' ', '_').replace('-', '_')}": mean(one) for r, (_, one) in picked.items()}
-    for rival in tools.RIVALS:
-        leads[f"random_pairs_{rival.replace(' ', '_').replace('-', '_')}"] = _largest_lead(real["cifar10-jpeg"], rival)
+    leads = {f"one_pair_{_key(rival)}": mean(one) for rival, (_, one) in picked.items()}
+    leads |= {f"random_pairs_{_key(rival)}": _largest_lead(real["cifar10-jpeg"], rival) for rival in tools.RIVALS}
     values["A.fig3app-b"] = values["A.s-dfs-beats-ttest-cifar"] = leads
     table = [one["table"] for one in layered["mnist"]]
     values["A.remark4"] = {
@@ -420,3 +400,8 @@ def _largest_lead(results: Results, rival: str) -> Measured:
     leads = np.array([[np.subtract(one["curves"][k][rival], one["curves"][k]["DFS"]) for k in keys] for one in results])
     where = np.unravel_index(leads[:half].mean(0).argmax(), leads.shape[1:])
     return mean(leads[half:][:, where[0], where[1]])
+
+
+def _key(name: str) -> str:
+    """A criterion or a noise as a part of a value's name."""
+    return name.replace(" ", "_").replace("-", "_")

@@ -15,8 +15,7 @@ from scipy import stats as sps
 
 from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
-from dplib.larger_models import dfs_problems as problems
-from dplib.larger_models import networks, private_dfs, selection
+from dplib.larger_models import networks, selection
 from dplib.plans import Get, by_seed
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
@@ -63,8 +62,8 @@ def synthetic(
     sizes = np.unique(np.minimum(sizes, p))
     cell = round(1000 * variance), round(1000 * weight)
     rng = np.random.default_rng(np.random.SeedSequence([2, seed, *cell]))
-    problem = problems.synthetic(p, n_per_class, variance, weight, rng)
-    small = problems.synthetic(p // 10, n_per_class, variance, weight, rng)
+    problem = tools.synthetic(p, n_per_class, variance, weight, rng)
+    small = tools.synthetic(p // 10, n_per_class, variance, weight, rng)
     every = np.arange(1, min(rough_to, p) + 1)
     single = tools.all_curves(problem, tools.ONE, ("DFS", "no selection"), every, epsilons[:1], delta)
     mu = problem.test[1, 0]
@@ -95,7 +94,7 @@ def _best_separation(mu: np.ndarray, variances: np.ndarray, n: int) -> float:
     return max(selection.log_separation(mu, sd, y, every) for y in np.geomspace(1e-3, 10, 40))
 
 
-def _sweep(problem: problems.Problem, readings, m: int, budgets, delta: float) -> dict[str, dict[str, list[float]]]:
+def _sweep(problem: tools.Problem, readings, m: int, budgets, delta: float) -> dict[str, dict[str, list[float]]]:
     """Errors at m features by budget: {reading: {criterion: errors}}."""
     criteria = ("DFS", *tools.RIVALS)
     curves = tools.all_curves(problem, readings, criteria, [m], budgets, delta)
@@ -183,14 +182,14 @@ def pair(
     if dataset == "rcv1":
         topics = np.flatnonzero(np.asarray(loaded.y_train.sum(0)).ravel() > 600)
         drawn = rng.choice(topics, 2, replace=False)
-        loaded, classes = problems.two_topics(loaded, tuple(classes or drawn.tolist())), [0, 1]
+        loaded, classes = tools.two_topics(loaded, tuple(classes or drawn.tolist())), [0, 1]
     drawn = rng.choice(len(loaded.classes), 2, replace=False).tolist()
     classes = list(classes or drawn)
-    problem, _ = problems.from_data(loaded, tuple(classes), n, n_test, rng)
+    problem, _ = tools.from_data(loaded, tuple(classes), n, n_test, rng)
     return {"classes": classes, **_measured(problem, sizes, epsilons, sweep, kept, delta)}
 
 
-def _measured(problem: problems.Problem, sizes, epsilons, sweep, kept: int, delta: float) -> dict[str, Any]:
+def _measured(problem: tools.Problem, sizes, epsilons, sweep, kept: int, delta: float) -> dict[str, Any]:
     p = problem.train.shape[2]
     sizes, small = np.unique(np.minimum(sizes, p)), np.arange(1, min(100, p) + 1)
     readings = (*tools.ONE, tools.Reading("algorithm 1, variance", test="clean"))
@@ -231,12 +230,12 @@ def release(
     rng = np.random.default_rng(np.random.SeedSequence([24, seed]))
     loaded = _loaded(dataset)
     classes = rng.choice(len(loaded.classes), 2, replace=False).tolist()
-    private, public = problems.from_data(loaded, tuple(classes), n, n_test, rng)
+    private, public = tools.from_data(loaded, tuple(classes), n, n_test, rng)
     streams = rng.spawn(len(BUDGETS))  # by the place among the book's budgets, so that a budget alone is drawn alike
     found = {}
     for epsilon in epsilons:
         own = streams[BUDGETS.index(epsilon)] if epsilon in BUDGETS else np.random.default_rng([25, seed])
-        budget = private_dfs.Budget(float(epsilon), delta)
+        budget = selection.Budget(float(epsilon), delta)
         found[f"{epsilon:g}"] = _rounded(tools.price(private, public, kept, budget, own))
     return found
 
@@ -245,17 +244,9 @@ def release(
     "dfs_network",
     version=1,
     data=("dataset",),
-    probe={
-        "dataset": "digits",
-        "seed": 3,
-        "narrow_width": 2,
-        "wide_width": 4,
-        "epochs": 1,
-        "records": 600,
-        "pairs": 1,
-        "n": 15,
-    },
-)
+    probe={"dataset": "digits", "seed": 3, "narrow_width": 2, "wide_width": 4, "epochs": 1, "records": 600,
+           "pairs": 1, "n": 15},
+)  # fmt: skip
 def network(
     *,
     dataset: str,
@@ -317,7 +308,7 @@ def network(
     for number in range(pairs):
         rng = np.random.default_rng(np.random.SeedSequence([27, seed, number]))
         classes = rng.choice(len(loaded.classes), 2, replace=False).tolist()
-        problem, _ = problems.from_data(view, tuple(classes), n, n_test, rng)
+        problem, _ = tools.from_data(view, tuple(classes), n, n_test, rng)
         found["pairs"].append({"classes": classes, **_measured(problem, PIXELS[:9], [5.0], [5.0], 20, delta)})
     return found
 

@@ -1,4 +1,4 @@
-"""Paper A's private Gaussian mixture: the Fisher classifier, its exact error, the bounds, and fast draws of both.
+"""Paper A's private Gaussian mixture: the Fisher classifier, its exact error, fast draws of it, and bounds.
 
 Two classes N(mu_k, Sigma) with diagonal Sigma, ``n_per_class`` training points each, and independent noise of
 standard deviation ``noise_sd`` on every coordinate of every training point. The released features then have variances
@@ -173,26 +173,18 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
     The gamma is read off a table of 65,536 quantiles: E(1/S^2) and E(1/S^4) are off by less than 1e-4 for n_per_class
     of 10 or more, by 1e-3 for 6.
     """
-    n, scale = setting.n_per_class, np.sqrt(2 / setting.n_per_class)
     distance = setting.alpha / np.sqrt(setting.released)
     share = setting.variances / setting.released
     uniform_share = np.ptp(share) == 0  # then the clean variance is a multiple of the noisy one
-    table = _inverse_variances(n)
     signal, noisy, clean, printed = np.empty((4, replicates))
-    rows = max(1, _CHUNK // setting.p)
-    for start in range(0, replicates, rows):
-        part = slice(start, min(start + rows, replicates))
-        shape = (part.stop - start, setting.p)
-        t = rng.standard_normal(shape)  # becomes alpha_hat / sd
-        t *= scale
-        t += distance
-        w = table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]  # becomes w * sd
-        w *= t
+    for part, t, w in _blocks(setting, replicates, rng):
+        t += distance  # now alpha_hat / sd
+        w *= t  # now w * sd
         signal[part] = w @ distance / 2
         noisy[part] = np.einsum("ij,ij->i", w, w)
         printed[part] = np.einsum("ij,ij->i", w, t)
         clean[part] = share[0] * noisy[part] if uniform_share else np.einsum("ij,ij,j->i", w, w, share)
-    shift = np.sqrt(noisy / (2 * n)) * rng.standard_normal(replicates)
+    shift = np.sqrt(noisy / setting.n) * rng.standard_normal(replicates)
     return Draws(signal, shift, noisy, clean, printed)
 
 
@@ -203,17 +195,23 @@ def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -
     spread of 1e-3. The replicates, not the two of a pair, are independent.
     """
     distance = setting.alpha / np.sqrt(setting.released)
-    table = _inverse_variances(setting.n_per_class)
     psi = np.empty((2, replicates))
-    rows = max(1, _CHUNK // setting.p)
-    for start in range(0, replicates, rows):
-        part = slice(start, min(start + rows, replicates))
-        shape = (part.stop - start, setting.p)
-        z = rng.standard_normal(shape) * np.sqrt(2 / setting.n_per_class)
-        g = table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
+    for part, z, g in _blocks(setting, replicates, rng):
         for i, w in enumerate([g * (distance + z), g * (distance - z)]):
             psi[i, part] = w @ distance / 2 / np.sqrt(np.einsum("ij,ij->i", w, w))
     return psi
+
+
+def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
+    """Training sets in blocks that fit into the cache: their places, the error of alpha_hat in standard deviations, and
+    sigma^2 / S^2, both (block, p)."""
+    table, rows = _inverse_variances(setting.n_per_class), max(1, _CHUNK // setting.p)
+    for start in range(0, replicates, rows):
+        part = slice(start, min(start + rows, replicates))
+        shape = (part.stop - start, setting.p)
+        z = rng.standard_normal(shape)
+        z *= np.sqrt(2 / setting.n_per_class)
+        yield part, z, table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
 
 
 def advantage(psi: np.ndarray, n: int) -> np.ndarray:
@@ -230,3 +228,65 @@ def _inverse_variances(n_per_class: int) -> np.ndarray:
     """sigma^2 / S^2 at the mid-points of 65,536 equally likely bins; S^2 pools two samples of n_per_class."""
     shape = n_per_class - 1
     return shape / special.gammaincinv(shape, (np.arange(_TABLE) + 0.5) / _TABLE)
+
+
+# ------------------------------------------------------------------------------------------------------------ bounds
+
+
+def gamma(setting: Setting) -> float:
+    """Eq. (10): squared Mahalanobis distance of the class means in the released data."""
+    return float(np.sum(setting.alpha**2 / setting.released))
+
+
+def theorem6_psi(gamma, p, n):
+    """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; n counts both classes."""
+    return np.asarray(gamma) / (2 * np.sqrt(4 * np.asarray(p) / n + gamma))
+
+
+def theorem6(gamma, p, n):
+    """The bound of Theorem 6 on the error, eq. (9), with both o_p(1) set to 0."""
+    return norm.cdf(-theorem6_psi(gamma, p, n))
+
+
+def finite_n(n_per_class) -> float:
+    """What an estimated Sigma costs: Psi is sqrt((nu - 4)/(nu - 2)) times that of Theorem 6, nu = 2 n_per_class - 2.
+
+    From E(1/S^2) and E(1/S^4) of a pooled variance with nu degrees of freedom. For Psi as printed in eq. (8) the
+    factor is sqrt(nu/(nu - 2)) instead, above 1.
+    """
+    nu = 2 * n_per_class - 2
+    return np.sqrt((nu - 4) / (nu - 2))
+
+
+def predicted_error(setting: Setting, test: str = "noisy") -> float:
+    """Mean error over training sets and classes, to first order: Theorem 6 with Sigma_hat and mu_hat estimated.
+
+    For a clean test point the variance of w'x is that of its own features.
+    """
+    g, v = gamma(setting), setting.released
+    weights2 = setting.alpha**2 / v + 2 / setting.n_per_class  # mean of alpha_hat^2 / v, feature by feature
+    variance = np.sum(weights2 * setting.test_variances(test) / v)
+    psi = finite_n(setting.n_per_class) * g / 2 / np.sqrt(variance)
+    shift = np.sum(weights2) / variance / setting.n  # variance of the shift in units of psi
+    return float(norm.cdf(-psi / np.sqrt(1 + shift)))
+
+
+def gamma_chain(setting: Setting, x1: np.ndarray, x2: np.ndarray, tau: float) -> np.ndarray:
+    """The five terms of eq. (11) in one data set, from Gamma to 1/tau^2, shape (5,).
+
+    Args:
+        setting: its noise_sd is not used. x1, x2: clean points of the two classes, (n, p). tau: ln(1/delta)/epsilon.
+    """
+    c_p = max(np.abs(x).sum(axis=1).max() for x in (x1, x2))
+    farthest = max(np.abs(x2 - point).sum(axis=1).max() for point in x1)
+    squares, l1 = np.sum(setting.alpha**2), np.sum(np.abs(setting.alpha))
+    noise = (2 * c_p * tau) ** 2
+    return np.array(
+        [
+            np.sum(setting.alpha**2 / (setting.variances + noise)),
+            squares / noise,
+            squares / (tau * farthest) ** 2,
+            squares / (tau * l1) ** 2,
+            1 / tau**2,
+        ]
+    )

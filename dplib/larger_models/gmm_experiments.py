@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from dplib import mechanisms
 from dplib.checks import ParameterError
-from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm
 
 # Standard deviation of the noise, with tau = ln(1/delta)/epsilon: 0, tau, and 2 tau times the largest norm in the data.
 NOISES = {
@@ -147,5 +147,5 @@ def image_errors(
 
     means = [pool[:, pixels].mean(axis=0) for pool in images.pools]
     setting = gmm.Setting(*means, images.variances[pixels], n_per_class, noise_sd)
-    formula = [gmm_bounds.predicted_error(setting, test) for test in ("noisy", "clean")]
+    formula = [gmm.predicted_error(setting, test) for test in ("noisy", "clean")]
     return np.array([error(noise_sd), error(0.0), *formula])

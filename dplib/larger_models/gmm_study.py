@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 from dplib import data, mechanisms, plans, runs
-from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm
 from dplib.larger_models import gmm_experiments as tools
 from dplib.plans import Get, by_seed
 from dplib.trainings import train
@@ -95,15 +95,15 @@ def training_sets(
     distance = distance if gamma is None else math.sqrt(gamma / p)
     setting = noisy(p, noise, epsilon, delta, seed, distance, informative, n_per_class)
     draws = gmm.draw(setting, replicates, _generator(2, seed, p))
-    g = gmm_bounds.gamma(setting)
-    bound, psi6 = gmm_bounds.theorem6(g, p, setting.n), gmm_bounds.theorem6_psi(g, p, setting.n)
+    g = gmm.gamma(setting)
+    bound, psi6 = gmm.theorem6(g, p, setting.n), gmm.theorem6_psi(g, p, setting.n)
     psi, errors = draws.psi(), draws.errors()
     kinds = {"one": errors[0], "average": errors.mean(axis=0)}
     far = {"one": psi[0] / psi6 - 1, "average": psi.mean(axis=0) / psi6 - 1}
     return {
         "gamma": _short(g),
         "bound": _short(bound),
-        "predicted": _short(gmm_bounds.predicted_error(setting)),
+        "predicted": _short(gmm.predicted_error(setting)),
         "error": {below: _short(draws.errors(below).mean()) for below in ("noisy", "clean", "printed")},
         "psi_ratio": _short(np.mean(draws.psi("printed")[0] / psi[0])),
         "above": {kind: int(np.sum(values > bound)) for kind, values in kinds.items()},
@@ -161,7 +161,7 @@ def ingredients(
         "same_decisions": int(np.sum((bayes.predict(points) == 1) == fisher.is_class1(points))),
         "fresh": {name: _short(np.mean(errors)) for name, errors in
                   (("wrong", wrong / fresh), ("exact", exact), ("printed", printed))},
-        "distance_ratio": _short(squared / gmm_bounds.gamma(some)),
+        "distance_ratio": _short(squared / gmm.gamma(some)),
         "variance_ratio": _short(tools.released_variance_ratio(clean, epsilon, delta, rng)),
         "definition3_sd": _short(noisy(p, "L1", epsilon, delta, seed, distance, informative, n_per_class).noise_sd),
         "replaced": [[_short(change), _short(exact_delta)] for change, exact_delta in longest],
@@ -184,7 +184,7 @@ def chain(
     for p in dimensions:
         setting = gmm.two_classes(p, n_per_class, distance, informative)
         points = gmm.draw_samples(setting, _generator(4, seed, p))
-        found.append([_short(one) for one in gmm_bounds.gamma_chain(setting, *points, tau)])
+        found.append([_short(one) for one in gmm.gamma_chain(setting, *points, tau)])
     return {"p": list(dimensions), "terms": found}
 
 

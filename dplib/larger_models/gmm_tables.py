@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from dplib import claims, stats
-from dplib.larger_models import gmm, gmm_bounds, gmm_rows, gmm_study
+from dplib.larger_models import gmm, gmm_rows, gmm_study
 from dplib.larger_models import gmm_experiments as tools
 from dplib.larger_models.gmm_rows import Curves, Results, Values
 from dplib.stats import Measured
@@ -24,8 +24,8 @@ def separation(results: Results, signal: str) -> pd.DataFrame:
 
 def formula(setting: gmm.Setting) -> float:
     """Psi of Theorem 6, with both o(1) set to 0, corrected for finite n."""
-    psi = gmm_bounds.theorem6_psi(gmm_bounds.gamma(setting), setting.p, setting.n)
-    return float(gmm_bounds.finite_n(setting.n_per_class) * psi)
+    psi = gmm.theorem6_psi(gmm.gamma(setting), setting.p, setting.n)
+    return float(gmm.finite_n(setting.n_per_class) * psi)
 
 
 def errors(results: Results) -> pd.DataFrame:

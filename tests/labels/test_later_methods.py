@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dplib import audit, mechanisms
 from dplib.labels import later_methods, prior_rows, randomised_response, releases
-from dplib.labels.prior_tasks import Task
+from dplib.labels.prior_methods import Task
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ from dplib.labels import (
     prior_methods,
     prior_rows,
     prior_study,
-    prior_tasks,
     priors,
     randomised_response,
 )
 from dplib.labels import releases as label_releases
-from dplib.labels.prior_tasks import Task
+from dplib.labels.prior_methods import Task
 
 SETTINGS = {
     "dataset": "toy",
@@ -53,15 +52,15 @@ def toy(monkeypatch):
 
 
 def test_digits_need_no_file():
-    for kind in prior_tasks.KINDS:
-        one = prior_tasks.task("digits", kind, 0, 0, 1)
+    for kind in prior_methods.KINDS:
+        one = prior_methods.task("digits", kind, 0, 0, 1)
         assert one.x_train.shape[1] == 64
         assert one.x_train.dtype == np.float32
         assert len(one.x_valid) > 100
         assert len(one.x_test) > 100
-    np.testing.assert_allclose(np.linalg.norm(one.x_train, axis=1), prior_tasks.LENGTH, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(one.x_train, axis=1), prior_methods.LENGTH, rtol=1e-5)
     with pytest.raises(ParameterError, match="kind"):
-        prior_tasks.task("digits", "other", 0, 0, 1)
+        prior_methods.task("digits", "other", 0, 0, 1)
 
 
 def test_every_method_learns_at_a_large_budget(toy):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dplib import mechanisms
-from dplib.labels import sgd, simplex
+from dplib.labels import debiased, simplex
 
 COMMON = {"epsilon": 1.0, "delta": 1e-3, "predictability": [0.6], "replicates": 400, "runs": 1}
 
@@ -39,9 +39,9 @@ def explicit(method, classes, dimension, n, rate, runs, rng, keep=None, rho=0.6,
                 place = int(np.flatnonzero(members == moved)[0])
                 stays = rng.random() < np.exp(epsilon) / (np.exp(epsilon) + keep - 1)
                 answer = place if stays else (place + rng.integers(1, keep)) % keep
-                g = sgd.debiased_gradient(-v[members][None], np.array([answer]), epsilon)[0]
+                g = debiased.debiased_gradient(-v[members][None], np.array([answer]), epsilon)[0]
             elif method == "normal":
-                projector, _ = sgd.span_projector(-v[None])
+                projector, _ = debiased.span_projector(-v[None])
                 g = -v[label] + projector[0] @ rng.normal(0, sigma, dimension)
             else:
                 g = -v[label] + rng.normal(0, sigma, dimension)

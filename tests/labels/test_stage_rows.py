@@ -1,14 +1,10 @@
-"""Values of chapters 9 and 9b: what Table 4 says by itself, exact losses, the Inception as printed."""
+"""Values of chapters 9 and 9b: what Table 4 says by itself, choices of settings, groups of runs."""
 
 import math
 
-import numpy as np
 import pytest
-from scipy.stats import ttest_ind
 
-from dplib import claims, stats
 from dplib.labels import recipe_rows, stage_rows, stage_study
-from dplib.models import small_inception
 
 
 def test_cited_cells_have_their_own_budget_or_that_of_their_column():
@@ -24,30 +20,6 @@ def test_leads_in_table_4():
     )
     leads = stage_rows.printed_leads("C.table1.", 2)  # by hand from Table 1; none at epsilon 1
     assert leads == {2.0: 19.05, 3.0: 22.89, 4.0: 23.37, 6.0: 24.26, 8.0: 21.52}
-
-
-def test_a_label_asked_twice_costs_more_than_epsilon():
-    losses = stage_rows.exact_losses(1.0)
-    assert max(losses[name] for name in ("one_stage", "two_stages", "three_stages")) <= 1 + 1e-9
-    assert losses["a_label_asked_twice"] > 1.1
-
-
-def test_one_stage_is_randomised_response_and_a_second_question_is_refused():
-    assert stage_rows.one_stage_is_rr(2.0) == 5000
-    assert stage_rows.refuses_a_second_question() == "yes"
-
-
-def test_means_of_other_seeds_are_compared_as_by_welch():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(3, 1, 5), rng.normal(1, 4, 8)
-    found = stage_rows.apart(stats.mean_interval(a), stats.mean_interval(b))
-    expected = ttest_ind(a, b, equal_var=False).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_the_inception_is_the_printed_one():
-    for part, definition in stage_rows.inception_definition(small_inception()).items():
-        assert claims.get(f"C.table-inception.{part}").published["definition"] == definition
 
 
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dplib.checks import ParameterError
-from dplib.larger_models import gmm, gmm_bounds
+from dplib.larger_models import gmm
 from tests.benchmarks.long_way import draw_the_long_way
 
 FIELDS = ("signal", "shift", "noisy", "clean", "printed")
@@ -105,7 +105,7 @@ def test_predicted_error_is_close_at_n_of_sixty(p, informative, noise_sd):
     for test in ("noisy", "clean"):
         error = draws.errors(test).mean(axis=0)
         slack = 0.02 * (0.5 - error.mean()) + 4 * error.std() / np.sqrt(3000)
-        assert abs(gmm_bounds.predicted_error(setting, test) - error.mean()) < slack
+        assert abs(gmm.predicted_error(setting, test) - error.mean()) < slack
 
 
 def test_norms_of_definition3():

@@ -1,10 +1,15 @@
-"""Chapter 1's experiments, and what leads from them to values; a rate is that of another seed."""
+"""Chapter 1's experiments, and what leads from them to values.
+
+Statistical tests have fixed seeds and say how often another seed would fail.
+"""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dplib import mechanisms
-from dplib.larger_models import gmm_rows, gmm_study, gmm_tables
+from dplib.larger_models import gmm, gmm_rows, gmm_study, gmm_tables
+from dplib.larger_models import gmm_experiments as tools
 
 
 def test_a_curve_is_paired_over_noises_and_does_not_depend_on_the_other_dimensions():
@@ -49,3 +54,70 @@ def test_at_any_budget_a_gain_has_digits(epsilon):
     assert (found["gain"] > 0).all()
     assert (found["error"] + found["gain"]).to_numpy() == pytest.approx(0.5)
     assert found["gain"].is_monotonic_decreasing
+
+
+def test_a_changed_scale_is_seen_more_with_more_coordinates():
+    deltas = [tools.worst_delta(0.0, 1.01, 1.0, k, 5.0, 1e-4) for k in (100, 10_000, 1_000_000)]
+    assert deltas[0] < 1e-6 < deltas[1] < 0.5 < 0.999 < deltas[2]
+    unchanged = mechanisms.gaussian_delta(mechanisms.paper_sigma(5.0, 1e-4, 2.0), 2.0, 5.0)
+    assert tools.worst_delta(2.0, 1.0, 1.0, 7, 5.0, 1e-4) == pytest.approx(unchanged)
+
+
+def test_replacing_the_longest_record_shrinks_or_keeps_the_scale_unless_the_new_one_is_longer():
+    setting, rng = gmm.two_classes(50, 10, 0.0), np.random.default_rng(1)
+    changes, deltas = np.array([tools.replace_the_longest(setting, 5.0, 1e-4, rng) for _ in range(200)]).T
+    # The fresh record is the longest of 21 in one case of 21: 200/21 expected, 0 or more than 30 has odds below 1e-4.
+    assert 0 < np.sum(changes < 0) <= 30
+    assert np.all((deltas >= 0) & (deltas <= 1))
+
+
+def test_bias_scores_are_standard_and_see_a_bias(monkeypatch):
+    """Of 400 data sets: means and variances within 4.5 standard errors of 0 and 1, rate 4e-5 for all six together."""
+    rng, setting = np.random.default_rng(10), gmm.two_classes(40, 60, 1.0, 10, 0.5)
+    z = np.array([tools.bias_z_scores(setting, rng) for _ in range(400)])
+    assert np.all(np.abs(z.mean(axis=0)) < 4.5 / np.sqrt(400))
+    assert np.all(np.abs(z.var(axis=0, ddof=1) - 1) < 4.5 * np.sqrt(2 / 399))
+    fit = gmm.fit
+    monkeypatch.setattr(gmm, "fit", lambda x1, x2: gmm.replace(fit(x1, x2), variances=fit(x1, x2).variances * 59 / 60))
+    z = np.array([tools.bias_z_scores(setting, rng) for _ in range(400)])  # divided by n and not by n - 1
+    assert z[:, 2].mean() < -4.5 / np.sqrt(400)
+
+
+def test_example1_has_the_welch_statistic_and_the_law_of_samples():
+    """Kolmogorov-Smirnov against samples of size 200, level 1e-4 for each feature."""
+    rng = np.random.default_rng(4)
+    drawn = tools.draw_example1(3.0, 4000, rng)
+    assert drawn["t"] == pytest.approx(drawn["distance"] / np.sqrt(drawn["variance"] / 100))
+    noisy = gmm.replace(tools.EXAMPLE1, noise_sd=3.0)
+    samples = [gmm.draw_samples(noisy, rng) for _ in range(1000)]
+    welch = np.array([stats.ttest_ind(x2, x1, equal_var=False).statistic for x1, x2 in samples])
+    for j in (0, 1):
+        assert stats.ks_2samp(drawn["t"][:, j], welch[:, j]).pvalue > 1e-4
+
+
+def test_images_keep_two_classes_and_pixels_that_vary():
+    x, y = np.random.default_rng(5).uniform(size=(60, 1, 2, 2)), np.repeat([0, 4, 7], 20)
+    x[:, 0, 0, 0] = 0.5
+    images = tools.Images.of(x, y, [7, 0])
+    assert [pool.shape for pool in images.pools] == [(20, 4), (20, 4)]
+    assert np.array_equal(images.pools[0], x[y == 7].reshape(20, 4))
+    assert images.kept.tolist() == [1, 2, 3]
+    shuffled = images.shuffled(np.random.default_rng(6))
+    for before, after in zip(images.pools, shuffled.pools, strict=True):
+        assert np.array_equal(np.sort(before, axis=0), np.sort(after, axis=0))
+        assert not np.array_equal(before, after)
+
+
+def test_the_formula_describes_independent_normal_pixels_and_not_copies():
+    """On its own world the formula is within 4 standard errors (rate 6e-5 each); ten copies of a pixel defeat it."""
+    rng = np.random.default_rng(7)
+    x1, x2 = gmm.draw_samples(gmm.two_classes(40, 3000, 0.4), rng)
+    y = np.repeat([0, 1], 3000)
+    for copies in (1, 10):
+        x = np.vstack([x1, x2])
+        images = tools.Images.of(np.tile(x[:, : 40 // copies], copies), y, [0, 1])
+        errors = np.array([tools.image_errors(images, 40, 30, 0.3, np.random.default_rng(s)) for s in range(60)])
+        for column in (0, 1):
+            gap = errors[:, column] - errors[:, 2 + column]
+            z = gap.mean() / (gap.std(ddof=1) / np.sqrt(len(gap)))
+            assert abs(z) < 4 if copies == 1 else z > 4

@@ -14,10 +14,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.larger_models import dfs_experiments as experiments
-from dplib.larger_models import dfs_problems as problems
-from dplib.larger_models import private_dfs, selection
+from dplib.larger_models import selection
 from dplib.larger_models.dfs_experiments import Reading
-from dplib.larger_models.private_dfs import Budget
+from dplib.larger_models.selection import Budget
 
 DELTA = 1e-4
 
@@ -116,7 +115,7 @@ def test_separation_of_more_features_than_a_float_can_count():
 def test_budget_is_spent_exactly_and_pld_agrees(epsilon):
     budget = Budget(epsilon, DELTA, norms=0.2, selection=0.5, release=0.3)
     mus = [budget.mu(0.1), budget.mu(0.5), budget.mu(0.1), budget.mu(0.3)]
-    assert private_dfs.composed_epsilon(mus, DELTA) == pytest.approx(epsilon, rel=1e-9)
+    assert selection.composed_epsilon(mus, DELTA) == pytest.approx(epsilon, rel=1e-9)
     losses = pld.from_gaussian_mechanism(1 / mus[0])
     for mu in mus[1:]:
         losses = losses.compose(pld.from_gaussian_mechanism(1 / mu))
@@ -139,8 +138,8 @@ def test_sensitivities_hold_for_neighbours_and_are_reached():
     for trial in range(200):
         neighbour, i = x.copy(), rng.integers(len(x))
         neighbour[i] = -x[i] * 100 if trial % 2 else rng.normal(size=8) * rng.choice([0.01, 10.0])
-        rows = [private_dfs.private_rows(q, bound, 1.0, NoNoise())[0] for q in (x, neighbour)]
-        means = [private_dfs.private_class_means(q, labels, bound, 1.0, NoNoise()) for q in (x, neighbour)]
+        rows = [selection.private_rows(q, bound, 1.0, NoNoise())[0] for q in (x, neighbour)]
+        means = [selection.private_class_means(q, labels, bound, 1.0, NoNoise()) for q in (x, neighbour)]
         moved_rows.append(np.linalg.norm(rows[0] - rows[1]))
         moved_means.append(np.linalg.norm(means[0] - means[1]))
     assert max(moved_rows) <= 2 * bound + 1e-9
@@ -153,8 +152,8 @@ def test_values_that_are_not_finite_are_refused(value):
     x, labels = np.ones((4, 3)), np.array([0, 0, 1, 1])
     x[1, 2] = value
     for release in (
-        lambda: private_dfs.private_rows(x, 1.0, 1.0, NoNoise()),
-        lambda: private_dfs.private_class_means(x, labels, 1.0, 1.0, NoNoise()),
+        lambda: selection.private_rows(x, 1.0, 1.0, NoNoise()),
+        lambda: selection.private_class_means(x, labels, 1.0, 1.0, NoNoise()),
     ):
         with pytest.raises(ParameterError, match="finite"):
             release()
@@ -164,22 +163,22 @@ def test_noise_of_rows_and_means_is_what_mu_asks_for():
     """Standard deviations of 40,000 and 20,000 noises within 3%: error rate below 1e-8."""
     rng = np.random.default_rng(8)
     x, labels = np.zeros((40, 1000)), np.repeat([0, 1], 20)
-    values, sd = private_dfs.private_rows(x, 3.0, 0.5, rng)
+    values, sd = selection.private_rows(x, 3.0, 0.5, rng)
     assert sd == 12.0
     assert values.std() == pytest.approx(12.0, rel=0.03)
-    means = np.concatenate([private_dfs.private_class_means(x, labels, 3.0, 0.5, rng) for _ in range(10)])
+    means = np.concatenate([selection.private_class_means(x, labels, 3.0, 0.5, rng) for _ in range(10)])
     assert means.std() == pytest.approx(12.0 / 20, rel=0.03)
 
 
 def test_private_quantile_finds_the_quantile_and_pays_for_each_question():
     values, thresholds = np.arange(1000.0), np.arange(0.0, 1024, 16)
-    assert private_dfs.private_quantile(values, 0.9, thresholds, 1.0, NoNoise()) == 912.0
+    assert selection.private_quantile(values, 0.9, thresholds, 1.0, NoNoise()) == 912.0
     # Noise of sqrt(6) / mu on counts: with mu = 1 the answer is within a few thresholds of the true one.
     rng = np.random.default_rng(9)
-    found = [private_dfs.private_quantile(values, 0.9, thresholds, 1.0, rng) for _ in range(50)]
+    found = [selection.private_quantile(values, 0.9, thresholds, 1.0, rng) for _ in range(50)]
     assert max(abs(f - 900) for f in found) < 40
     # With next to no budget it is next to random: among 50 answers there are far ones (fails by chance: 1e-10).
-    assert np.ptp([private_dfs.private_quantile(values, 0.9, thresholds, 1e-3, rng) for _ in range(50)]) > 200
+    assert np.ptp([selection.private_quantile(values, 0.9, thresholds, 1e-3, rng) for _ in range(50)]) > 200
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ def test_senseless_input_is_refused(call, named):
 
 @pytest.fixture
 def problem():
-    return problems.synthetic(40, 12, 1.0, 0.88, np.random.default_rng(11))
+    return experiments.synthetic(40, 12, 1.0, 0.88, np.random.default_rng(11))
 
 
 def test_errors_are_those_of_drawn_points(problem):
@@ -231,14 +230,17 @@ def test_fisher_agrees_with_lda_on_one_feature_and_bears_dead_ones():
     assert weights == pytest.approx([0, -2])
 
 
-@pytest.mark.parametrize("reading", experiments.READINGS, ids=str)
-def test_curves_against_a_plain_computation(problem, reading):
+def test_all_curves_against_a_plain_computation(problem):
     """Every reading once more, feature count by feature count, with the noise really added."""
     sizes = np.array([1, 5, 40])
-    for criterion in ("DFS", "t-statistic", "no selection"):
-        fast = experiments.curve(problem, reading, criterion, sizes, 5.0, DELTA)
-        slow = [plain_error(problem, reading, criterion, m) for m in sizes]
-        assert fast == pytest.approx(slow, rel=1e-6, abs=1e-9)
+    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
+    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
+    for reading in experiments.READINGS:
+        curves = found[reading.at(5.0)]
+        for criterion in ("DFS", "t-statistic", "no selection"):
+            slow = [plain_error(problem, reading, criterion, m) for m in sizes]
+            assert curves[criterion] == pytest.approx(slow, rel=1e-6, abs=1e-9)
+        assert ("noise-aware t" in curves) == (reading.noise == "sensitivity one" and reading.select_on == "clean")
 
 
 def plain_error(problem, reading, criterion, m):
@@ -278,18 +280,6 @@ def test_few_against_all_are_the_ends_of_two_curves(problem):
     assert 0 < lines["few", "sd"]["bound"] < lines["all", "sd"]["bound"] < 0.5
 
 
-def test_all_curves_holds_every_curve(problem):
-    sizes = np.array([1, 10, 40])
-    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
-    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
-    for reading in experiments.READINGS:
-        for criterion, errors in found[reading.at(10.0)].items():
-            expected = experiments.curve(problem, reading, criterion, sizes, 10.0, DELTA)
-            assert errors == pytest.approx(expected, rel=1e-12)
-        aware = reading.noise == "sensitivity one" and reading.select_on == "clean"
-        assert ("noise-aware t" in found[reading.at(5.0)]) == aware
-
-
 # --- real data ------------------------------------------------------------------------------------------------------
 
 
@@ -302,7 +292,7 @@ def small_set(with_test=False):
 
 
 def test_pairs_from_data_share_no_record():
-    problem, public = problems.from_data(small_set(), (2, 0), 8, 20, np.random.default_rng(0))
+    problem, public = experiments.from_data(small_set(), (2, 0), 8, 20, np.random.default_rng(0))
     assert problem.train.shape == public.train.shape == (2, 8, 16)
     assert problem.test.shape == (2, 14, 16)
     assert problem.train[0].min() >= 2
@@ -313,11 +303,11 @@ def test_pairs_from_data_share_no_record():
 
 def test_pairs_use_the_published_test_part_and_refuse_too_many_records():
     with_test = small_set(with_test=True)
-    problem, _ = problems.from_data(with_test, (0, 1), 15, 2, np.random.default_rng(0))
+    problem, _ = experiments.from_data(with_test, (0, 1), 15, 2, np.random.default_rng(0))
     pool = with_test.x_test.reshape(9, -1)
     assert all(np.isin(row, pool).all() for row in problem.test.reshape(-1, 16).astype(np.float32))
     with pytest.raises(ParameterError, match="n = 16 is too many for class 0 of toy"):
-        problems.from_data(with_test, (0, 1), 16, 2, np.random.default_rng(0))
+        experiments.from_data(with_test, (0, 1), 16, 2, np.random.default_rng(0))
 
 
 def test_rcv1_path_on_a_tiny_collection():
@@ -328,10 +318,10 @@ def test_rcv1_path_on_a_tiny_collection():
     x = rng.uniform(size=(120, 25)) * (rng.uniform(size=(120, 25)) < 0.2)
     x[:50, 3] += 1
     part = sparse.csr_matrix(x.astype(np.float32)), sparse.csr_matrix(topics)
-    pair = problems.two_topics(Dataset("rcv1", *part, *part, classes=("A", "B", "C")), (0, 1))
+    pair = experiments.two_topics(Dataset("rcv1", *part, *part, classes=("A", "B", "C")), (0, 1))
     assert pair.classes == ("A", "B")
     assert np.bincount(pair.y_train + 1).tolist() == [35, 40, 45]
-    problem, _ = problems.from_data(pair, (0, 1), 10, 15, rng)
+    problem, _ = experiments.from_data(pair, (0, 1), 10, 15, rng)
     assert problem.train.shape == (2, 10, 25)
     error = experiments.curve(problem, Reading("sensitivity one"), "DFS", [1, 9], 1e3, DELTA)
     assert error[0] < 0.25  # a tenth of class B is above the midpoint
@@ -340,8 +330,8 @@ def test_rcv1_path_on_a_tiny_collection():
 
 def test_price_of_privacy_orders_as_it_must():
     """With a huge budget every arm comes near the classifier without privacy; with a tiny one none does."""
-    problem, public = problems.from_data(small_set(), (0, 1), 8, 14, np.random.default_rng(1))
-    scaled = [problems.Problem(q.train / 2, q.noise, q.test / 2, q.test_variance) for q in (problem, public)]
+    problem, public = experiments.from_data(small_set(), (0, 1), 8, 14, np.random.default_rng(1))
+    scaled = [experiments.Problem(q.train / 2, q.noise, q.test / 2, q.test_variance) for q in (problem, public)]
     rich = experiments.price(*scaled, 4, Budget(1e6, DELTA), np.random.default_rng(2))
     assert tuple(rich) == experiments.ARMS
     assert max(rich.values()) < 0.05
