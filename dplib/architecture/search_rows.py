@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dplib import claims, printed, stats
-from dplib.architecture import best_of_random, pure_composition, search_budgets
+from dplib.architecture import best_of_random, search_budgets
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search import CNN, FCN, Space
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
@@ -316,7 +316,7 @@ def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
     }
 
     def eight(form: str, delta: float) -> float:
-        return float(pure_composition.composed_epsilon(2.11, CAP, delta, form))
+        return float(search_budgets.composed_epsilon(2.11, CAP, delta, form))
 
     return {
         "B.eq8-paas": {
