@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from dplib import checks, dpsgd, plans, runs, stats
-from dplib.architecture import cost_tasks, objpert
+from dplib.architecture import feature_data, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
 from dplib.data.tasks import PATIENTS
@@ -55,8 +55,8 @@ def release(
     """Logistic regressions by objective perturbation on one random split of a census: ``draws`` of the noise.
 
     Args:
-        dataset, encoding: of :func:`dplib.architecture.cost_tasks.census`. scaling: of
-            :func:`dplib.architecture.cost_tasks.scaled`.
+        dataset, encoding: of :func:`dplib.architecture.feature_data.census`. scaling: of
+            :func:`dplib.architecture.feature_data.scaled`.
         epsilon: of each release, pure DP, one record replaced; None: no noise, and hardly any regularisation.
         seed: draws the split and the noise.
         variant, regularisation: of :func:`dplib.architecture.objpert.fit`.
@@ -68,8 +68,8 @@ def release(
     Raises:
         ParameterError, DataError: for what is not allowed or not there.
     """
-    found = cost_tasks.census(dataset, encoding, seed)
-    rows, test, bound = cost_tasks.scaled(found, scaling)
+    found = feature_data.census(dataset, encoding, seed)
+    rows, test, bound = feature_data.scaled(found, scaling)
     fit = objpert.fit(
         rows / bound,
         found.y_train,
@@ -255,7 +255,7 @@ def encodings(
     without_noise: bool = True,
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
     """Table XVI: (encoding, epsilon) to results by split; None is without noise. Splits are the same for both."""
-    keys = list(itertools.product(cost_tasks.ENCODINGS, [*epsilons, *([None] if without_noise else [])]))
+    keys = list(itertools.product(feature_data.ENCODINGS, [*epsilons, *([None] if without_noise else [])]))
     jobs = [
         {"dataset": dataset, "encoding": encoding, "epsilon": epsilon, "draws": draws, "seed": seed,
          "variant": variant, "scaling": scaling}
