@@ -378,6 +378,7 @@ def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
     at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
     return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
 
+
 # --- what a selection spends ------------------------------------------------------------------------------------------
 
 

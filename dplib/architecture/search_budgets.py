@@ -149,18 +149,6 @@ _RULE = {
 }
 
 
-# --- validation records ----------------------------------------------------------------------------------------------
-
-
-def score_scale(validation: int, epsilon: float) -> float:
-    """Scale of the Laplace noise that makes one accuracy on ``validation`` records epsilon-DP: (1/n) / epsilon.
-
-    All scores of a search together: :func:`pure_epsilon` of the same :class:`Search`; in a selection a run's output is
-    its model and its noisy score.
-    """
-    return 1 / (validation * epsilon)
-
-
 # --- the best of a random number of runs -----------------------------------------------------------------------------
 
 
