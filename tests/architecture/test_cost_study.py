@@ -75,20 +75,6 @@ def test_every_plan_asks_for_runs_that_exist(plan):
         runs.job_of(one.function, one.job)  # refuses arguments that the experiment does not have
 
 
-@pytest.mark.parametrize(("init", "factor"), [("keras", 1 / 2), ("torch", 1 / 6), ("he", 1.0)])
-def test_initial_weights_shrink_the_signal_as_the_exercise_says(init, factor):
-    """Mean square after a relu layer over that before, 400 units: the factor of the exercise."""
-    net = trainings.network([400] * 21, (400,), 10, "relu", 0.0, 0, init)
-    x = torch.randn(200, 400, generator=torch.Generator().manual_seed(1))
-    linear = [module for module in net if isinstance(module, torch.nn.Linear)]
-    with torch.no_grad():
-        for module in linear:
-            module.bias.zero_()
-        before = linear[0](x).relu()
-        after = linear[1](before).relu()
-    assert float(after.square().mean() / before.square().mean()) == pytest.approx(factor, rel=0.15)
-
-
 @pytest.mark.parametrize("encoding", ["without", "one-hot"])
 def test_public_scaling_keeps_every_row_within_its_bound(encoding):
     found = feature_data.census("synthetic-census", encoding, 0)
