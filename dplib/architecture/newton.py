@@ -6,32 +6,30 @@ Problem p minimises over w in R^d
 
 All problems share the rows x_i. Labels are in ``linear`` (they enter the logistic loss as - sum_i y_i x_i . w), and so
 is the noise of objective perturbation. Many problems with the same features are solved together, where equal rows of
-these features count once, with a weight. All Hessians of a batch come out of one product, (problems, n) by (n, d^2).
+these features count once, with a weight.
 
 Of a batch, z = x . w are the margins, shape (problems, n), s = sigmoid(z), g is the gradient of f, (problems, d), and p
-the step, H p = -g.
+the step: H p = -g to a hundredth, by conjugate gradients, preconditioned with one Hessian for the whole batch.
 
-*Every step lowers f.* Let phi(t) = f(w + t p) and let no margin move by more than r on the whole step. The loss has
+*Every step lowers f.* Conjugate gradients that begin at 0 have p . (H p + g) = 0 wherever they stop. Let
+phi(t) = f(w + t p), so that phi''(0) = -phi'(0), and let no margin move by more than r on the whole step. The loss has
 |third derivative| <= second derivative, so that phi'' grows by a factor of e^(rt) at most, and for r t <= 1
 
-    phi(t) - phi(0) <= t phi'(0) + (e - 2) t^2 phi''(0) <= t phi'(0) (1 - (e - 2) t) < 0,   as phi''(0) <= -phi'(0).
+    phi(t) - phi(0) <= t phi'(0) + (e - 2) t^2 phi''(0) = t phi'(0) (1 - (e - 2) t) < 0.
 
 So a step with r <= 1 is taken as it is. Another one is halved until f has fallen by a tenth of what its slope promises,
 or until no margin moves by more than 1.
 """
-
-import functools
 
 import numpy as np
 import torch
 from torch.nn.functional import softplus
 
 SHARED = 16  # from so many problems with the same features on, they are a group of their own
-UNUSED = 1e30  # the price of a feature that a problem does not use
 NUMBERS = 1 << 18  # in one array of a batch: more would leave the processor's cache
-TABLE = 1 << 22  # in the table of products x_ij x_ik: a larger one is made in blocks, again at each step
 STEPS = 200  # at most: rounding keeps some from converging, such as l2 = 1e-8 with w = 1e8
 FLAT = 1e-9  # the least price in a Hessian: a free intercept may be flat where it starts
+LEFT = 1e-2  # of a residual where conjugate gradients stop
 
 
 def minimise(x, linear, l2, *, used=None, tol=1e-10, device="cpu") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -61,13 +59,11 @@ def minimise(x, linear, l2, *, used=None, tol=1e-10, device="cpu") -> tuple[np.n
         if not len(columns):
             continue
         rows, counts = (tensor(a) for a in np.unique(x[:, columns], axis=0, return_counts=True))
-        hessians, size = _products(rows), max(1, NUMBERS // max(len(rows), len(columns) ** 2))
+        size = max(1, NUMBERS // max(rows.shape))
         for part in np.array_split(problems, -(-len(problems) // size)):
-            own = np.ix_(part, columns)
-            b, price = np.where(used[own], linear[own], 0.0), np.where(used[own], l2[own], UNUSED)
-            found = _newton(rows, counts, tensor(b), tensor(price), hessians, tol)
-            at, norm[part], converged[part] = (a.cpu().numpy() for a in found)
-            w[own] = np.where(used[own], at, 0.0)
+            at = np.ix_(part, columns)
+            found = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tol)
+            w[at], norm[part], converged[part] = (a.cpu().numpy() for a in found)
     return w, norm, converged
 
 
@@ -79,26 +75,13 @@ def _groups(used: np.ndarray) -> list[np.ndarray]:
     return [*(np.flatnonzero(member == kind) for kind in np.flatnonzero(count >= SHARED)), rest]
 
 
-def _products(x):
-    """The function from weights (problems, n) to sum_i weight_i x_i x_i^T, (problems, d, d)."""
-    n, d = x.shape
-    length = max(1, TABLE // d**2)
+def _newton(x, counts, b, l2, own, tol):
+    """The minimisers of a batch, from 0 or from the minimiser without any row, whichever is lower.
 
-    @functools.lru_cache(maxsize=1)  # so that one block that has all rows is kept
-    def block(start):
-        rows = x[start : start + length]
-        return (rows[:, :, None] * rows[:, None]).flatten(1)
-
-    def total(weights):
-        some = (weights[:, start : start + length] @ block(start) for start in range(0, n, length))
-        return sum(some).view(-1, d, d)
-
-    return total
-
-
-def _newton(x, counts, b, l2, hessians, tol):
-    """The minimisers of a batch, from 0 or from the minimiser without any row, whichever is lower."""
-    xt, own = x.T.contiguous(), l2 < UNUSED
+    ``own``: 1 for the features of a problem, 0 for others.
+    """
+    xt = x.T.contiguous()
+    b = b * own
     bare = torch.where(l2 > 0, -b / l2, 0.0)
     lower = softplus(bare @ xt) @ counts + ((b + l2 * bare / 2) * bare).sum(1) < np.log(2) * counts.sum()
     w = bare * lower[:, None]
@@ -108,9 +91,7 @@ def _newton(x, counts, b, l2, hessians, tol):
     for k in range(STEPS + 1):
         s = torch.sigmoid(z)
         g = ((s * counts) @ x + b + l2 * w) * own
-        hessian = hessians(s * (1 - s) * counts)
-        hessian.diagonal(dim1=1, dim2=2).add_(l2.clamp(min=FLAT))
-        p = _solved(hessian, -g)
+        p = _step(x, xt, s * (1 - s) * counts, l2.clamp(min=FLAT), own, g)
         near = _length(p) <= tol * _length(w).clamp(min=1)
         out[left], norm[left], converged[left] = w, _length(g), near
         if k == STEPS or near.all():
@@ -120,6 +101,30 @@ def _newton(x, counts, b, l2, hessians, tol):
         t = _share(z, zp, (g * p).sum(1), ((b + l2 * w) * p).sum(1), (l2 * p * p).sum(1), counts)[:, None]
         w, z = w + t * p, z + t * zp
     return out, norm, converged
+
+
+def _step(x, xt, curvature, price, own, g):
+    """p with H p = -g, where H = sum_i curvature_i x_i x_i^T + diag(price), (problems, d), by conjugate gradients."""
+    mean = (xt * curvature.mean(0)) @ x + torch.diag(price.mean(0))
+    factor = torch.linalg.cholesky_ex(mean)[0]
+
+    def near(residual):  # what the mean Hessian would give
+        return torch.cholesky_solve(residual.T, factor).T * own
+
+    p, residual = torch.zeros_like(g), -g
+    along = near(residual)
+    size = first = (residual * along).sum(1)
+    for _ in range(2 * len(xt)):
+        busy = size > LEFT**2 * first
+        if not busy.any():
+            break
+        image = (((along @ xt) * curvature) @ x + price * along) * own
+        length = torch.where(busy, size / (along * image).sum(1), 0.0)[:, None]
+        p, residual = p + length * along, residual - length * image
+        ahead, before = near(residual), size
+        size = torch.where(busy, (residual * ahead).sum(1), size)
+        along = torch.where(busy[:, None], ahead + (size / before)[:, None] * along, along)
+    return p
 
 
 def _share(z, zp, slope, line, bend, counts):
@@ -139,13 +144,6 @@ def _share(z, zp, slope, line, bend, counts):
         at = at[(rise > 0.1 * u * slope[at]) & (u * zp[at].abs().amax(1) > 1)]
         t[at] /= 2
     return t
-
-
-def _solved(matrices, right):
-    """H^-1 right by Cholesky: two triangular solves are faster in a batch than cholesky_solve."""
-    factor = torch.linalg.cholesky_ex(matrices)[0]
-    half = torch.linalg.solve_triangular(factor, right[:, :, None], upper=False)
-    return torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
 
 
 def _length(a):
