@@ -74,16 +74,12 @@ def regression(found: Found) -> Rows:
         for width in widths
     }
     wide, deep = (6, 120), (12, 60)  # the pair that the text compares
-    constant = [run["constant"] for run in found[*wide, e].runs]
     rows["B.regression"] = {
         **fewest,
         **most,
         "best_dp_layers": best[e][0],
         "best_dp_units": best[e][1],
-        "best_sgd": "{} x {}".format(*best[SGD][:2]),
-        "mae_dp_best": found[best[e]].mean,
         "mae_sgd_best": found[best[SGD]].mean,
-        "constant_prediction": mean_interval(np.array(constant)),
         "validation_error_6x120": scores(found[*wide, e]),
     }
     rows["B.regression-pair"] = {
@@ -117,12 +113,10 @@ def ladders(found: Found) -> Rows:
     loss = {b: depth[0][b].values() - last[b].values() for b in (SGD, e)}
     step = quarter[e].values() - width[-1][e].values()
     tenfold = [math.log10(b[e].parameters / a[e].parameters) for a, b in ((depth[0], last), (quarter, width[-1]))]
-    best = max(width, key=lambda one: max(one[e].tuned.tried.values()))
     return {
         "B.width": {
             "gain_up_to_1e4": less(small[e], width[0][e]),
             "loss_by_the_last_step": mean_interval(step),
-            "best_parameters_on_validation_data": best[e].parameters,
         },
         "B.depth": {
             "loss_private": mean_interval(loss[e]),
@@ -157,8 +151,6 @@ def deep_and_wide(found: Found) -> Rows:
         wide = {budget: found["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
         more = {budget: (deep[budget] - deep[e]) - (wide[budget] - wide[e]) for budget in (SGD, CLIPPED)}
         values[f"more_lost_by_noise_{d}_{init}"] = mean_interval(more[CLIPPED])
-        values[f"more_lost_from_sgd_{d}_{init}"] = mean_interval(more[SGD])
-        values[f"private_wide_minus_deep_{d}_{init}"] = mean_interval(wide[e] - deep[e])
         if all(mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
             cost[f"{d}_{init}"] = more[SGD]
     return {"B.intro-depth-worse": values, "B.complexity-measure": equal_sizes(cost) | {"pairs": 2 * len(depths)}}
@@ -215,8 +207,6 @@ def random_weights(found: Found) -> Rows:
     (small,) = {key[2] for key in found if key[0] == "simple" and key[2] != SGD}
     full, frozen, simple = (found[at] for at in (("complex", "all", small), ("complex", "last two", small),
                                                  ("simple", "all", small)))  # fmt: skip
-    others = [one for key, one in found.items() if key[0] != "complex" and key[2] == small]
-    best = max(others, key=lambda one: max(one.tuned.tried.values()))
     untuned = sorted(key[2][1] for key in found if isinstance(key[2], tuple) and key[1] == "all")
     shown = {"complex-normal": full, "complex-rwt": frozen, "simple-normal": simple}
     return {
@@ -233,13 +223,11 @@ def random_weights(found: Found) -> Rows:
                 )
                 for rate in untuned
             },
-            "gain_over_best_small_network": less(frozen, best),
         },
         "B.rwt-beats-simple": {
             "acc_complex": full.mean,
             "acc_simple": simple.mean,
             "acc_complex_rwt": frozen.mean,
-            "acc_best_small": best.mean,
             "parameter_ratio": full.parameters / simple.parameters,
         },
     }
@@ -266,8 +254,7 @@ def frozen_images(fcn: Found, cnn: Found) -> Rows:
         return found["complex", method, SGD].values() - found["complex", method, 0.341].values()
 
     return {
-        "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()}
-        | {f"gain_fcn_at_{e:g}": gain for e, gain in gains(fcn).items()},
+        "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()},
         "B.trainable-complexity": {
             f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
             for name, found in both.items()
@@ -346,7 +333,6 @@ def messages(found: Found) -> Rows:
             "simple_minus_complex_same_steps": less(found["simple", e], found["complex", e]),
             "simple_minus_complex_sgd_same_steps": less(found["simple", SGD], found["complex", SGD]),
             "complex_balanced": mean_interval(found["complex", e].values("balanced")),
-            "simple_balanced": mean_interval(found["simple", e].values("balanced")),
             "always_ham": ham,
         },
     }

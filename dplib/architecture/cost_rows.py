@@ -12,7 +12,7 @@ import pandas as pd
 import seaborn as sns
 
 from dplib import claims, plotting, printed, stats
-from dplib.architecture import cost_tasks, crossover, printed_layers
+from dplib.architecture import crossover, feature_data, printed_layers
 from dplib.architecture.cost_networks import Found, budget_of, gains, ladder
 from dplib.architecture.cost_study import SGD, Outcome
 from dplib.runs import Result
@@ -54,7 +54,7 @@ def one_hot(found: Encoded) -> dict[str, Any]:
     means = by_split(found)
     epsilons = sorted({e for _, e in found if e is not None})
     lead = {e: stats.paired(a, b).difference for e, a, b in leads(found)}
-    columns = [np.stack([means[one, e] for e in epsilons], axis=1) for one in cost_tasks.ENCODINGS]
+    columns = [np.stack([means[one, e] for e in epsilons], axis=1) for one in feature_data.ENCODINGS]
     cross = crossover.estimate(epsilons, *columns, rng=np.random.default_rng(5), resamples=500)
     frequent = constant(found)
     above = [e for e in epsilons if stats.paired(means["without", e], _constants(found)).difference.low > 0]

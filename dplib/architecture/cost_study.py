@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from dplib import checks, dpsgd, plans, runs, stats
-from dplib.architecture import cost_tasks, objpert
+from dplib.architecture import feature_data, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
 from dplib.data.tasks import PATIENTS
@@ -55,8 +55,8 @@ def release(
     """Logistic regressions by objective perturbation on one random split of a census: ``draws`` of the noise.
 
     Args:
-        dataset, encoding: of :func:`dplib.architecture.cost_tasks.census`. scaling: of
-            :func:`dplib.architecture.cost_tasks.scaled`.
+        dataset, encoding: of :func:`dplib.architecture.feature_data.census`. scaling: of
+            :func:`dplib.architecture.feature_data.scaled`.
         epsilon: of each release, pure DP, one record replaced; None: no noise, and hardly any regularisation.
         seed: draws the split and the noise.
         variant, regularisation: of :func:`dplib.architecture.objpert.fit`.
@@ -68,8 +68,8 @@ def release(
     Raises:
         ParameterError, DataError: for what is not allowed or not there.
     """
-    found = cost_tasks.census(dataset, encoding, seed)
-    rows, test, bound = cost_tasks.scaled(found, scaling)
+    found = feature_data.census(dataset, encoding, seed)
+    rows, test, bound = feature_data.scaled(found, scaling)
     fit = objpert.fit(
         rows / bound,
         found.y_train,
@@ -210,14 +210,11 @@ def measured(
         smaller = any(job["dataset"] in PATIENTS for job in own.values())
         if own:
             chosen |= plans.tune(
-                get, train, own, rates[kind], seeds=tuning_seeds, smaller=smaller, extensions=extensions
+                get, train, own, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
             )
     rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
-    jobs = [{**job, "learning_rate": rate[key], "seed": s} for s in range(seeds) for key, job in cells.items()]
-    found = np.array(get(train, jobs), dtype=object).reshape(seeds, len(cells))
-    return {
-        key: Outcome(job, rate[key], chosen.get(key), list(found[:, i])) for i, (key, job) in enumerate(cells.items())
-    }
+    found = plans.by_seed(get, train, {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}, seeds)
+    return {key: Outcome(job, rate[key], chosen.get(key), found[key]) for key, job in cells.items()}
 
 
 def regression(
@@ -251,18 +248,13 @@ def encodings(
     splits: int,
     draws: int,
     variant: str = "sound",
-    scaling: str = "public",
     without_noise: bool = True,
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
     """Table XVI: (encoding, epsilon) to results by split; None is without noise. Splits are the same for both."""
-    keys = list(itertools.product(cost_tasks.ENCODINGS, [*epsilons, *([None] if without_noise else [])]))
-    jobs = [
-        {"dataset": dataset, "encoding": encoding, "epsilon": epsilon, "draws": draws, "seed": seed,
-         "variant": variant, "scaling": scaling}
-        for seed in range(splits) for encoding, epsilon in keys
-    ]  # fmt: skip
-    found = np.array(get(release, jobs), dtype=object).reshape(splits, len(keys))
-    return {key: list(found[:, i]) for i, key in enumerate(keys)}
+    shared = {"dataset": dataset, "draws": draws, "variant": variant}
+    budgets = [*epsilons, *([None] if without_noise else [])]
+    keys = itertools.product(feature_data.ENCODINGS, budgets)
+    return plans.by_seed(get, release, {key: shared | {"encoding": key[0], "epsilon": key[1]} for key in keys}, splits)
 
 
 def ladders(
@@ -388,9 +380,8 @@ def signal(
     """("all" or "last two" layers trained, steps taken) to the length of the mean clipped gradient, (seeds,)."""
     cells = {(name, after): {**settings, "frozen": frozen, "after": after}
              for name, frozen in (("all", None), ("last two", LAST_TWO)) for after in afters}  # fmt: skip
-    found = get(gradient_signal, [{**job, "seed": s} for job in cells.values() for s in range(seeds)])
-    lengths = np.array([one["length"] for one in found]).reshape(len(cells), seeds)
-    return dict(zip(cells, lengths, strict=True))
+    found = plans.by_seed(get, gradient_signal, cells, seeds)
+    return {cell: np.array([one["length"] for one in some]) for cell, some in found.items()}
 
 
 def messages(

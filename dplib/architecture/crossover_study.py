@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dplib import checks, plans
+from dplib.architecture.cost_study import measured
 from dplib.checks import ParameterError
 from dplib.plans import Get
 from dplib.runs import Result
@@ -67,9 +68,7 @@ def at_rates(
     for name, kind in ((SIMPLE, "simple"), (COMPLEX, "complex")):
         own = {k: v for k, v in PAIRS[dataset].items() if k not in ("simple", "complex")}
         cell = {"dataset": dataset, **own, "model": PAIRS[dataset][kind], "epsilon": epsilon, **settings}
-        jobs = [{**cell, "learning_rate": float(rate), "seed": s} for rate in rates for s in range(seeds)]
-        results = iter(get(train, jobs))
-        found[name] = {float(rate): [next(results) for _ in range(seeds)] for rate in rates}
+        found[name] = plans.by_seed(get, train, {float(r): {**cell, "learning_rate": float(r)} for r in rates}, seeds)
     return found
 
 
@@ -92,17 +91,12 @@ def swept(
         settings: further arguments of :func:`dplib.trainings.train`, for all models alike.
     """
     asked = {(name, e): {**cell, **settings, **budget(e)} for e in epsilons for name, cell in cells.items()}
-    tuned = {}
-    for grid, private in ((rates, True), (sgd_rates, False)):
-        some = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
-        if some:
-            tuned |= plans.tune(get, train, some, list(grid), seeds=tuning_seeds, extensions=extensions)
-    jobs = [{**job, "learning_rate": tuned[key].value, "seed": s} for key, job in asked.items() for s in range(seeds)]
-    results = iter(get(train, jobs))
+    grids = {"sgd": sgd_rates, "dp": rates}
+    outcomes = measured(get, asked, grids, seeds=seeds, tuning_seeds=tuning_seeds, extensions=extensions)
     found: Swept = {name: {} for name in cells}
-    for name, e in asked:
-        rate = {"learning_rate": tuned[name, e].value}
-        found[name][math.inf if e is None else float(e)] = [{**next(results), **rate} for _ in range(seeds)]
+    for (name, e), one in outcomes.items():
+        own = [{**run, "learning_rate": one.rate} for run in one.runs]
+        found[name][math.inf if e is None else float(e)] = own
     return found
 
 

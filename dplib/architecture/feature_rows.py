@@ -6,14 +6,13 @@ splits, so that the choice does not flatter it.
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
 from scipy import stats as scipy_stats
 
 from dplib import claims, runs, stats
-from dplib.architecture import crossover, feature_scores, feature_search
+from dplib.architecture import crossover, feature_scores, feature_search, search_budgets
 from dplib.architecture.crossover import Crossover
 from dplib.architecture.feature_runs import PLAIN
 from dplib.architecture.feature_study import Curves, Trained
@@ -77,30 +76,6 @@ def slope(curves: Curves, epsilon: float) -> Measured:
     """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
     x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
     return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
-
-
-def multiples(values, n_test: int = 95) -> int:
-    """How many printed percentages are k / n_test for a whole k."""
-    return sum(abs(100 * round(value / 100 * n_test) / n_test - value) <= 0.005 + 1e-9 for value in values)
-
-
-def epsilon_at(curves: Curves, size: int, accuracy: float) -> float:
-    """The budget at which a mean curve, made non-decreasing, reaches an accuracy, by lines in log epsilon.
-
-    Where the curve is above it from the start that is an upper bound; where it does not get there, a lower bound.
-    """
-    mean = np.maximum.accumulate(curves.values[:, curves.sizes.index(size)].mean(axis=0))
-    return float(np.exp(np.interp(accuracy, mean, np.log(curves.epsilons))))
-
-
-def approximate_of_pure(epsilon: float, delta: float) -> float:
-    """The least epsilon' such that every epsilon-DP mechanism is (epsilon', delta)-DP.
-
-    Tight for randomised response, which has the largest delta of all epsilon-DP mechanisms at every epsilon':
-    (e^epsilon - e^epsilon') / (1 + e^epsilon).
-    """
-    inside = -delta * (1 + np.exp(-epsilon))
-    return float(max(0.0, epsilon + np.log1p(inside))) if inside > -1 else 0.0
 
 
 # --- rows, by section -------------------------------------------------------------------------------------------------
@@ -222,7 +197,7 @@ def table_rows(table: str) -> dict[str, dict]:
 
 
 def printed_cells(table: str, found: Trained) -> Values:
-    """Each printed row of a table: ours on one more split, and the gain over all features."""
+    """Each printed row of a table: ours on one more split, and what DP-SGD has above a constant."""
     rows, d = table_rows(table), found.sizes[-1]
     values: Values = {}
     for id_, row in rows.items():
@@ -233,8 +208,6 @@ def printed_cells(table: str, found: Trained) -> Values:
             "dpsgd_minus_constant": gap(found.values[size, e], found.constant),
             "learning_rate": found.rates[size, e],
         }
-        if size != d:
-            values[id_]["gain_over_all"] = gap(found.values[size, e], found.values[d, e])
     return values
 
 
@@ -256,29 +229,27 @@ def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
         for k in one.sizes[:-1]
     }
     n = len(objective.values)
-    tighter: dict[str, Any] = {}
-    for size in (28, 108):
-        ours = table_18.values[size, 0.0196][:n]
-        tighter[f"lead_at_5_times_the_epsilon_{size}"] = gap(ours, objective.at(size, 0.1))
-        tighter[f"epsilon_ratio_at_equal_accuracy_{size}"] = epsilon_at(objective, size, ours.mean()) / 0.0196
+    lead = {
+        f"lead_at_5_times_the_epsilon_{size}": gap(table_18.values[size, 0.0196][:n], objective.at(size, 0.1))
+        for size in (28, 108)
+    }
     return {
         "B.mechanism-does-not-matter": {
             **best,
             "two_minus_all_table18": gap(table_18.values[2, 0.0196], table_18.values[108, 0.0196]),
         },
         "B.sgd-all-features": alone,
-        "B.dpsgd-tighter": {**tighter, "epsilon_of_DP_SGD": 0.0196, "epsilon_of_the_other": 0.1,
-            "pure_epsilon_1_as_approximate": approximate_of_pure(1.0, 1e-5)},
+        "B.dpsgd-tighter": {**lead, "epsilon_of_DP_SGD": 0.0196, "epsilon_of_the_other": 0.1},
         "B.captions-swapped": {
-            "largest_subset_in_table18": max(r["n_features"] for r in table_rows("table18").values()
-                                             if r["n_features"] != "all"),
-            "SGD_cells_of_table2_that_are_k_of_95": multiples({r["acc_sgd"] for r in table_rows("table2").values()}),
+            "largest_subset_in_table18": max(
+                r["n_features"] for r in table_rows("table18").values() if r["n_features"] != "all"
+            )
         },
-    }  # fmt: skip
+    }
 
 
-def definitions(small: Sequence[runs.Result], compared: Sequence[runs.Result]) -> Values:
-    """Merit, the searches on small problems, the number of subsets; ``compared`` of Table X."""
+def definitions(small: Sequence[runs.Result]) -> Values:
+    """Merit, the searches on small problems, the number of subsets."""
     rng = np.random.default_rng(7)
     relevance, among = rng.random(9), rng.random((9, 9))
     among = (among + among.T) / 2
@@ -290,7 +261,6 @@ def definitions(small: Sequence[runs.Result], compared: Sequence[runs.Result]) -
     n = len(small)
     return {
         "B.eq7": {
-            "subsets": len(sets),
             "largest_gap_to_the_formula": max(1e-12, float(np.abs(ours - by_hand).max())),
             "merit_of_a_copy_over_one": round(float(copy), 12),
         },
@@ -298,22 +268,16 @@ def definitions(small: Sequence[runs.Result], compared: Sequence[runs.Result]) -
             "steps": sum(one["steps"] for one in small),
             "wrong_steps": sum(one["wrong_steps"] for one in small),
             "optimum_found": stats.proportion_interval(sum(one["greedy"] > 1 - 1e-7 for one in small), n),
-            "worst_share_of_optimum": min(one["greedy"] for one in small),
         },
         "B.alg4": {
             "optimum_found": stats.proportion_interval(sum(one["ga"] > 1 - 1e-7 for one in small), n),
-            "best_seen_and_lost": sum(one["ga_seen"] > one["ga"] + 1e-9 for one in small),
             "p_branch_frequencies": float(
                 scipy_stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue
             ),
-            "least_share_of_optimum": min(one["ga"] for one in small),
-            "merit_over_greedy_on_43_columns": mean_interval([one["merit_over_greedy"] for one in compared]),
         },
         "B.subsets-count": {
             "all_subsets_of_12": sum(1 for k in range(1, 13) for _ in combinations(range(12), k)),
-            "by_formula": 2**12 - 1,
             "subsets_of_4_of_12": len(list(combinations(range(12), 4))),
-            "by_formula_4": comb(12, 4),
             "years_for_100_at_a_million_a_second": 2.0**100 / 1e6 / (365.25 * 86_400),
         },
     }  # fmt: skip
@@ -343,11 +307,14 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     from_half = tally([lead[name][:, j] for name in RIVALS[1:] for j in small if budgets[j] >= 0.5])
     apart = [j for j, e in enumerate(budgets) if 0.5 <= e <= 20]
     mean = {name: values.mean(axis=1) for name, values in theirs.items()}
-    fit = {part: np.array([[[one[k] for k in ("fitness", "fresh", "test")] for one in row] for row in some])
-           for part, some in printed["searches"].items()}  # fmt: skip
-
-    def largest(name: str) -> Measured:
-        return max((mean_interval(x) for x in lead[name].T), key=lambda m: m.value)
+    largest = max(map(mean_interval, lead["One feature"].T), key=lambda m: m.value)
+    # By split, over the budgets: what the winner's fitness was, and what it is with new noise.
+    claimed, again = (
+        np.array([[one[key] for one in row] for row in printed["searches"]["test"]]).mean(axis=1)
+        for key in ("fitness", "fresh")
+    )
+    size = np.array([[one["size"] for one in row] for row in printed["searches"]["validation"]])
+    grows = [scipy_stats.spearmanr(printed["epsilons"], row).statistic for row in size]
 
     def beyond_random(what: str, name: str) -> Measured:
         return gap(*([one[what][n] for one in sound["runs"]] for n in (name, "Random")))
@@ -358,8 +325,8 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
             "relative_gain_percent": mean_interval((100 * (chosen / every - 1))[at]),
             "subset_minus_constant": mean_interval((chosen - sound["constant"])[at]),
         },
-        "B.intro-one-feature": tally(lead["One feature"].T[small]) | {"largest_gain": largest("One feature")},
-        "B.intro-random-subset": tally(lead["Random"].T) | {"largest_gain": largest("Random")},
+        "B.intro-one-feature": tally(lead["One feature"].T[small]) | {"largest_gain": largest},
+        "B.intro-random-subset": tally(lead["Random"].T),
         "B.fs-small-eps": {
             **tally([lead[name][:, j] for name in RIVALS[1:] for j in small]),
             **{f"{key}_from_0_5": count for key, count in from_half.items()},
@@ -368,10 +335,9 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
         "B.pafs": {
             "test_minus_validation": gap(mean["PAFS (test)"], mean["PAFS (validation)"]),
             "validation_minus_all": gap(mean["PAFS (validation)"], mean["All"]),
-            "fitness_lost_to_noise": gap(fit["test"][:, :, 0].mean(axis=1), fit["test"][:, :, 1].mean(axis=1)),
-            "fitness_lost_to_other_records": gap(*(fit["validation"][:, :, k].mean(axis=1) for k in (1, 2))),
+            "fitness_lost_to_noise": gap(claimed, again),
         },
-        "B.others-ignore-eps": _adapts(printed),
+        "B.others-ignore-eps": {"rank_correlation_validation": mean_interval(np.nan_to_num(np.array(grows)))},
         "B.cfs-implicit": {
             "accuracy_CFS-Greedy_minus_random": mean_interval((ours["CFS-Greedy"] - ours["Random"]).mean(axis=1)),
             "accuracy_CFS-GA_minus_random": mean_interval((ours["CFS-GA"] - ours["Random"]).mean(axis=1)),
@@ -386,7 +352,6 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
         },
         "B.fs-protocol": {
             "methods": len(COLUMNS), "splits": len(mean["All"]),
-            "size_of_CFS_GA": mean_interval([one["size"] for one in printed["runs"]]),
         },
     }  # fmt: skip
 
@@ -394,41 +359,74 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
 def pafs_best(printed: Mapping[str, Any], strong: Mapping[float, Sequence[runs.Result]]) -> Values:
     """PAFS against the others: means over the budgets, and with many trainings behind each fitness value."""
     mean = {name: values.mean(axis=1) for name, values in printed["percent"].items()}
-    values = {
-        f"{part}_minus_{name}": gap(mean[f"PAFS ({part})"], mean[name])
-        for part in ("validation", "test")
-        for name in RIVALS
-    }
+    values = {f"validation_minus_{name}": gap(mean["PAFS (validation)"], mean[name]) for name in RIVALS}
     for e, some in strong.items():
         ours, j = np.array([one["test"] for one in some]), printed["epsilons"].index(e)
         values |= {
             f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, printed["percent"][name][: len(ours), j])
-            for name in (*RIVALS, "One feature")
+            for name in RIVALS
         }
     return {"B.pafs-best": {**values, "search": "60 subsets, 6 generations, 20 and 100 trainings a value"}}
-
-
-def _adapts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """How the size of what PAFS chooses goes with epsilon: Spearman's correlation by split."""
-    budgets = np.array(found["epsilons"])
-    values: dict[str, Any] = {}
-    for part, some in found["searches"].items():
-        size = np.array([[one["size"] for one in row] for row in some], dtype=float)
-        for name, inside in (("", budgets > 0), ("_above_2", budgets >= SMALL), ("_up_to_2", budgets <= SMALL)):
-            found_by = [scipy_stats.spearmanr(budgets[inside], row[inside]).statistic for row in size]
-            values[f"rank_correlation_{part}{name}"] = mean_interval(np.nan_to_num(np.array(found_by)))
-    return values
 
 
 def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
     """One total for selection and model, Breast Cancer; means over the totals."""
     budgets = sorted({e for _, e in found})
     mean = {m: np.mean([found[m, e] for e in budgets], axis=0) for m, _ in found}
-    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND} | {
-        f"search_minus_{m.replace(' ', '_')}_at_{e:g}": gap(found["search", e], found[m, e])
-        for e in budgets
-        for m in BLIND
-    }
+    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
     cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
     at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
     return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
+
+
+# --- what a selection spends ------------------------------------------------------------------------------------------
+
+
+def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
+    """What searches spend; ``full``: of the paper's size; ``seconds``: processor seconds of one run, by experiment."""
+    grid = [(e, c, 1e-6) for e in (0.01, 0.1, 0.5, 1.0, 2.0) for c in (1, 10, 60, 600, 2314, 6000)]
+    exact, printed, corrected = (
+        np.array([search_budgets.composed_epsilon(*one, rule) for one in grid])
+        for rule in ("optimal", "printed", "corrected")
+    )
+    entropies = feature_scores.entropies_needed(44)
+    hours = 100 * seconds["feature_pafs"] / 3600
+    return {
+        "B.eq8": {
+            "settings_tried": len(grid),
+            "printed_below_exact": int((printed < exact).sum()),
+            "corrected_below_exact": int((corrected < exact - 1e-9).sum()),
+        },
+        "B.pafs-budget": {
+            f"{rule}_{count}": float(search_budgets.composed_epsilon(0.1, count, 1e-6, rule))
+            for count, rule in ((6000, "optimal"), (6000, "printed"), (2314, "corrected"))
+        },
+        "B.cfs-budget": {
+            "entropies_of_43_columns_and_the_label": entropies,
+            "noise_in_bits_of_each_at_2.31": entropies * feature_scores.entropy_sensitivity(191) / 2.31,
+        },
+        "B.composition-distinct": {
+            "distinct_of_kl": mean_interval([one["distinct"] / 6000 for one in full]),
+            "epsilon": 0.1,
+        },
+        "B.pafs-time": {
+            "pafs_subsets": mean_interval([one["distinct"] for one in full]),
+            "pafs_hours_at_1000_trainings": hours,
+            "pafs_seconds_at_1000_trainings": 3600 * hours,
+            "ga_seconds_at_most": seconds["feature_table"],
+        },
+    }
+
+
+def dp_cfs(found: Mapping[tuple, Sequence[runs.Result]]) -> Values:
+    """B.dp-cfs: the least budget at which private CFS has nine tenths of the merit of CFS; inf where none has."""
+    least: dict[tuple, float] = {}
+    for (*variant, e), some in found.items():
+        useful = np.mean([one["merit"] for one in some]) >= 0.9
+        least[tuple(variant)] = min(least.get(tuple(variant), np.inf), e if useful else np.inf)
+    return {
+        "B.dp-cfs": {
+            **{f"epsilon_for_90_percent_of_the_merit_{d}": least[d, "columns", "entropies"] for d in DATA},
+            **{f"the_same_best_variant_{d}": min(e for of, e in least.items() if of[0] == d) for d in DATA},
+        }
+    }

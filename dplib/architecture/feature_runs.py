@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import normalized_mutual_info_score
 
 from dplib import accounting, logistic_grid, runs
-from dplib.architecture import feature_data, feature_scores, feature_search, objpert, private_pca
+from dplib.architecture import feature_data, feature_scores, feature_search, objpert
 from dplib.architecture.feature_data import Features
 from dplib.architecture.feature_search import Genetic, random_subset, subset
 from dplib.checks import one_of
@@ -409,13 +409,15 @@ def check(*, dataset: str, seed: int, delta: float = 1e-6) -> runs.Result:
     )
     reference = LogisticRegression(tol=1e-10, max_iter=5000, solver="newton-cholesky").fit(table.x_train, table.y_train)
     as_printed = LogisticRegression(tol=1e-50, max_iter=5000).fit(table.x_train, table.y_train)
-    _, exact = private_pca.covariance(table.x_train, bound, np.inf, delta, rng)
-    ours = private_pca.components(exact, 5)
-    most = private_pca.captured(exact, ours)
+    _, exact = feature_scores.covariance(table.x_train, bound, np.inf, delta, rng)
+    ours = feature_scores.components(exact, 5)
+    most = feature_scores.captured(exact, ours)
     kept = {}
     for epsilon in (0.1, 1.0, 10.0, 100.0):
-        noisy = private_pca.covariance(table.x_train, bound, epsilon, delta, rng)[1]
-        kept[f"{epsilon:g}"] = float(f"{private_pca.captured(exact, private_pca.components(noisy, 5)) / most:.8g}")
+        noisy = feature_scores.covariance(table.x_train, bound, epsilon, delta, rng)[1]
+        kept[f"{epsilon:g}"] = float(
+            f"{feature_scores.captured(exact, feature_scores.components(noisy, 5)) / most:.8g}"
+        )
     gaps = {
         "uncertainty_gap": max(np.abs(printed - hall).max(), np.abs(printed - theirs).max()),
         "pca_gap": np.abs(np.abs((ours * PCA(5).fit(table.x_train).components_).sum(axis=1)) - 1).max(),

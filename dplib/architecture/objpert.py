@@ -150,12 +150,12 @@ def fit(
         raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
     linear = np.where(used, np.asarray(noise, dtype=float) - y @ x, 0.0)
     side = _unbounded(prices, linear, n) if intercept else np.zeros(count)
-    found = _solve(x, linear, prices, used, side, tol, find_device(device))
+    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, find_device(device))
     return Fit(
-        coef=found.w[:, :d],
-        intercept=found.w[:, d] if intercept else np.zeros(count),
-        converged=found.converged,
-        gradient_norm=found.gradient_norm,
+        coef=w[:, :d],
+        intercept=w[:, d] if intercept else np.zeros(count),
+        converged=converged,
+        gradient_norm=gradient_norm,
         l2=l2,
         noise_rate=rate,
         epsilon=np.where(np.isinf(rate), np.inf, privacy_loss(rate, r, leverage, neighbours=neighbours)),
@@ -197,20 +197,19 @@ def _unbounded(prices, linear, n) -> np.ndarray:
     return np.where(free & (linear[:, -1] + n <= 0), 1.0, np.where(free & (linear[:, -1] >= 0), -1.0, 0.0))
 
 
-def _solve(x, linear, prices, used, side, tol, device) -> newton.Minimum:
-    """Newton's method where there is a minimiser; elsewhere the limit, where all sigmoids are 0 or 1."""
-    own = np.flatnonzero(side == 0)
-    found = newton.minimise(x, linear[own], prices[own], used=used[own], tol=tol, device=device)
-    if len(own) == len(side):
-        return found
-    w, norm = np.zeros(linear.shape), np.zeros(len(side))
-    steps, converged = np.zeros(len(side), dtype=int), np.zeros(len(side), dtype=bool)
-    w[own], norm[own], steps[own], converged[own] = found.w, found.gradient_norm, found.iterations, found.converged
-    for p in np.flatnonzero(side):
-        total = x.sum(axis=0) if side[p] > 0 else 0.0
-        w[p, :-1] = np.where(used[p], -(linear[p] + total), 0.0)[:-1] / prices[p, :-1]
-        w[p, -1], norm[p] = side[p] * np.inf, np.inf
-    return newton.Minimum(w, norm, steps, converged)
+def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """w, gradient norms, converged: Newton's method where there is a minimiser; elsewhere the limit, where all sigmoids
+    are 0 or 1."""
+    w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
+    own, none = np.flatnonzero(side == 0), np.flatnonzero(side)
+    w[own], norm[own], converged[own] = newton.minimise(
+        x, linear[own], prices[own], used=used[own], tol=tol, device=device
+    )
+    slope = linear[none] + np.where(side[none] > 0, 1.0, 0.0)[:, None] * x.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        w[none] = np.where(used[none], -slope / prices[none], 0.0)
+    w[none, -1] = side[none] * np.inf
+    return w, norm, converged
 
 
 def _data(x, y) -> tuple[np.ndarray, np.ndarray]:

@@ -193,12 +193,9 @@ def cost_of_privacy(family: Family, input_loss: Measured) -> Values:
     free = {"at_no_limit": NO_LIMIT, CLIPPED.replace(" ", "_"): CLIPPED}
     return {
         "B.eq2": {
-            **{f"cost_{w}_units_at_{b:g}": mean_interval(cost[w, b]) for w in (widths[0], widest) for b in budgets},
             **{f"fall_{w}_units": stats.paired(cost[w, least], cost[w, most]).difference for w in widths},
         },
         "B.err-def": {
-            "error_sgd": mean_interval(error[widest, "SGD"]),
-            f"error_at_{least:g}": mean_interval(error[widest, least]),
             f"scatter_over_seeds_at_{least:g}": error[widest, least].std(ddof=1),
         },
         "B.cost-negative": {
@@ -274,7 +271,6 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
             "n_min": min(sizes),
             "n_max": biggest,
             "repeats": len(simple[biggest]),
-            "repeats_complex": len(both),
             "runs_short_of_target": failed,
             "copies_of_an_image": biggest / preprocess.PAPER_B["mnist"][0],
         },
@@ -310,7 +306,6 @@ def fit(simple: Stops) -> Values:
         return [_drawn(draws[:, i], n) for i in range(2)]
 
     (alpha, beta), (free, _) = fitted(paper), fitted(tight)
-    misfit = np.log(alpha.value + beta.value / np.array(sizes)) / paper.mean(1) - 1
     # How near any alpha >= 1 and beta come, on the mean curve: an interval by the jackknife over seeds.
     whole = budget.least_relative_error(sizes, paper.mean(1), 1.0)
     less = [budget.least_relative_error(sizes, np.delete(paper, i, 1).mean(1), 1.0) for i in range(n)]
@@ -320,7 +315,6 @@ def fit(simple: Stops) -> Values:
             "alpha": alpha,
             "beta": beta,
             "least_relative_error": mean_interval(n * whole - (n - 1) * np.array(less)),
-            "largest_misfit_percent": 100 * np.abs(misfit).max(),
             "alpha_tight": free,
             "alpha_of_one_step": float(np.exp(budget.epsilon(NOISE, BATCH / max(sizes), 1, DELTA))),
             "power_law_misfit_tight_percent": 100

@@ -9,10 +9,10 @@ from typing import Any
 
 from dplib import accounting, plans, rdp, runs
 from dplib.architecture import sum_task
+from dplib.architecture.cost_study import measured
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.architecture.sample_size import steps_to_target
 from dplib.plans import Get, by_seed
-from dplib.trainings import train
 
 CURVES = ("accuracies", "distances", "same_epoch", "predictive")
 CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}
@@ -112,23 +112,17 @@ def family(
     budgets: Sequence[float],
     rates: Sequence[float],
     seeds: int,
-    tuning_seeds: int = 3,
     **settings: Any,
-) -> dict[str, Any]:
-    """Networks of one hidden layer, each cell with a rate of its own.
+) -> dict[tuple[int, Any], Sequence[runs.Result]]:
+    """Networks of one hidden layer, each cell with a rate of its own: {(width, kind): results by seed}.
 
-    "results": {(width, kind): by seed}, kinds "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`; "tuned": what
-    :func:`dplib.plans.tune` found for each.
+    Kinds: "SGD", the budgets, :data:`NO_LIMIT` and :data:`CLIPPED`.
     """
     kinds: dict[Any, dict[str, Any]] = {"SGD": {"epsilon": None, "max_grad_norm": None}}
     kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {CLIPPED: CLIPPING}
     common = {"dataset": dataset, **settings}
     cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
-    tuned = plans.tune(
-        get, train, {key: {**cell, "part": "tune"} for key, cell in cells.items()}, rates, seeds=tuning_seeds
-    )
-    cells = {key: {**cell, "learning_rate": tuned[key].value} for key, cell in cells.items()}
-    return {"results": by_seed(get, train, cells, seeds), "tuned": tuned}
+    return {key: one.runs for key, one in measured(get, cells, {"sgd": rates, "dp": rates}, seeds=seeds).items()}
 
 
 def stopping(
@@ -142,10 +136,10 @@ def stopping(
     seeds: int,
     tuning_seeds: int = 3,
     **settings: Any,
-) -> dict[str, Any]:
-    """Figure 6 for one network: "results", {training size: by seed}, and "tuned", the rate found at ``tune_size``."""
+) -> dict[int, list[runs.Result]]:
+    """Figure 6 for one network: {training size: results by seed}, at the rate that is best at ``tune_size``."""
     common = {"dataset": dataset, "hidden": list(hidden), **settings}
     only = {tune_size: {**common, "n": tune_size, "part": "tune"}}
     tuned = plans.tune(get, steps_to_target, only, rates, seeds=tuning_seeds, score="score")[tune_size]
     cells = {n: {**common, "n": n, "learning_rate": tuned.value} for n in sizes}
-    return {"results": by_seed(get, steps_to_target, cells, seeds), "tuned": tuned}
+    return by_seed(get, steps_to_target, cells, seeds)

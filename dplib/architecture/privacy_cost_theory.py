@@ -66,14 +66,6 @@ def exact_interval(c, d):
     return -root - c, root - c
 
 
-def missed_share(c, d):
-    """Which part of the exact interval the printed one, inside it, leaves out: |c| / sqrt(c^2 + d), for d >= 0.
-
-    The printed interval has length 2 (sqrt(c^2 + d) - |c|), the exact one 2 sqrt(c^2 + d).
-    """
-    return np.abs(c) / np.sqrt(c**2 + d)
-
-
 def count_agreement(largest: int) -> dict[str, int]:
     """Both conditions for all whole numbers |u|, |c| <= ``largest`` and |d| <= 3 ``largest``^2, in exact arithmetic.
 
@@ -163,7 +155,6 @@ def _one_step() -> dict[str, float]:
     tail = sps.chi2(drawn.size).cdf((drawn**2).sum())
     return {
         "largest_gap": np.abs(after[0] - (start - 0.7 * gradients.mean(0))).max(),
-        "noise_sd_over_expected": drawn.std(),
         "p_value_of_the_noise": 2 * min(tail, 1 - tail),
     }
 
@@ -204,7 +195,6 @@ def noise() -> Values:
             "slope_mean": own,
             "slope_of_m_ln_m": slope(np.log(dims * np.log(dims))),
             "slope_less_gaussian": own - slope(mean),
-            "slope_of_its_tail": slope(np.log([older[m].isf(0.01) for m in dims])),
             "gaussian_smaller_from_m": root**2,  # m / epsilon is sqrt(m) root / epsilon
         },
     }
@@ -228,7 +218,6 @@ def lemma(counted: Mapping[str, int]) -> Values:
             "cases": sum(counted[key] for key in ("both", "neither", "only exact", "only printed")),
             "example_full_model": full,
             "example_smaller_model": small,
-            "share_missed_at_c2_equal_d": float(missed_share(1.0, 1.0)),
         },
         "B.lemma1-irrelevant-feature": {
             "gap_at_equal_noise": equal[0] - equal[1],

@@ -25,10 +25,10 @@ one where the sum is divided by a fixed n.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
-from dplib.checks import ParameterError, integer, number, positive
+from dplib.checks import ParameterError, integer, number, one_of, positive
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,50 @@ def pure_epsilon(search: Search, epsilon) -> float:
     return float(epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections)))
 
 
-# --- validation records ----------------------------------------------------------------------------------------------
+# --- pure mechanisms: equation (8) of the paper, and better answers ---------------------------------------------------
 
 
-def score_scale(validation: int, epsilon: float) -> float:
-    """Scale of the Laplace noise that makes one accuracy on ``validation`` records epsilon-DP: (1/n) / epsilon.
+def composed_epsilon(epsilon, count, delta, rule="optimal"):
+    """Epsilon at ``delta`` of ``count`` mechanisms together, each epsilon-DP; arrays broadcast.
 
-    All scores of a search together: :func:`pure_epsilon` of the same :class:`Search`; in a selection a run's output is
-    its model and its noisy score.
+    They may be chosen by earlier outputs, but ``count`` and epsilon are fixed in advance, or a cap is at which the
+    search stops: the distinct candidates c' that a search with memoisation happened to train are covered by no theorem.
+
+    Args:
+        rule: "basic": count * epsilon, at any delta. "printed": equation (8) as printed, with the second term under the
+            root; it is no bound. "corrected": with the bracket closed before it, which is advanced composition (Dwork,
+            Rothblum and Vadhan 2010, Theorem III.3); it may exceed "basic". "optimal": the least epsilon that holds for
+            all epsilon-DP mechanisms (Kairouz, Oh and Viswanath 2015, Theorem 3.3); randomised response attains it.
     """
-    return 1 / (validation * epsilon)
+    one_of(*_RULE).check("rule", rule)
+    return np.vectorize(_RULE[rule], otypes=[float])(epsilon, count, delta)[()]
+
+
+def _printed(epsilon, count, delta):
+    return epsilon * np.sqrt(-2 * count * np.log(delta) + count * epsilon * np.expm1(epsilon))
+
+
+def _corrected(epsilon, count, delta):
+    return epsilon * np.sqrt(-2 * count * np.log(delta)) + count * epsilon * np.expm1(epsilon)
+
+
+def _optimal(epsilon, count, delta):
+    """The worst set of outputs holds all with at most m false answers; epsilon is the largest ln((P - delta) / Q)."""
+    false = np.arange(count + 1)
+    masses = (stats.binom.logpmf(some, count, special.expit(-epsilon)) for some in (false, false[::-1]))
+    log_p, log_q = map(np.logaddexp.accumulate, masses)
+    above = log_p > np.log(delta)
+    with np.errstate(divide="ignore"):
+        ratios = log_p[above] + np.log(-np.expm1(np.log(delta) - log_p[above])) - log_q[above]
+    return float(np.clip(ratios.max(initial=0.0), 0.0, count * epsilon))
+
+
+_RULE = {
+    "basic": lambda epsilon, count, delta: count * epsilon,
+    "printed": _printed,
+    "corrected": _corrected,
+    "optimal": _optimal,
+}
 
 
 # --- the best of a random number of runs -----------------------------------------------------------------------------

@@ -1,17 +1,17 @@
 """From kept runs, printed layers and printed budgets to the values of chapter 7's rows in the ledger, by claim."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dplib import claims, printed, stats
-from dplib.architecture import best_of_random, pure_composition, search_budgets
+from dplib.architecture import best_of_random, search_budgets
+from dplib.architecture.cost_study import perceptron_parameters
 from dplib.architecture.printed_budgets import Setting, tool_epsilon
 from dplib.architecture.search import CNN, FCN, Space
 from dplib.architecture.search_budgets import Search, dpsgd_epsilon
-from dplib.architecture.search_study import scores
+from dplib.architecture.search_study import accuracies
 from dplib.models import block_cnn, parameter_count
 from dplib.plans import Plan
 from dplib.stats import Measured, mean_interval, paired
@@ -48,7 +48,6 @@ def spaces() -> Values:
     }
     fits = {name: possible_inputs(count) for name, count in counts.items()}
     rows["B.fcn-search-setup"] = {
-        **counts,
         "counts": len(counts),
         "counts_with_300_inputs": sum(300 in inputs for inputs in fits.values()),
         "counts_with_64_or_300_inputs": sum(bool({64, 300} & set(inputs)) for inputs in fits.values()),
@@ -57,7 +56,6 @@ def spaces() -> Values:
     shown = {name: printed.ARCHITECTURES[name].parameters for name in _CNNS}
     corrected = by_rule | {"cnn-cifar10-paw": parameter_count(block_cnn(3, 32, [16, 32, 48], 512))}
     rows["B.cnn-search-setup"] = {
-        **{f"{name}_by_rule": count for name, count in by_rule.items()},
         "counts": len(shown),
         "counts_by_rule": sum(by_rule[name] == shown[name] for name in shown),
         "counts_with_correction": sum(corrected[name] == shown[name] for name in shown),
@@ -77,19 +75,13 @@ def known(found: Mapping[str, Mapping[str, Any]], searches: int) -> Values:
         return stats.proportion_interval(found[size][name], searches)
 
     return {
-        "B.genetic-algorithm": {"finds_the_best": share("20 x 20", "paas"), "random_do": share("20 x 20", "random")},
+        "B.genetic-algorithm": {"finds_the_best": share("20 x 20", "paas")},
         "B.alg1": {
             "finds_the_best_20x20": share("20 x 20", "paas"),
             "finds_the_best_6x10": share("6 x 10", "paas"),
-            "mean_trainings_6x10": found["6 x 10"]["mean_trainings"],
             "most_trainings_6x10": found["6 x 10"]["most_trainings"],
         },
     }
-
-
-def perceptron_parameters(inputs: int, hidden: Sequence[int], outputs: int = 10) -> int:
-    """Weights and biases of a perceptron."""
-    return sum((a + 1) * b for a, b in pairwise([inputs, *hidden, outputs]))
 
 
 def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> list[int]:
@@ -117,7 +109,6 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
     pairs = {f"{a}_minus_{b}": paired(accuracy[a], accuracy[b]).difference for a, b in (
         ("paas", "rs"), ("paas", "mgrs"), ("rs", "mgrs"))}  # fmt: skip
     sure = proven()
-    same = [a["network"] == b["network"] for a, b in zip(found["rs"], found["mgrs"], strict=True)]
     drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
     settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
     own, by_draws = column(found["paas"], "own"), column(found["rs"], "by_draws")
@@ -135,15 +126,13 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
             for name, rows in found.items()
         },
         "B.search-comparison": {
-            **tried, **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in found},
-            "same_winner_of_rs_and_mgrs": sum(same),
+            **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in found},
         },
         "B.search-tradeoff": {
-            **tried, **{f"epsilon_{name}": sure[name]["fixed"] for name in found}, **drawn,
-            **{f"accuracy_{name}": mean_interval(values) for name, values in accuracy.items()},
+            **{f"epsilon_{name}": sure[name]["fixed"] for name in found}, **drawn,
         },
         "B.search-when": {
-            **tried, **pairs,
+            **tried,
             "paas_minus_random_at_equal_trainings": paired(own, column(found["paas"], "random")).difference,
             "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
         },
@@ -169,7 +158,6 @@ def workflows(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) ->
             claim_id: {
                 "acc_dpsgd": mean_interval(column(one["dp"], "fresh")),
                 "acc_sgd": mean_interval(column(one["sgd"], "fresh")),
-                "parameters_median": float(np.median(column(one["dp"], "parameters"))),
             }
             for claim_id, one in {"B.stw": standard, "B.paw": aware}.items()
         },
@@ -233,13 +221,13 @@ def table_9(found: Mapping[str, Any]) -> Values:
             "parameters_trainable": by["sgd"][0]["trained"],
         }
         for how, results in by.items():
-            values = scores(results)
+            values = accuracies(results)
             rows[f"B.table9.{row}"] |= {
                 f"acc_{how}": mean_interval(values),
                 f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
             }
             if row.endswith("paw"):
-                other = scores(found["printed"][row.replace("paw", "stw")][how])
+                other = accuracies(found["printed"][row.replace("paw", "stw")][how])
                 rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
     rows["B.rwt-search"] = {
         "best_with_frozen_minus_best_without": paired(
@@ -248,7 +236,7 @@ def table_9(found: Mapping[str, Any]) -> Values:
         "winners_with_frozen_layers": sum("frozen" in one["network"] for one in found["drawn"]),
     }
     for activation, by in found["one_frozen"].items():
-        free, private = (scores(by[name]) for name in ("sgd", "small"))
+        free, private = (accuracies(by[name]) for name in ("sgd", "small"))
         rows["B.rwt-search"] |= {
             f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
         }  # fmt: skip
@@ -316,11 +304,10 @@ def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
     }
 
     def eight(form: str, delta: float) -> float:
-        return float(pure_composition.composed_epsilon(2.11, CAP, delta, form))
+        return float(search_budgets.composed_epsilon(2.11, CAP, delta, form))
 
     return {
         "B.eq8-paas": {
-            "printed_form": eight("printed", 1e-5),
             "corrected_form": eight("corrected", 1e-5),
             "renyi_60": sure["paas"]["fixed"],
         },
@@ -344,7 +331,6 @@ def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
         | {"trainings_of_the_theorem": search_budgets.theorem_runs(0.175, 0.05, 1 / 400)},
         "B.mgrs-composition": {"sum_of_three": sum(parts), "composed_as_renyi": sure["mgrs"]["geometric"]},
         "B.rs": {
-            **{f"epsilon_mean_{k}": table_8_epsilon(Search(selections=((float(k), 1.0),))) for k in (10, 100)},
             **{f"epsilon_mean_400_{s}": sure["rs"][s] for s in SHAPES},
             "epsilon_mean_400_geometric_by_profile": sharper["geometric"][1],
             "epsilon_400_composed": sure["rs"]["fixed"],

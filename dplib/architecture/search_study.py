@@ -15,6 +15,7 @@ import numpy as np
 
 from dplib import plans, trainings
 from dplib.architecture import search_budgets
+from dplib.architecture.crossover_study import accuracies
 from dplib.architecture.search import (
     FCN,
     Found,
@@ -113,11 +114,6 @@ def search_rng(trainer: Trainer, seed: int) -> np.random.Generator:
     return np.random.default_rng([trainer.split_seed, seed])
 
 
-def scores(results: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Test accuracies (n,) in per cent; a training that diverged counts as 0."""
-    return 100 * np.array([r["test"] if r["test"] is not None else 0.0 for r in results])
-
-
 def outcome(found: Found, report: Trainer, count: int) -> Result:
     """What a search is worth: its winner's own training, and ``count`` fresh trainings of the winning network.
 
@@ -128,8 +124,8 @@ def outcome(found: Found, report: Trainer, count: int) -> Result:
     fresh = report.fresh(network, count)
     return {
         "network": key(network),
-        "own": float(scores([found.winner.result])[0]),
-        "fresh": float(scores(fresh).mean()),
+        "own": float(accuracies([found.winner.result])[0]),
+        "fresh": float(accuracies(fresh).mean()),
         "parameters": fresh[0]["parameters"],
         "trainings": found.trainings,
         "networks": len({key(candidate.network) for candidate in found.trace}),
@@ -181,7 +177,7 @@ def table_8(
         drawn = randomised(FCN, trainer, k=k, rng=search_rng(trainer, seed))
         refined = multi_generation(FCN, trainer, sizes=mgrs, p_mutate=p_mutate, rng=search_rng(trainer, seed))
         validation = np.array([c.validation for c in drawn.trace])
-        by_draws = best_of_k(validation, scores([c.result for c in drawn.trace]), range(1, k + 1))
+        by_draws = best_of_k(validation, accuracies([c.result for c in drawn.trace]), range(1, k + 1))
         rows["rs"].append(outcome(drawn, trainer, fresh) | {"by_draws": by_draws})
         rows["mgrs"].append(outcome(refined, trainer, fresh))
         found = [paas(FCN, trainer, rng=search_rng(trainer, seed + i), **genetic) for i in range(paas_searches)]
@@ -241,7 +237,7 @@ def _with_and_without(trainer: Trainer, draws: int, seed: int) -> Result:
     best = {}
     for name, frozen in (("with", True), ("without", False)):
         some = [c for c in found.trace if ("frozen" in c.network) is frozen]
-        best[name] = float(scores([max(some, key=lambda c: c.validation).result])[0])
+        best[name] = float(accuracies([max(some, key=lambda c: c.validation).result])[0])
     return {**best, "network": key(found.winner.network)}
 
 
@@ -301,8 +297,8 @@ def arms(total: float, delta: float, sample_rate: float, steps: int, validation:
     noises["rs_fixed"] = noises["rs"]
     searches["rs_fixed"] = Search(affordable(noises["rs"], sizes.rs_drawn, total, delta, sample_rate, steps))
 
-    def scale(search: Search) -> float:
-        return search_budgets.score_scale(validation, total / search_budgets.pure_epsilon(search, 1.0))
+    def scale(search: Search) -> float:  # one accuracy moves by 1 / validation; all scores together cost the total
+        return search_budgets.pure_epsilon(search, 1.0) / (validation * total)
 
     return {
         arm: Arm(search, noises[arm], 0.0 if arm in ("fixed", "random") else scale(search))
@@ -323,16 +319,16 @@ def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> 
     """Expected test accuracy in per cent of the model that an arm releases, on one split."""
     rng = search_rng(trainer, seed)
     if name == "fixed":
-        return float(scores(trainer.fresh(FIXED, 3)).mean())
+        return float(accuracies(trainer.fresh(FIXED, 3)).mean())
     if name in ("paas", "mgrs"):
         shared = {"noise_scale": arm.noise_scale, "rng": rng}
         if name == "paas":
             found = paas(FCN, trainer, generations=sizes.generations, population=sizes.population, **shared)
         else:
             found = multi_generation(FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, **shared)
-        return float(scores([found.winner.result])[0])
+        return float(accuracies([found.winner.result])[0])
     found = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
-    test = scores([c.result for c in found.trace])
+    test = accuracies([c.result for c in found.trace])
     if name == "random":
         return float(test.mean())
     noisy = np.array([c.validation for c in found.trace]) + rng.laplace(0, arm.noise_scale, len(test))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dplib import plans, runs, trainings
-from dplib.architecture import cost_networks, cost_rows, cost_study, cost_tasks
+from dplib.architecture import cost_networks, cost_rows, cost_study, feature_data
 from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.checks import ParameterError
 from dplib.data import tasks
@@ -75,29 +75,15 @@ def test_every_plan_asks_for_runs_that_exist(plan):
         runs.job_of(one.function, one.job)  # refuses arguments that the experiment does not have
 
 
-@pytest.mark.parametrize(("init", "factor"), [("keras", 1 / 2), ("torch", 1 / 6), ("he", 1.0)])
-def test_initial_weights_shrink_the_signal_as_the_exercise_says(init, factor):
-    """Mean square after a relu layer over that before, 400 units: the factor of the exercise."""
-    net = trainings.network([400] * 21, (400,), 10, "relu", 0.0, 0, init)
-    x = torch.randn(200, 400, generator=torch.Generator().manual_seed(1))
-    linear = [module for module in net if isinstance(module, torch.nn.Linear)]
-    with torch.no_grad():
-        for module in linear:
-            module.bias.zero_()
-        before = linear[0](x).relu()
-        after = linear[1](before).relu()
-    assert float(after.square().mean() / before.square().mean()) == pytest.approx(factor, rel=0.15)
-
-
 @pytest.mark.parametrize("encoding", ["without", "one-hot"])
 def test_public_scaling_keeps_every_row_within_its_bound(encoding):
-    found = cost_tasks.census("synthetic-census", encoding, 0)
-    train, test, bound = cost_tasks.scaled(found, "public")
+    found = feature_data.census("synthetic-census", encoding, 0)
+    train, test, bound = feature_data.scaled(found, "public")
     assert bound == pytest.approx(np.sqrt(7 if encoding == "without" else 14))
     assert max(np.linalg.norm(x, axis=1).max() for x in (train, test)) <= bound
     assert train.shape[1] == (7 if encoding == "without" else 108)
     # It looks at no record: any one of them alone gives the same row.
-    one = cost_tasks.scaled(type(found)(**{**vars(found), "x_train": found.x_train[:1]}), "public")[0]
+    one = feature_data.scaled(type(found)(**{**vars(found), "x_train": found.x_train[:1]}), "public")[0]
     assert np.array_equal(one[0], train[0])
 
 
@@ -180,8 +166,8 @@ def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cost_tasks.census("adult2", "without", 0), "adult2"),
-        (lambda: cost_tasks.scaled(cost_tasks.census("synthetic-census", "without", 0), "max"), "scaling = 'max'"),
+        (lambda: feature_data.census("adult2", "without", 0), "adult2"),
+        (lambda: feature_data.scaled(feature_data.census("synthetic-census", "without", 0), "max"), "scaling = 'max'"),
     ],
 )
 def test_nonsense_is_refused(call, message):

@@ -117,11 +117,6 @@ def test_a_later_lead_is_larger_or_smaller_than_the_first():
     assert (first.later_larger, first.first_largest) == (False, True)
 
 
-@pytest.mark.parametrize(("crossing", "where"), [((1e4, 2e3, 5e4), 1), ((10.0, 0.0, 900.0), -1), ((1e4, 10.0, 1e6), 0)])
-def test_around_a_crossing(crossing, where):
-    assert rows._around(crossing) == where
-
-
 def test_a_printed_cell_agrees_differs_or_is_open():
     row = "B.table1.fcn-mnist-paw"  # prints 94.94 and 96.34
     near, far = Measured(95.0, 94.8, 95.2, 5), Measured(98.0, 97.8, 98.2, 5)

@@ -40,16 +40,6 @@ def test_a_tally_counts_leads_and_what_is_none():
     assert rows.tally([open_ - open_.mean()]) == {"ahead": 0, "not_ahead": 0, "of": 1}
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 5.0])
-@pytest.mark.parametrize("delta", [1e-5, 1e-2])
-def test_pure_privacy_as_approximate_against_randomised_response(epsilon, delta):
-    reached = rows.approximate_of_pure(epsilon, delta)
-    truth = np.array([np.exp(epsilon), 1]) / (1 + np.exp(epsilon))
-    spent = np.maximum(truth - np.exp(reached) * truth[::-1], 0).sum()
-    assert spent == pytest.approx(delta) if reached > 0 else spent <= delta
-    assert 0 <= reached < epsilon
-
-
 class Made:
     """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1; it notes jobs."""
 

@@ -5,8 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.decomposition import PCA
 from sklearn.metrics import normalized_mutual_info_score
 
+from dplib import mechanisms
 from dplib.architecture import feature_scores as fs
 from dplib.checks import ParameterError
 
@@ -118,3 +120,48 @@ def test_uncertainty_is_normalised_mutual_information_in_both_forms():
     for i, j in itertools.product((0, 1, 2, 4), repeat=2):
         assert table[i, j] == pytest.approx(normalized_mutual_info_score(CODES[:, i], CODES[:, j]), abs=1e-12)
     assert (table[3] == 0).all()  # a constant
+
+
+# --- a private covariance ---
+
+PCA_RNG = np.random.default_rng(0)
+X = PCA_RNG.normal(size=(200, 6)) @ PCA_RNG.normal(size=(6, 6)) + 1
+X *= np.minimum(1, 2 / np.linalg.norm(X, axis=1))[:, None]
+
+
+def test_without_noise_it_is_scikit_learn_up_to_sign():
+    mean, cov = fs.covariance(X, 2.0, np.inf, 1e-5, PCA_RNG)
+    np.testing.assert_allclose(mean, X.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(cov, np.cov(X.T, bias=True), atol=1e-12)
+    reference = PCA(3).fit(X)
+    found = fs.components(cov, 3)
+    np.testing.assert_allclose(np.abs((found * reference.components_).sum(axis=1)), 1, atol=1e-10)
+    share = reference.explained_variance_ratio_.sum()
+    assert fs.captured(cov, found) == pytest.approx(share)
+
+
+def test_sensitivity_is_attained_and_never_exceeded():
+    def moved(a, b):
+        z, w = np.append(a, 1), np.append(b, 1)
+        return np.linalg.norm(np.outer(z, z) - np.outer(w, w))
+
+    for norm in (1.0, 2.0):
+        a = norm * np.array([1.0, 0.0])
+        angle = np.arccos(-1 / norm**2)
+        b = norm * np.array([np.cos(angle), np.sin(angle)])
+        assert moved(a, b) == pytest.approx(fs.covariance_sensitivity(norm))
+        pairs = PCA_RNG.normal(size=(300, 2, 4))
+        pairs *= norm / np.linalg.norm(pairs, axis=2, keepdims=True)
+        assert max(moved(*pair) for pair in pairs) <= fs.covariance_sensitivity(norm) + 1e-12
+
+
+def test_noise_has_the_calibrated_size():
+    exact = fs.covariance(X, 2.0, np.inf, 1e-5, PCA_RNG)[0]
+    noise = np.concatenate([fs.covariance(X, 2.0, 1.0, 1e-5, PCA_RNG)[0] - exact for _ in range(300)]) * len(X)
+    sigma = mechanisms.analytic_sigma(1.0, 1e-5, fs.covariance_sensitivity(2.0))
+    assert stats.kstest(noise, stats.norm(scale=sigma).cdf).pvalue > 1e-3
+
+
+def test_a_row_above_its_bound_is_refused():
+    with pytest.raises(ParameterError, match="norm_bound = 1"):
+        fs.covariance(X, 1.0, 1.0, 1e-5, PCA_RNG)

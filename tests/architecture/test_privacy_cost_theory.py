@@ -52,14 +52,6 @@ def test_count_agreement_small_case_by_brute_force():
     assert counts["only exact"] > 0
 
 
-@pytest.mark.parametrize(("c", "d"), [(1.0, 3.0), (-2.0, 0.5), (0.0, 1.0)])
-def test_missed_share_is_a_ratio_of_lengths(c, d):
-    u = np.linspace(-5, 5, 1_000_001)
-    exact = theory.smaller_is_as_good(u, c, d).sum()
-    printed = theory.printed_condition(u, c, d).sum()
-    assert theory.missed_share(c, d) == pytest.approx(1 - printed / exact, abs=1e-4)
-
-
 def test_gain_of_dropping_against_a_refitted_regression():
     rng = np.random.default_rng(2)
     root = rng.normal(size=(3, 3))

@@ -72,16 +72,3 @@ def test_records_are_drawn_with_replacement():
     # Of n draws from n records a share 1 - 1/e is distinct, with an sd of 0.002 here: 0.015 is 7 of them.
     found = sample_size.steps_to_target(**{**QUICK, "n": 20_000, "most_steps": 1}, seed=1)
     assert abs(found["distinct"] / 20_000 - (1 - np.exp(-1))) < 0.015
-
-
-def test_the_accountant_gives_the_papers_printed_budgets():
-    """Table IV and the text: MNIST, 60,000 records, delta 1e-5; (noise, batch, epochs) to epsilon, to every digit."""
-    for noise, batch, epochs, printed in [
-        (1, 100, 300, 4.39),
-        (1, 100, 150, 2.98),
-        (2, 100, 150, 1.09),
-        (2, 200, 70, 1.05),
-        (2, 100, 500, 2.11),
-    ]:
-        ours = sample_size.epsilon(noise, batch / 60_000, epochs * 60_000 // batch, 1e-5, "paper")
-        assert round(float(ours), 2) == printed

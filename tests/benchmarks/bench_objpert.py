@@ -35,7 +35,7 @@ from dplib.data import fetch, preprocess
 
 PINS = ("diffprivlib==0.6.6", "scikit-learn==1.5.2", "numpy==2.0.2", "scipy==1.17.1")
 BUDGETS = (0.01, 0.1, 0.5, 1, 1.5, 2, 5, 10, 20, 25, 30, 35, 40)  # paper B, Table X
-PROBLEMS, EACH, ROUNDS, LEAST, WITHIN, TOL = 1000, 40, 7, 25, 1e-8, 1e-12
+PROBLEMS, EACH, ROUNDS, LEAST, WITHIN, TOL = 1000, 40, 7, 10, 1e-8, 1e-12
 NORM_BOUND = 3.0  # nine one-hot attributes
 
 
