@@ -351,16 +351,33 @@ def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
         raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps, delta {delta:g}: no subsampled Gaussian.")
     spent = rdp.rdp(sigma, q, steps)
     order = rdp.ORDERS[np.argmin(rdp.to_epsilon(spent, rdp.ORDERS, delta))]
-    return max(_inverted(sigma, q, steps, delta, max(order, 1.1) - 1, removed) for removed in (True, False))
+
+    def log_moment(removed):
+        return lambda s: steps * _log_moment(s, sigma, q, removed)
+
+    try:
+        return max(inverted(log_moment(removed), delta, max(order, 1.1) - 1) for removed in (True, False))
+    except ParameterError as error:
+        raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps: {error}") from None
 
 
-def _inverted(sigma, q, steps, delta, c, removed):
-    width = 1 / np.sqrt(steps * _curvature(c, sigma, q, removed) + 1 / c**2)
+def inverted(log_moment, delta, c):
+    """Epsilon at ``delta`` of a loss in one direction, by the integral of :func:`inverted_epsilon`.
+
+    Args:
+        log_moment: log E[e^(s L)] for complex s, (k,) to (k,). c: the real part of s, near the saddle point.
+
+    Raises:
+        ParameterError: where the integral is not precise: a few steps, or losses too large.
+    """
+    below, at, above = log_moment(np.array([0.95 * c, c, 1.05 * c], dtype=complex)).real
+    curvature = (below - 2 * at + above) / (0.05 * c) ** 2  # the variance of the tilted loss
+    width = 1 / np.sqrt(max(curvature, 0.0) + 1 / c**2)
     reach, points = 9 * width, 257
     for _ in range(5):
         t = np.linspace(0, reach, points)
         s = c + 1j * t
-        log_power = steps * _log_moment(s, sigma, q, removed) - np.log(s) - np.log1p(s)
+        log_power = log_moment(s) - np.log(s) - np.log1p(s)
         if log_power[0].real - log_power[-1].real > _DROP:
             break
         reach, points = 2 * reach, 2 * points - 1
@@ -371,22 +388,18 @@ def _inverted(sigma, q, steps, delta, c, removed):
         total = (values.sum() - values[0] / 2) * t[every] / np.pi
         return exponent[0].real + np.log(max(total, 1e-300))
 
+    imprecise = "the integral over the losses is not precise enough."
+    if not np.isfinite(at_zero := log_delta(0.0)):
+        raise ParameterError(imprecise)
+    if at_zero <= np.log(delta):
+        return 0.0
     high = 1.0
     while log_delta(high) > np.log(delta):
         high *= 2
-    if log_delta(0.0) <= np.log(delta):
-        return 0.0
     root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
     if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
-        raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps: the integral is not precise.")
+        raise ParameterError(imprecise)
     return root
-
-
-def _curvature(c, sigma, q, removed):
-    """Second derivative of log M at c: the variance of the tilted loss of one step."""
-    step = 0.05 * c
-    below, at, above = _log_moment(np.array([c - step, c, c + step], dtype=complex), sigma, q, removed).real
-    return (below - 2 * at + above) / step**2
 
 
 def _log_moment(s, sigma, q, removed):

@@ -11,19 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from dplib.checks import ParameterError
+from dplib import accounting
+from dplib.checks import ParameterError, fraction
 from dplib.screening.one_update import Cells
 
 _ROUNDING = 1e-15  # of a Fourier transform of masses that add up to 1, with room to spare
 RELIABLE = 18.0  # :func:`final_epsilon` from here on is too small: the rounding hides rarer sums
-_DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
 def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
     """Epsilon at ``delta`` of independent steps, the larger of adding and removing the example.
 
-    With L the privacy loss of a step and M(s) = E[e^(s L)], delta is the integral of prod M(s)^count e^(-epsilon s) /
-    (s (s + 1)) over a line of constant positive real part, divided by 2 pi i (Alghamdi et al. 2023).
+    By inversion of the transform of the privacy loss (:func:`dplib.accounting.inverted`).
 
     Args:
         steps: pairs of distributions, each with how often it is used. delta: in (0, 1).
@@ -36,8 +35,7 @@ def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
 
 def directions(steps, delta):
     """:func:`epsilon` of removing the example (p from q) and of adding it (q from p)."""
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
+    fraction().check("delta", delta)
     swapped = [(pair.swapped(), count) for pair, count in steps]
     return tuple(_one_direction([(_losses(pair), count) for pair, count in side], delta) for side in (steps, swapped))
 
@@ -74,7 +72,7 @@ def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) ->
     """
     middle = (pair.edges[1:-2] + pair.edges[2:-1]) / 2
     at = np.concatenate([pair.edges[1:2], middle, pair.edges[-2:-1]]) / width
-    spread = max(float(np.sqrt(_variance(at, side))) for side in (pair.p, pair.q))
+    spread = max(float(np.sqrt(side @ (at - side @ at) ** 2)) for side in (pair.p, pair.q))
     size = 2 ** int(np.ceil(np.log2(max(np.ptp(at) + 2, 30 * spread * np.sqrt(steps)))))
     low = np.floor(at).astype(int)
     sums = []
@@ -96,11 +94,6 @@ def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) ->
     return max(ends)
 
 
-def _variance(at, masses):
-    mean = masses @ at
-    return masses @ (at - mean) ** 2
-
-
 def _losses(pair):
     """Masses and losses of the cells that both distributions reach."""
     used = pair.p > 0
@@ -111,40 +104,7 @@ def _losses(pair):
 
 
 def _one_direction(steps, delta):
-    c = _saddle(steps, delta)
-    width = 1 / np.sqrt(max(_curvature(steps, c), 0.0) + 1 / c**2)
-    reach, points = 9 * width, 257
-    for _ in range(4):
-        s = c + 1j * np.linspace(0, reach, points)
-        log_power = _log_moment(steps, s) - np.log(s) - np.log1p(s)
-        if log_power[0].real - log_power[-1].real > _DROP:
-            break
-        reach, points = 2 * reach, 2 * points - 1
-    spacing = reach / (points - 1)
-
-    def log_delta(epsilon, every=1):
-        exponent = log_power[::every] - epsilon * s[::every]
-        values = np.exp(exponent - exponent[0].real).real
-        total = (values.sum() - values[0] / 2) * spacing * every / np.pi
-        return exponent[0].real + np.log(max(total, 1e-300))
-
-    imprecise = "the integral over the losses is not precise enough: too few steps, or losses too large: use by_pld."
-    at_zero = log_delta(0.0)
-    if not np.isfinite(at_zero):
-        raise ParameterError(imprecise)
-    if at_zero <= np.log(delta):
-        return 0.0
-    high = 1.0
-    while log_delta(high) > np.log(delta):
-        high *= 2
-    root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
-    if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
-        raise ParameterError(imprecise)
-    return root
-
-
-def _saddle(steps, delta):
-    """A real part near the saddle point at the answer: the order that bounds epsilon best."""
+    """The real part of the integration line is near the saddle point at the answer: the order that bounds it best."""
 
     def bound(log_c):
         c = np.exp(log_c)
@@ -155,14 +115,8 @@ def _saddle(steps, delta):
         values = np.array([bound(x) for x in grid])
     best = int(np.nanargmin(np.where(np.isfinite(values), values, np.nan)))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    return float(np.exp(optimize.minimize_scalar(bound, bounds=around, method="bounded").x))
-
-
-def _curvature(steps, c):
-    """Second derivative of the logarithm of the moments at c: the variance of the tilted loss."""
-    step = 0.02 * c
-    below, at, above = _log_moment(steps, np.array([c - step, c, c + step], dtype=complex)).real
-    return (below - 2 * at + above) / step**2
+    c = float(np.exp(optimize.minimize_scalar(bound, bounds=around, method="bounded").x))
+    return accounting.inverted(lambda s: _log_moment(steps, s), delta, c)
 
 
 def _log_moment(steps, s):
