@@ -75,7 +75,7 @@ def test_the_figure_draws_means_over_seeds(plan, tmp_path):
     assert sweep_figure.directions(frame, ["epsilon", "seed", "action"]) == ("epsilon", "action")
     assert sweep_figure.telling(frame[frame["status"] == "done"], ["epsilon"]) == ["A.thm6.risk"]
     figure = sweep_figure.draw(frame, ["epsilon", "seed", "action"])
-    lines = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "-"]
+    lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) and line.get_linestyle() == "-"]
     means = frame.groupby(["action", "epsilon"])["A.thm6.risk"].mean()
     for line, action in zip(lines, sorted(set(frame["action"])), strict=True):
         assert np.allclose(line.get_ydata(), means[action].to_numpy())
