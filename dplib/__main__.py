@@ -99,9 +99,9 @@ def links() -> None:
 @main.command("zip")
 def zip_() -> None:
     """Pack the rendered site into one file."""
-    from press import carry
+    from press import finish
 
-    click.echo(f"The site: {carry.zip_site()}")
+    click.echo(f"The site: {finish.zip_site()}")
 
 
 @main.command()

@@ -1,7 +1,6 @@
 """The figure over a grid: what each recorded number does along one parameter, in the colour of a second one."""
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
@@ -50,47 +49,40 @@ def draw(table: pd.DataFrame, axes: Sequence[str]) -> plt.Figure:
         table: the table of a sweep; only runs that are done count.
         axes: the parameters that vary.
     """
+    plotting.theme()
     done = table[table["status"] == "done"]
     along, colour = directions(done, axes)
+    names = telling(done, axes)[:PANELS]
+    if not names:
+        figure, panel = plt.subplots()
+        panel.set_axis_off()
+        panel.text(0.5, 0.5, "no recorded number differs between the runs", ha="center", va="center")
+        return figure
     if along is None:
         along, done = "all runs", done.assign(**{"all runs": ""})
-    names = telling(done, axes)[:PANELS]
-    plotting.theme()
-    wide = min(3, max(1, len(names)))
-    tall = math.ceil(max(1, len(names)) / wide)
-    figure, panels = plt.subplots(tall, wide, figsize=(4.4 * wide, 3.4 * tall), squeeze=False)
-    for panel in panels.flat[len(names) :]:
-        panel.set_axis_off()
-    for panel, name in zip(panels.flat, names, strict=False):
-        _panel(panel, done, name, along, colour)
-    if not names:
-        panels[0, 0].text(0.5, 0.5, "no recorded number differs between the runs", ha="center", va="center")
-    figure.tight_layout()
-    return figure
-
-
-def _panel(panel: plt.Axes, done: pd.DataFrame, name: str, along: str, colour: str | None) -> None:
     numbers = pd.api.types.is_numeric_dtype(done[along])
-    values = sorted(done[along].dropna().unique())
-    groups = [("", done)] if colour is None else list(done.groupby(colour, sort=True))
-    for shade, (value, part) in zip(sns.color_palette("colorblind", len(groups)), groups, strict=True):
-        settings = [part.loc[part[along] == one, name].dropna().to_numpy(float) for one in values]
-        places = values if numbers else range(len(values))
-        label = f"{colour} = {_label(value)}" if colour else None
-        means = [some.mean() if len(some) else math.nan for some in settings]
-        panel.plot(places, means, "o-", color=shade, markersize=4, label=label)
-        for place, some in zip(places, settings, strict=True):
-            if len(some) >= 2:
-                interval = stats.mean_interval(some)
-                panel.vlines(place, interval.low, interval.high, color=shade, alpha=0.6)
-    if numbers and min(values) > 0 and max(values) / min(values) > 20:
-        panel.set_xscale("log")
-    if not numbers:
-        panel.set_xticks(range(len(values)), [_label(one) for one in values], rotation=30, ha="right")
-    panel.set_title("\n".join(textwrap.wrap(name, 40)), fontsize="small")
-    panel.set_xlabel(along)
-    if colour:
-        panel.legend(fontsize="x-small")
+    ids = [name for name in (along, colour) if name]
+    long = done.sort_values(ids).melt(ids, names, "recorded")
+    long = long.assign(value=long["value"].astype(float), **{along: long[along].astype(float if numbers else str)})
+    for name in ids[numbers:]:
+        long[name] = long[name].map(_label)
+    drawn = sns.relplot(
+        long, x=along, y="value", hue=colour, col="recorded", col_wrap=min(3, len(names)), kind="line", marker="o",
+        errorbar=_interval, err_style="bars", palette="colorblind" if colour else None, height=3.4, aspect=1.3,
+        facet_kws={"sharey": False},
+    )  # fmt: skip
+    drawn.set_titles("{col_name}", size="small")
+    drawn.set_ylabels("")
+    if numbers and long[along].min() > 0 and long[along].max() / long[along].min() > 20:
+        drawn.set(xscale="log")
+    return drawn.figure
+
+
+def _interval(values: pd.Series) -> tuple[float, float]:
+    if len(values) < 2:
+        return math.nan, math.nan
+    found = stats.mean_interval(values.to_numpy())
+    return found.low, found.high
 
 
 def _label(value: object) -> str:

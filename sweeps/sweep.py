@@ -24,12 +24,12 @@ import nbformat
 from dplib import execution, files, sources
 from dplib.checks import ParameterError
 from dplib.execution import RunError
+from sweeps import figure, submit, table
 from sweeps import grid as sweep_grid
 from sweeps import store as sweep_store
-from sweeps import submit, table
 from sweeps.grid import Grid
 from sweeps.store import Store
-from sweeps.submit import SWEEPS, Progress, Resources
+from sweeps.submit import Progress, Resources
 
 BATCH = 256
 
@@ -41,6 +41,11 @@ class Plan:
     grid: Grid
     code: sweep_store.Code
     store: Store
+
+    @property
+    def varied(self) -> list[str]:
+        """The parameters with more than one value."""
+        return [name for name, values in self.grid.axes.items() if len(values) > 1]
 
     def runs(self) -> Iterator[tuple[str, dict]]:
         """Key and full parameters of each run, in the order of the grid; made one at a time."""
@@ -192,16 +197,14 @@ def _settle(plan: Plan, batch: dict[str, dict], work: Path) -> None:
 
 
 def _report(plan: Plan, folder: Path, *, summary: bool) -> dict[str, int]:
-    """Table, summary notebook and index; returns how many runs have which status."""
-    counts = table.write(plan, folder)
-    summary = summary and counts.get("done", 0) > 0
+    """Table, figure and index; returns how many runs have which status."""
+    found = table.frame(plan)
+    table.write(found, folder)
+    counts = found["status"].value_counts().to_dict()
+    summary = summary and "done" in counts
     if summary:
-        partial = folder / ".summary.ipynb"
-        varied = [name for name, values in plan.grid.axes.items() if len(values) > 1]
-        parameters = {"table": str(folder / "table.parquet"), "axes": varied, "figure": str(folder / "summary.png")}
-        execution.execute(sources.as_notebook(SWEEPS / "summary.md"), parameters, partial)
-        os.replace(partial, folder / "summary.ipynb")
-    table.write_index(plan, folder, counts, summary=summary)
+        figure.draw(found, plan.varied).savefig(folder / "summary.png", dpi=130)
+    table.write_index(plan, found, folder, figure=summary)
     return counts
 
 

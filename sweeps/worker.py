@@ -124,7 +124,7 @@ def _execute(here: Path, batch: dict[str, Any], key: str, partial: Path) -> dict
     notebook = nbformat.read(partial, as_version=4)
     notebook.metadata["dplib"] = {**origin, "seconds": seconds}
     nbformat.write(notebook, partial)
-    about = {"bytes": partial.stat().st_size, "host": platform.node(), "commit": origin["commit"]}
+    about = {"host": platform.node(), "commit": origin["commit"]}
     return {"parameters": parameters, "results": row(notebook), "seconds": seconds, **_seconds(notebook), **about}
 
 

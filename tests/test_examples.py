@@ -46,7 +46,7 @@ for norm in (None, 1.0):
         net = nn.Sequential(nn.Conv2d(3, 4, 1, 2), nn.Tanh(), nn.Conv2d(4, 4, 1, 2), nn.Flatten(), nn.Linear(16, 3))
         settings = dpsgd.DPSGD(steps=5, sample_rate=0.5, learning_rate=0.1, max_grad_norm=norm)
         dpsgd.train(net, dpsgd.Data((x, y), test=(x, y)), settings, np.random.default_rng(0), progress=False)
-        annealing.train(net, (x, y), settings, np.random.default_rng(0), energy=(x, y), progress=False)
+        annealing.train(net, (x, y), settings, np.random.default_rng(0), energy=(x, y))
 print("trained")
 """
 

@@ -16,15 +16,11 @@
 
   const plain = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
 
-  // The answer: names of options, numbers as they stand, texts by position, and what the first chart computed.
+  // The answer: names of options, numbers as they stand, and what the first chart computed or looked up.
   const filled = (dial, at, views, line) =>
-    line.replace(/{(\w+)}/g, (_, name) => {
-      if (name in dial.controls) return dial.controls[name][at[name]];
-      if (name in dial.numbers) return plain(at[name]);
-      if (dial.formulas.includes(name)) return views[0].signal(`${name}Text`);
-      const { over, texts, rows } = dial.texts[name];
-      return texts[rows[over.reduce((row, control) => row * dial.controls[control].length + at[control], 0)]];
-    });
+    line.replace(/{(\w+)}/g, (_, name) =>
+      name in dial.controls ? dial.controls[name][at[name]]
+        : name in dial.numbers ? plain(at[name]) : views[0].signal(`${name}Text`));
 
   const start = async (figure) => {
     const dial = JSON.parse(figure.querySelector(".dial-data").textContent);

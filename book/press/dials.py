@@ -6,8 +6,8 @@ import numpy as np
 
 from press import dials_data as data
 from press import dials_formulas, dials_page
-from press.dials_page import BLUE, Control, Dial, Number, Text, rounded
-from press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke, texts_of
+from press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
+from press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
 
 
 def build(generated: Path, static: Path) -> None:
@@ -51,7 +51,6 @@ def gmm() -> Dial:
             "one, {L2} by the largest ℓ₂ norm, and {L1} by the largest ℓ₁ norm.",
             "Where it claims ε = {epsilon}, the noise of Definition 2 spends {spent}{excess}.",
         ],
-        {},
         "Test error against the number of features, from 20 to 10,000, at ε = 1 with a signal in every feature. "
         "Without noise the error is 0 throughout. With noise of sensitivity one it falls from 0.38 to 0. "
         "With the largest norm in the data as sensitivity, ℓ₂ or ℓ₁, it is near one half, a coin toss, at every "
@@ -126,11 +125,6 @@ def crossover() -> Dial:
         ],
         [chart],
         ["{curves}", "{crossing} {advice}"],
-        {
-            "curves": Text(("pair", "epsilon"), np.array([[_accuracies(pair, e) for e in budgets] for pair in pairs])),
-            "crossing": Text(("pair",), np.array([_crossing(pair) for pair in pairs])),
-            "advice": Text(("pair", "epsilon"), np.array([[_advice(pair, e) for e in budgets] for pair in pairs])),
-        },
         "Test accuracy of a small and a large fully connected network on MNIST after 1,200 steps, against ε from 0.1 "
         "to ten million. The small one leads by more than a point at ε = 0.1, and the two are within a quarter of one "
         f"at the end. {_crossing(pairs[0])}",
@@ -139,6 +133,11 @@ def crossover() -> Dial:
         "intervals; straight lines between the budgets that were run (dots). Dashed: estimated crossing; grey: its 95% "
         "bootstrap interval, as far as it lies in the range. The printed picture shows MNIST, 1,200 steps, at ε = 1.",
         {"ticks": ticks, "names": [list(pair.models) for pair in pairs]},
+        {
+            "curves": text(("pair", "epsilon"), [[_accuracies(pair, e) for e in budgets] for pair in pairs]),
+            "crossing": text(("pair",), [_crossing(pair) for pair in pairs]),
+            "advice": text(("pair", "epsilon"), [[_advice(pair, e) for e in budgets] for pair in pairs]),
+        },
     )
 
 
@@ -257,7 +256,6 @@ def prior() -> Dial:
             "randomised response {plain}, always the likeliest label {guess}.",
             "{constant}",
         ],
-        {},
         "Left: a long-tailed prior over ten labels; at ε = 1 RRWithPrior keeps the two whose prior lies above the "
         "water level. Right: probability of the true label against ε from 0 to 8. RRWithPrior is never below plain "
         "randomised response, nor below the constant answer; it leaves the constant at ε = 0.8 and joins plain "
@@ -272,17 +270,16 @@ def prior() -> Dial:
 
 def screening() -> Dial:
     """Part D: claimed against exact epsilon when rejected updates are not counted."""
-    settings, pushes, limits = data.screened(), data.pushes(), data.LIMITS
-    spent, plain_one, claimed_one = data.one_update()
-    rows = []
-    for i, one in enumerate(settings):
-        claimed = np.full(len(pushes), one.claimed)
-        lines = {"exact": one.exact, "claimed": claimed, "every gradient counted": one.everything}
-        for name, values in lines.items():
-            places = zip(rounded(one.rate, 6), rounded(values, 6), strict=True)
-            rows += [
-                {"setting": i, "account": name, "at": j, "rate": r, "epsilon": e} for j, (r, e) in enumerate(places)
-            ]
+    settings, limits = data.screened(), data.LIMITS
+    mnist = settings["MNIST"]
+    spent, plain_one, claimed_one = data.smallest_example()
+    accounts = {"exact": "exact", "claimed": "claimed", "every gradient counted": "all"}
+    rows = [
+        {"setting": i, "account": name, "at": j, "rate": rate, "epsilon": epsilon}
+        for i, table in enumerate(settings.values())
+        for name, column in accounts.items()
+        for j, (rate, epsilon) in enumerate(zip(rounded(table["rate"], 6), rounded(table[column], 6), strict=True))
+    ]
     colour = key("account", {"exact": RED, "claimed": GREEN, "every gradient counted": BLUE})
     x = axis("rate", "share of the candidates accepted", {"domain": [0, 1]}, format=".0%", tickCount=5)
     chosen = {"filter": "datum.at === push"}
@@ -313,16 +310,19 @@ def screening() -> Dial:
         "layer": [line(one_colour), here("limit", x1), dots(one_colour, {"filter": "datum.limit === limit"})],
     }
     over = ("setting", "push")
-    worst = int(np.argmax(settings[0].exact))
-    passing = [f"{share:.1%} (push {push:g})" for share, push in zip(settings[0].passing, pushes, strict=True)]
+    passing = [f"{share:.1%} (push {push:g})" for share, push in zip(mnist["passing"], mnist["push"], strict=True)]
+
+    def column(name: str, form: str) -> Formula:
+        return text(over, [[form.format(value) for value in table[name]] for table in settings.values()])
+
     rare = "From 16 on a forced update is rarer than δ, and an (ε, δ) statement no longer sees it."
     return Dial(
         "12",
         "Turn how often candidates pass the test: what do the accepted updates really spend?",
         [
-            Control("push", "whole training: candidates that pass", passing, worst),
+            Control("push", "whole training: candidates that pass", passing, int(mnist["exact"].argmax())),
             Control("limit", "one update: rejections allowed, μ₀", [str(k) for k in limits], limits.index(10)),
-            Control("setting", "setting of the paper", [s.name for s in settings], menu=True),
+            Control("setting", "setting of the paper", list(settings), menu=True),
         ],
         [training, update],
         [
@@ -332,16 +332,6 @@ def screening() -> Dial:
             "One update at σ = 1 with full batches and at most {limit} rejections: claimed ε = "
             f"{claimed_one:.2f}, exact without screening {plain_one:.2f}, with it " + "{spent}. {rare}",
         ],
-        {
-            "rate": Text(over, texts_of([s.rate for s in settings], "{:.0%}")),
-            "exact": Text(over, texts_of([s.exact for s in settings], "{:.2f}")),
-            "everything": Text(over, texts_of([s.everything for s in settings], "{:.2f}")),
-            "claimed": Text(("setting",), texts_of([s.claimed for s in settings], "{:.2f}")),
-            "steps": Text(("setting",), texts_of([s.steps for s in settings], "{:,d}")),
-            "verdict": Text(over, np.array([[_excess(s, j) for j in range(len(pushes))] for s in settings])),
-            "spent": Text(("limit",), texts_of(spent, "{:.2f}")),
-            "rare": Text(("limit",), np.array([rare if k > 15 else "" for k in limits])),
-        },
         "Left: ε at the end of a training at MNIST's setting, against the share of candidates accepted. The claim is "
         "3 throughout. The exact value is below it where most candidates are accepted, crosses it near 40% and rises "
         "to 6.3 near 11%; counting every gradient costs more, up to 9. Right: ε of one update against the rejections "
@@ -352,11 +342,23 @@ def screening() -> Dial:
         "0.00001 and as many accepted updates as Lemma 2 allows for ε = 3. The push is that of the other records "
         "against the energy, in standard deviations of the noise; after μ₀ rejections a candidate is accepted unseen. "
         "The printed picture shows MNIST's worst push, and μ₀ = 10.",
+        formulas={
+            "rate": column("rate", "{:.0%}"),
+            "exact": column("exact", "{:.2f}"),
+            "everything": column("all", "{:.2f}"),
+            "claimed": column("claimed", "{:.2f}"),
+            "steps": column("steps", "{:,d}"),
+            "verdict": text(
+                over, [list(map(_excess, table["exact"], table["claimed"])) for table in settings.values()]
+            ),
+            "spent": text(("limit",), [f"{epsilon:.2f}" for epsilon in spent]),
+            "rare": text(("limit",), [rare if k > 15 else "" for k in limits]),
+        },
     )
 
 
-def _excess(setting: data.Screened, j: int) -> str:
-    ratio = setting.exact[j] / setting.claimed
+def _excess(exact: float, claimed: float) -> str:
+    ratio = exact / claimed
     return f"That is {ratio:.1f} times the claim." if ratio > 1 else "The slack of Lemma 2 still covers it."
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 from dplib import mechanisms, plans
 from dplib.architecture import crossover_models, crossover_rows
 from dplib.larger_models import gmm
-from dplib.screening import accounts
-from dplib.screening import one_update as screening
+from dplib.screening import accounts, one_update
 
 # ---- Chapter 1: private Gaussian mixtures ----
 
@@ -126,55 +125,27 @@ def prior(shape: str, sharpness: float) -> np.ndarray:
 # ---- Chapter 12: what screening leaks ----
 
 
-@dataclass(frozen=True)
-class Screened:
-    """A setting of paper D, at the pushes of chapter 12's published runs.
+@cache
+def screened() -> dict[str, pd.DataFrame]:
+    """Chapter 12's published trainings, {setting of paper D: a row for each push of the other records}.
 
-    Attributes:
-        steps: accepted updates, as many as Lemma 2 allows. claimed: epsilon by Lemma 2.
-        passing: probability that a candidate passes the test, without the record. rate: accepted over drawn.
-        exact: epsilon of the accepted updates. everything: epsilon of all noisy gradients.
+    Columns as of :func:`dplib.screening.leak_study.training`, among them "passing", the probability that a candidate
+    passes the test, "rate", accepted over drawn, and epsilon as "claimed", "exact", and of "all" noisy gradients.
     """
-
-    name: str
-    steps: int
-    claimed: float
-    passing: np.ndarray
-    rate: np.ndarray
-    exact: np.ndarray
-    everything: np.ndarray
-
-
-@cache
-def pushes() -> tuple[float, ...]:
-    """How far the other records push against the energy in those runs, in standard deviations of the noise."""
-    return tuple(one["push"] for one in plans.load("12").read("trainings")[accounts.SETTINGS[0].name])
-
-
-@cache
-def screened() -> tuple[Screened, ...]:
-    """The paper's three settings, claimed against exact."""
-    found = []
-    for setting in accounts.SETTINGS:
-        rows = pd.DataFrame(plans.load("12").read("trainings")[setting.name])
-        columns = [rows[name].to_numpy() for name in ("passing", "rate", "exact", "all")]
-        found.append(Screened(setting.name, rows["steps"][0], rows["claimed"][0], *columns))
-    return tuple(found)
+    return {name: pd.DataFrame(rows) for name, rows in plans.load("12").read("trainings").items()}
 
 
 LIMITS = tuple(range(21))
 
 
 @cache
-def one_update() -> tuple[np.ndarray, float, float]:
+def smallest_example() -> tuple[np.ndarray, float, float]:
     """Epsilon of one accepted update: exact at each of LIMITS, exact without screening, and as claimed by Lemma 2.
 
     The chapter's first example: noise multiplier 1, full batches, a steep linear energy on public data that the record
     pushes down, delta 1e-5.
     """
-    up, spent = screening.threshold(0.0), []
-    for limit in LIMITS:
-        parts = [screening.released(screening.trial(1.0, up, 1.0, present), limit) for present in (True, False)]
-        spent.append(screening.epsilon_bounds(screening.cells(*parts), accounts.DELTA)[0])
+    up = one_update.threshold(0.0)
+    spent = [one_update.epsilon(*one_update.pair(1.0, up, limit), accounts.DELTA) for limit in LIMITS]
     plain = float(mechanisms.gaussian_epsilon(1.0, 1.0, accounts.DELTA))
     return np.array(spent), plain, accounts.epsilon(1, 1.0, 1.0)[0]

@@ -79,12 +79,13 @@ class Formula:
     form: str = ""
 
 
-@dataclass(frozen=True)
-class Text:
-    """A part of the answer that depends on the controls ``over``: texts, one axis for each of them, in this order."""
-
-    over: tuple[str, ...]
-    values: np.ndarray
+def text(over: Sequence[str], values: Any) -> Formula:
+    """A part of the answer that is looked up: ``values`` has an axis for each control of ``over``, in this order."""
+    table = np.asarray(values, dtype=str)
+    places = "".join(f"[{control}]" for control in over)
+    return Formula(
+        json.dumps(table.tolist(), ensure_ascii=False) + places, lambda at: str(table[tuple(at[c] for c in over)])
+    )
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Dial:
     Attributes:
         charts: Vega-Lite descriptions without width, configuration and the controls' parameters, side by side where
             there is room.
-        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option, a formula or a text. An
-            empty line is not shown.
+        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or a formula. An empty line
+            is not shown.
         alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
         note: below the figure. parameters: further ones of the charts, such as the grid behind a control.
         formulas: what the page computes at any number, in this order, for charts and answer.
@@ -106,7 +107,6 @@ class Dial:
     controls: Sequence[Control | Number]
     charts: Sequence[Mapping[str, Any]]
     lines: Sequence[str]
-    texts: Mapping[str, Text]
     alt: str
     note: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -131,7 +131,6 @@ class Dial:
         for one in self.controls:
             known[one.name] = one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
         known |= {name: format(values[name], formula.form) for name, formula in self._answering()}
-        known |= {name: str(text.values[tuple(at[c] for c in text.over)]) for name, text in self.texts.items()}
         return list(filter(str.strip, (line.format_map(known) for line in self.lines)))
 
     def specification(self, chart: Mapping[str, Any], width: int | str = "container") -> dict[str, Any]:
@@ -178,10 +177,8 @@ def write(dials: Sequence[Dial], generated: Path, static: Path) -> None:
         if len(page.encode()) > LIMIT:
             raise ParameterError(f"dial {dial.name} has {len(page.encode()):,} bytes: at most {LIMIT:,} are allowed.")
         (generated / f"dial_{dial.name}.html").write_text(page, encoding="utf-8")
-        if dial.charts:
-            (static / f"dial_{dial.name}.svg").write_text(
-                vl_convert.vegalite_to_svg(json.dumps(dial.printed())), encoding="utf-8"
-            )
+        picture = vl_convert.vegalite_to_svg(json.dumps(dial.printed()))
+        (static / f"dial_{dial.name}.svg").write_text(picture, encoding="utf-8")
     version = vl_convert.get_vega_version()
     source = f"https://cdn.jsdelivr.net/npm/vega@{version}/+esm.js"  # a name inside the wheel, nothing is fetched
     bundle = vl_convert.javascript_bundle(f'import * as whole from "{source}"; window.vega = whole;')
@@ -201,9 +198,7 @@ def embedded(dial: Dial) -> str:
         "controls": {one.name: list(one.options) for one in dial.controls if isinstance(one, Control)},
         "numbers": {one.name: {"least": one.least, "most": one.most, "log": one.log}
                     for one in dial.controls if isinstance(one, Number)},
-        "formulas": [name for name, _ in dial._answering()],
         "lines": list(dial.lines),
-        "texts": {name: _packed(text) for name, text in dial.texts.items()},
         "charts": charts,
     }  # fmt: skip
     script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
@@ -222,7 +217,7 @@ def embedded(dial: Dial) -> str:
 <div class="dial-charts" role="img" aria-label="{html.escape(dial.alt)}" hidden>
 {places}
 </div>
-{picture if dial.charts else ""}
+{picture}
 <noscript><p>The controls need JavaScript. The picture and the text below show them at their start.</p></noscript>
 <output class="dial-answer" for="{ids}">{answer}</output>
 {note}
@@ -261,9 +256,3 @@ def _control(one: Control | Number, dial: str) -> str:
             f'<output for="{id_}" aria-live="off">{now}</output>'
         )
     return f'<div class="dial-control"><label for="{id_}">{label}</label>{shown}</div>'
-
-
-def _packed(text: Text) -> dict[str, Any]:
-    """Each text once, and for each position which one it is, the last control's quickest."""
-    texts, rows = np.unique(np.asarray(text.values, dtype=str).ravel(), return_inverse=True)
-    return {"over": list(text.over), "texts": texts.tolist(), "rows": rows.ravel().tolist()}

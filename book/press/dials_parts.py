@@ -1,9 +1,8 @@
-"""What the dials' charts are put together from: axes, colours with names, strokes; and numbers as texts."""
+"""What the dials' charts are put together from: axes, colours with names, strokes."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import seaborn as sns
 
 from press.dials_page import INK
@@ -73,8 +72,3 @@ def here(expression: str, x: Mapping[str, Any]) -> dict[str, Any]:
     """A vertical stroke at the place that a control names, such as ``grid[epsilon]``."""
     found = {"data": {"values": [{}]}, "transform": [{"calculate": expression, "as": x["field"]}]}
     return found | {"layer": stroke(x)}
-
-
-def texts_of(values: Any, form: str) -> np.ndarray:
-    """An array of numbers as texts."""
-    return np.vectorize(form.format, otypes=[str])(np.asarray(values))

@@ -125,7 +125,7 @@ def _stages(axes: plt.Axes, by_id: dict[str, Row]) -> None:
 
 def _screening(axes: plt.Axes, by_id: dict[str, Row]) -> None:
     """Chapter 12 in one panel: what one accepted update costs when rejections before it are not counted."""
-    spent, _, claimed = dials_data.one_update()
+    spent, _, claimed = dials_data.smallest_example()
     colours = sns.color_palette("colorblind", 2)
     axes.plot(dials_data.LIMITS, spent, "o-", ms=4, color=colours[0], label="exact")
     axes.axhline(claimed, ls="--", color=colours[1], label="claimed, by the paper's formula")

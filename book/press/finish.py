@@ -1,18 +1,24 @@
-"""The finished HTML: what no page of it needs goes, and what the theme leaves out is put in.
+"""The finished HTML: what no page of it needs goes, what the theme leaves out is put in; and the site as one file.
 
 The site is carried around as files, so its size counts; it is read on slow machines, so what every page loads counts.
 """
 
 import io
+import os
 import re
 import shutil
+import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
-from dplib.execution import RunError
+from dplib.execution import ROOT, RunError
 
+HTML = ROOT / "_build" / "html"
+FOLDER = "dp-book"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold
 BUNDLES = ("mathjax/tex-*.js", "mathjax/mml-*.js")
 _UNUSED = (
     "locales",  # of buttons, in 50 languages
@@ -136,3 +142,37 @@ def remove(static: Path, patterns: Iterable[str]) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def zip_site(site: Path = HTML, target: Path | None = None) -> Path:
+    """Pack the rendered site into one file, ``_build/dp-book.zip``; equal sites give equal bytes.
+
+    Raises:
+        RunError: when the site is not rendered.
+    """
+    if not (site / "index.html").exists():
+        raise RunError("the site is not rendered yet: make book.")
+    target = target or site.parent / f"{FOLDER}.zip"
+    partial = target.with_suffix(".partial")
+    files = sorted(path for path in site.rglob("*") if path.is_file() and path.name != ".buildinfo")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in files:
+            entry = zipfile.ZipInfo(f"{FOLDER}/{path.relative_to(site).as_posix()}", EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            archive.writestr(entry, path.read_bytes())
+    os.replace(partial, target)
+    return target
+
+
+def make_portable(notebook: dict[str, Any]) -> None:
+    """Take out of an executed notebook what belongs to the machine it ran on; its cells and outputs stay.
+
+    Papermill's notes hold a path of that machine and a copy of the whole notebook; the error stream holds warnings with
+    paths, and progress bars.
+    """
+    notebook["metadata"].pop("papermill", None)
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("papermill", None)
+        if "outputs" in cell:
+            cell["outputs"] = [output for output in cell["outputs"] if output.get("name") != "stderr"]

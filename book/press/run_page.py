@@ -10,7 +10,7 @@ import nbformat
 import yaml
 
 from dplib.execution import ROOT, RunError
-from press import carry
+from press import finish
 
 RUNS = ROOT / "_build" / "runs"
 DIAL = "<p>The interactive figure stands in the book; it does not depend on this run.</p>"
@@ -34,7 +34,7 @@ def render(executed: Path) -> Path:
     for path in (*(ROOT / "book").glob("*.bib"), *(ROOT / f"{name}.md" for name in BESIDE)):
         shutil.copyfile(path, source / "book" / path.name)
     notebook = nbformat.read(executed, as_version=4)
-    carry.make_portable(notebook)
+    finish.make_portable(notebook)
     nbformat.write(notebook, source / "notebooks" / executed.name)
     texts = [path.read_text(encoding="utf-8") for path in (source / "book").glob("*.md")]
     texts += [cell.source for cell in notebook.cells]

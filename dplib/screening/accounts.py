@@ -5,6 +5,7 @@ Neighbouring data sets differ by adding or removing one example; batches are Poi
 claim, which :mod:`dplib.screening.one_update` tests.
 """
 
+import bisect
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from dplib import accounting, rdp
 from dplib.checks import ParameterError, one_of, positive
 
 ORDERS = np.arange(2, 65)
-COUNTS = ("paper", "rdp", "pld")
+COUNTS = ("paper", "rdp", "prv", "pld")
+DELTA = 1e-5
 
 
 def paper_epsilon(noise_multiplier, sample_rate, steps, delta):
@@ -25,37 +27,6 @@ def paper_epsilon(noise_multiplier, sample_rate, steps, delta):
     Args and result broadcast as those of :func:`dplib.rdp.epsilon`.
     """
     return rdp.epsilon(noise_multiplier, sample_rate, steps, delta, "classical", ORDERS)
-
-
-def epsilons(
-    accepted: int, queries: int, noise_multiplier: float, sample_rate: float, delta: float
-) -> dict[str, float]:
-    """Epsilon at ``delta`` of so many accepted updates and queries: {"accepted", "queries_rdp", "queries_pld"}.
-
-    The first counts as the paper does and is no guarantee. The others bound what all noisy gradients tell, and so the
-    final weights, *provided that the choice looks at no private record*; no hyper-parameters chosen on them are
-    covered.
-    """
-    setting = noise_multiplier, sample_rate
-    return {
-        "accepted": float(paper_epsilon(*setting, accepted, delta)),
-        "queries_rdp": float(accounting.epsilon(*setting, queries, delta, "rdp")),
-        "queries_pld": float(accounting.epsilon(*setting, queries, delta, "pld")),
-    }
-
-
-def curve(counts, noise_multiplier: float, sample_rate: float, delta: float, count: str = "paper") -> np.ndarray:
-    """Epsilon after each of ``counts`` steps, (k,), for a figure: "paper"; "rdp"; or "pld", here by
-    :func:`dplib.accounting.inverted_epsilon`, which agrees with PLD to a few thousandths, but is no proven bound.
-    """
-    one_of(*COUNTS).check("count", count)
-    counts = np.asarray(counts)
-    if count == "paper":
-        return np.asarray(paper_epsilon(noise_multiplier, sample_rate, counts, delta))
-    if count == "rdp":
-        return np.asarray(rdp.epsilon(noise_multiplier, sample_rate, counts, delta))
-    known = {int(steps): _tight(noise_multiplier, sample_rate, int(steps), delta) for steps in np.unique(counts)}
-    return np.array([known[int(steps)] for steps in counts])
 
 
 Spent = Callable[[float, float, int, float], float]
@@ -75,52 +46,40 @@ def steps_allowed(
     positive().check("target_epsilon", target_epsilon)
     if callable(count):
         return most_steps(lambda steps: float(count(*setting, steps, delta)), target_epsilon)
-    one_of(*COUNTS, "prv").check("count", count)
+    one_of(*COUNTS).check("count", count)
     if count == "paper":
         return most_steps(lambda steps: float(paper_epsilon(*setting, steps, delta)), target_epsilon)
-    guess = 1
+    guess = 0
     if count != "rdp":  # a second or so each: begin at the quick computation's answer
-        guess = most_steps(lambda steps: _tight(*setting, steps, delta), target_epsilon)
-    return most_steps(
-        lambda steps: float(accounting.epsilon(*setting, steps, delta, count)), target_epsilon, max(1, guess)
-    )
+        guess = most_steps(lambda steps: tight(*setting, steps, delta), target_epsilon)
+    return most_steps(lambda steps: float(accounting.epsilon(*setting, steps, delta, count)), target_epsilon, guess)
 
 
-def most_steps(spent: Callable[[int], float], target: float, guess: int = 1) -> int:
+def most_steps(spent: Callable[[int], float], target: float, guess: int = 0) -> int:
     """The largest whole number that spends at most the target, 0 where 1 spends more; ``spent`` rises with the steps.
 
     guess: where to begin; it changes how long the search takes, not what it finds.
     """
-    step = 1
-    if guess > 1 and (first := spent(guess)) > 0:
-        guess = max(1, int(guess * (target / first) ** 2))
-        step = max(1, guess // 2000)
-    if spent(guess) <= target:
-        low, high = guess, guess + step
-        while spent(high) <= target:
-            low, high, step = high, high + 2 * step, 2 * step
-    else:
-        low, high = guess - step, guess
-        while low > 0 and spent(low) > target:
-            low, high, step = low - 2 * step, low, 2 * step
-        low = max(low, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if spent(middle) <= target else (low, middle)
-    return low
+    step = max(1, guess // 1000)
+    low, high = max(0, guess - step), guess + step
+    while spent(high) <= target:
+        step *= 2
+        low, high = high, high + step
+    while low and spent(low) > target:
+        step *= 2
+        low, high = max(0, low - step), low
+    return low + bisect.bisect_right(range(low + 1, high), target, key=spent)
 
 
 @functools.lru_cache(maxsize=16384)
-def _tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+def tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
+    """Epsilon of plain DP-SGD by transform inversion; from above, by PLD, where a few steps make that imprecise."""
     if steps == 0:
         return 0.0
     try:
         return accounting.inverted_epsilon(noise_multiplier, sample_rate, steps, delta)
-    except ParameterError:  # a few steps: its integral is not precise there
-        return float(rdp.epsilon(noise_multiplier, sample_rate, steps, delta))
-
-
-DELTA = 1e-5
+    except ParameterError:
+        return float(accounting.epsilon(noise_multiplier, sample_rate, steps, delta, "pld"))
 
 
 @dataclass(frozen=True)
@@ -178,29 +137,22 @@ def renyi(steps, noise_multiplier, sample_rate, orders=ORDERS, logarithm=True):
         return steps / (np.asarray(orders) - 1.0) * (log_a if logarithm else np.exp(log_a))
 
 
-def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, orders=ORDERS, logarithm=True, conversion="classical"):
+def epsilon(steps, noise_multiplier, sample_rate, delta=DELTA, logarithm=True, conversion="classical"):
     """(epsilon, best order): equation (4) term by term, the smallest over the orders of Theorem 1.
 
-    With the defaults it is what :func:`dplib.screening.accounts.paper_epsilon` takes from an accountant.
+    With the defaults it is what :func:`paper_epsilon` takes from an accountant.
 
     Args:
         logarithm: False for the equation as printed. conversion: "classical" is Lemma 2, "improved" Lemma 3.
     """
-    bounds = rdp.to_epsilon(
-        renyi(steps, noise_multiplier, sample_rate, orders, logarithm), np.asarray(orders), delta, conversion
-    )
-    best = int(bounds.argmin())
-    return float(bounds[best]), int(np.asarray(orders)[best])
-
-
-def printed_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
-    """Equation (4) as printed, without the logarithm."""
-    return epsilon(steps, noise_multiplier, sample_rate, delta, logarithm=False)[0]
+    divergences = renyi(steps, noise_multiplier, sample_rate, logarithm=logarithm)
+    bounds = rdp.to_epsilon(divergences, ORDERS, delta, conversion)
+    return float(bounds.min()), int(ORDERS[bounds.argmin()])
 
 
 # How a budget may be counted, as :func:`steps_allowed` takes it; "prv" and "pld" are proven upper ends.
 METHODS = {
-    "printed": printed_epsilon,
+    "printed": lambda sigma, q, steps, delta: epsilon(steps, sigma, q, delta, logarithm=False)[0],
     "lemma 2": "paper",
     "lemma 2, finer orders": functools.partial(rdp.epsilon, conversion="classical"),
     "lemma 3": functools.partial(rdp.epsilon, conversion="improved", orders=ORDERS),
@@ -210,24 +162,14 @@ METHODS = {
 }
 
 
-def tight(setting: Setting, steps: int, delta: float = DELTA) -> float:
-    """Epsilon of plain DP-SGD by transform inversion; by PLD, from above, where a few steps make that imprecise."""
-    try:
-        return accounting.inverted_epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta)
-    except ParameterError:
-        return float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, steps, delta, "pld"))
-
-
-def candidates_per_update(rejection_rate: float, limit: int | None) -> float:
+def candidates_per_update(rejection_rate: float, limit: int) -> float:
     """Expected number of noisy gradients behind one accepted update: 1 + r + ... + r^limit."""
-    if not 0 <= rejection_rate < 1:
-        raise ParameterError(f"rejection_rate = {rejection_rate:g} is not allowed: it must be in [0, 1).")
-    return float((1 - rejection_rate ** (limit + 1 if limit is not None else np.inf)) / (1 - rejection_rate))
+    return float((rejection_rate ** np.arange(limit + 1)).sum())
 
 
 def all_queries(setting: Setting, steps: int, acceptance_rate: float, delta: float = DELTA) -> float:
     """Epsilon of every noisy gradient of a run with ``steps`` accepted ones, at accepted over drawn ones in (0, 1]."""
-    return tight(setting, round(steps / acceptance_rate), delta)
+    return tight(setting.noise_multiplier, setting.sample_rate, round(steps / acceptance_rate), delta)
 
 
 def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:

@@ -9,7 +9,6 @@ queries, and holds for this method only where J looks at no private record.
 """
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -17,7 +16,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
@@ -108,17 +106,15 @@ class Run:
 
     outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
     (BY_CHANCE) or after too many rejections (FORCED). changes: of the energy by each query; 0 without one. evaluations:
-    {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time. batch_total: records
-    drawn by all queries. diverged: the weights were not finite at an evaluation, where training ended.
+    {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time.
+    diverged: the weights were not finite at an evaluation, where training ended.
     """
 
     settings: DPSGD
     records: int
     outcomes: list[int] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
-    batch_total: int = 0
     evaluations: list[dict[str, Any]] = field(default_factory=list)
-    seconds: float = 0.0
     diverged: bool = False
 
     @property
@@ -268,7 +264,6 @@ def train(
     loss: Loss = cross_entropy,
     metric: Loss = examples.correct,
     device: str = "cpu",
-    progress: bool = False,
 ) -> Run:
     """Algorithm 2: train ``net`` in place, leave it on the device, in evaluation mode.
 
@@ -295,22 +290,19 @@ def train(
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
     held_out = {name: _placed(net, name, pair) for name, pair in (evaluate or {}).items()}
     training = _Training(net, _placed(net, "train", data), settings, annealing, loss, rng)
-    run, screen, start = training.run, training.screen, time.perf_counter()
+    run, screen = training.run, training.screen
     try:
         training.look_at(energy, witness)
-        with tqdm(total=settings.steps, desc="queries", leave=False, delay=2, disable=not progress) as bar:
-            while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
-                outcome = training.query()
-                bar.update()
-                if follow:
-                    follow(training.engine.weights)
-                if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
-                    training.evaluate(held_out, metric)
+        while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
+            outcome = training.query()
+            if follow:
+                follow(training.engine.weights)
+            if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
+                training.evaluate(held_out, metric)
         if not run.evaluations or run.final["queries"] < screen.queries:
             training.evaluate(held_out, metric)
     finally:
         training.engine.close()
-    run.seconds = time.perf_counter() - start
     net.eval()
     return run
 
@@ -369,7 +361,6 @@ class _Training:
             row["outcome"] = outcome
         self.run.outcomes.append(outcome)
         self.run.changes.append(change)
-        self.run.batch_total += len(rows)
         return outcome
 
     def evaluate(self, held_out: Mapping[str, Examples], metric: Loss) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from dplib import accounting
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, fraction
 from dplib.screening.one_update import Cells
 
 _ROUNDING = 1e-15  # of a Fourier transform of masses that add up to 1, with room to spare
@@ -22,8 +22,7 @@ RELIABLE = 18.0  # :func:`final_epsilon` from here on is too small: the rounding
 def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
     """Epsilon at ``delta`` of independent steps, the larger of adding and removing the example.
 
-    With L the privacy loss of a step and M(s) = E[e^(s L)], delta is the integral of prod M(s)^count e^(-epsilon s) /
-    (s (s + 1)) over a line of constant positive real part, divided by 2 pi i (Alghamdi et al. 2023).
+    By inversion of the transform of the privacy loss (:func:`dplib.accounting.inverted`).
 
     Args:
         steps: pairs of distributions, each with how often it is used. delta: in (0, 1).
@@ -36,8 +35,7 @@ def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
 
 def directions(steps, delta):
     """:func:`epsilon` of removing the example (p from q) and of adding it (q from p)."""
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
+    fraction().check("delta", delta)
     swapped = [(pair.swapped(), count) for pair, count in steps]
     return tuple(_one_direction([(_losses(pair), count) for pair, count in side], delta) for side in (steps, swapped))
 
@@ -74,7 +72,7 @@ def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) ->
     """
     middle = (pair.edges[1:-2] + pair.edges[2:-1]) / 2
     at = np.concatenate([pair.edges[1:2], middle, pair.edges[-2:-1]]) / width
-    spread = max(float(np.sqrt(_variance(at, side))) for side in (pair.p, pair.q))
+    spread = max(float(np.sqrt(side @ (at - side @ at) ** 2)) for side in (pair.p, pair.q))
     size = 2 ** int(np.ceil(np.log2(max(np.ptp(at) + 2, 30 * spread * np.sqrt(steps)))))
     low = np.floor(at).astype(int)
     sums = []
@@ -94,11 +92,6 @@ def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) ->
         for both in ((p[known], q[known]), (q[known], p[known]))
     ]
     return max(ends)
-
-
-def _variance(at, masses):
-    mean = masses @ at
-    return masses @ (at - mean) ** 2
 
 
 def _losses(pair):

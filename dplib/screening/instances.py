@@ -7,31 +7,18 @@ clipped gradient has norm C and pushes w up. Then the accepted steps are indepen
 loss of all of them is that of one, composed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from dplib import exact_loss, mechanisms, rdp
-from dplib.checks import ParameterError, one_of
+from dplib.checks import ParameterError
 from dplib.screening import composition, one_update
 from dplib.screening.accounts import DELTA, ORDERS, Setting, candidates_per_update
+from dplib.screening.one_update import pair
 
 UP = one_update.threshold(0.0)  # the energy falls along the record's gradient, steeply
-
-
-def pair(
-    acceptance: one_update.Acceptance, limit: int | None, shift: float = 1.0, sample_rate: float = 1.0
-) -> list[one_update.Density]:
-    """Densities of one accepted update, with and without a record whose gradient is ``shift`` noise units long."""
-    trials = [one_update.trial(shift, acceptance, sample_rate, present) for present in (True, False)]
-    return [one_update.released(trial, limit) for trial in trials]
-
-
-def one_epsilon(densities: Sequence[one_update.Density], delta: float = DELTA) -> tuple[float, float]:
-    """Lower and upper bound of epsilon of one accepted update."""
-    return one_update.epsilon_bounds(one_update.cells(*densities), delta)
 
 
 def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, float]]:
@@ -42,36 +29,27 @@ def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, 
     gaussian = float(mechanisms.gaussian_epsilon(1.0, 1.0, delta))
     far, hard = one_update.wells(-5.5, 6.5), one_update.threshold(2.0)
     lower = one_update.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
-    opposite = [one_update.Trial((1.0,), (0.0,), (rule,)) for rule in (lower, hard)]  # the record moves J alone
-    alone = pair(hard, None)
-    kept = [one_update.mixture([0.1, 0.9], alone), alone[1]]
+    opposite = [one_update.trial(0.0, rule) for rule in (lower, hard)]  # the record moves J alone
+    alone = pair(1.0, hard, None)
     rates = [one_update.acceptance_rate(one_update.trial(1.0, UP, 1.0, present)) for present in (True, False)]
     tries = np.arange(1, 400)
     counts = np.array([np.append(z * (1 - z) ** (tries - 1), (1 - z) ** tries[-1]) for z in rates])
-    sampled = one_epsilon(pair(one_update.always(), 0, sample_rate=0.1), delta)[1]
-    return {
-        "all conditions hold": (gaussian, one_epsilon(pair(UP, None), delta)[0]),
-        f"(ii) broken: at most {limit} rejections": (gaussian, one_epsilon(pair(UP, limit), delta)[0]),
-        "(i) broken: two valleys": (gaussian, one_epsilon(pair(far, None), delta)[0]),
-        f"(i), (ii) broken: private energy, gradient 0, {limit} rejections": (
-            0.0,
-            one_epsilon([one_update.released(one, limit) for one in opposite], delta)[0],
-        ),
-        "(i) broken: private energy, gradient 0": (
-            0.0,
-            one_epsilon([one_update.released(one, None) for one in opposite], delta)[0],
-        ),
-        "batches of q = 0.1, kept": (sampled, one_epsilon(kept, delta)[0]),
-        "(iii) broken: batches of q = 0.1, redrawn": (
-            sampled,
-            one_epsilon(pair(hard, None, sample_rate=0.1), delta)[0],
-        ),
-        "(iv) broken: the number of candidates alone": (0.0, exact_loss.discrete_epsilon(counts, delta)),
+    sampled = one_update.epsilon(*pair(1.0, one_update.always(), 0, 0.1), delta)
+    private = {most: [one_update.released(one, most) for one in opposite] for most in (limit, None)}
+    losses = {
+        "all conditions hold": (gaussian, pair(1.0, UP, None)),
+        f"(ii) broken: at most {limit} rejections": (gaussian, pair(1.0, UP, limit)),
+        "(i) broken: two valleys": (gaussian, pair(1.0, far, None)),
+        f"(i), (ii) broken: private energy, gradient 0, {limit} rejections": (0.0, private[limit]),
+        "(i) broken: private energy, gradient 0": (0.0, private[None]),
+        "batches of q = 0.1, kept": (sampled, [one_update.mixture([0.1, 0.9], alone), alone[1]]),
+        "(iii) broken: batches of q = 0.1, redrawn": (sampled, pair(1.0, hard, None, 0.1)),
     }
+    found = {name: (plain, one_update.epsilon(*both, delta)) for name, (plain, both) in losses.items()}
+    return found | {"(iv) broken: the number of candidates alone": (0.0, exact_loss.discrete_epsilon(counts, delta))}
 
 
 CELL = 0.02  # standard deviations of the noise
-KEPT, REDRAWN = "kept", "redrawn"
 
 
 @dataclass(frozen=True)
@@ -102,59 +80,49 @@ def others(setting: Setting, least: float) -> tuple[np.ndarray, np.ndarray]:
     return weights / weights.sum(), -least * k / mean
 
 
-def linear(
-    setting: Setting, least: float, limit: int | None, batch: str = REDRAWN, sign: int = 1, constant: bool = False
-) -> Instance:
+def _pushes(setting: Setting, least: float, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+    return (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
+
+
+def linear(setting: Setting, least: float, limit: int, constant: bool = False) -> Instance:
     """The instance above.
 
-    least: mean of the other records' push against the energy, in standard deviations of the noise. limit: mu_0; None
-    for no limit. batch: "redrawn" for every candidate, as printed, or "kept" until one is accepted. sign: 1 if the
-    example makes acceptance likelier, -1 for the opposite. constant: the others' push is always its mean: many times
-    faster.
+    least: mean of the other records' push against the energy, in standard deviations of the noise. limit: mu_0.
+    constant: the others' push is always its mean: many times faster.
     """
-    one_of(KEPT, REDRAWN).check("batch", batch)
-    pushes = (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
-    shift, q, up = sign / setting.noise_multiplier, setting.sample_rate, one_update.threshold(0.0)
-    if batch == REDRAWN:
-        trials = [one_update.trial(shift, up, q, present, pushes) for present in (True, False)]
-        parts = [one_update.released(trial, limit) for trial in trials]
-        rates = [one_update.acceptance_rate(trial) for trial in trials]
-    else:  # one batch at a time: the others', with and without the example
-        weights, centres = pushes
-        both = [
-            [one_update.trial(shift, up, 1.0, present, ([1.0], [centre])) for centre in centres]
-            for present in (True, False)
-        ]
-        with_it, without = (one_update.mixture(weights, [one_update.released(t, limit) for t in side]) for side in both)
-        parts = [one_update.mixture([q, 1 - q], [with_it, without]), without]
-        own, rest = (weights @ np.array([one_update.acceptance_rate(t) for t in side]) for side in both)
-        rates = [q * own + (1 - q) * rest, rest]
+    pushes, shift, q = _pushes(setting, least, constant), 1 / setting.noise_multiplier, setting.sample_rate
+    trials = [one_update.trial(shift, UP, q, present, pushes) for present in (True, False)]
+    rates = tuple(map(one_update.acceptance_rate, trials))
+    parts = [one_update.released(trial, limit) for trial in trials]
     queries = tuple(candidates_per_update(1 - rate, limit) for rate in rates)
-    return Instance(one_update.cells(*parts, CELL, enclose=False), tuple(rates), queries)
+    return Instance(one_update.cells(*parts, CELL), rates, queries)
 
 
-def epsilon(instance: Instance, steps: int, delta: float = DELTA) -> float:
-    """Epsilon of ``steps`` accepted updates, the larger of adding and removing the example."""
-    return _composed(instance.cells, steps, delta)
+def kept(setting: Setting, least: float, constant: bool = False) -> one_update.Cells:
+    """One accepted update where the batch is kept until a candidate is accepted, without a limit."""
+    weights, centres = _pushes(setting, least, constant)
+    each = [pair(1 / setting.noise_multiplier, UP, None, others=([1.0], [centre])) for centre in centres]
+    with_it, without = (one_update.mixture(weights, side) for side in zip(*each, strict=True))
+    q = setting.sample_rate
+    return one_update.cells(one_update.mixture([q, 1 - q], [with_it, without]), without, CELL)
 
 
-def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:
-    """Epsilon of plain DP-SGD when one record is *replaced*: its gradient turns from one direction to the other."""
-    parts = [
-        one_update.released(
-            one_update.trial(sign / setting.noise_multiplier, one_update.always(), setting.sample_rate), 0
-        )
-        for sign in (1, -1)
-    ]
-    return _composed(one_update.cells(*parts, CELL, enclose=False), steps, delta)
+def epsilon(cells: one_update.Cells, steps: int, delta: float = DELTA) -> float:
+    """Epsilon of ``steps`` accepted updates, the larger of adding and removing the example.
 
-
-def _composed(cells, steps, delta):
-    """By transform inversion; where a few steps make that imprecise, a lower bound by PLD."""
+    By transform inversion; where a few steps make that imprecise, a lower bound by PLD.
+    """
     try:
         return composition.epsilon([(cells, steps)], delta)
     except ParameterError:
         return composition.by_pld([(cells, steps)], delta)[0]
+
+
+def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:
+    """Epsilon of plain DP-SGD when one record is *replaced*: its gradient turns from one direction to the other."""
+    shift, always = 1 / setting.noise_multiplier, one_update.always()
+    parts = [pair(sign * shift, always, 0, setting.sample_rate)[0] for sign in (1, -1)]
+    return epsilon(one_update.cells(*parts, CELL), steps, delta)
 
 
 # ---- DPSUR (Fu et al., VLDB 2024): the same idea with a noisy test ----
@@ -196,12 +164,11 @@ class NoisyTest:
         worse, better = self.accepts()
         rule = one_update.Acceptance((least,), (0.0, 0.0), (float(np.log(worse)), float(np.log(better))))
         shift, q = 1 / self.noise_multiplier, self.batch / self.records
-        parts = [one_update.released(one_update.trial(shift, rule, q, present)) for present in (True, False)]
-        return one_update.cells(*parts, CELL, enclose=False)
+        return one_update.cells(*pair(shift, rule, None, q), CELL)
 
     def exact(self, steps: int, least: float, delta: float = DELTA) -> float:
         """Epsilon of the accepted updates of that instance; the released tests are left out, so the loss is larger."""
-        return _composed(self.cells(least), steps, delta)
+        return epsilon(self.cells(least), steps, delta)
 
 
 # Table 1 of DPSUR and the commands of its published program, for the budgets at which they were run.

@@ -19,60 +19,32 @@ NOISES = np.geomspace(0.5, 20, 25)  # of Gaussian releases, against the lemmas
 
 
 def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
-    """Paper D's accounting of plain DP-SGD: {claim: values}.
-
-    Args:
-        budgets: of :func:`leak_study.budgets`. sums: of :func:`leak_study.sums`.
-    """
-    integrals = np.array([_moments(*cell) for cell in GRID])  # log A, log B by quadrature; equation (8); an accountant
-    log_a, log_b, eq8, other = integrals.T
-    scale = np.maximum(1.0, other)  # of log A, from 1e-8 to hundreds
+    """Values of paper D's accounting of plain DP-SGD by claim, from "budgets" and "sums" of :mod:`leak_study`."""
+    # log A, log B by quadrature; equation (8); an accountant. From 1e-8 to hundreds: differences are relative above 1.
+    log_a, log_b, eq8, other = np.array([_moments(*cell) for cell in GRID]).T
+    scale = np.maximum(1.0, other)
     by_formula = float((np.abs(eq8 - other) / scale).max())
     mnist = budgets["MNIST"]
-    allowed = mnist["allowed"]
     finer = max(one["allowed"]["lemma 2, finer orders"] / one["allowed"]["lemma 2"] for one in budgets.values())
     two = rdp.rdp(1.5, 1.0, 1, accounts.ORDERS) * 2
     combined = accounts.ORDERS * (2 / 1.5**2) / 2  # one Gaussian release of both signals, sensitivity sqrt(2)
-    keys = [name.lower().replace("-", "_").replace("cifar_10", "cifar10") for name in budgets]
+    by_key = {_key(name): one for name, one in budgets.items()}
     return {
-        "D.def1": {
-            "mnist_add_or_remove_epsilon": mnist["pld"],
-            "mnist_replace_epsilon": mnist["replacement"],
-            "smallest_counterexample_epsilon": one_update_losses()["one_update_one_rejection_exact"],
-        },
-        "D.def2": {
-            "mean": stats.mean_interval(np.array([one["mean"] for one in sums])),
-            "mean_expected": -3.0,
-            "variance": stats.mean_interval(np.array([one["variance"] for one in sums])),
-            "variance_expected_with_sigma_C": 2.05,
-            "variance_expected_with_sigma": 5.05,
-        },
-        "D.def3": {"largest_difference_of_log_A": float((np.abs(log_a - other) / scale).max()), "settings": len(GRID)},
-        "D.s-a-dominates-b": {"least_log_A_minus_log_B": float((log_a - log_b).min()), "settings": len(GRID)},
-        "D.eq8": {"largest_difference_of_log_A": by_formula, "settings": len(GRID)},
-        "D.lemma1": {
-            "two_releases_order_2": float(two[0]),
-            "one_of_the_combined_signal": float(combined[0]),
-            "largest_difference_at_orders_2_to_64": float(np.abs(two - combined).max()),
-        },
+        "D.def1": {"mnist_add_or_remove_epsilon": mnist["pld"], "mnist_replace_epsilon": mnist["replacement"]},
+        "D.def2": {what: stats.mean_interval(np.array([one[what] for one in sums])) for what in ("mean", "variance")},
+        "D.def3": {"largest_difference_of_log_A": float((np.abs(log_a - other) / scale).max())},
+        "D.s-a-dominates-b": {"least_log_A_minus_log_B": float((log_a - log_b).min())},
+        "D.eq8": {"largest_difference_of_log_A": by_formula},
+        "D.lemma1": {"largest_difference_at_orders_2_to_64": float(np.abs(two - combined).max())},
         **_lemmas(),
         "D.s-lemma2-for-comparison": {
-            **{
-                f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - one["lemma 3"] / one["lemma 2"])
-                for key, one in zip(keys, budgets.values(), strict=True)
-            },
-            "steps_lemma_3_mnist": allowed["lemma 3"],
-            "steps_lemma_2_mnist": allowed["lemma 2"],
-            **{
-                f"steps_{name}_{key}": one["allowed"][account]
-                for name, account in (("proven_by_pld", "pld"), ("the_most", "most"))
-                for key, one in zip(keys, budgets.values(), strict=True)
-            },
+            f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - one["lemma 3"] / one["lemma 2"])
+            for key, one in by_key.items()
         },
         "D.s-alpha-grid": {
             "alpha_min": int(accounts.ORDERS[0]),
             "alpha_max": int(accounts.ORDERS[-1]),
-            **{f"best_order_{key}": one["order"] for key, one in zip(keys, budgets.values(), strict=True)},
+            **{f"best_order_{key}": one["order"] for key, one in by_key.items()},
             "steps_gained_by_finer_orders_percent": 100 * (finer - 1),
         },
         "D.eq9": {
@@ -85,16 +57,18 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
             "mnist_pld_epsilon": mnist["pld"],
             "as_printed_over_an_accountant": mnist["printed"] / mnist["rdp"],
             "with_logarithm_over_an_accountant": mnist["lemma 2"] / mnist["rdp"],
-            "steps_as_printed": allowed["printed"],
-            "steps_with_logarithm": allowed["lemma 2"],
         },
     }
 
 
+def _key(name: str) -> str:
+    """A data set in the names of values: "mnist", "fashion_mnist", "cifar10"."""
+    return name.lower().replace("cifar-10", "cifar10").replace("-", "_")
+
+
 def _moments(sigma: float, q: float, order: int) -> tuple[float, float, float, float]:
-    both = accounts.log_moments_by_quadrature(sigma, q, order)
     return (
-        *both,
+        *accounts.log_moments_by_quadrature(sigma, q, order),
         float(accounts.log_moment(sigma, q, [order])[0]),
         float(rdp.rdp(sigma, q, 1, [order])[0]) * (order - 1),
     )
@@ -121,49 +95,39 @@ def _lemmas() -> Values:
     }
 
 
-def one_update_losses(noise_multiplier: float = 1.0, limit: int = 10, delta: float = DELTA) -> dict[str, float]:
-    """One accepted update of the smallest counterexample: full batches, a steep linear public energy."""
-    shift = 1 / noise_multiplier
+def one_update_losses() -> dict[str, float]:
+    """One accepted update of the smallest counterexample: noise 1, full batches, a steep linear public energy."""
 
-    def exact(most):
-        return instances.one_epsilon(instances.pair(instances.UP, most, shift), delta)[0]
+    def exact(limit):
+        return one_update.epsilon(*one_update.pair(1.0, instances.UP, limit), DELTA)
 
     return {
-        "one_update_claimed": accounts.epsilon(1, noise_multiplier, 1.0, delta)[0],
-        "one_update_as_printed": accounts.epsilon(1, noise_multiplier, 1.0, delta, logarithm=False)[0],
-        "one_update_without_screening_exact": float(mechanisms.gaussian_epsilon(noise_multiplier, 1.0, delta)),
+        "one_update_claimed": accounts.epsilon(1, 1.0, 1.0)[0],
+        "one_update_without_screening_exact": float(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)),
         "one_update_one_rejection_exact": exact(1),
-        f"one_update_limit_{limit}_exact": exact(limit),
-        "free_screening_exact": exact(None),
+        "one_update_limit_10_exact": exact(10),
     }
 
 
 def screening(
-    budgets: Mapping[str, runs.Result],
     trained: Mapping[str, Results],
     worst: Mapping[str, runs.Result],
     audits: Mapping[str, Results],
     networks: Mapping[str, Results],
     energies: Mapping[str, Results],
-    spent: Mapping[str, Mapping[str, Any]] | None = None,
+    spent: Mapping[str, Sequence[float]],
 ) -> Values:
-    """What accepted updates tell: {claim: values}.
-
-    Args:
-        budgets to networks: of the parts of :mod:`leak_study` by these names; ``trained`` of its ``trainings``,
-            ``energies`` of its ``random_energies``.
-        spent: of its ``spent``, if the plan has it.
+    """What accepted updates tell: {claim: values}; from the parts of :mod:`leak_study` by these names, ``trained`` of
+    its ``trainings``, ``energies`` of its ``random_energies``, ``spent`` empty where the plan has none.
     """
-    mnist, steps = worst["MNIST"], budgets["MNIST"]["steps"]
+    mnist, claimed = worst["MNIST"], max(one["claimed"] for one in worst.values())
     at_worst = {name: next(row for row in rows if row["push"] == worst[name]["push"]) for name, rows in trained.items()}
     found = {task: min(one["found"] for one in results) for task, results in audits.items()}
-    public, private = network.row(networks["test"], DELTA), network.row(networks["training"], DELTA)
     no_gradient = next(v for k, v in instances.conditions().items() if k.startswith("(i), (ii)"))[1]
     # A formula without mu_0 in it, as printed, without the logarithm: two updates, the second with a generous limit.
-    generous = instances.one_epsilon(instances.pair(one_update.threshold(2.0), 200))[0]
+    generous = one_update.epsilon(*one_update.pair(1.0, one_update.threshold(2.0), 200), DELTA)
     orders = next(row for row in trained["MNIST"] if row["push"] == 1.5)["orders"]["2"]
-    keys = {"MNIST": "mnist", "Fashion-MNIST": "fashion_mnist", "CIFAR-10": "cifar10"}
-    final = {name: one["final"] for name, one in worst.items()}
+    by_key = {_key(name): one for name, one in worst.items()}
     return {
         "D.s-postprocessing": {
             "public_energy_MNIST_all_queries_epsilon": mnist["all"],
@@ -171,26 +135,23 @@ def screening(
             "private_energy_zero_gradient_exact_epsilon": no_gradient,
             "private_energy_audit_at_least": found["training"],
             "private_energy_audit_claimed": _claimed("training"),
-            "network_with_private_energy_at_least": private["found, at least"],
-            "network_with_private_energy_claimed": private["claimed"],
+            "network_with_private_energy_at_least": network.found(networks["training"], DELTA).epsilon,
+            "network_with_private_energy_claimed": network.claimed(networks["training"], DELTA),
         },
         "D.s-accepted-only": {
             **one_update_losses(),
             "audit_claimed": _claimed("public"),
             "audit_at_least": found["public"],
-            "network_audit_at_least": public["found, at least"],
-            "network_audit_claimed": public["claimed"],
             "free_screening_convex_energies": sum(one["count"] for one in energies["convex"]),
             "free_screening_convex_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies["convex"]),
             "other_energies": sum(one["count"] for one in energies["other"]),
             "other_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies["other"]),
         },
         "D.thm1": {
-            **{f"claimed_epsilon_{keys[name]}": one["claimed"] for name, one in worst.items()},
-            **{f"exact_epsilon_{keys[name]}": one["exact"] for name, one in worst.items()},
-            **{f"exact_epsilon_{keys[name]}_from_below": one["below"] for name, one in worst.items()},
-            **{f"final_weights_only_epsilon_{keys[name]}": value for name, value in final.items()},
-            "private_energy_one_update_exact": no_gradient,
+            **{f"claimed_epsilon_{key}": one["claimed"] for key, one in by_key.items()},
+            **{f"exact_epsilon_{key}": one["exact"] for key, one in by_key.items()},
+            **{f"exact_epsilon_{key}_from_below": one["below"] for key, one in by_key.items()},
+            **{f"final_weights_only_epsilon_{key}": one["final"] for key, one in by_key.items()},
             "as_printed_two_updates_claimed": accounts.epsilon(2, 1.0, 1.0, logarithm=False)[0],
             "as_printed_two_updates_limit_200_exact": generous,
         },
@@ -198,30 +159,25 @@ def screening(
             "order_2_claimed_mnist": orders[0],
             "order_2_exact_mnist": orders[1],
             "exact_over_claimed": orders[1] / orders[0],
-            "plain_steps_largest_difference": float(max(abs(m[2] - m[3]) / max(1, m[3]) for m in
-                                                        (_moments(*cell) for cell in GRID))),
         },
         "D.s-epsilon-after-training": {
-            "claimed": max(one["claimed"] for one in worst.values()),
+            "claimed": claimed,
             **{f"number_alone_{name}": row["number"] for name, row in at_worst.items()},
         },
         "D.s-proved": {
-            "claimed": max(one["claimed"] for one in worst.values()),
-            "built_worst_case_final_weights_only": max(final.values()),
+            "claimed": claimed,
+            "built_worst_case_final_weights_only": max(one["final"] for one in worst.values()),
         },
         "D.s-budget-3": {
             "built_worst_case_epsilon_mnist": mnist["exact"],
             "the_same_final_weights_only": mnist["final"],
-            "delta": DELTA,
-            "accepted_updates_mnist": steps,
             "all_queries_epsilon_mnist": mnist["all"],
-            "all_queries_at_half_accepted_mnist": accounts.all_queries(accounts.SETTINGS[0], steps, 0.5),
             **{
-                f"{name.replace('-', '_')}_trainings_all_queries_epsilon": stats.mean_interval(np.array(one["all"]))
-                for name, one in (spent or {}).items()
+                f"{_key(name)}_trainings_all_queries_epsilon": stats.mean_interval(np.array(by_seed))
+                for name, by_seed in spent.items()
             },
         },
-    }  # fmt: skip
+    }
 
 
 def _claimed(task: str) -> float:
@@ -239,22 +195,17 @@ def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFra
         is paid for, and for final weights where "exact" exceeds ``composition.RELIABLE``.
     """
     one = leak_study.setting_of(setting)
-    cell = one.noise_multiplier, one.sample_rate, delta
-
-    def quickly(steps):  # imprecise for a few steps
-        return float(accounts.curve([steps], *cell, "pld")[0])
-
-    guess = accounts.most_steps(quickly, epsilon)
+    cell = one.noise_multiplier, one.sample_rate
     paid = {
-        "Lemma 2, the paper's count": accounts.steps_allowed(epsilon, *cell),
-        "the tightest account": accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, max(1, guess)),
+        "Lemma 2, the paper's count": accounts.steps_allowed(epsilon, *cell, delta),
+        "the tightest account": accounts.most_steps(lambda n: accounts.tight(*cell, n, delta), epsilon),
     }
     made = [instances.linear(one, push, one.limit, constant=True) for push in PUSHES]
     table = {}
     for name, steps in paid.items():
         cells = {"accepted updates": steps, "exact": np.nan, "final weights only": np.nan, "all queries": np.nan}
         if steps:
-            exact = [instances.epsilon(instance, steps, delta) for instance in made]
+            exact = [instances.epsilon(instance.cells, steps, delta) for instance in made]
             worst = made[int(np.argmax(exact))]
             known = max(exact) < composition.RELIABLE
             cells |= {
@@ -314,9 +265,9 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
     names = {"test": "a network, J on test records", "training": "a network, J on 40 training records",
              "held-out": "the same, the records in J's held-out set only"}  # fmt: skip
     for judged, results in networks.items():
-        one = network.row(results, DELTA, judged != "held-out")
-        said = f"{one['canaries']:,} canaries, {one['trainings']} trainings"
-        rows.append([names[judged], one["claimed"], one["found, at least"], said])
+        claim = np.nan if judged == "held-out" else network.claimed(results, DELTA)
+        said = f"{sum(len(one['scores']) for one in results):,} canaries, {len(results)} trainings"
+        rows.append([names[judged], claim, network.found(results, DELTA).epsilon, said])
     return pd.DataFrame(rows, columns=["", "claimed", "found, at least", "from"]).set_index("")
 
 

@@ -12,19 +12,8 @@ import numpy as np
 from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
 from dplib.plans import Get, by_seed
-from dplib.screening import (
-    accounts,
-    audit,
-    composition,
-    instances,
-    network,
-    one_update,
-    study,
-)
+from dplib.screening import accounts, audit, composition, free, instances, network, one_update, study
 from dplib.screening.accounts import DELTA, Setting
-from dplib.screening.free import compare as free_compare
-from dplib.screening.instances import pair
-from dplib.screening.network import train as audited_training
 
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
 LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at
@@ -64,7 +53,7 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
         for name, count in accounts.METHODS.items()
         if proven or name not in ("prv", "pld")
     }
-    most = accounts.most_steps(lambda n: accounts.tight(one, n, delta), epsilon, steps)
+    most = accounts.most_steps(lambda n: accounts.tight(*cell, n, delta), epsilon, steps)
     lemma2, order = accounts.epsilon(steps, *cell, delta)
     spent = {
         "printed": accounts.epsilon(steps, *cell, delta, logarithm=False)[0],
@@ -72,7 +61,7 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
         "rdp": float(accounts.paper_epsilon(*cell, steps, delta)),
         "lemma 3": accounts.epsilon(steps, *cell, delta, conversion="improved")[0],
         "pld": accounting.epsilon(*cell, steps, delta, "pld"),
-        "inversion": accounts.tight(one, steps, delta),
+        "inversion": accounts.tight(*cell, steps, delta),
         "replacement": instances.replacement_epsilon(one, steps, delta),
     }
     return {
@@ -121,9 +110,9 @@ def energies(*, seed: int, convex: bool, count: int = 50) -> runs.Result:
     excess = []
     for _ in range(count):
         rule, size = random_rule(rng, convex), rng.choice([0.3, 1.0, 2.5])
-        screened = one_update.cells(*pair(rule, None, size))
-        plain = [float(mechanisms.gaussian_delta(1.0, size, level)) for level in LEVELS]
-        excess.append(max(one_update.delta_bounds(screened, e)[0] - d for e, d in zip(LEVELS, plain, strict=True)))
+        screened = one_update.cells(*one_update.pair(size, rule, None))
+        plain = mechanisms.gaussian_delta(1.0, size, np.array(LEVELS))
+        excess.append((exact_loss.discrete_delta(screened[1:], LEVELS) - plain).max())
     return {"count": count, "excess": _short(max(excess)), "exceed": int(np.sum(np.array(excess) > 1e-9))}
 
 
@@ -161,18 +150,17 @@ def training(*, setting: str, push: float, epsilon: float = 3.0, delta: float = 
     cell = one.noise_multiplier, one.sample_rate
     steps = updates(one, epsilon, delta)
     printed = instances.linear(one, push, one.limit, constant=True)
-    kept = instances.linear(one, push, None, instances.KEPT, constant=True)
+    kept = instances.kept(one, push, constant=True)
     counts = np.array([accounts.query_counts(steps, rate, one.limit) for rate in printed.rates])
     orders = {}
     for order in ORDERS:
         claimed = float(accounts.renyi(1, *cell, [order])[0])
-        exact = max(one_update.renyi_bounds(side, order)[0] for side in (printed.cells, printed.cells.swapped()))
-        orders[order] = [_short(claimed), _short(exact)]
+        orders[order] = [_short(claimed), _short(one_update.renyi(printed.cells, order))]
     return {
         "steps": steps,
         "claimed": _short(accounts.epsilon(steps, *cell, delta)[0]),
-        "plain": _short(accounts.tight(one, steps, delta)),
-        "exact": _short(instances.epsilon(printed, steps, delta)),
+        "plain": _short(accounts.tight(*cell, steps, delta)),
+        "exact": _short(instances.epsilon(printed.cells, steps, delta)),
         "kept": _short(instances.epsilon(kept, steps, delta)),
         "all": _short(accounts.all_queries(one, steps, printed.acceptance_rate, delta)),
         "number": _short(exact_loss.discrete_epsilon(counts, delta)),
@@ -204,7 +192,7 @@ def binomial_training(
         "steps": steps,
         "claimed": _short(accounts.epsilon(steps, *cell, delta)[0]),
         "rate": _short(full.acceptance_rate),
-        "exact": _short(instances.epsilon(full, steps, delta)),
+        "exact": _short(instances.epsilon(full.cells, steps, delta)),
         "below": _short(below),
         "above": _short(above),
         "final": _short(composition.final_epsilon(full.cells, steps, delta)),
@@ -300,46 +288,19 @@ def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list
 
 def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
     """{"test", "training", "held-out"}: audited trainings of a network by seed, by where J looks."""
-    return by_seed(get, audited_training, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
+    return by_seed(get, network.train, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
 
 
-@runs.experiment(
-    "screening_ideal",
-    version=1,
-    probe={"seed": 3, "canaries": 200, "updates": 100, "noise_multiplier": 0.5, "sample_rate": 0.5},
-)
-def ideal_audit(
-    *, seed: int, canaries: int, updates: int, noise_multiplier: float, sample_rate: float, delta: float = DELTA
-) -> runs.Result:
-    """The "bound" that so many canaries show of plain DP-SGD where nothing but the noise hides them."""
-    rng = np.random.default_rng(np.random.SeedSequence([12, 5, seed]))
-    pair_ = network.plain_update(noise_multiplier, sample_rate)
-    return {"bound": _short(network.ideal(pair_, updates, canaries, delta, rng))}
-
-
-def ideal(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int, audits: int) -> list[runs.Result]:
-    """Results of :func:`ideal_audit` for the audited trainings with J on test records."""
-    done = networks(get, kinds={"test": kinds["test"]}, seeds=seeds)["test"]
-    job = {"canaries": sum(len(one["scores"]) for one in done), "updates": max(one["accepted"] for one in done)}
-    job |= {name: done[0][name] for name in ("noise_multiplier", "sample_rate")}
-    return get(ideal_audit, [{**job, "seed": seed} for seed in range(audits)])
-
-
-def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, dict[str, Any]]:
-    """What chapter 11's trainings of the paper's networks spend by each account.
-
-    Returns:
-        {data set: {"claimed": by Lemma 2, of accepted updates; "all": of all queries, by seed; "rate": accepted over
-        drawn}}.
-    """
+def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[float]]:
+    """Epsilon of all noisy gradients by PLD, from above, of chapter 11's trainings: {data set: by seed}."""
     done = study.table_1(get, datasets=datasets, arms=["ours", "dpsgd_tanh"], seeds=seeds)
-    found = {}
-    for name, arms in done.items():
-        counts = [(r["noise_multiplier"], r["sample_rate"], r["accepted"], r["queries"]) for r in arms["ours"]]
-        by_seed = [accounts.epsilons(a, t, sigma, q, DELTA) for sigma, q, a, t in counts]
-        found[name] = {"claimed": by_seed[0]["accepted"], "all": [one["queries_pld"] for one in by_seed],
-                       "rate": sum(a for *_, a, _ in counts) / sum(t for *_, t in counts)}  # fmt: skip
-    return found
+    return {
+        name: [
+            float(accounting.epsilon(r["noise_multiplier"], r["sample_rate"], r["queries"], DELTA, "pld"))
+            for r in arms["ours"]
+        ]
+        for name, arms in done.items()
+    }
 
 
 def screened_freely(
@@ -365,10 +326,10 @@ def screened_freely(
         found[epsilon] = {}
         for name, pairs in grids.items():
             job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
-            tried = get(free_compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
+            tried = get(free.compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
             scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
             pair_ = pairs[int(np.nanargmax(scores))]
-            done = get(free_compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
+            done = get(free.compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
             found[epsilon][name] = {
                 "pair": pair_,
                 "test": 100 * np.array([one["test"][0] for one in done], dtype=float),

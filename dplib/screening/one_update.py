@@ -7,13 +7,14 @@ differences of normal distribution functions. Units: the noise has standard devi
 that lowers a linear energy; with the example the sum of clipped gradients moves by ``shift`` = 1 / noise_multiplier.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
+from dplib import exact_loss
 from dplib.checks import ParameterError
 
 _ROUNDING = 1e-12
@@ -101,21 +102,16 @@ def inside(low: float, high: float) -> float:
     return low + 1.0 if np.isinf(high) else (low + high) / 2
 
 
-WIDTH = 0.01  # of the cells of the bounds, in standard deviations of the noise
+WIDTH = 0.01  # of the cells, in standard deviations of the noise
 REACH = 14.0  # standard deviations up to which cells are narrow; the two outermost cells are infinite
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One candidate: N(centres[k], 1) with probability weights[k], then accepted by acceptances[k].
+class Trial(NamedTuple):
+    """One candidate, before it is accepted or not: N(centres[k], 1) with probability weights[k], both (k,)."""
 
-    weights (k,) sum to 1: the batches that may be drawn. acceptances: one for all, or one for each batch (where the
-    energy is computed on the batch).
-    """
-
-    weights: tuple[float, ...]
-    centres: tuple[float, ...]
-    acceptances: tuple[Acceptance, ...]
+    weights: np.ndarray
+    centres: np.ndarray
+    acceptance: Acceptance
 
 
 def trial(shift: float, acceptance: Acceptance, sample_rate: float = 1.0, present: bool = True, others=None) -> Trial:
@@ -131,7 +127,7 @@ def trial(shift: float, acceptance: Acceptance, sample_rate: float = 1.0, presen
     parts = [(1 - rate, centres), (rate, centres + shift)]
     weights = np.concatenate([share * weights for share, _ in parts if share > 0])
     centres = np.concatenate([centre for share, centre in parts if share > 0])
-    return Trial(tuple(weights), tuple(centres), (acceptance,))
+    return Trial(weights, centres, acceptance)
 
 
 @dataclass(frozen=True)
@@ -145,14 +141,12 @@ class Density:
     slopes: np.ndarray
     offsets: np.ndarray
 
-    def log_ratio(self, u):
-        """Logarithm of the density over phi at u, of the shape of u."""
-        piece = np.searchsorted(self.ends[1:-1], u, side="right")
-        return special.logsumexp(self.offsets[piece] + self.slopes[piece] * np.asarray(u)[..., None], axis=-1)
-
     def log_density(self, u):
         """Natural logarithm of the density at u, of the shape of u."""
-        return self.log_ratio(u) - np.asarray(u) ** 2 / 2 - np.log(2 * np.pi) / 2
+        u = np.asarray(u)
+        piece = np.searchsorted(self.ends[1:-1], u, side="right")
+        log_ratio = special.logsumexp(self.offsets[piece] + self.slopes[piece] * u[..., None], axis=-1)
+        return log_ratio - u**2 / 2 - np.log(2 * np.pi) / 2
 
     def masses(self, edges):
         """Probability of each cell between neighbouring edges, shape (len(edges) - 1,); no end lies inside a cell."""
@@ -167,20 +161,6 @@ class Density:
         """The same density on finer pieces."""
         piece = np.searchsorted(self.ends[1:-1], ends[:-1], side="right")
         return Density(ends, self.slopes[piece], self.offsets[piece])
-
-    def enclosure(self, edges):
-        """Lower and upper bound of :meth:`log_ratio` on each cell: each term is monotone there."""
-        piece = np.searchsorted(self.ends[1:-1], edges[:-1], side="right")
-        slopes, offsets = self.slopes[piece], self.offsets[piece]
-        with np.errstate(invalid="ignore"):
-            values = [
-                np.where(slopes == 0, offsets, offsets + slopes * end[:, None]) for end in (edges[:-1], edges[1:])
-            ]
-        values = [np.where(np.isneginf(offsets), -np.inf, value) for value in values]
-        return (
-            special.logsumexp(np.minimum(*values), axis=1),
-            special.logsumexp(np.maximum(*values), axis=1),
-        )
 
 
 def acceptance_rate(candidate: Trial) -> float:
@@ -210,6 +190,11 @@ def released(candidate: Trial, limit: int | None = None) -> Density:
     return Density(pieces, np.concatenate([kept[0], plain[0]], axis=1), offsets)
 
 
+def pair(shift: float, acceptance: Acceptance, limit: int | None, sample_rate=1.0, others=None) -> list[Density]:
+    """The accepted update with the example and without it; arguments as of :func:`trial` and :func:`released`."""
+    return [released(trial(shift, acceptance, sample_rate, present, others), limit) for present in (True, False)]
+
+
 def mixture(weights: Sequence[float], parts: Sequence[Density]) -> Density:
     """One of the densities, drawn with these probabilities: a batch that is drawn once, its noise again and again."""
     ends = np.unique(np.concatenate([part.ends for part in parts]))
@@ -219,88 +204,43 @@ def mixture(weights: Sequence[float], parts: Sequence[Density]) -> Density:
     return Density(ends, slopes, offsets)
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Two densities on common cells: edges (cells + 1,), masses p and q, and bounds low, high of log(p/q) inside
-    each cell.
-    """
+class Cells(NamedTuple):
+    """Two distributions on common cells: edges (cells + 1,), masses p and q (cells,)."""
 
     edges: np.ndarray
     p: np.ndarray
     q: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
     def swapped(self):
         """The other direction."""
-        return Cells(self.edges, self.q, self.p, -self.high, -self.low)
+        return Cells(self.edges, self.q, self.p)
 
 
-def cells(p: Density, q: Density, width: float = WIDTH, enclose: bool = True) -> Cells:
-    """Masses of both densities and, if ``enclose``, bounds of their loss (else infinite) on cells of at most
-    ``width``.
-    """
+def cells(p: Density, q: Density, width: float = WIDTH) -> Cells:
+    """Masses of both densities on cells of at most ``width``; the two outermost ones are infinite."""
     inner = np.unique(np.concatenate([p.ends[1:-1], q.ends[1:-1]]))
     far = REACH + max(part.outermost_peak() for part in (p, q))
     grid = np.linspace(-far, far, int(np.ceil(2 * far / width)) + 1)
     edges = np.concatenate([[-np.inf], np.unique(np.concatenate([grid, inner])), [np.inf]])
-    if not enclose:
-        unknown = np.full(len(edges) - 1, np.inf)
-        return Cells(edges, p.masses(edges), q.masses(edges), -unknown, unknown)
-    (p_low, p_high), (q_low, q_high) = p.enclosure(edges), q.enclosure(edges)
-    with np.errstate(invalid="ignore"):
-        low, high = p_low - q_high, p_high - q_low
-    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-    return Cells(edges, p.masses(edges), q.masses(edges), low, high)
+    masses = [part.masses(edges) for part in (p, q)]
+    # Where nearly nothing is accepted, 1 - r has few digits; they cancel here.
+    return Cells(edges, *(mass / mass.sum() for mass in masses))
 
 
-def delta_bounds(pair: Cells, epsilon: float) -> tuple[float, float]:
-    """Lower and upper bound of the hockey-stick divergence, the larger of the two directions.
+def epsilon(p: Density, q: Density, delta: float) -> float:
+    """Epsilon of one update at ``delta``, the larger of the two directions, inf where there is none.
 
-    From below: telling only the cell is post-processing. From above: a cell whose loss lies above epsilon throughout
-    adds exactly p - e^epsilon q, one below adds nothing, and one that straddles epsilon at most p (1 - e^(epsilon -
-    largest loss)). Both hold up to the rounding of the masses.
+    Telling only the cell of the update is post-processing: this is below the epsilon of the update itself, by less than
+    a thousandth. :func:`dplib.exact_loss.density_epsilon` finds it by quadrature.
     """
-    sides = [_one_direction(direction, epsilon) for direction in (pair, pair.swapped())]
-    return max(low for low, _ in sides), max(high for _, high in sides)
+    return exact_loss.discrete_epsilon(cells(p, q)[1:], delta)
 
 
-def epsilon_bounds(pair: Cells, delta: float) -> tuple[float, float]:
-    """Lower and upper bound of the smallest epsilon at ``delta``, inf where no epsilon below 700 is enough."""
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
-
-    def solve(side):
-        def excess(epsilon):
-            return delta_bounds(pair, epsilon)[side] - delta
-
-        if excess(0.0) <= 0:
-            return 0.0
-        return np.inf if excess(700.0) > 0 else float(optimize.brentq(excess, 0.0, 700.0, xtol=1e-11))
-
-    return solve(0), solve(1)
-
-
-def renyi_bounds(pair: Cells, order: float) -> tuple[float, float]:
-    """Lower and upper bound of the Rényi divergence of this order, p from q; the upper one without the two infinite
-    cells.
-    """
-    used = pair.p > 0
+def renyi(pair: Cells, order: float) -> float:
+    """The Rényi divergence of this order between the cells, the larger of the two directions; from below."""
+    used = (pair.p > 0) & (pair.q > 0)
     p, q = np.log(pair.p[used]), np.log(pair.q[used])
-    inner = np.isfinite(pair.high[used])
-    low = special.logsumexp(order * p + (1 - order) * q)
-    high = special.logsumexp((p + (order - 1) * pair.high[used])[inner])
-    return float(low / (order - 1)), float(high / (order - 1))
-
-
-def _one_direction(pair, epsilon):
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        gain = pair.p - np.exp(epsilon + np.log(pair.q))  # q may be 0
-        low = np.maximum(gain, 0.0).sum()
-        straddling = (pair.low < epsilon) & (pair.high > epsilon)
-        most = pair.p * -np.expm1(np.minimum(epsilon - pair.high, 0.0))
-        high = np.where(pair.low >= epsilon, gain, np.where(straddling, most, 0.0)).sum()
-    return float(low), float(max(high, low))
+    return max(float(special.logsumexp(order * a + (1 - order) * b)) for a, b in ((p, q), (q, p))) / (order - 1)
 
 
 def _rejection_rate(candidate):
@@ -312,19 +252,13 @@ def _rejection_rate(candidate):
 
 def _terms(candidate):
     """(ends, plain, kept): slopes and offsets of f / phi and of f a / phi on pieces, shape (pieces, batches)."""
-    acceptances = candidate.acceptances * (len(candidate.weights) if len(candidate.acceptances) == 1 else 1)
-    weights, centres = np.array(candidate.weights), np.array(candidate.centres)
-    if not (len(acceptances) == len(weights) == len(centres) and abs(weights.sum() - 1) < 1e-9):
-        raise ParameterError("a trial needs weights that sum to 1, and a centre and an acceptance for each.")
-    breaks = np.unique(np.concatenate([acceptance.breaks for acceptance in acceptances]))
-    ends = np.concatenate([[-np.inf], breaks, [np.inf]])
+    weights, centres, acceptance = candidate
+    ends = np.concatenate([[-np.inf], acceptance.breaks, [np.inf]])
+    shape = len(ends) - 1, len(weights)
     with np.errstate(divide="ignore"):
-        offsets = np.broadcast_to(np.log(weights) - centres**2 / 2, (len(ends) - 1, len(weights)))
-    slopes = np.broadcast_to(centres, offsets.shape)
-    points = np.array([inside(low, high) for low, high in itertools.pairwise(ends)])
-    own = [np.searchsorted(acceptance.breaks, points, side="right") for acceptance in acceptances]
-    more = np.stack([np.array(a.slopes)[k] for a, k in zip(acceptances, own, strict=True)], axis=1)
-    less = np.stack([np.array(a.offsets)[k] for a, k in zip(acceptances, own, strict=True)], axis=1)
+        offsets = np.broadcast_to(np.log(weights) - centres**2 / 2, shape)
+    slopes = np.broadcast_to(centres, shape)
+    more, less = np.array(acceptance.slopes)[:, None], np.array(acceptance.offsets)[:, None]
     return ends, (slopes, offsets), (slopes + more, offsets + less)
 
 

@@ -1,4 +1,4 @@
-"""From kept runs of annealed DP-SGD to values: accuracies, gains at equal counts, budgets, shares of what happened.
+"""From kept runs of annealed DP-SGD to values, and to the rows of Tables 1 and 3.
 
 A budget is counted in two ways. "accepted": the updates that the weights kept, as the paper counts. "queries": all
 noisy gradients, what an accountant has to count. The weights after t queries are those after the updates accepted by
@@ -7,6 +7,7 @@ then, so that one run tells about both; for plain DP-SGD they are the same.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,24 +22,32 @@ CHARGED = ("kept steps charged", "every noisy gradient charged")
 GUESSING = 0.1  # accuracy of a run whose weights are no longer numbers
 
 
-def mean(values: Iterable[float]) -> Measured:
-    """Mean over runs with its 95% interval; of a single run the value alone, of none no number."""
+Trained = Mapping[str, Mapping[str, Sequence[Result]]]  # {data set: {scheme: results by seed}}
+OTHERS = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
+# Table 3 prints the smallest epsilon for each of these accuracies, in percent.
+TARGETS = {"mnist": (94, 96, 98), "fashion-mnist": (82, 84, 86)}
+ROWS = [
+    f"{name}-{target / 100:.2f}"
+    for name, targets in [*TARGETS.items(), ("cifar10", (52, 55, 58))]
+    for target in targets
+]
+
+
+def mean(values: Iterable[float], least: float = -math.inf, most: float = math.inf) -> Measured:
+    """Mean over runs with its 95% interval; of a single run the value alone, of none no number.
+
+    least, most: a value cannot lie beyond these: an interval that chance takes there ends there.
+    """
     values = np.asarray(list(values), dtype=float)
-    if not len(values):
-        return Measured(math.nan, n=0)
-    return stats.mean_interval(values) if len(values) > 1 else Measured(float(values[0]), n=1)
+    if len(values) < 2:
+        return Measured(float(values[0]) if len(values) else math.nan, n=len(values))
+    found = stats.mean_interval(values)
+    return Measured(found.value, max(found.low, least), min(found.high, most), n=found.n)
 
 
 def share(values: Iterable[float]) -> Measured:
-    """:func:`mean` for percentages: an interval that chance takes below 0 or above 100 ends there."""
-    found = mean(values)
-    ends = [None if end is None else min(max(end, 0.0), 100.0) for end in (found.low, found.high)]
-    return Measured(found.value, *ends, n=found.n)
-
-
-def from_least(found: Measured, least: float) -> Measured:
-    """A value that cannot be smaller: an interval that chance takes below ends there."""
-    return found if found.low is None else Measured(found.value, max(found.low, least), found.high, n=found.n)
+    """:func:`mean` of percentages."""
+    return mean(values, 0.0, 100.0)
 
 
 def accuracies(results: Sequence[Result]) -> np.ndarray:
@@ -103,23 +112,22 @@ def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured
     count ("epsilon_paper", "epsilon_paper_queries") and by PLD ("epsilon_pld_queries").
     """
     n = [(r["accepted"], r["queries"]) for r in results]
-    kept = mean(epsilon(r, r["accepted"], "paper", delta) for r in results)
+    kept = mean(epsilon(r, r["accepted"], delta) for r in results)
     return {
         "accepted": mean(a for a, _ in n),
         "queries": mean(q for _, q in n),
-        "queries_an_update": from_least(mean(q / a for a, q in n), 1.0),
+        "queries_an_update": mean((q / a for a, q in n), least=1.0),
         "epsilon_paper": kept,
-        "epsilon_paper_queries": from_least(
-            mean(epsilon(r, r["queries"], "paper", delta) for r in results), kept.value
+        "epsilon_paper_queries": mean((epsilon(r, r["queries"], delta) for r in results), least=kept.value),
+        "epsilon_pld_queries": mean(
+            accounts.tight(r["noise_multiplier"], r["sample_rate"], r["queries"], delta) for r in results
         ),
-        "epsilon_pld_queries": mean(epsilon(r, r["queries"], "pld", delta) for r in results),
     }
 
 
-def epsilon(result: Result, steps: int, kind: str = "paper", delta: float = DELTA) -> float:
-    """Epsilon after so many steps in a run's setting (:func:`dplib.screening.accounts.curve`)."""
-    setting = result["noise_multiplier"], result["sample_rate"], delta
-    return float(accounts.curve(np.array([steps]), *setting, kind)[0])
+def epsilon(result: Result, steps: int, delta: float = DELTA) -> float:
+    """Epsilon after so many steps in a run's setting, by the paper's formula."""
+    return float(accounts.paper_epsilon(result["noise_multiplier"], result["sample_rate"], steps, delta))
 
 
 def _table(name: str, at: Iterable[int], found: Iterable[Measured]) -> pd.DataFrame:
@@ -129,16 +137,15 @@ def _table(name: str, at: Iterable[int], found: Iterable[Measured]) -> pd.DataFr
     )
 
 
-def by_steps(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
-    """Mean and 95% interval over runs along a training: columns steps, mean, low, high; as far as all runs go.
+def by_steps(results: Sequence[Result], count: str) -> pd.DataFrame:
+    """Accuracy in percent along a training, over runs: columns steps, mean, low, high; as far as all runs go.
 
     count: of "accepted" updates or of "queries".
     """
     start = max(r["curve"][count][0] for r in results)
     end = min(r["curve"][count][-1] for r in results)
-    steps = np.unique(np.geomspace(start, max(end, start), points).round().astype(int))
-    scale = 100 if column == "accuracy" else 1
-    return _table("steps", steps, [mean(scale * read(r, count, n, column) for r in results) for n in steps])
+    steps = np.unique(np.geomspace(start, max(end, start), 30).round().astype(int))
+    return _table("steps", steps, [mean(100 * read(r, count, n) for r in results) for n in steps])
 
 
 def bands(values: np.ndarray) -> pd.DataFrame:
@@ -146,15 +153,10 @@ def bands(values: np.ndarray) -> pd.DataFrame:
     return _table("step", range(values.shape[1]), map(mean, values.T))
 
 
-def curve(results: Sequence[Result], count: str, column: str = "accuracy", points: int = 30) -> pd.DataFrame:
-    """:func:`by_steps` over the budget by the paper's formula: columns epsilon, mean, low, high.
-
-    Args:
-        count: what is paid for: "accepted" updates or "queries".
-    """
-    table = by_steps(results, count, column, points)
-    setting = results[0]["noise_multiplier"], results[0]["sample_rate"], DELTA
-    return table.assign(epsilon=accounts.curve(table["steps"].to_numpy(), *setting, "paper"))
+def curve(results: Sequence[Result], count: str) -> pd.DataFrame:
+    """:func:`by_steps` over the budget by the paper's formula: columns epsilon, mean, low, high."""
+    table = by_steps(results, count)
+    return table.assign(epsilon=[epsilon(results[0], n) for n in table["steps"]])
 
 
 def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.DataFrame:
@@ -174,20 +176,12 @@ def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> n
     return np.array([100 * one[what] / one[of] for one in counts if one[of]])
 
 
-def near_passed(results: Sequence[Result], tenth: int) -> Measured:
-    """Of rises of J of about the median size, where chance decides, those let pass in a tenth of the run; percent."""
-    counts = [(r["chance"]["near_passed"][tenth], r["chance"]["near"][tenth]) for r in results]
-    return share(100 * a / b for a, b in counts if b)
-
-
-def near_difference(results: Sequence[Result]) -> Measured:
-    """:func:`near_passed` in the last tenth less that in the first, by run: points."""
-    found = []
-    for r in results:
-        near, passed = (r["chance"][name] for name in ("near", "near_passed"))
-        if near[0] and near[-1]:
-            found.append(100 * (passed[-1] / near[-1] - passed[0] / near[0]))
-    return mean(found)
+def near_passed(results: Sequence[Result]) -> np.ndarray:
+    """Of rises of J of about the median size, where chance decides, those let pass, in percent: (runs, 2), in the first
+    tenth of a run and in the last, of runs that have such rises in both.
+    """
+    ends = [[(r["chance"]["near_passed"][i], r["chance"]["near"][i]) for i in (0, -1)] for r in results]
+    return np.array([[100 * passed / of for passed, of in both] for both in ends if all(of for _, of in both)])
 
 
 def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, Measured | str]:
@@ -219,22 +213,17 @@ def by_chance(results: Sequence[Result]) -> dict[str, float]:
         "deviation": math.sqrt(sum(r["chance"]["variance"] for r in results)),
         "contradictions": sum(r["chance"]["contradictions"] for r in results),
         "queries": sum(r["queries"] for r in results),
-        "longest": max(r["chance"]["longest"] for r in results),
     }
 
 
-def leads(
-    ours: Sequence[Result], others: Sequence[Result], count: str, column: str, points: int = 10
-) -> dict[str, int]:
-    """At budgets evenly spaced up to the end: at how many the annealed runs are "ahead" or "behind" beyond chance.
+def leads(ours: Sequence[Result], others: Sequence[Result], count: str, column: str) -> dict[str, int]:
+    """At ten budgets evenly spaced up to the end: at how many the annealed runs are "ahead" or "behind" beyond chance.
 
     "Ahead" is a larger accuracy, or a smaller loss; each by its own 95% interval.
     """
     top = epsilon(others[0], others[0]["queries"])
     sign = 1 if column == "accuracy" else -1
-    found = [
-        gain(ours, others, count, e, column) for e in top * np.arange(1, points + 1) / points if _covered(others, e)
-    ]
+    found = [gain(ours, others, count, e, column) for e in top * np.arange(1, 11) / 10 if _covered(others, e)]
     ends = [(m.low, m.high) if sign > 0 else (-m.high, -m.low) for m in found if m.n > 1]
     return {"ahead": sum(a > 0 for a, _ in ends), "behind": sum(b < 0 for _, b in ends), "budgets": len(found)}
 
@@ -275,3 +264,166 @@ def line_distances(paths: Mapping[str, Sequence[Result]], count: str) -> dict[st
 def late(distances: np.ndarray) -> np.ndarray:
     """Mean distance over the last fifth of each path, (seeds,)."""
     return distances[:, -(distances.shape[1] // 5) :].mean(axis=1)
+
+
+# ---- Tables 1 and 3, and what the text says of them ----
+
+
+def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Values by claim.
+
+    Args:
+        trained, free: the parts "table_1" and "non_private" of :mod:`dplib.screening.study`.
+    """
+    ours = {_key(name): arms["ours"] for name, arms in trained.items()}
+    rows = {
+        f"D.table1.{name}": {
+            arm: mean(accuracies(runs)) for arm, runs in {**arms, "non_dp": free[name]["results"]}.items()
+        }
+        for name, arms in trained.items()
+    }
+    for name, targets in TARGETS.items():
+        rows |= {f"D.table3.{name}-{target / 100:.2f}": budgets(trained[name], target) for target in targets}
+    return rows | {
+        "D.s-baselines": baselines(trained),
+        "D.s-gap-to-nonprivate": gaps(trained, free),
+        "D.s-lower-cost-always": cheaper(trained),
+        "D.s-gap-grows-with-cost": growth(trained),
+        "D.s-always-accept-better": {
+            "queries_against_the_rule": sum(r["chance"]["contradictions"] for runs in ours.values() for r in runs),
+            **{f"accepted_that_lower_j_percent_{key}": share(map(_lowering, runs)) for key, runs in ours.items()},
+        },
+    }
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _lowering(run: Result) -> float:
+    """Of a run's accepted updates, those that do not raise J, in percent; every refused one raises it."""
+    count = {name: sum(tenths) for name, tenths in run["tenths"].items()}
+    return 100 * (count["queries"] - count["rises"]) / (count["queries"] - count["rejected"])
+
+
+def baselines(trained: Trained) -> dict[str, Measured]:
+    """AUTO-S less the two other plain schemes, in points, paired by seed."""
+    return {
+        f"auto_s_less_{other}_{_key(name)}": gain(arms["dpsgd_auto_s"], arms[other])
+        for name, arms in trained.items()
+        for other in ("dpsgd", "dpsgd_tanh")
+    }
+
+
+def gaps(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, Measured]:
+    """Accuracy without privacy less that of each scheme, and by how much the method narrows the smallest other gap."""
+    found = {}
+    for name, arms in trained.items():
+        without = accuracies(free[name]["results"])
+        for arm, runs in arms.items():
+            found[f"gap_{arm}_{_key(name)}"] = stats.paired(without, accuracies(runs)).difference
+        found[f"narrower_{_key(name)}"] = nearest({name: arms})[f"gain_{_key(name)}"]
+    return found
+
+
+def reached(run: Result, target: float, count: str = "accepted") -> float:
+    """The epsilon at which a run's accuracy first reaches ``target`` percent, by the paper's formula; nan: never.
+
+    Straight lines between evaluations; a run that begins above the target reaches it at its first evaluation.
+    """
+    steps, found = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
+    above = np.flatnonzero(100 * found >= target)
+    if not len(above):
+        return math.nan
+    at = above[0]
+    if at:
+        between = (target / 100 - found[at - 1]) / (found[at] - found[at - 1])
+        return epsilon(run, round(steps[at - 1] + between * (steps[at] - steps[at - 1])))
+    return epsilon(run, int(steps[0]))
+
+
+def budgets(arms: Mapping[str, Sequence[Result]], target: float) -> dict[str, Measured | int]:
+    """A row of Table 3: mean epsilon of each scheme at which its runs reach ``target`` percent.
+
+    A scheme of which a run does not reach it has no number, but how many of its runs do.
+    """
+    found: dict[str, Measured | int] = {}
+    for arm, runs in arms.items():
+        at = np.array([reached(run, target) for run in runs])
+        found[f"eps_{arm}"] = mean([] if np.isnan(at).any() else at)
+        found[f"reached_{arm}"] = int((~np.isnan(at)).sum())
+    return found
+
+
+def savings(arms: Mapping[str, Sequence[Result]], other: str, target: float, count: str = "accepted") -> np.ndarray:
+    """Epsilon of another scheme less that of the annealed one at a target, by seed, (seeds,).
+
+    A run of the other scheme that falls short counts as reaching the target at its end: the saving is at least this.
+    Seeds in which the annealed run falls short are nan.
+    """
+    end = [epsilon(run, run["queries"]) for run in arms[other]]
+    theirs = np.array([reached(run, target) for run in arms[other]])
+    ours = np.array([reached(run, target, count) for run in arms["ours"]])
+    return np.where(np.isnan(theirs), end, theirs) - ours
+
+
+def cheaper(trained: Trained) -> dict[str, Measured | int]:
+    """The smallest mean saving over targets and schemes, its interval by Bonferroni over all of them.
+
+    By the paper's count, and with every noisy gradient charged ("least_saving_queries"); "compared": pairs of a target
+    and a scheme in which every annealed run reaches the target by the paper's count.
+    """
+    found: dict[str, Measured | int] = {}
+    for count, name in (("queries", "least_saving_queries"), ("accepted", "least_saving")):
+        every = [
+            savings(arms, other, target, count)
+            for data, arms in trained.items()
+            for target in TARGETS.get(data, ())
+            for other in OTHERS
+        ]
+        whole = [one for one in every if not np.isnan(one).any()]
+        found[name] = stats.mean_interval(min(whole, key=np.mean), level=1 - 0.05 / len(whole))
+    return {**found, "compared": len(whole)}
+
+
+def growth(trained: Trained) -> dict[str, Measured]:
+    """Saving over AUTO-S at the highest target that all annealed runs reach, less that at the lowest; paired."""
+    found = {}
+    for data, arms in trained.items():
+        at = {target: savings(arms, "dpsgd_auto_s", target) for target in TARGETS.get(data, ())}
+        whole = [one for one in at.values() if not np.isnan(one).any()]
+        found[f"growth_{_key(data)}"] = stats.mean_interval(whole[-1] - whole[0])
+    return found
+
+
+def printed_rises(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Table 3 as printed: by data set the least change of the saving over AUTO-S from one target to the next.
+
+    Args:
+        rows: published values by the end of the row's id, such as "mnist-0.94".
+    """
+    found: dict[str, list[float]] = {}
+    for row, one in rows.items():
+        found.setdefault(_key(row.rpartition("-")[0]), []).append(one["eps_dpsgd_auto_s"] - one["eps_ours"])
+    return {f"printed_least_rise_{name}": round(float(np.diff(one).min()), 2) for name, one in found.items()}
+
+
+def table_3(trained: Trained, printed: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> pd.DataFrame:
+    """Table 3: for each target and scheme the measured epsilon and, in brackets, the printed one.
+
+    Args:
+        printed: as in :func:`printed_rises`. names: of the schemes, by arm.
+    """
+    lines = []
+    for data, arms in trained.items():
+        for target in TARGETS.get(data, ()):
+            found, paper = budgets(arms, target), printed[f"{data}-{target / 100:.2f}"]
+            cells = {
+                name: f"{found[f'eps_{arm}']}"
+                if found[f"reached_{arm}"] == len(arms[arm])
+                else f"{found[f'reached_{arm}']} of {len(arms[arm])} runs"
+                for arm, name in names.items()
+            }
+            cells = {name: f"{cells[name]} ({paper.get(f'eps_{arm}', '–')})" for arm, name in names.items()}
+            lines.append({"accuracy": f"{data}, {target}%", **cells})
+    return pd.DataFrame(lines)

@@ -6,7 +6,7 @@ A notebook that computes for some seconds (a sum of squares in Python, one threa
 then on one. Overhead is the time of the cores (wall time times cores) that is neither the cells' own nor a kernel's
 start, as a share of the cells' own. The start of a kernel is from papermill's begin to the first cell. The notebook's
 own time is how long its cells took in that very sweep. Driver memory is the peak of its resident memory and of
-Snakemake's, at fifty runs and at all of them, without the summary notebook.
+Snakemake's, at fifty runs and at all of them, without the figure.
 """
 
 import json
@@ -18,10 +18,9 @@ import time
 from pathlib import Path
 
 import psutil
-from written import parser, report, row, save, timed
+from written import parser, report, row, save
 
-from sweeps import grid as sweep_grid
-from sweeps import sweep, table
+from sweeps import sweep
 
 NOTEBOOK = """---
 kernelspec:
@@ -65,7 +64,6 @@ class Sweep:
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.peaks: dict[str, float] = {"driver": 0.0, "snakemake": 0.0}
-        self.seconds: dict[str, float] = {"driver": 0.0, "snakemake": 0.0}
         watch = threading.Thread(target=self._watch, args=(process,))
         watch.start()
         if process.wait():
@@ -74,9 +72,6 @@ class Sweep:
         watch.join()
         self.cores, self.runs = cores, runs
         self.results = [json.loads(path.read_text()) for path in store.rglob("*.json")]
-        files = [path for path in store.rglob("*") if path.is_file()]
-        self.files, self.bytes = len(files), sum(path.stat().st_blocks * 512 for path in files)
-        self.table_bytes = (out / "table.csv").stat().st_size
 
     @property
     def own(self) -> float:
@@ -93,13 +88,6 @@ class Sweep:
         """Core-seconds that are neither, over those of the cells."""
         return (self.wall * self.cores - self.kernels - self.own) / self.own
 
-    def seconds_of_tables(self, folder: Path) -> float:
-        """How long it takes to read all results and to write both tables."""
-        grid = sweep_grid.from_words(str(folder / "short.md"), [f"seed=0:{self.runs}"])
-        plan = sweep.plan(grid, folder / f"store-{self.runs}-{self.cores}")
-        table.write(plan, folder)  # its libraries are loaded then
-        return timed(table.write, plan, folder)[0]
-
     def _watch(self, process: subprocess.Popen) -> None:
         driver = psutil.Process(process.pid)
         while process.poll() is None:
@@ -107,7 +95,6 @@ class Sweep:
                 engines = [("snakemake", child) for child in driver.children() if "snakemake" in child.cmdline()]
                 for name, one in [("driver", driver), *engines]:
                     self.peaks[name] = max(self.peaks[name], one.memory_info().rss / 1e6)
-                    self.seconds[name] = max(self.seconds[name], sum(one.cpu_times()[:2]))
             except psutil.Error:
                 pass
             time.sleep(0.2)
@@ -128,7 +115,6 @@ def measure(runs: int, seconds: float) -> dict:
         one = Sweep(folder, runs, 1)
         two = Sweep(folder, runs, 2)
         few = Sweep(folder, runs // 4, 2)
-        table_seconds = two.seconds_of_tables(folder) / runs
     memory = two.peaks["driver"] / few.peaks["driver"]
     what = f"{runs} runs of {two.own / runs:.2g} s"
     rows = [
@@ -143,24 +129,7 @@ def measure(runs: int, seconds: float) -> dict:
         {"runs": s.runs, "cores": s.cores, "wall_seconds": s.wall, "overhead": s.overhead, "megabytes": s.peaks}
         for s in (few, two, one)
     ]
-    costs = a_run(few, two, table_seconds)
-    return report("sweep", rows, "snakemake", "papermill", runs=runs, batch=sweep.BATCH, sweeps=sweeps, a_run=costs)
-
-
-def a_run(few: Sweep, two: Sweep, table_seconds: float) -> dict[str, float]:
-    """What one run adds, and what a batch adds, for the reckoning of larger grids."""
-    more = two.runs - few.runs
-    each = max(0.0, (two.seconds["snakemake"] - few.seconds["snakemake"]) / more)
-    return {
-        "seconds": two.wall * two.cores / two.runs,
-        "kernel_seconds": two.kernels / two.runs,
-        "bytes": two.bytes / two.runs,
-        "files": two.files / two.runs,
-        "table_bytes": two.table_bytes / two.runs,
-        "table_seconds": table_seconds,
-        "scheduler_seconds": each,
-        "batch_seconds": max(0.0, few.seconds["snakemake"] - each * few.runs),
-    }
+    return report("sweep", rows, "snakemake", "papermill", runs=runs, batch=sweep.BATCH, sweeps=sweeps)
 
 
 def main() -> None:

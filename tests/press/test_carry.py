@@ -1,11 +1,10 @@
-"""Taking the book along: the zip, the notebooks in it, the buttons, the document behind the PDF, the PDF itself."""
+"""Taking the book along: the zip, the notebooks in it, the document behind the PDF, the PDF itself."""
 
 import json
 import re
 import tomllib
 import zipfile
-from types import SimpleNamespace
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
@@ -13,13 +12,12 @@ import yaml
 from bs4 import BeautifulSoup
 from packaging.specifiers import SpecifierSet
 
-from dplib import claims, sources
+from dplib import claims
 from dplib.execution import RunError
-from press import carry, pdf, pdf_pages, run_page
+from press import finish, pdf, pdf_pages, run_page
 from press.ledger import Row
 from tests.conftest import ROOT, needs_chromium
 
-WHERE = ("https://github.com/somebody/some.book", "main")
 HEAD = """<head><link rel="stylesheet" href="../_static/book.css?v=1"><script>window.MathJax = {}</script>
 <script class="mathjax" type="text/plain" src="../_static/mathjax/tex.js"></script></head>"""
 ONE = """<article class="bd-article"><section id="one"><h1>One<a class="headerlink" href="#one">#</a></h1>
@@ -60,29 +58,29 @@ def book(site, tmp_path):
 
 
 def test_equal_sites_give_equal_zips_whatever_their_dates(site, tmp_path):
-    first = carry.zip_site(site).read_bytes()
+    first = finish.zip_site(site).read_bytes()
     (site / "index.html").touch()
     (site / ".buildinfo").write_text("changed", encoding="utf-8")
-    second = carry.zip_site(site, tmp_path / "other.zip")
+    second = finish.zip_site(site, tmp_path / "other.zip")
     assert first == second.read_bytes()
     with zipfile.ZipFile(second) as archive:
         names = ["book/front.html", "index.html", "notebooks/01_one.html", "notebooks/two.html"]
         assert archive.namelist() == [f"dp-book/{name}" for name in names]
 
 
-@pytest.mark.parametrize("make", [carry.zip_site, lambda site: pdf.build([], site)])
+@pytest.mark.parametrize("make", [finish.zip_site, lambda site: pdf.build([], site)])
 def test_without_a_site_there_is_one_sentence(tmp_path, make):
     with pytest.raises(RunError, match="make book"):
         make(tmp_path)
 
 
 @pytest.mark.site
-@pytest.mark.skipif(not (carry.HTML / "index.html").exists(), reason="the site is not built: make book")
+@pytest.mark.skipif(not (finish.HTML / "index.html").exists(), reason="the site is not built: make book")
 def test_the_site_is_whole_wherever_it_lies():
     """No link or picture has an address outside but for pages of the web; no notebook names the machine."""
-    files = {path.relative_to(carry.HTML).as_posix() for path in carry.HTML.rglob("*") if path.is_file()}
+    files = {path.relative_to(finish.HTML).as_posix() for path in finish.HTML.rglob("*") if path.is_file()}
     for name in sorted(name for name in files if name.endswith(".html") and not name.startswith("_static/")):
-        text = (carry.HTML / name).read_text(encoding="utf-8")
+        text = (finish.HTML / name).read_text(encoding="utf-8")
         text = re.sub(r"<(script|pre)\b.*?</\1>", "", text, flags=re.DOTALL)
         folder = ROOT / name
         for address in re.findall(r'<[a-z][^<>]*?\s(?:href|src)="([^"]*)"', text):
@@ -92,7 +90,7 @@ def test_the_site_is_whole_wherever_it_lies():
             assert not parts.scheme
             target = (folder.parent / unquote(parts.path)).resolve().relative_to(ROOT.resolve()).as_posix()
             assert target in files, f"{name} names {address}"
-    for path in (carry.HTML / "_sources" / "notebooks").glob("*.ipynb"):
+    for path in (finish.HTML / "_sources" / "notebooks").glob("*.ipynb"):
         text = path.read_text(encoding="utf-8")
         assert str(ROOT) not in text
         assert "output_path" not in text
@@ -106,64 +104,20 @@ def test_a_portable_notebook_names_no_machine_and_keeps_its_outputs():
     prose = {"cell_type": "markdown", "metadata": {}, "source": "ε"}
     metadata = {"papermill": {"output_path": "/home/me/out.ipynb"}, "dplib": {"digest": "0"}}
     notebook = json.loads(json.dumps({"cells": [prose, cell], "metadata": metadata, "nbformat": 4}))
-    carry.make_portable(notebook)
+    finish.make_portable(notebook)
     assert "/home/me" not in json.dumps(notebook)
     assert notebook["cells"] == [prose, {"cell_type": "code", "metadata": {"tags": ["x"]}, "outputs": [good]}]
     assert notebook["metadata"] == {"dplib": {"digest": "0"}}
 
 
-def test_the_buttons_point_at_files_that_exist():
-    for chapter in sources.chapters():
-        entries = {link["text"]: link["url"] for link in carry.buttons(WHERE, chapter, "running.html")["buttons"]}
-        at_binder, at_colab = urlsplit(entries["Binder"]), urlsplit(entries["Colab"])
-        assert (at_binder.netloc, at_binder.path) == ("mybinder.org", "/v2/gh/somebody/some.book/main")
-        (inside,) = parse_qs(at_binder.query)["urlpath"]
-        head = "/github/somebody/some.book/blob/main/"
-        assert at_colab.netloc == "colab.research.google.com"
-        assert at_colab.path.startswith(head)
-        assert inside == f"lab/tree/{at_colab.path.removeprefix(head)}"
-        assert (ROOT / inside.removeprefix("lab/tree/")).is_file()
-
-
-@pytest.mark.parametrize(
-    ("url", "branch", "expected"),
-    [
-        ("", "main", None),
-        ("https://github.com/somebody/some.book.git", "main", WHERE),
-        ("https://github.com/somebody/some.book/", "v1.0", (WHERE[0], "v1.0")),
-        ("git@github.com:somebody/book", "main", RunError),
-        ("https://example.org/somebody/book", "main", RunError),
-        ("https://github.com/somebody", "main", RunError),
-        ("https://github.com/somebody/book", "a b", RunError),
-    ],
-)
-def test_an_address_is_brought_into_form_or_refused(url, branch, expected):
-    if expected is RunError:
-        with pytest.raises(RunError, match=r"_config\.yml must"):
-            carry.check_address(url, branch)
-    else:
-        assert carry.check_address(url, branch) == expected
-
-
-@pytest.mark.parametrize(
-    ("url", "page", "menus"),
-    [(WHERE[0], "notebooks/01_gmm_theory", 1), (WHERE[0], "book/intro", 0), ("", "notebooks/01_gmm_theory", 0)],
-)
-def test_buttons_stand_on_chapters_only_and_only_with_an_address(tmp_path, url, page, menus):
-    (tmp_path / "_config.yml").write_text(yaml.safe_dump({"repository": {"url": url}}), encoding="utf-8")
-    context = {"header_buttons": [], "pathto": lambda name: f"../{name}.html"}
-    carry._add_buttons(SimpleNamespace(srcdir=tmp_path), page, "", context, None)
-    assert len(context["header_buttons"]) == menus
-
-
 def test_colab_installs_what_the_chapters_import_and_colab_lacks():
-    """Of the project's requirements Colab brings the large ones; the others are on the line."""
+    """Of the project's requirements Colab brings the large ones; the others are on the line of the page."""
     brought = {"click", "ipykernel", "joblib", "matplotlib", "numpy", "pandas", "pillow", "psutil", "pyarrow", "pyyaml"}
     brought |= {"requests", "scikit-learn", "scipy", "seaborn", "torch", "tqdm"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = {re.match(r"[\w-]+", name)[0] for name in project["dependencies"]}
-    assert required <= brought | set(carry.COLAB_LACKS)
-    assert f"--branch main {WHERE[0]} /content/book\n" in carry.colab_lines(WHERE)
+    line = re.search(r"%pip install --quiet (.*)", (ROOT / "book" / "running.md").read_text(encoding="utf-8"))[1]
+    assert required <= brought | set(line.split())
 
 
 def test_binder_gets_the_lock_which_admits_the_cpu_build():

@@ -16,7 +16,7 @@ from dplib.labels import randomised_response_lp as programs
 from dplib.larger_models import gmm
 from dplib.screening import accounts, instances, leak_rows
 from press import dials, dials_data, dials_page
-from press.dials_page import Control, Dial, Number, Text
+from press.dials_page import Control, Dial, Number, text
 
 
 @pytest.fixture(scope="module")
@@ -97,23 +97,22 @@ def test_priors_against_a_linear_program_and_the_water_level(made, shape, sharpn
 
 
 def test_one_update_is_that_of_the_ledger():
-    spent, plain, claimed = dials_data.one_update()
+    spent, plain, claimed = dials_data.smallest_example()
     values = leak_rows.one_update_losses()
-    expected = [values[f"one_update_{name}"] for name in ("one_rejection_exact", "limit_10_exact")]
-    assert spent[[1, 10]] == pytest.approx(expected, rel=1e-12)
-    assert plain == pytest.approx(values["one_update_without_screening_exact"], rel=1e-12)
-    assert claimed == pytest.approx(values["one_update_claimed"], rel=1e-12)
+    names = ("one_rejection_exact", "limit_10_exact", "without_screening_exact", "claimed")
+    expected = [values[f"one_update_{name}"] for name in names]
+    assert [*spent[[1, 10]], plain, claimed] == pytest.approx(expected, rel=1e-12)
 
 
 def test_screening_computed_again():
-    """One point of the frozen curve, its acceptance rate, and the cost of all queries by another accountant."""
-    mnist, setting, j = dials_data.screened()[0], accounts.SETTINGS[0], dials_data.pushes().index(1.5)
+    """One point of the published curve, its acceptance rate, and the cost of all queries by another accountant."""
+    found, setting = dials_data.screened()["MNIST"].set_index("push").loc[1.5], accounts.SETTINGS[0]
     instance = instances.linear(setting, 1.5, setting.limit, constant=True)
-    assert mnist.rate[j] == pytest.approx(instance.acceptance_rate, rel=1e-7)
-    assert mnist.exact[j] == pytest.approx(instances.epsilon(instance, mnist.steps), rel=1e-7)
-    queries = round(mnist.steps / mnist.rate[j])
+    assert found["rate"] == pytest.approx(instance.acceptance_rate, rel=1e-7)
+    assert found["exact"] == pytest.approx(instances.epsilon(instance.cells, int(found["steps"])), rel=1e-7)
+    queries = round(found["steps"] / found["rate"])
     by_pld = float(accounting.epsilon(setting.noise_multiplier, setting.sample_rate, queries, accounts.DELTA, "pld"))
-    assert mnist.everything[j] == pytest.approx(by_pld, rel=5e-3)
+    assert found["all"] == pytest.approx(by_pld, rel=5e-3)
 
 
 def test_every_position_has_an_answer(made):
@@ -148,13 +147,13 @@ def test_the_pictures_descriptions_are_true(made):
     assert f"constant at ε = {response.switch_points(p)[0]:.1f}" in made["08"].alt
     assert f"joins plain randomised response at ε = {response.switch_points(p)[-1]:.1f}" in made["08"].alt
 
-    mnist, alt = dials_data.screened()[0], made["12"].alt
-    worst = mnist.exact.argmax()
+    mnist, alt = dials_data.screened()["MNIST"], made["12"].alt
+    worst = mnist["exact"].argmax()
     assert made["12"].start["push"] == worst
-    assert f"rises to {mnist.exact[worst]:.1f} near {mnist.rate[worst]:.0%}" in alt
-    assert mnist.exact[mnist.rate > 0.41].max() < mnist.claimed < mnist.exact[mnist.rate < 0.4].min()
-    assert 9 < mnist.everything.max() < 9.5
-    spent, plain, claimed = dials_data.one_update()
+    assert f"rises to {mnist['exact'][worst]:.1f} near {mnist['rate'][worst]:.0%}" in alt
+    assert mnist["exact"][mnist["rate"] > 0.41].max() < mnist["claimed"][0] < mnist["exact"][mnist["rate"] < 0.4].min()
+    assert 9 < mnist["all"].max() < 9.5
+    spent, plain, claimed = dials_data.smallest_example()
     assert f"claimed {claimed:.1f}, without screening {plain:.1f}; with it, it rises to" in alt
     assert f"rises to {spent.max():.1f} at {spent.argmax()} rejections" in alt
     assert f"falls to {spent[16]:.1f} from 16 on" in alt
@@ -180,28 +179,13 @@ def test_the_page_of_a_dial(made, written):
     assert script.startswith("(() => {"), "its names would meet those of other scripts"
 
 
-def test_the_browser_finds_the_same_texts(made):
-    """The packed form, read as dials.js reads it."""
-    for dial in made.values():
-        sizes = {one.name: len(one.options) for one in dial.controls if not isinstance(one, Number)}
-        rng = np.random.default_rng(0)
-        for text in dial.texts.values():
-            packed = dials_page._packed(text)
-            for _ in range(20):
-                at = {name: int(rng.integers(size)) for name, size in sizes.items()}
-                row = 0
-                for name in text.over:
-                    row = row * sizes[name] + at[name]
-                assert packed["texts"][packed["rows"][row]] == text.values[tuple(at[name] for name in text.over)]
-
-
-def test_a_dial_without_charts_and_with_markup_in_its_texts():
-    texts = {"size": Text(("epsilon",), np.array(["small", "</script> & large"])), "none": Text((), np.array(""))}
+def test_markup_in_texts_ends_no_script(made):
     control = Control("epsilon", "budget <ε>", ["1", "2"], start=1)
-    dial = Dial("toy", "Turn it", [control], [], ["{epsilon}: {size}", "{none}"], texts, "nothing")
+    size = text(("epsilon",), ["small", "</script> & large"])
+    dial = Dial("toy", "Turn it", [control], made["12"].charts[:1], ["{epsilon}: {size}"], "nothing",
+                parameters=made["12"].start, formulas={"size": size})  # fmt: skip
     assert dial.answer() == ["2: </script> & large"]
     assert dial.answer(epsilon=0) == ["1: small"]
     page = dials_page.embedded(dial)
     assert page.count("</script>") == 2
     assert "budget &lt;ε&gt;" in page
-    assert "<img" not in page

@@ -88,8 +88,3 @@ def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
     assert ours["chosen"] == {"batch": 256}
     assert ours["tried"] == [-1.0, 0.9]
     assert all(r["job"]["energy"] == "test" and "report" not in r["job"] for r in ours["results"])
-
-
-def test_plain_dp_sgd_is_the_case_without_a_temperature():
-    assert annealed.same_as_plain() == 0.0
-    assert annealed.refuses_batch_norm()

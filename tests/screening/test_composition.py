@@ -9,8 +9,7 @@ from dplib.screening import composition, one_update
 
 
 def pair(shift, acceptance, q=1.0, limit=None, width=0.02):
-    parts = [one_update.released(one_update.trial(shift, acceptance, q, present), limit) for present in (True, False)]
-    return one_update.cells(*parts, width)
+    return one_update.cells(*one_update.pair(shift, acceptance, limit, q), width)
 
 
 def test_gaussians_add_up():
@@ -81,11 +80,11 @@ def test_the_final_weights_where_rounding_ends_what_can_be_seen():
 
 
 def test_the_final_weights_of_two_screened_updates_by_quadrature():
-    parts = [one_update.released(one_update.trial(0.2, one_update.threshold(1.0), 1.0, p), 10) for p in (True, False)]
+    parts = one_update.pair(0.2, one_update.threshold(1.0), 10)
     u = np.linspace(-9, 11, 8001)
     with_it, without = (np.exp(part.log_density(u)) for part in parts)
     sums = [np.convolve(one, one) * (u[1] - u[0]) ** 2 for one in (with_it, without)]
-    pair_ = one_update.cells(*parts, 0.02, enclose=False)
+    pair_ = one_update.cells(*parts, 0.02)
     found = composition.final_epsilon(pair_, 2, 1e-5)
     for p, q, side in ((*sums, "out"), (*sums[::-1], "in")):
         delta = np.maximum(p - np.exp(found) * q, 0).sum()

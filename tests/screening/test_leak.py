@@ -53,7 +53,7 @@ def test_the_exact_loss_of_the_audited_runs():
     task, updates = leak_study.TASKS["public"]
     up = one_update.threshold(-sum(task.records) / task.noise_multiplier)
     first, later = (
-        one_update.cells(*instances.pair(up, limit, 1 / task.noise_multiplier), 0.02) for limit in (1, task.limit)
+        one_update.cells(*one_update.pair(1 / task.noise_multiplier, up, limit), 0.02) for limit in (1, task.limit)
     )
     low, high = composition.by_pld([(first, 1), (later, updates - 1)], 1e-5, 1e-3)
     assert 8.2 < low < 8.22
@@ -74,7 +74,7 @@ def test_a_printed_formula_would_hold_if_it_had_its_logarithm(row, value):
 
 
 def test_too_few_steps_for_the_integral_are_refused_not_nan():
-    one = instances.linear(accounts.SETTINGS[2], 1.0, None, constant=True)
+    one = instances.linear(accounts.SETTINGS[2], 1.0, 10, constant=True)
     with pytest.raises(ParameterError, match="precise"):
         composition.epsilon([(one.cells, 0)], 1e-5)
-    assert np.isfinite(instances.epsilon(one, 5))
+    assert np.isfinite(instances.epsilon(one.cells, 5))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from dplib import accounting
 from dplib.dpsgd import DPSGD
 from dplib.screening import attacks, jobs, network
 from dplib.screening import network as screening_canaries
@@ -90,14 +89,3 @@ def test_a_private_energy_is_caught_and_repeats():
     found = network.found([done], 1e-5)
     assert found.correct >= 0.75 * found.guesses
     assert sum(done["included"]) not in (0, 24)
-
-
-def test_what_such_an_audit_can_find():
-    """All guesses right: (e^eps / (1 + e^eps))^n = the error rate, where delta adds next to nothing."""
-    best = network.most(100, 1e-9)
-    assert best == pytest.approx(-np.log(0.025 ** (-1 / 50) - 1), abs=1e-3)
-    pair = network.plain_update(1.23, 512 / 60_000)
-    bound = max(network.ideal(pair, 300, 200, 1e-5, np.random.default_rng(seed)) for seed in range(6))
-    assert bound < accounting.inverted_epsilon(1.23, 512 / 60_000, 300, 1e-5)
-    loud = network.ideal(network.plain_update(0.5, 0.5), 20, 200, 1e-5, np.random.default_rng(0))
-    assert loud > 1.5

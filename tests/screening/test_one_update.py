@@ -13,9 +13,28 @@ from dplib.screening import one_update
 DELTA = 1e-5
 
 
-def pair(shift, acceptance, q=1.0, limit=None, width=one_update.WIDTH, others=None):
-    parts = [one_update.trial(shift, acceptance, q, present, others) for present in (True, False)]
-    return one_update.cells(*(one_update.released(part, limit) for part in parts), width)
+def cells(shift, acceptance, q=1.0, limit=None, width=one_update.WIDTH):
+    return one_update.cells(*one_update.pair(shift, acceptance, limit, q), width)
+
+
+def epsilon(shift, acceptance, limit=None):
+    return one_update.epsilon(*one_update.pair(shift, acceptance, limit), DELTA)
+
+
+def deltas(both, epsilon):
+    """Hockey-stick divergences of cells from below: of removing the example, and of adding it."""
+    return [np.maximum(0, p - np.exp(epsilon) * q).sum() for p, q in ((both.p, both.q), (both.q, both.p))]
+
+
+def plain_deltas(shift, q, epsilon):
+    """The same of one plain update, in closed form: where one density is e^epsilon times the other begins a ray."""
+    ratios = (np.exp(epsilon) - 1 + q) / q, (np.exp(-epsilon) - 1 + q) / q  # of N(s, 1) to N(0, 1), at their ends
+    s = abs(shift)
+    above, below = (np.log(r) / s + s / 2 if r > 0 else -np.inf for r in ratios)
+    phi = stats.norm.cdf
+    removing = (1 - q) * phi(-above) + q * phi(s - above) - np.exp(epsilon) * phi(-above)
+    adding = phi(below) - np.exp(epsilon) * ((1 - q) * phi(below) + q * phi(below - s))
+    return [removing, adding]
 
 
 def convex_acceptance(rng):
@@ -56,8 +75,8 @@ def test_one_rejection_costs_more_than_one_update():
     orders = np.arange(2, 65)
     claimed = rdp.to_epsilon(rdp.rdp(1.0, 1.0, 1, orders), orders, DELTA, "classical").min()
     assert claimed > claimed_exact
-    low, high = one_update.epsilon_bounds(pair(1.0, one_update.threshold(0.0), limit=1), DELTA)
-    assert 5.36 < low <= high < 5.361
+    low = epsilon(1.0, one_update.threshold(0.0), limit=1)
+    assert 5.36 < low < 5.361
     assert low > claimed > claimed_exact
     # The same from the normal distribution function alone. Without the example, half of the first candidates are
     # rejected, with it Phi(-1); an update below 0 must be a second candidate.
@@ -80,29 +99,25 @@ def test_one_rejection_costs_more_than_one_update():
         return log_p
 
     found = exact_loss.density_epsilon(log_density(1), log_density(0), DELTA, (-12, 13), kinks=(0.0,))
-    assert found[0] <= high
-    assert found[1] >= low
+    assert low <= found[1]
+    assert found[0] < low + 1e-4
 
 
 def test_the_paper_allows_ten_rejections():
     """mu_0 = 10: more than three times the claimed epsilon, with a convex energy on public data."""
-    low, high = one_update.epsilon_bounds(pair(1.0, one_update.threshold(0.0), limit=10), DELTA)
-    assert low > 13.78 > 3 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
-    assert high < 13.8
+    found = epsilon(1.0, one_update.threshold(0.0), limit=10)
+    assert 13.8 > found > 13.78 > 3 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
 
 
 def test_finite_temperature_of_the_printed_rule():
     """exp(-10 Delta E) with an energy of slope 1 per standard deviation: the excess stays."""
     acceptance = one_update.annealed([-1.0, 1.0], [1.0, -1.0], temperature=10.0)
-    low, _ = one_update.epsilon_bounds(pair(1.0, acceptance, limit=10), DELTA)
-    assert low > 2.9 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
+    assert epsilon(1.0, acceptance, limit=10) > 2.9 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
 
 
 def test_two_wells_have_no_bound():
     """Public energy, unlimited rejections: the loss grows with the distance of the valleys."""
-    found = [
-        one_update.epsilon_bounds(pair(1.0, one_update.wells(0.5 - k, 0.5 + k)), DELTA)[0] for k in (0.01, 1, 3, 6, 8)
-    ]
+    found = [epsilon(1.0, one_update.wells(0.5 - k, 0.5 + k)) for k in (0.01, 1, 3, 6, 8)]
     assert found[0] == pytest.approx(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA), abs=0.01)
     assert (np.diff(found) > 0).all()
     assert found[-1] > 8
@@ -111,11 +126,9 @@ def test_two_wells_have_no_bound():
 def test_energy_on_private_data_leaks_without_any_gradient():
     """The example moves no gradient at all, only the energy: without it the other half of the line is accepted."""
     up, down = one_update.threshold(2.0), one_update.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
-    one, other = (one_update.Trial((1.0,), (0.0,), (a,)) for a in (up, down))
-    both = one_update.cells(one_update.released(one, 10), one_update.released(other, 10))
-    assert one_update.epsilon_bounds(both, DELTA)[0] > 30
-    forever = one_update.cells(one_update.released(one), one_update.released(other))
-    assert one_update.delta_bounds(forever, 100.0)[0] == pytest.approx(1.0)
+    trials = [one_update.trial(0.0, rule) for rule in (up, down)]
+    assert one_update.epsilon(*(one_update.released(one, 10) for one in trials), DELTA) > 30
+    assert one_update.epsilon(*map(one_update.released, trials), DELTA) == np.inf
 
 
 # ---- theorems on random instances ----
@@ -126,17 +139,13 @@ def test_convex_public_energy_and_unlimited_rejections_cost_no_more_than_one_upd
     rng = np.random.default_rng(0)
     for _ in range(25):
         acceptance, shift = convex_acceptance(rng), rng.choice([-2.0, -0.5, 0.3, 1.0, 3.0])
-        screened = pair(shift, acceptance)
-        for epsilon in (0.0, 0.2, 1.0, 3.0):
-            assert one_update.delta_bounds(screened, epsilon)[0] <= mechanisms.gaussian_delta(1, abs(shift), epsilon)
         q = rng.uniform(0.05, 0.9)
-        without, with_it = (
-            one_update.released(one_update.trial(shift, acceptance, 1.0, present)) for present in (False, True)
-        )
+        with_it, without = one_update.pair(shift, acceptance, None)
+        screened = one_update.cells(with_it, without)
         once = one_update.cells(one_update.mixture([1 - q, q], [without, with_it]), without)
-        plain = pair(shift, one_update.always(), q)
-        for epsilon in (0.0, 0.2, 1.0, 3.0):
-            assert one_update.delta_bounds(once, epsilon)[0] <= one_update.delta_bounds(plain, epsilon)[1]
+        for e in (0.0, 0.2, 1.0, 3.0):
+            assert max(deltas(screened, e)) <= mechanisms.gaussian_delta(1, abs(shift), e)
+            assert max(deltas(once, e)) <= max(plain_deltas(shift, q, e)) + 1e-15
 
 
 def test_isoperimetry_behind_the_theorem():
@@ -144,7 +153,7 @@ def test_isoperimetry_behind_the_theorem():
     rng = np.random.default_rng(1)
     for _ in range(10):
         acceptance = convex_acceptance(rng)
-        with_it, without = (one_update.released(one_update.trial(1.0, acceptance, 1.0, p)) for p in (True, False))
+        with_it, without = one_update.pair(1.0, acceptance, None)
         grid = np.linspace(-6, 6, 201)
         edges = np.unique(np.concatenate([[-np.inf], grid, without.ends[1:-1], with_it.ends[1:-1]]))
         below = np.array([density.masses(edges).cumsum() for density in (without, with_it)])
@@ -172,14 +181,12 @@ def test_price_of_a_public_test():
     for _ in range(25):
         acceptance, q, shift = any_acceptance(rng), rng.choice([1.0, 0.2]), rng.choice([0.4, 1.0, 2.0])
         rates = [one_update.acceptance_rate(one_update.trial(shift, acceptance, q, p)) for p in (True, False)]
-        screened, plain = pair(shift, acceptance, q), pair(shift, one_update.always(), q)
-        sides = zip((screened, screened.swapped()), (plain, plain.swapped()), (rates, rates[::-1]), strict=True)
-        for after, before, (own, other) in sides:
-            for epsilon in (0.0, 0.5, 2.0):
-                moved = epsilon + np.log(own / other)
+        screened = cells(shift, acceptance, q)
+        for side, (own, other) in enumerate((rates, rates[::-1])):
+            for e in (0.0, 0.5, 2.0):
+                moved = e + np.log(own / other)
                 if moved >= 0:
-                    low = one_update._one_direction(after, epsilon)[0]
-                    assert low <= one_update._one_direction(before, moved)[1] / own * (1 + 1e-9) + 1e-15
+                    assert deltas(screened, e)[side] <= plain_deltas(shift, q, moved)[side] / own * (1 + 1e-9) + 1e-15
 
 
 def test_a_random_limit():
@@ -216,14 +223,13 @@ def test_screening_changes_the_sampling_rate():
     zs, z0 = (one_update.acceptance_rate(one_update.trial(shift, acceptance, 1.0, p)) for p in (True, False))
     rate = q * zs / ((1 - q) * z0 + q * zs)
     assert rate > 3 * q
-    own, rest = (one_update.released(one_update.trial(shift, acceptance, 1.0, p)) for p in (True, False))
+    own, rest = one_update.pair(shift, acceptance, None)
     mixed = one_update.mixture([1 - rate, rate], [rest, own])
     direct = one_update.released(one_update.trial(shift, acceptance, q, True))
     u = np.linspace(1.6, 6, 50)
     assert mixed.log_density(u) == pytest.approx(direct.log_density(u), abs=1e-12)
     # So that accepted-only accounting at rate q is exceeded, convex energy or not.
-    plain = pair(shift, one_update.always(), q)
-    assert one_update.delta_bounds(pair(shift, acceptance, q), 1.0)[0] > one_update.delta_bounds(plain, 1.0)[1]
+    assert max(deltas(cells(shift, acceptance, q), 1.0)) > max(plain_deltas(shift, q, 1.0))
 
 
 def test_bound_of_any_public_test():
@@ -233,48 +239,38 @@ def test_bound_of_any_public_test():
     tests = [one_update.wells(0.5 - k, 0.5 + k) for k in (0.5, 2, 4)] + [any_acceptance(rng) for _ in range(10)]
     for acceptance in tests:
         rate = min(one_update.acceptance_rate(one_update.trial(1.0, acceptance, 1.0, p)) for p in (True, False))
-        bound = public_test_bound(1.0, rate, DELTA)
-        assert one_update.epsilon_bounds(pair(1.0, acceptance), DELTA)[0] <= bound
+        assert epsilon(1.0, acceptance) <= public_test_bound(1.0, rate, DELTA)
 
 
 # ---- the machinery ----
 
 
-def test_plain_update_is_the_gaussian_mechanism():
-    for shift in (0.3, 1.0, 2.5):
-        low, high = one_update.epsilon_bounds(pair(shift, one_update.always(), limit=0), DELTA)
-        assert low <= mechanisms.gaussian_epsilon(1.0, shift, DELTA) <= high
-        assert high - low < 1e-3
+@pytest.mark.parametrize("shift", [0.3, 1.0, 2.5])
+def test_plain_update_is_the_gaussian_mechanism(shift):
+    exact = mechanisms.gaussian_epsilon(1.0, shift, DELTA)
+    assert exact - 1e-3 < epsilon(shift, one_update.always(), 0) <= exact
+    assert plain_deltas(shift, 1.0, 0.7)[0] == pytest.approx(mechanisms.gaussian_delta(1.0, shift, 0.7))
+    assert deltas(cells(shift, one_update.always(), 0.2), 0.4) == pytest.approx(plain_deltas(shift, 0.2, 0.4), rel=1e-3)
 
 
-def test_bounds_close_in_and_agree_with_quadrature():
+def test_cells_are_below_quadrature_and_near_it():
     rng = np.random.default_rng(4)
     for _ in range(4):
-        acceptance, limit, q = any_acceptance(rng), rng.choice([1, 5, 10]), rng.choice([1.0, 0.1])
-        densities = [
-            one_update.released(one_update.trial(1.0, acceptance, q, present), int(limit)) for present in (True, False)
-        ]
-        kinks = tuple(densities[0].ends[1:-1])
-        value, error = exact_loss.density_delta(
-            densities[0].log_density, densities[1].log_density, 0.7, (-13, 14), kinks
-        )
-        widths = []
-        for width in (0.1, 0.01):
-            low, high = one_update.delta_bounds(one_update.cells(*densities, width), 0.7)
-            assert low - 1e-12 <= value + error
-            assert high + 1e-12 >= value - error
-            widths.append(high - low)
-        assert widths[1] < 0.05 * widths[0]
+        acceptance, limit, q = any_acceptance(rng), int(rng.choice([1, 5, 10])), rng.choice([1.0, 0.1])
+        both = one_update.pair(1.0, acceptance, limit, q)
+        logs = [part.log_density for part in both]
+        value, error = exact_loss.density_delta(*logs, 0.7, (-13, 14), tuple(both[0].ends[1:-1]))
+        wide, narrow = (max(deltas(one_update.cells(*both, width), 0.7)) for width in (0.1, 0.01))
+        assert wide <= narrow <= value + error
+        assert value - narrow < 1e-4
 
 
 def test_renyi_divergence_against_an_accountant():
     for q, sigma in ((1.0, 1.0), (0.1, 1.3)):
-        plain = pair(1 / sigma, one_update.always(), q)
+        plain = cells(1 / sigma, one_update.always(), q)
         for order in (2, 5, 8):
-            low, high = one_update.renyi_bounds(plain, order)
             exact = rdp.rdp(sigma, q, 1, [order])[0]
-            assert low <= exact <= high
-            assert high - low < 0.1 * exact
+            assert 0.999 * exact < one_update.renyi(plain, order) <= exact * (1 + 1e-12)
 
 
 def test_released_densities_against_simulated_loops():

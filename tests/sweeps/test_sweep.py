@@ -60,7 +60,7 @@ def test_the_table_the_index_and_the_folders(failing):
     frame = pd.read_parquet(out / "table.parquet")
     assert list(frame["key"]) == [row["key"] for row in sweep_toys.table(source)]
     assert frame["A.thm6.risk"].tolist()[0] == 1.0
-    assert frame["epsilon"].dtype == "int64"
+    assert frame["epsilon"].dtype == "Int64"
     index = (out / "index.html").read_text(encoding="utf-8")
     assert index.count("executed</a>") == 1
     assert index.count("up to the failed cell</a>") == 7

@@ -1,7 +1,6 @@
-"""Table, index, figure and the costs on paper, from a store without any run behind it."""
+"""Table, index and figure, from a store without any run behind it."""
 
 import csv
-import functools
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -9,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from press import sweep_cost
 from sweeps import figure as sweep_figure
 from sweeps import grid, sweep, table, worker
 from tests.sweeps.toys import notebook
@@ -25,6 +23,7 @@ def plan(tmp_path):
             plan.store.keep_failure(key, "failed", "ValueError: <i>")
             continue
         results = {"A.thm6.verdict": "holds", "A.thm6.risk": number / 8, "A.thm6.list": [1, 2], "A.thm6.n": number}
+        results["A.thm6.truth"] = True
         part = tmp_path / "part.ipynb"
         part.parent.mkdir(exist_ok=True)
         part.write_text("{}")
@@ -35,49 +34,48 @@ def plan(tmp_path):
 
 
 def test_csv_and_parquet_say_the_same(plan, tmp_path):
-    assert table.write(plan, tmp_path) == {"failed": 1, "done": 11}
+    table.write(table.frame(plan), tmp_path)
     with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, quoting=csv.QUOTE_NONNUMERIC))
     frame = pd.read_parquet(tmp_path / "table.parquet")
+    assert frame["status"].tolist() == ["failed"] + 11 * ["done"]
     assert list(rows[0]) == list(frame)
     assert [row["action"] for row in rows] == frame["action"].tolist() == ["<b>", 'a,"$b\r'] * 6
     assert [row["epsilon"] for row in rows] == frame["epsilon"].tolist()
     assert [row["A.thm6.risk"] for row in rows[1:]] == frame["A.thm6.risk"].tolist()[1:]
     assert frame["A.thm6.list"][1] == rows[1]["A.thm6.list"] == "[1, 2]"
+    assert rows[1]["A.thm6.truth"] == "true"
     assert (frame["status"][0], frame["reason"][0]) == ("failed", "ValueError: <i>")
     assert pd.isna(frame["A.thm6.risk"][0])
     assert rows[0]["A.thm6.risk"] == ""
-    first = [(tmp_path / name).read_bytes() for name in ("table.csv", "table.parquet")]
-    table.write(plan, tmp_path)
-    assert [(tmp_path / name).read_bytes() for name in ("table.csv", "table.parquet")] == first
 
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [([1, 2], "whole"), ([1, 2.5], "real"), ([None, 1], "whole"), ([True, False], "truth"), ([1, True], "text"),
-     ([1, "a"], "text"), ([2**70], "text"), ([[1]], "text"), ([None], None)],
+    [([1, 2], "Int64"), ([1, 2.5], "float64"), ([None, 1], "Int64"), ([True, False], "boolean"), ([1, True], "object"),
+     ([1, "a"], "object"), ([2**70], "object"), ([[1]], "object"), ([None], "object")],
 )  # fmt: skip
 def test_the_type_of_a_column(values, kind):
-    assert functools.reduce(table._wider, values, None) == kind
+    assert table.column(values).dtype == kind
 
 
 def test_the_index_escapes_what_it_shows(plan, tmp_path):
     (tmp_path / "out").mkdir()
-    index = table.write_index(plan, tmp_path / "out", {"done": 11}, summary=True).read_text(encoding="utf-8")
+    index = table.write_index(plan, table.frame(plan), tmp_path / "out", figure=True).read_text(encoding="utf-8")
     assert "<b>" not in index
     assert "<i>" not in index
-    assert "failed: ValueError: &lt;i&gt;" in index
+    assert "ValueError: &lt;i&gt;" in index
+    assert "12 runs: 11 done, 1 failed." in index
     assert index.count('href="../store/toy/') == 11
     assert "summary.png" in index
 
 
 def test_the_figure_draws_means_over_seeds(plan, tmp_path):
-    table.write(plan, tmp_path)
-    frame = pd.read_parquet(tmp_path / "table.parquet")
+    frame = table.frame(plan)
     assert sweep_figure.directions(frame, ["epsilon", "seed", "action"]) == ("epsilon", "action")
     assert sweep_figure.telling(frame[frame["status"] == "done"], ["epsilon"]) == ["A.thm6.risk"]
     figure = sweep_figure.draw(frame, ["epsilon", "seed", "action"])
-    lines = figure.axes[0].get_lines()
+    lines = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) and line.get_linestyle() == "-"]
     means = frame.groupby(["action", "epsilon"])["A.thm6.risk"].mean()
     for line, action in zip(lines, sorted(set(frame["action"])), strict=True):
         assert np.allclose(line.get_ydata(), means[action].to_numpy())
@@ -92,11 +90,10 @@ def test_numbers_that_the_parameters_move_come_first():
 
 
 def test_labels_are_short_and_no_formulas_and_a_single_run_has_a_figure(plan, tmp_path):
-    table.write(plan, tmp_path)
-    frame = pd.read_parquet(tmp_path / "table.parquet").assign(action=[r"$\frac", "x" * 100, "\x00\n"] * 4)
+    frame = table.frame(plan).assign(action=[r"$\frac", "x" * 100, "\x00\n"] * 4)
     figure, single = sweep_figure.draw(frame, ["action"]), sweep_figure.draw(frame.iloc[[3]], [])
     figure.canvas.draw()
-    assert [len(tick.get_text()) for tick in figure.axes[0].get_xticklabels()] == [0, 7, 30]
+    assert sorted(len(tick.get_text()) for tick in figure.axes[0].get_xticklabels()) == [0, 7, 30]
     assert "no recorded number differs" in single.axes[0].texts[0].get_text()
     plt.close("all")
 
@@ -114,20 +111,3 @@ def test_what_a_notebook_recorded_is_flat():
         "A.thm6.risk.n": 5,
         "A.thm6.text": "x",
     }
-
-
-def test_costs_on_paper():
-    """By hand: 10^4 runs of 36 s are 100 core-hours; 100 batches of 3.6 s are 0.1 h beside 1 h for 10^4 runs."""
-    run = {"seconds": 36.0, "kernel_seconds": 0.5, "bytes": 1e6, "files": 2, "table_bytes": 500, "table_seconds": 1e-3}
-    run |= {"scheduler_seconds": 0.36, "batch_seconds": 3.6}
-    text = sweep_cost.markdown({"a_run": run, "batch": 100})
-    for line in (
-        "| wall time on 2 cores | 30 minutes | 2.1 days | 210 days |",
-        "| wall time on 1024 cores | 36 s | 5.9 minutes | 9.8 hours |",  # no run is split over cores
-        "| disk | 100 MB | 10 GB | 1 TB |",
-        "| files | 200 | 20,000 | 2,000,000 |",
-        "| starts of Snakemake | 1 | 100 | 10,000 |",
-        "| its own processor time | 40 s | 66 minutes | 4.6 days |",
-        "at about 1,000,000 runs",
-    ):
-        assert line in text, line

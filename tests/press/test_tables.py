@@ -1,10 +1,10 @@
-"""Rows that need a GPU: each has a plan."""
+"""The tables that pages include: each row that needs a GPU has a plan, and what five seeds can see."""
 
 import pytest
 
-from dplib import claims, plans
+from dplib import claims, plans, stats
 from dplib.checks import ParameterError
-from press import gpu
+from press import tables
 
 ROWS = list(claims.load_all().values())
 # What would decide these is not to be had: the features of BYOL and DINO, Table XVII's own machine.
@@ -12,9 +12,9 @@ WITHOUT = {"C.s-histogram-share", "C.s-cluster-counts"}
 
 
 def test_a_row_that_needs_a_gpu_has_a_plan():
-    routed = {claim.id for rows in gpu.routes(ROWS).values() for some in rows.values() for claim in some}
+    routed = {claim.id for rows in tables.routes(ROWS).values() for some in rows.values() for claim in some}
     for claim in ROWS:
-        if claim.expects in gpu.OPEN and "GPU" in f"{claim.because} {claim.note} {claim.rule}":
+        if claim.expects in tables.OPEN and "GPU" in f"{claim.because} {claim.note} {claim.rule}":
             assert claim.id in routed | WITHOUT or claim.sort == "cited", claim.id
 
 
@@ -28,8 +28,20 @@ def test_every_part_on_a_gpu_is_reckoned():
 def test_a_row_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(plans, "on_gpu", lambda study: plans.OnGPU(1, "", ["A.nothing*"]))
     with pytest.raises(ParameterError, match=r"A.nothing\* of plan .* is no row of the ledger"):
-        gpu.routes(ROWS)
+        tables.routes(ROWS)
 
 
 def test_the_data_of_a_plan():
-    assert gpu.data("02") == ["cifar10"]
+    assert tables.gpu_data("02") == ["cifar10"]
+
+
+def test_the_number_of_seeds_is_the_least_that_sees_the_difference():
+    n = tables.needed(0.12)
+    assert 0.12 * stats.visible_difference(n) <= tables.SEEN < 0.12 * stats.visible_difference(n - 1)
+
+
+def test_the_page_quotes_its_table():
+    spread = {name: (a - b).std(ddof=1) for name, a, b in tables.comparisons()}
+    annealed = spread["MNIST, ε = 3: annealed, tanh (chapter 11)"]
+    assert annealed * stats.visible_difference(5) == pytest.approx(0.20, abs=0.005)
+    assert tables.needed(annealed) == 13

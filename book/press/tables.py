@@ -1,0 +1,163 @@
+"""The tables that pages include: verdicts, executions, data sets, benchmarks, what seeds can see, what needs a GPU."""
+
+import json
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dplib import data, plans, runs, sources, stats
+from dplib.architecture import crossover_study
+from dplib.checks import ParameterError
+from dplib.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
+from press import ledger
+
+
+def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table; ``head`` names its columns between bars, numbers' with a colon behind them."""
+    names = [name.strip() for name in head.split("|")]
+    rule = ["---:" if name.endswith(":") else "---" for name in names]
+    lines = [[name.removesuffix(":") for name in names], rule, *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def counts(rows: list[ledger.Row]) -> str:
+    """Verdicts by paper."""
+    found = Counter((row.claim.paper, row.verdict) for row in rows)
+    numbers = {paper: [found[paper, verdict] for verdict in VERDICTS] for paper in PAPERS}
+    head = " | ".join(["paper", *VERDICTS, "all"])
+    return table(head, [[f"{p}: {ledger.KINDS[p]}", *own, sum(own)] for p, own in numbers.items()])
+
+
+def status(chapters: list[ledger.Executed]) -> str:
+    """Each chapter's last execution: seconds, commit, hardware, versions, and what it rests on."""
+    lines = []
+    for run in chapters:
+        p, b = run.provenance, run.basis
+        names = ", ".join(one["name"] for one in b.get("datasets", ())) or "–"
+        commit = f"`{p['commit']}`" if p["commit"] else "–"
+        link = f"[{run.chapter}](../notebooks/{run.chapter})"
+        lines.append([link, f"{p['seconds']:.0f}", p["date"][:10], commit, b.get("seeds", "–"), names])
+    machines = "\n".join(f"- **{run.chapter}**: {_machine(run.provenance)}" for run in chapters)
+    return table("chapter | seconds: | date | commit | seeds | data", lines) + f"\n{machines}\n"
+
+
+def _machine(of: Mapping[str, Any]) -> str:
+    hardware = of["hardware"]
+    parts = [hardware["processor"], f"{hardware['cores']} cores", hardware.get("gpu"), hardware.get("system")]
+    packages = ", ".join(f"{name} {version}" for name, version in of["versions"].items() if version)
+    return f"{', '.join(filter(None, parts))}; {packages}"
+
+
+def data_sets() -> str:
+    """The data sets: papers, size, licence, what each stands in for; not what is present here."""
+    lines = []
+    for row in data.table():
+        size = f"{row.bytes / 1e6:.1f} MB" if row.bytes else "in scikit-learn" if row.embedded else "–"
+        note = f"stand-in for {row.stand_in_for}" if row.stand_in_for else ""
+        lines.append([f"`{row.name}`", ", ".join(row.papers), size, row.licence, note])
+    return table("name | papers | size: | licence | note", lines)
+
+
+def benchmarks(results: Path = RESULTS) -> str:
+    """Ratios of run times that ``make bench`` measured: those with a limit, those without, and their machines."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("bench_*.json"))]
+    rows = [row for one in found for row in one["rows"]]
+    parts = []
+    for bound, words in (("at_most", "at most"), ("at_least", "at least")):
+        lines = [
+            [
+                row["what"],
+                row["ratio_of"],
+                f"{row['ratio']:.3g}",
+                f"{row[bound]:g}",
+                "met" if row["met"] else "**missed**",
+            ]
+            for row in rows
+            if bound in row
+        ]
+        parts.append(table(f"what | ratio of | measured: | {words}: | ", lines))
+    free = [[r["what"], r["ratio_of"], f"{r['ratio']:.3g}"] for r in rows if not {"at_most", "at_least"} & r.keys()]
+    parts.append(table("what, for comparison | ratio of | measured:", free))
+    return "\n".join([*parts, *(f"- *{one['benchmark']}*: {_machine(one)}" for one in found)]) + "\n"
+
+
+# ---- what five seeds can see ----
+
+SEEN = 0.1  # points of accuracy: the difference whose seeds are counted
+
+
+def comparisons() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Name, and test accuracies in % of two methods on the same seeds, of shape (seeds,) each; chapters 0, 4, 11."""
+    halves = plans.load("00", "published").read("curves")
+    whole, tenth = (crossover_study.accuracies(halves[name][1.0]) for name in ("all records", "a tenth of them"))
+    yield "MNIST, ε = 1: 60,000 records, 6,000 (chapter 0)", whole, tenth
+    pair = plans.load("04", "published").read("mnist")
+    for epsilon in (1.09, 2.11):
+        both = (crossover_study.accuracies(cells[epsilon]) for cells in pair.values())
+        yield f"MNIST, ε = {epsilon}: small CNN, large CNN (chapter 4)", *both
+    for name, arms in plans.load("11", "published").read("table_1").items():
+        accuracy = {arm: 100 * np.array([run["accuracy"] for run in some]) for arm, some in arms.items()}
+        for arm, title in {"ours": "annealed", "dpsgd_auto_s": "AUTO-S", "dpsgd": "ReLU"}.items():
+            images = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}[name]
+            yield f"{images}, ε = 3: {title}, tanh (chapter 11)", accuracy[arm], accuracy["dpsgd_tanh"]
+
+
+def needed(spread: float, difference: float = SEEN) -> int:
+    """The fewest seeds that find ``difference`` with 80% power where paired differences have this ``spread``."""
+    return 2 + bisect_left(range(2, 10_000), -difference, key=lambda n: -spread * stats.visible_difference(n))
+
+
+def seeds() -> str:
+    """One row a comparison: spreads of single runs and of paired differences, and what as many seeds can see."""
+    lines = []
+    for name, a, b in comparisons():
+        spread, n = np.std(a - b, ddof=1), len(a)
+        sees, margin = spread * stats.visible_difference(n), spread * stats.provable_margin(n)
+        alone = f"{np.std(a, ddof=1):.2f}, {np.std(b, ddof=1):.2f}"
+        lines.append([name, alone, *(f"{x:.2f}" for x in (spread, sees, margin)), needed(spread)])
+    return table("comparison | one run | pair: | sees: | equal within: | seeds for 0.1:", lines)
+
+
+# ---- what needs a GPU ----
+
+OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
+
+
+def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
+    """The open rows that a study's GPU would decide: {study: {pattern: rows}}.
+
+    Raises:
+        ParameterError: for a pattern that no row has.
+    """
+    found: dict[str, dict[str, list[Claim]]] = {}
+    for study in plans.studies():
+        if about := plans.on_gpu(study):
+            some = {one: [claim for claim in claims if fnmatchcase(claim.id, one)] for one in about.rows}
+            if unknown := [one for one, rows in some.items() if not rows]:
+                raise ParameterError(f"{unknown[0]} of plan {study} is no row of the ledger.")
+            found[study] = {one: [claim for claim in rows if claim.expects in OPEN] for one, rows in some.items()}
+    return found
+
+
+def gpu_data(study: str) -> list[str]:
+    """The data sets of a study's runs on a GPU, as far as its plan "paper" knows them."""
+    plan = plans.load(study, "paper")
+    lines = [line for line in plan.reached() if line["device"] == "cuda"]
+    wanted = [runs.identity(*one) for one in plan.missing() if one.device == "cuda"]
+    return sorted({name for one in [*lines, *wanted] for name in one["data"]})
+
+
+def gpu(claims: Sequence[Claim]) -> str:
+    """The studies with a part on a GPU: the rows that it would decide, its data, its hours."""
+    lines = []
+    for study, rows in routes(claims).items():
+        about, chapter = plans.on_gpu(study), sources.resolve(study)
+        ids = ", ".join(f"`{one}`" + (f" ({len(some)})" if "*" in one else "") for one, some in rows.items() if some)
+        link = f"[{sources.shown_number(chapter)}](../notebooks/{chapter})"
+        lines.append([link, ids or "none is open", ", ".join(gpu_data(study)), f"{about.hours:g}", about.how])
+    return table("chapter | rows that it would decide | data | GPU-hours: | reckoned by", lines)
