@@ -99,7 +99,7 @@ def comparisons() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     pair = plans.load("04", "published").read("mnist")
     for epsilon in (1.09, 2.11):
         both = (crossover_study.accuracies(cells[epsilon]) for cells in pair.values())
-        yield f"MNIST, ε = {epsilon}: small CNN, large CNN (chapter 4)", *both
+        yield f"MNIST, ε = {epsilon}: small and large perceptron (chapter 4)", *both
     for name, arms in plans.load("11", "published").read("table_1").items():
         accuracy = {arm: 100 * np.array([run["accuracy"] for run in some]) for arm, some in arms.items()}
         for arm, title in {"ours": "annealed", "dpsgd_auto_s": "AUTO-S", "dpsgd": "ReLU"}.items():
