@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from dplib import claims, execution, files, sources
+from dplib import claims, execution, files, plans, sources
 from dplib.__main__ import value
 from dplib.checks import ParameterError
 from press import ledger, pages
@@ -137,3 +137,10 @@ def test_provenance_is_of_the_start_of_the_run(toy):
     before = sources.digest("01_a")
     assert execution.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
     assert sources.digest("01_a") != before
+
+
+@pytest.mark.parametrize("study", plans.studies())
+def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(study):
+    for name in plans.names(study):
+        missing = plans.load(study, name).missing()  # refuses arguments that a part or an experiment does not have
+        assert not (missing and name == "published"), missing[0]

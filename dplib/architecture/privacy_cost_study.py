@@ -112,6 +112,7 @@ def family(
     budgets: Sequence[float],
     rates: Sequence[float],
     seeds: int,
+    tuning_seeds: int = 3,
     **settings: Any,
 ) -> dict[tuple[int, Any], Sequence[runs.Result]]:
     """Networks of one hidden layer, each cell with a rate of its own: {(width, kind): results by seed}.
@@ -122,7 +123,9 @@ def family(
     kinds |= {budget: {"epsilon": budget} for budget in (*budgets, NO_LIMIT)} | {CLIPPED: CLIPPING}
     common = {"dataset": dataset, **settings}
     cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
-    return {key: one.runs for key, one in measured(get, cells, {"sgd": rates, "dp": rates}, seeds=seeds).items()}
+    grids = {"sgd": rates, "dp": rates}
+    found = measured(get, cells, grids, seeds=seeds, tuning_seeds=tuning_seeds)
+    return {key: one.runs for key, one in found.items()}
 
 
 def stopping(
