@@ -12,8 +12,10 @@ import numpy as np
 from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
 from dplib.plans import Get, by_seed
-from dplib.screening import accounts, audit, composition, free, instances, network, one_update, study
+from dplib.screening import accounts, audit, composition, instances, one_update, study
 from dplib.screening.accounts import DELTA, Setting
+from dplib.screening.free import compare as free_compare
+from dplib.screening.network import train as audited_training
 
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
 LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at
@@ -288,7 +290,7 @@ def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list
 
 def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
     """{"test", "training", "held-out"}: audited trainings of a network by seed, by where J looks."""
-    return by_seed(get, network.train, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
+    return by_seed(get, audited_training, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
 
 
 def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[float]]:
@@ -326,10 +328,10 @@ def screened_freely(
         found[epsilon] = {}
         for name, pairs in grids.items():
             job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
-            tried = get(free.compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
+            tried = get(free_compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
             scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
             pair_ = pairs[int(np.nanargmax(scores))]
-            done = get(free.compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
+            done = get(free_compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
             found[epsilon][name] = {
                 "pair": pair_,
                 "test": 100 * np.array([one["test"][0] for one in done], dtype=float),
