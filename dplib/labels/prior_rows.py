@@ -129,7 +129,8 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
     same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
     if 0.5 not in sgd.epsilons:
         return same
-    return same | {f"{m}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for m in ("stages", "subset")}
+    half = {"stages": "stages", "subsets": "subset"}
+    return same | {f"{name}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for name, m in half.items()}
 
 
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
