@@ -106,6 +106,7 @@ def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
     return {
         "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
         "C.s-ssl-small-eps": {
+            "epsilon_max": max((e for e, gain in gains.items() if gain.low > 0), default=0.0),
             **{f"gain_at_eps_{e:g}": gains[e] for e in small},
             **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": share for e, share in ignoring.items()},
         },
