@@ -106,6 +106,7 @@ def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
     return {
         "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
         "C.s-ssl-small-eps": {
+            "epsilon_max": max((e for e, gain in gains.items() if gain.low > 0), default=0.0),
             **{f"gain_at_eps_{e:g}": gains[e] for e in small},
             **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": share for e, share in ignoring.items()},
         },
@@ -129,7 +130,8 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
     same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
     if 0.5 not in sgd.epsilons:
         return same
-    return same | {f"{m}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for m in ("stages", "subset")}
+    half = {"stages": "stages", "subsets": "subset"}
+    return same | {f"{name}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for name, m in half.items()}
 
 
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
