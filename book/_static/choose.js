@@ -31,13 +31,16 @@
     if (found.without_noise && found.without_noise <= found.constant)
       throw new Error(`Accuracy without noise: it must be above the ${found.constant.toPrecision(3)}% of a constant prediction.`);
     found.record_epsilon = found.private === "labels" ? found.epsilon / 2 : found.epsilon;
+    found.sum = data.sums[form.elements.delta.value]?.[form.elements.epsilon.value];
     return found;
   }
 
   const pure = (one) => data.pure.includes(one.method);
-  const protects = (one, asked) => (one.private === "labels" ? asked.private === "labels" : pure(one) === (asked.delta === 0));
+  const protects = (one, asked) => (one.private === "labels" ? asked.private === "labels" && (one.sigma === null || asked.delta > 0) : pure(one) === (asked.delta === 0));
   const affordable = (one, asked) =>
-    one.private === "labels"
+    one.sigma !== null
+      ? asked.sum / asked.n <= (one.sigma / one.n) * (1 + 1e-9)
+      : one.private === "labels"
       ? one.epsilon <= asked.epsilon * (1 + 1e-9) && one.n <= data.as_many * asked.n
       : one.n * one.epsilon <= asked.n * (pure(one) ? asked.epsilon : asked.record_epsilon) * (1 + 1e-9);
   const distance = (asked, one) => Math.hypot(...["n", "d", "classes"].map((name) => Math.log10(asked[name] / one[name])));
@@ -49,18 +52,20 @@
     const alike = data.results
       .filter((one) => one.kind === asked.kind && protects(one, asked) && one.share !== null)
       .map((one) => ({ ...one, far: distance(asked, one), within: affordable(one, asked) }));
-    if (!alike.length) return { nearest: null, method: "none", others: [], share: null };
-    const some = alike.filter((one) => one.within);
-    const name = first(some.length ? some : alike, (a, b) => a.far < b.far).name;
+    const printed = alike.filter((one) => !data.listed.includes(one.method));
+    if (!printed.length) return { nearest: null, method: "none", others: [], share: null };
+    const some = printed.filter((one) => one.within);
+    const name = first(some.length ? some : printed, (a, b) => a.far < b.far).name;
     const own = alike.filter((one) => one.name === name);
-    const best = last(own.filter((one) => one.within), "method").sort((a, b) => b.accuracy - a.accuracy);
-    const nearest = best[0] ?? first(own, (a, b) => a.epsilon < b.epsilon || (a.epsilon === b.epsilon && a.accuracy > b.accuracy));
+    const within = last(own.filter((one) => one.within), "method").sort((a, b) => b.accuracy - a.accuracy);
+    const best = within.filter((one) => printed.includes(one));
+    const nearest = best[0] ?? first(own.filter((one) => printed.includes(one)), (a, b) => a.epsilon < b.epsilon || (a.epsilon === b.epsilon && a.accuracy > b.accuracy));
     const near = best.length && nearest.far <= data.reach;
     const rivals = alike.filter((one) => near && one.method === nearest.method && one.far <= data.reach && one.within);
     const shares = last(rivals, "name");
     const worst = first(shares, (a, b) => a.share < b.share);
     const share = worst && worst.share >= data.least ? worst.share : null;
-    return { nearest, method: nearest.method, others: best.slice(1), share, worst: worst?.name, count: shares.length, settings: settings(asked, nearest) };
+    return { nearest, method: nearest.method, others: within.filter((one) => one !== nearest), share, worst: worst?.name, count: shares.length, settings: settings(asked, nearest) };
   }
 
   function settings(asked, one) {
@@ -74,13 +79,15 @@
 
   // Python rounds halves to even.
   const evenRound = (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value));
+  // Python writes numbers below a ten-thousandth with an exponent of two digits.
+  const short = (value) => (value && Math.abs(value) < 1e-4 ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : `${value}`);
   const fill = (text, gaps) => text.replace(/\$([a-z_]+)/g, (_, name) => gaps[name]);
 
   function promise(asked, { nearest, share, worst, count }) {
     if (nearest === null) return data.says.unmeasured;
     if (nearest.far > data.reach) return data.says.far;
     if (!nearest.within) return data.says.tight;
-    if (share === null) return data.says.none;
+    if (share === null) return fill(data.says.none, { worst });
     const least = asked.without_noise ? `, which is ${fixed(asked.constant + share * (asked.without_noise - asked.constant), 1)}%` : "";
     return fill(data.says.share, { share: Math.floor(100 * share), least, worst, count });
   }
@@ -104,7 +111,7 @@
     for (const text of own.caveats ?? []) all.push(["Caveat", text]);
     if (exposed > 0.1) all.push(["Caveat", fill(data.says.exposed, { percent: fixed(100 * exposed, 0) })]);
     if (asked.epsilon > 10) all.push(["Caveat", data.says.large]);
-    const gaps = { classes: asked.classes, epsilon: asked.epsilon, learning_rate: (s ?? found.nearest)?.learning_rate, rate: fixed(s?.rate ?? 0, 5), batch: s?.batch, steps: s?.steps, clip: 1, noise: s?.noise, ...found.nearest?.more };
+    const gaps = { classes: asked.classes, epsilon: asked.epsilon, delta: form.elements.delta.value, learning_rate: short((s ?? found.nearest)?.learning_rate), rate: fixed(s?.rate ?? 0, 5), batch: s?.batch, steps: s?.steps, clip: 1, noise: s?.noise, ...found.nearest?.more };
     return [all, Object.entries(own.code ?? {}).map(([library, text]) => [library, fill(text, gaps).trim()])];
   }
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dplib import accounting, checks
+from dplib import accounting, checks, mechanisms
 from dplib.checks import ParameterError
-from press.choice_evidence import IMAGE, LABELS, RECORDS, TABLE, TEXT, Data, Result, table
+from press.choice_evidence import IMAGE, LABELS, LISTED, RECORDS, TABLE, TEXT, Data, Result, table
 
 WORDS = Path(__file__).with_name("choice.toml")
 REACH = 1.0  # decades: beyond a factor of ten in one quantity alone, nothing is near
@@ -119,7 +119,8 @@ class Answer:
         affordable: whether the budget of ``nearest`` does not exceed the problem's.
         share: of the gain over a constant, promised; None: no promise. worst: the data set that it comes from, of
             ``count`` near the problem.
-        others: what else was measured on the nearest data set within the budget, the best first.
+        others: what else was measured on the nearest data set within the budget, the best first; a method without a
+            program may be ahead of the one that is advised.
         settings: of DP-SGD; None for other methods.
     """
 
@@ -154,21 +155,24 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     """
     alike = [one for one in table() if one.data.kind == problem.kind and one.data.source not in leave_out]
     alike = [one for one in alike if protects(one, problem) and one.share is not None]  # there was something to learn
-    if not alike:
+    printed = [one for one in alike if one.method not in LISTED]
+    if not printed:
         return Answer(problem)
-    name = min(_affordable(alike, problem) or alike, key=lambda one: distance(problem, one.data)).data.name
+    name = min(_affordable(printed, problem) or printed, key=lambda one: distance(problem, one.data)).data.name
     own = [one for one in alike if one.data.name == name]
     # Of each method its largest budget, the most accurate first.
     within = sorted(_last(_affordable(own, problem), "method"), key=lambda one: -one.accuracy.value)
-    nearest = within[0] if within else min(own, key=lambda one: (one.epsilon, -one.accuracy.value))
+    best = [one for one in within if one.method not in LISTED]
+    rest = [one for one in printed if one.data.name == name]
+    nearest = best[0] if best else min(rest, key=lambda one: (one.epsilon, -one.accuracy.value))
     far, rivals = distance(problem, nearest.data), []
-    if within and far <= REACH:
+    if best and far <= REACH:
         near = [one for one in alike if one.method == nearest.method and distance(problem, one.data) <= REACH]
         rivals = _last(_affordable(near, problem), "data")
     worst = min(rivals, key=lambda one: one.share, default=None)
     share = worst.share if worst and worst.share >= LEAST_SHARE else None
-    name, others = worst.data.name if worst else "", tuple(within[1:])
-    return Answer(problem, nearest, far, bool(within), share, name, len(rivals), others, settings(problem, nearest))
+    name, others = worst.data.name if worst else "", tuple(one for one in within if one is not nearest)
+    return Answer(problem, nearest, far, bool(best), share, name, len(rivals), others, settings(problem, nearest))
 
 
 def left_out() -> list[tuple[Result, Answer]]:
@@ -177,7 +181,7 @@ def left_out() -> list[tuple[Result, Answer]]:
     for one in table():
         if one.share is None or not RANGES["epsilon"].accepts(one.epsilon):
             continue
-        delta = 0.0 if one.private == LABELS or one.method in PURE else 1e-5
+        delta = 0.0 if (one.private == LABELS and one.sigma is None) or one.method in PURE else 1e-5
         data = one.data
         asked = Problem(data.n, data.d, data.classes, one.epsilon, delta, data.kind, one.private)
         answer = choose(asked, leave_out=[data.source])
@@ -189,15 +193,18 @@ def left_out() -> list[tuple[Result, Answer]]:
 def protects(one: Result, problem: Problem) -> bool:
     """Whether a method protects what is asked for, with the delta asked for."""
     if one.private == LABELS:
-        return problem.private == LABELS
+        return problem.private == LABELS and (one.sigma is None or problem.delta > 0)
     return (one.method in PURE) == (problem.delta == 0)
 
 
 def affordable(one: Result, problem: Problem) -> bool:
     """Whether a result's budget is at most the problem's: n times epsilon; of noise on labels epsilon, for about n.
 
-    One record hides among n: chapter 3 finds that the epsilon needed for one accuracy falls about as 1/n.
+    One record hides among n: chapter 3 finds that the epsilon needed for one accuracy falls about as 1/n. Of a
+    curator's sum the noise is known, and its share of a mean must not be larger than measured.
     """
+    if one.sigma is not None:
+        return sum_noise(problem.epsilon, problem.delta) / problem.n <= one.sigma / one.data.n * (1 + 1e-9)
     if one.private == LABELS:
         return one.epsilon <= problem.epsilon * (1 + 1e-9) and one.data.n <= AS_MANY * problem.n
     epsilon = problem.epsilon if one.method in PURE else problem.record_epsilon
@@ -239,6 +246,11 @@ def noise_for(epsilon, delta, sample_rate: float, steps: int):
     return accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "rdp")
 
 
+def sum_noise(epsilon, delta):
+    """Standard deviation of a curator's noise, over what one label moves the sum by; arrays broadcast."""
+    return mechanisms.analytic_sigma(epsilon, delta)
+
+
 def rounded_up(value: float) -> float:
     """To three decimals, never down: what is printed must not spend more."""
     return math.ceil(1000 * value) / 1000
@@ -260,7 +272,7 @@ def words() -> dict[str, Any]:
 def code(answer: Answer) -> dict[str, str]:
     """Programs for the answer, by library: ten lines or so from arrays to a test accuracy."""
     problem, s, one = answer.problem, answer.settings, answer.nearest
-    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}"}
+    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}", "delta": f"{problem.delta:g}"}
     if one:
         gaps |= {name: f"{value:g}" for name, value in one.more.items()}
         gaps["learning_rate"] = f"{(s or one).learning_rate or 0:g}"
@@ -308,7 +320,7 @@ def promise(answer: Answer) -> str:
     if not answer.affordable:
         return says["tight"]
     if answer.share is None:
-        return says["none"]
+        return string.Template(says["none"]).substitute(worst=answer.worst)
     least = "" if answer.promised is None else f", which is {answer.promised:.1f}%"
     return string.Template(says["share"]).substitute(
         share=math.floor(100 * answer.share), least=least, worst=answer.worst, count=answer.count

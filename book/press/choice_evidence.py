@@ -1,7 +1,8 @@
 """What the kept runs measured of private accuracy, as one tidy table: the evidence behind "Choose a model".
 
-Only methods that the book prints code for, whose budget covers all that looks at the private records but the choice of
-the learning rate. No accuracy, rate or budget is written here: they are read from the runs of chapters 5, 9, 10 and 13.
+Only methods whose budget covers all that looks at the private records but the choice of the learning rate; those of
+:data:`LISTED` have no program and are never advised. No accuracy, rate or budget is written here: they are read from
+the runs of chapters 5, 9, 10 and 13.
 """
 
 import functools
@@ -11,16 +12,18 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dplib import plans, stats
+from dplib import mechanisms, plans, stats
 from dplib.architecture import table_study
 from dplib.data import preprocess
-from dplib.labels import prior_methods, stage_rows, stage_study
+from dplib.labels import later_methods, prior_methods, stage_rows, stage_study
 from dplib.labels.prior_experiments import private_sgd
 from dplib.screening import study
 from dplib.stats import Measured
 
 RECORDS, LABELS = "records", "labels"
 IMAGE, TABLE, TEXT = "image", "table", "text"
+ANSWERS = ("rr", "subset", "clusters-soft")  # of chapter 10, with a program
+LISTED = ("stages-subset", "vector", "vector-likelihood", "projected")  # measured, without a program
 LEAST_GAIN = 3.5  # points that a model must gain without noise before a share of the gain means anything
 
 
@@ -48,10 +51,11 @@ class Result:
     Attributes:
         method: a key of "method" in ``choice.toml``. private: what it protects, RECORDS or LABELS.
         epsilon: of one training. Records: at delta = 1e-5 for one added or removed, or pure for one replaced
-            ("objective"). Labels: pure, for one replaced.
+            ("objective"). Labels: for one replaced, pure; of a curator's sums at delta = 1e-5.
         accuracy: in percent. without: the same code's mean without noise.
         learning_rate, sample_rate, steps: None where there are none. chapter: whose runs they are.
         more: further settings that the method's program has gaps for, by name.
+        sigma: of a curator's sum over all records, over what one label moves it by; None for all other methods.
     """
 
     data: Data
@@ -66,6 +70,7 @@ class Result:
     chapter: str
     more: Mapping[str, float] = field(default_factory=dict)
     gain: Measured | None = None
+    sigma: float | None = None
 
     @property
     def share(self) -> float | None:
@@ -153,14 +158,18 @@ def _objective() -> Iterator[Result]:
 
 
 def _labels() -> Iterator[Result]:
-    """Chapter 10: randomised labels and linear classifiers on features of public inputs."""
-    show = plans.load("10")
-    for name, one in (show.read("methods") | show.read("other_labels")).items():
-        for method in sorted(set(one.test) & {"rr", "subset", "clusters-soft"}):
+    """Chapter 10: randomised labels, sums of a curator, and linear classifiers on features of public inputs."""
+    show, settings = plans.load("10"), later_methods.compare_later.__kwdefaults__
+    first = show.read("methods") | show.read("other_labels")
+    clean = {name: one.mean("clean", one.epsilons[0]).value for name, one in first.items()}
+    for name, one in (*first.items(), *show.read("later").items()):
+        for method in sorted(set(one.test) & {*ANSWERS, *LISTED, *later_methods.CENTRAL}):
+            central = method in later_methods.CENTRAL
             for i, epsilon in enumerate(one.epsilons):
                 yield Result(
-                    _images(name), method, LABELS, epsilon, one.mean(method, epsilon), one.mean("clean", epsilon).value,
-                    one.rates[method][i], None, None, "10",
+                    _images(name), method, LABELS, epsilon, one.mean(method, epsilon), clean[name],
+                    one.rates[method][i], None, None, "10", {"steps": settings["steps"]} if central else {},
+                    sigma=float(mechanisms.analytic_sigma(epsilon, settings["delta"])) if central else None,
                 )  # fmt: skip
 
 
@@ -179,7 +188,10 @@ def _networks() -> Iterator[Result]:
 
 
 def points() -> pd.DataFrame:
-    """Every share as a row for a figure: "panel", "budget" (epsilon, or n epsilon for records), "share", "line"."""
+    """Every share of a method with a program as a row for a figure.
+
+    Columns: "panel", "budget" (epsilon, or n epsilon for records), "share" in percent, "line".
+    """
     titles = {RECORDS: "{}s, n·ε", LABELS: "private labels of {}s, ε"}
     rows = [
         (
@@ -189,6 +201,6 @@ def points() -> pd.DataFrame:
             f"{one.method}: {one.data.name}",
         )
         for one in table()
-        if one.share is not None
+        if one.share is not None and one.method not in LISTED
     ]
     return pd.DataFrame(rows, columns=["panel", "budget", "share", "line"])

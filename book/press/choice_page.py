@@ -72,17 +72,18 @@ def data(problem: Problem) -> dict:
                 "name": one.data.name, "kind": one.data.kind, "n": one.data.n, "d": one.data.d,
                 "classes": one.data.classes, "method": one.method, "private": one.private, "epsilon": one.epsilon,
                 "accuracy": one.accuracy.value, "share": one.share, "rate": one.sample_rate, "steps": one.steps,
-                "learning_rate": one.learning_rate, "more": one.more, "says": choice.described(one),
+                "learning_rate": one.learning_rate, "more": one.more, "sigma": one.sigma, "says": choice.described(one),
             }
             for one in results
         ],
         "methods": known["method"], "says": known["says"], "reach": choice.REACH, "least": choice.LEAST_SHARE,
         "as_many": choice.AS_MANY,
-        "pure": choice.PURE, "least_labels": choice.LEAST_LABELS,
+        "pure": choice.PURE, "listed": choice_evidence.LISTED, "least_labels": choice.LEAST_LABELS,
         "noise": {
             private: {f"{at[0]:.5f} {at[1]}": noise(private, *at, *budgets(problem)) for at in trainings}
             for private in (RECORDS, LABELS)
         },
+        "sums": sums(*budgets(problem)),
     }  # fmt: skip
 
 
@@ -103,6 +104,12 @@ def noise(private: str, rate: float, steps: int, epsilons: list[float], deltas: 
         f"{d:g}": {f"{e:g}": f"{choice.rounded_up(float(found[i, j])):.3f}" for j, e in enumerate(epsilons)}
         for i, d in enumerate(deltas)
     }
+
+
+def sums(epsilons: list[float], deltas: list[float]) -> dict:
+    """Delta to epsilon to a curator's noise, over what one label moves the sum by."""
+    found = choice.sum_noise(*np.meshgrid(epsilons, deltas))
+    return {f"{d:g}": {f"{e:g}": float(found[i, j]) for j, e in enumerate(epsilons)} for i, d in enumerate(deltas)}
 
 
 def _fields(answer: Answer) -> str:

@@ -13,8 +13,17 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import optimize
 
 from dplib.accounting import Bounds
+from dplib.architecture import search_budgets
 
 _SHARES = (0, *np.geomspace(1e-5, 0.5, 15))  # of the neighbour's runs that rank first
+
+
+def of_trainings(
+    noise_multiplier: float, sample_rate: float, steps: int, mean_runs: float, shape: float, delta: float
+) -> Bounds:
+    """:func:`epsilon` of the best of a random number of trainings by DP-SGD, ``mean_runs`` on average."""
+    one = training(noise_multiplier, sample_rate, steps)
+    return epsilon(one, search_budgets.stopping(mean_runs, shape), shape, delta)
 
 
 def training(noise_multiplier: float, sample_rate: float, steps: int, interval: float = 2e-4) -> list[np.ndarray]:

@@ -284,11 +284,9 @@ def proven() -> dict[str, dict[str, float]]:
 def by_profile() -> dict[str, tuple[float, float]]:
     """Epsilon of RS with a random number of candidates, by the whole profile of a training: what the worst score that
     we found needs, and what no score exceeds."""
-    one, (mean,) = best_of_random.training(2.0, TABLE_8.sample_rate, TABLE_8.steps), SIZES["rs"]
-    found = {}
+    (mean,), found = SIZES["rs"], {}
     for label in ("geometric", "logarithmic", "shape_minus_half"):
-        gamma = search_budgets.stopping(mean, SHAPES[label])
-        ends = best_of_random.epsilon(one, gamma, SHAPES[label], 1e-5)
+        ends = best_of_random.of_trainings(2.0, TABLE_8.sample_rate, TABLE_8.steps, mean, SHAPES[label], 1e-5)
         found[label] = ends.low, ends.high
     return found
 

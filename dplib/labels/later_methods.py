@@ -69,7 +69,7 @@ def compare_later(
     for method in methods:
         checks.one_of(*LATER).check("method", method)
     problem = task(dataset, "learned", maps, dimensions, seed)
-    train, valid, test = scaled(problem)
+    train, valid, test = scaled(problem.x_train, problem.x_valid, problem.x_test)
     found: dict[str, dict[str, list[float]]] = {"validation": {}, "test": {}}
     for method in methods:
         cells = [(e, rates[method][i] if isinstance(rates, Mapping) else rates) for i, e in enumerate(epsilons)]
@@ -78,10 +78,10 @@ def compare_later(
             if method in CENTRAL:
                 sigma = SENSITIVITY * float(mechanisms.analytic_sigma(epsilon, delta))
                 if method == "sums":
-                    weights = fit_sum(train, noisy_sum(train, problem, sigma, rng), rate)
+                    weights = fit_sum(train, noisy_sum(train, problem.y_train, problem.classes, sigma, rng), rate)
                 else:
                     used = (hull, smoothing) if method == "projected" else None
-                    weights = descend(train, problem, sigma, rate, steps, used, rng)
+                    weights = descend(train, problem.y_train, problem.classes, sigma, rate, steps, used, rng)
                 guesses = [(x @ weights).argmax(axis=1) for x in (valid, test)]
             else:
                 guesses = _vectors(problem, method, epsilon, rate, epochs, seed, rng)
@@ -90,11 +90,14 @@ def compare_later(
     return found
 
 
-def scaled(problem: Task) -> list[np.ndarray]:
-    """Rows of the task's three parts with a constant, none longer than 1; their scale is public."""
-    most = float(np.median(np.linalg.norm(problem.x_train, axis=1)))
+def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+    """Rows (n, d) of several parts with a constant, (n, d + 1), none longer than 1; the scale is that of public ones.
+
+    The scale is the median length of the first part's rows.
+    """
+    most = float(np.median(np.linalg.norm(train, axis=1)))
     found = []
-    for x in (problem.x_train, problem.x_valid, problem.x_test):
+    for x in (train, *others):
         short = x * np.minimum(1 / most, 1 / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6))
         found.append((np.hstack([short, np.ones((len(x), 1))]) / np.sqrt(2)).astype(np.float32))
     return found
@@ -113,10 +116,10 @@ def _vectors(problem: Task, method: str, epsilon: float, rate: float, epochs: in
     return [(one[:, :, 1].T if method == "vector" else one[0]).argmax(axis=1) for one in chances]
 
 
-def noisy_sum(x: np.ndarray, problem: Task, sigma: float, rng: np.random.Generator) -> np.ndarray:
+def noisy_sum(x: np.ndarray, y: np.ndarray, classes: int, sigma: float, rng: np.random.Generator) -> np.ndarray:
     """The sum of x_i onehot(y_i)^T, (d, K), with noise of deviation sigma: all that is learned of the labels."""
-    one_hot = np.eye(problem.classes, dtype=np.float32)[problem.y_train]
-    return x.T @ one_hot + sigma * rng.standard_normal((x.shape[1], problem.classes))
+    one_hot = np.eye(classes, dtype=np.float32)[y]
+    return x.T @ one_hot + sigma * rng.standard_normal((x.shape[1], classes))
 
 
 def fit_sum(x: np.ndarray, total: np.ndarray, ridge: float) -> np.ndarray:
@@ -139,7 +142,8 @@ def fit_sum(x: np.ndarray, total: np.ndarray, ridge: float) -> np.ndarray:
 
 def descend(
     x: np.ndarray,
-    problem: Task,
+    y: np.ndarray,
+    classes: int,
     sigma: float,
     rate: float,
     steps: int,
@@ -152,8 +156,8 @@ def descend(
     the hull, and the weight of its coefficients; None for noisy gradients as they are.
     """
     noise, others = rng.spawn(2)
-    weights = np.zeros((x.shape[1], problem.classes), dtype=np.float32)
-    one_hot = np.eye(problem.classes, dtype=np.float32)[problem.y_train]
+    weights = np.zeros((x.shape[1], classes), dtype=np.float32)
+    one_hot = np.eye(classes, dtype=np.float32)[y]
     for _ in range(steps):
         gradient = x.T @ (softmax(x @ weights, axis=1) - one_hot)
         gradient = (gradient + sigma * np.sqrt(steps) * noise.standard_normal(weights.shape)) / len(x)

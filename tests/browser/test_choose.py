@@ -22,6 +22,10 @@ PROBLEMS = [
     replace(IMAGES, epsilon=100.0),
     replace(IMAGES, private="labels"),
     replace(IMAGES, private="labels", epsilon=3.0, d=3072, without_noise=80.0),
+    replace(IMAGES, private="labels", epsilon=0.5, d=3072),
+    replace(IMAGES, private="labels", epsilon=0.1, d=3072, delta=1e-6),
+    replace(IMAGES, private="labels", epsilon=1.0, d=3072),
+    replace(IMAGES, private="labels", epsilon=1.0, d=3072, delta=0.0),
     replace(IMAGES, private="labels", delta=0.0),
     replace(IMAGES, private="labels", delta=0.0, epsilon=0.1),
     TABLE,
@@ -68,7 +72,9 @@ def programs(page):
     return {title.removeprefix("With "): text for title, text in zip(found[::2], found[1::2], strict=True)}
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda one: f"{one.kind}-{one.private}-{one.n}-{one.epsilon:g}")
+@pytest.mark.parametrize(
+    "problem", PROBLEMS, ids=lambda one: f"{one.kind}-{one.private}-{one.n}-{one.d}-{one.epsilon:g}"
+)
 def test_the_page_answers_as_python_does(page, problem):
     fill(page, problem)
     answer = choice.choose(problem)

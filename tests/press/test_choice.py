@@ -1,7 +1,5 @@
 """The tool of "Choose a model": its rule, its noise by two accountants, its refusals, and its programs."""
 
-import contextlib
-import io
 import json
 import math
 import re
@@ -9,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
-from dplib import accounting, claims, data
+from dplib import accounting, claims, data, plans
 from dplib.checks import ParameterError
 from dplib.data import DataError
-from dplib.labels import patch_features
-from press import choice, choice_evidence, choice_page
+from dplib.labels import later_methods, patch_features
+from press import choice, choice_evidence, choice_page, choice_trial
 from press.choice import Problem
+from press.choice_trial import constant, run, tumours
 
 IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
 TABLE = Problem(600, 100, 2, 0.5, 1e-5, "table")
@@ -28,34 +26,6 @@ def images(n, seed=0):
     found = data.tasks.task("digits", "image", split_seed=seed)
     large = [np.kron(x, np.ones((1, 1, 3, 3), np.float32)) for x in (found.x_train[:n], found.x_test)]
     return {"x": large[0], "y": found.y_train[:n], "x_test": large[1], "y_test": found.y_test}
-
-
-def rows(seed=0):
-    """scikit-learn's table of tumours: 569 rows of 30 numbers, over the largest of each column; a quarter tests."""
-    from sklearn.datasets import load_breast_cancer
-
-    x, y = load_breast_cancer(return_X_y=True)
-    order, x = np.random.default_rng(seed).permutation(len(x)), x / x.max(axis=0)
-    train, test = order[142:], order[:142]
-    return {"x": x[train], "y": y[train], "x_test": x[test], "y_test": y[test]}
-
-
-def run(answer, arrays, library="dplib", noiseless=False, seed=0):
-    """Percent that a printed program prints; programs for other libraries go on from that for dplib."""
-    programs = choice.code(answer)
-    space = {**arrays, "bound": math.sqrt(arrays["x"].shape[1])}
-    for name in dict.fromkeys(("dplib", library)):
-        text = programs[name].replace("default_rng()", f"default_rng({seed})")
-        text = re.sub(r"noise_multiplier=[\d.]+", "noise_multiplier=0.0", text) if noiseless else text
-        torch.manual_seed(seed)
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            exec(compile(text, f"{answer.method}, {name}", "exec"), space)
-    return 100 * float(said.getvalue())
-
-
-def constant(arrays):
-    """Percent of always naming the most frequent class of the training part."""
-    return 100 * float((arrays["y_test"] == np.bincount(arrays["y"]).argmax()).mean())
 
 
 def without_noise(answer, arrays, library="dplib", seeds=1):
@@ -87,12 +57,14 @@ def remembered(monkeypatch):
     monkeypatch.setattr(patch_features, "of_images", of_images)
 
 
-# Three questions: images with the n epsilon of 60,000 at epsilon 1, a table of 427 rows at two budgets, private labels.
+# Three questions: images with the n epsilon of 60,000 at epsilon 1, a table of 427 rows at two budgets, private labels,
+# by answers and by a curator.
 CHECKED = {
     "images": (replace(IMAGES, n=6000, d=576, epsilon=16.0), lambda: images(6000), 5),
-    "table": (Problem(427, 30, 2, 0.5, 1e-5, "table"), rows, 5),
-    "table, more budget": (Problem(427, 30, 2, 8.0, 1e-5, "table"), rows, 5),
+    "table": (Problem(427, 30, 2, 0.5, 1e-5, "table"), tumours, 5),
+    "table, more budget": (Problem(427, 30, 2, 8.0, 1e-5, "table"), tumours, 5),
     "labels": (replace(LABELS, n=6000, d=576, delta=0.0), lambda: images(6000), 1),
+    "labels, a curator": (replace(LABELS, n=6000, d=3072, epsilon=8.0), lambda: images(6000), 1),
 }
 
 
@@ -106,6 +78,21 @@ def test_the_printed_programs_keep_what_is_promised_on_data_that_nothing_was_lea
     same = without_noise(answer, given, seeds=seeds)
     assert without_noise(answer, given, other, seeds) == pytest.approx(same, abs=5.0)
     assert 0 <= run(answer, given, other) <= 100
+
+
+def test_the_program_for_tables_keeps_on_the_tumours_what_the_page_says():
+    """Five new splits. Twenty others had 84.7%, with a deviation of 6.1 from split to split, and a constant 63.0%."""
+    found = choice_trial.splits(choice.choose(TABLE), range(20, 25))
+    assert found["private"].mean() == pytest.approx(84.7, abs=3 * 6.1 * math.sqrt(1 / 5 + 1 / 20))
+    assert found["without noise"].mean() == pytest.approx(89.4, abs=5.0)
+
+
+@pytest.mark.parametrize("method", ["sums", "unprojected"])
+def test_the_programs_of_a_curator_agree_where_there_is_next_to_no_noise(method, remembered):
+    one = next(one for one in choice_evidence.table() if one.method == method)
+    answer, given = choice.Answer(replace(LABELS, epsilon=50.0), one), images(600)
+    by = [run(answer, given, library) for library in choice.code(answer)]
+    assert constant(given) + 50 < by[0] == pytest.approx(by[1], abs=2.0)
 
 
 def test_the_programs_for_small_networks_run():
@@ -140,7 +127,7 @@ def test_every_program_has_no_gap_and_fits_its_box():
         n, d, classes, delta = one.data.n, one.data.d, one.data.classes, 0.0 if one.method in choice.PURE else 1e-5
         pure = Problem(n, d, classes, max(one.epsilon, 0.005), delta, one.data.kind, one.private)
         programs = choice.code(choice.Answer(pure, one, settings=choice.settings(pure, one)))
-        assert "dplib" in programs
+        assert ("dplib" in programs) == (one.method not in choice_evidence.LISTED)
         for text in programs.values():
             assert "$" not in text
             assert max(map(len, text.splitlines())) <= 120
@@ -149,7 +136,7 @@ def test_every_program_has_no_gap_and_fits_its_box():
 
 
 def test_objective_perturbation_runs():
-    answer, given = choice.choose(Problem(20000, 30, 2, 1.0, 0.0, "table")), rows()
+    answer, given = choice.choose(Problem(20000, 30, 2, 1.0, 0.0, "table")), tumours()
     assert answer.method in choice.PURE
     assert constant(given) - 15 < run(answer, given) <= 100
 
@@ -165,7 +152,8 @@ def test_the_nearest_data_set_is_the_nearest():
 
 MEASURED = [
     IMAGES, replace(IMAGES, n=20000), replace(TABLE, n=6000), replace(TABLE, n=6000, delta=0.0), LABELS,
-    replace(LABELS, epsilon=0.5), replace(LABELS, delta=0.0),
+    replace(LABELS, epsilon=0.5), replace(LABELS, delta=0.0), replace(LABELS, d=3072),
+    replace(LABELS, d=3072, epsilon=0.5),
 ]  # fmt: skip
 
 
@@ -176,7 +164,8 @@ def test_the_best_that_was_measured_is_advised_and_no_promise_rests_on_a_larger_
         one for one in choice_evidence.table() if choice.protects(one, problem) and choice.affordable(one, problem)
     ]
     own = [one for one in usable if one.data.name == answer.nearest.data.name]
-    assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in answer.others)
+    printed = [one for one in answer.others if one.method not in choice_evidence.LISTED]
+    assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in printed)
     assert {one.method for one in (*answer.others, answer.nearest)} == {one.method for one in own}
     near = [one for one in usable if choice.distance(problem, one.data) <= choice.REACH]
     assert (answer.nearest in near) == (answer.distance <= choice.REACH) == (answer.share is not None)
@@ -184,6 +173,37 @@ def test_the_best_that_was_measured_is_advised_and_no_promise_rests_on_a_larger_
         return
     assert answer.share <= answer.nearest.share
     assert answer.share in [one.share for one in near if one.method == answer.method]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("delta", [1e-5, 0.0])
+def test_private_labels_are_given_what_chapter_10_found_best(epsilon, delta):
+    """On the copies of CIFAR-10: of its methods none with the delta asked for is ahead and not listed beside."""
+    answer = choice.choose(Problem(45_000, 3072, 10, epsilon, delta, "image", "labels"))
+    show = plans.load("10")
+    found = [show.read(part)["cifar10-jpeg"] for part in ("methods", "later")]
+    means = {name: one.mean(name, epsilon).value for one in found for name in one.test if name != "clean"}
+    allowed = set(means) - (set() if delta else set(later_methods.CENTRAL))
+    ahead = {name for name in allowed if means[name] > answer.nearest.accuracy.value + 1e-9}
+    assert ahead <= {one.method for one in answer.others} & {*choice_evidence.LISTED}
+    assert (
+        answer.method
+        == {
+            1e-5: {0.1: "unprojected", 0.5: "sums", 1.0: "sums", 2.0: "subset"},
+            0.0: {0.1: "clusters-soft", 0.5: "subset", 1.0: "subset", 2.0: "subset"},
+        }[delta][epsilon]
+    )
+
+
+def test_a_curator_needs_a_delta_and_no_more_noise_than_was_measured():
+    asked = Problem(45_000, 3072, 10, 0.5, 1e-5, "image", "labels")
+    sums = next(one for one in choice_evidence.table() if (one.method, one.epsilon) == ("sums", 0.5))
+    assert choice.protects(sums, asked)
+    assert not choice.protects(sums, replace(asked, delta=0.0))
+    assert choice.affordable(sums, asked)
+    assert not choice.affordable(sums, replace(asked, delta=1e-6))
+    assert choice.affordable(sums, replace(asked, n=60_000, delta=1e-6))
+    assert any("trusted" in text for text in choice.caveats(choice.choose(asked)))
 
 
 def test_a_data_set_that_is_left_out_is_not_looked_at():
