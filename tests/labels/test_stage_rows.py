@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from dplib import accounting, plans
+from dplib.checks import ParameterError
 from dplib.labels import recipe_rows, stage_rows, stage_study
 
 
@@ -20,6 +23,42 @@ def test_leads_in_table_4():
     )
     leads = stage_rows.printed_leads("C.table1.", 2)  # by hand from Table 1; none at epsilon 1
     assert leads == {2.0: 19.05, 3.0: 22.89, 4.0: 23.37, 6.0: 24.26, 8.0: 21.52}
+
+
+def test_dp_sgd_is_read_at_the_last_step_that_a_budget_pays_for():
+    """A budget is spent to the last digit by 200 steps: then read there, and just below it at the step before."""
+    steps, setting = [20, 200, 2000], (1.5, 0.01)
+    runs = [
+        {"noise_multiplier": 1.5, "sample_rate": 0.01, "curve": {"queries": steps, "accuracy": [0.5, 0.8, last]}}
+        for last in (0.9, None)
+    ]
+    exact = accounting.epsilon(*setting, 200, 1e-5)
+    found = stage_rows.by_records(runs, [1e-3, exact - 1e-6, exact, 50.0])
+    assert list(found) == [exact - 1e-6, exact, 50.0]  # no step is paid for by the first
+    assert [list(accuracies) for _, accuracies in list(found.values())[:2]] == [[50, 50], [80, 80]]
+    assert np.array_equal(found[50.0][1], [90, np.nan], equal_nan=True)
+    for count, (spent, _) in zip(steps, found.values(), strict=True):
+        lower, upper = (
+            accounting.inverted_epsilon(*setting, count, 1e-5),
+            accounting.epsilon(*setting, count, 1e-5, "rdp"),
+        )
+        assert lower <= spent <= upper
+    with pytest.raises(ParameterError, match="different settings"):
+        stage_rows.by_records([runs[0], runs[1] | {"noise_multiplier": 2.0}], [1.0])
+
+
+def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
+    asked = []
+
+    def get(function, jobs):
+        asked.extend(jobs)
+        return [{"validation": 1 - abs(job["learning_rate"] - 0.5)} for job in jobs]
+
+    found = plans.load("09", "wanted").call("records", get)
+    assert len(found) == 12
+    assert len(asked) == 12 * (3 * 3 + 5)
+    printed = {"steps": 2000, "batch": 512, "momentum": 0.9, "max_grad_norm": 0.1}
+    assert all(printed.items() <= job.items() for job in asked)
 
 
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
