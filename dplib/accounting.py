@@ -122,7 +122,7 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
     return one(target_epsilon, sample_rate, steps, delta, accountant, rtol)[()]
 
 
-def selection_epsilon(phases, delta, mean_runs):
+def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
     An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
@@ -131,18 +131,21 @@ def selection_epsilon(phases, delta, mean_runs):
 
     Args:
         phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
-        mean_runs: expected number of runs, >= 1. Their number is Poisson (Theorem 6; none at all with probability
-            exp(-mean_runs)).
+        mean_runs: expected number of runs, >= 1.
+        shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
+            shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
     """
     fraction().check("delta", delta)
     positive().check("mean_runs", mean_runs)
     if mean_runs < 1:
         raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
+    if not (shape >= 0):
+        raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
         return 0.0
     version = importlib.metadata.version("dp-accounting")
-    return _cached(_selection)(phases, float(delta), float(mean_runs), version)
+    return _cached(_selection)(phases, float(delta), float(mean_runs), float(shape), version)
 
 
 def _merged(phases):
@@ -256,7 +259,7 @@ def _one_step(sigma, q, interval):
     return pld.PrivacyLossDistribution(remove, None if q == 1 else add)
 
 
-def _selection(phases, delta, mean_runs, version):
+def _selection(phases, delta, mean_runs, shape, version):
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -265,7 +268,7 @@ def _selection(phases, delta, mean_runs, version):
         for sigma, q, count in phases
     ]
     accountant = RdpAccountant(rdp.ORDERS)
-    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, np.inf))
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.ComposedDpEvent(one_run), mean_runs, shape))
     return float(accountant.get_epsilon(delta))
 
 

@@ -335,6 +335,7 @@ def test_bad_settings_are_refused(accountant):
         (lambda: rdp.epsilon(1.0, 0.1, 10, DELTA, orders=[1, 2]), r"orders = 1 .*greater than 1"),
         (lambda: accounting.epsilon(0.1, 0.5, 20, DELTA, "prv"), r"cannot compute.*use 'pld'"),
         (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 0.5), "mean_runs"),
+        (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 3, np.nan), "shape"),
     ],
 )
 def test_other_refusals(call, words):
@@ -364,19 +365,23 @@ def test_poisson_selection_is_the_papers_theorem():
     assert expected * 0.99 <= ours <= expected * (1 + 1e-9), "dp_accounting may bound delta_hat better for small orders"
 
 
-def test_selection_bounds_the_exact_loss_of_a_maximum():
-    """The best of K noisy values, K Poisson, is one real number: its exact loss is an integral."""
+@pytest.mark.parametrize("shape", [np.inf, 1.0])
+def test_selection_bounds_the_exact_loss_of_a_maximum(shape):
+    """The best of K noisy values, K Poisson or geometric, is one real number: its exact loss is an integral."""
     sigma, mean, delta = 2.0, 4.0, 1e-3
 
     def log_density(centre):
-        def log_p(x):  # of e^(mean (F - 1)); no run at all else
-            below = stats.norm.cdf(x, centre, sigma)
-            return stats.norm.logpdf(x, centre, sigma) + np.log(mean) + mean * (below - 1)
+        def log_p(x):
+            below, density = stats.norm.cdf(x, centre, sigma), stats.norm.logpdf(x, centre, sigma)
+            if shape == 1:  # derivative of F p / (1 - (1 - p) F)
+                return density + np.log(1 / mean) - 2 * np.log1p(-(1 - 1 / mean) * below)
+            return density + np.log(mean) + mean * (below - 1)  # of e^(mean (F - 1)); no run at all else
 
         return log_p
 
-    epsilon = accounting.selection_epsilon([(sigma, 1.0, 1)], delta, mean)
-    exact = optimal_epsilon(log_density(0.0), log_density(1.0), delta, (-12 * sigma, 1 + 12 * sigma))
+    limits = (-12 * sigma, 1 + 12 * sigma)
+    epsilon = accounting.selection_epsilon([(sigma, 1.0, 1)], delta, mean, shape)
+    exact = optimal_epsilon(log_density(0.0), log_density(1.0), delta, limits)
     assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < exact < epsilon
 
 
