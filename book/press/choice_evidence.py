@@ -23,7 +23,8 @@ from dplib.stats import Measured
 RECORDS, LABELS = "records", "labels"
 IMAGE, TABLE, TEXT = "image", "table", "text"
 ANSWERS = ("rr", "subset", "clusters-soft")  # of chapter 10, with a program
-LISTED = ("stages-subset", "vector", "vector-likelihood", "projected")  # measured, without a program
+# Measured, without a program.
+LISTED = ("rr-likelihood", "stages-likelihood", "stages-subset", "vector", "vector-likelihood", "projected")
 LEAST_GAIN = 3.5  # points that a model must gain without noise before a share of the gain means anything
 
 
