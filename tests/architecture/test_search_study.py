@@ -78,7 +78,7 @@ def test_budgets_of_random_numbers_fall_with_the_shape():
 
 def test_numbers_of_inputs_that_give_a_printed_count():
     assert 64 in search_rows.possible_inputs(9610)
-    assert search_rows.perceptron_parameters(64, [128]) == 9610
+    assert search_rows.perceptron_parameters(64, [128], 10) == 9610
 
 
 # --- one budget ---
