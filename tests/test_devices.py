@@ -21,7 +21,7 @@ SHORTER = {"annealed": {"queries": 60}, "dfs_network": {"settings": [["variance"
 JOBS = [  # (experiment, changes to its probe)
     *((name, SHORTER.get(name, {})) for name in ON_GPU),
     ("annealed", {"energy": "batch", "held": 0, "queries": 20, "witness_every": 10}),
-    ("screening_canaries", {"judged": "test", "accepted": 6, "block": 4}),
+    ("screening_canaries", {"judged": "training", "accepted": 6}),
     (
         "label_stages",
         {"network": "small-cnn", "start": "digits", "flip": True, "cutout": 2, "epochs": 1, "n_train": 900},

@@ -63,10 +63,11 @@ def present_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     probe={
         "dataset": "digits",
         "seed": 3,
-        "judged": "training",
+        "judged": "test",  # the other attack's scores are differences of losses, which rounding changes
         "canaries": 20,
         "energy_size": 20,
-        "accepted": 30,
+        "accepted": 5,
+        "block": 4,
         "batch": 16,
         "momentum": 0.0,
         "initial_temperature": 100.0,
