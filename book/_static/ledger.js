@@ -14,9 +14,11 @@
   const PLACE = /^(?:tables?|figures?|sections?|theorems?|lemmas?|definitions?|algorithms?|examples?|appendix|eqs?\.?) \S/;
 
   const texts = new Map(rows.map((row) => [row, plain(row.textContent)]));
+  // A table's settings stand in one row, each with its own id.
+  const ids = new Map(rows.map((row) => [row, [row, ...row.querySelectorAll("[id]")].map((e) => e.id.toLowerCase())]));
   const finds = (asked) => {
     if (!asked) return () => true;
-    if (/^[a-d]\./.test(asked)) return (row) => row.id.toLowerCase().startsWith(asked);
+    if (/^[a-d]\./.test(asked)) return (row) => ids.get(row).some((id) => id.startsWith(asked));
     if (PLACE.test(asked)) return (row) => whole(asked).test(plain(row.dataset.where));
     const words = asked.split(" ").map(begins);
     return (row) => words.every((word) => word.test(texts.get(row)));
@@ -46,10 +48,11 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   show();
   // ledger.html#A.thm6 shows that row, whatever else is chosen.
-  const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const row = target?.closest("#ledger-table tr");
   if (row) {
     row.hidden = false;
     row.querySelector("details")?.setAttribute("open", "");
-    row.scrollIntoView();
+    target.scrollIntoView();
   }
 })();

@@ -1,8 +1,9 @@
 """The ledger: every claim with what the executed chapters recorded of it, and the page that shows it."""
 
 import html
+import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,10 @@ SHOWN = 4  # values of a row that one sees without unfolding the others
 
 
 def ledger_html(rows: list[Row]) -> str:
-    """The ledger as HTML: four menus and a search field, and a table row for each claim, with its id as anchor."""
+    """The ledger as HTML: four menus and a search field, and a row for each claim, with its id as anchor.
+
+    Settings of one printed table are told in one row where they have the same verdict.
+    """
     chapters = sorted({row.claim.chapter for row in rows})
     menus = (
         _menu("paper", "all papers", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
@@ -92,7 +96,7 @@ def ledger_html(rows: list[Row]) -> str:
         _menu("sort", "claims, numbers, settings", {sort: sort for sort in claims.SORTS}),
         _menu("verdict", "all verdicts", {verdict: verdict for verdict in VERDICTS}),
     )
-    body = "\n".join(_line(row) for row in rows)
+    body = "\n".join(_line(list(together)) for _, together in itertools.groupby(rows, _place))
     return (
         f'<form class="ledger-menus">{"".join(menus)}'
         '<label>Search <input type="search" placeholder="Table IV, screening, A.thm6"></label></form>'
@@ -114,16 +118,38 @@ def _menu(name: str, everything: str, choices: Mapping[str, str]) -> str:
     return f'<label>{name} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
 
 
-def _line(row: Row) -> str:
-    claim = row.claim
+def _place(row: Row) -> tuple[str, str]:
+    """Where a row is told: a setting in that of its printed table, all else alone; and its verdict."""
+    alone = row.claim.sort != "setting" or row.claim.kind != "table"
+    return row.claim.id if alone else row.claim.id.rpartition(".")[0], row.verdict
+
+
+def _line(rows: list[Row]) -> str:
+    row, claim = rows[0], rows[0].claim
+    if len(rows) == 1:
+        more, printed, measured = _more(row), _values(claim.published, row), _values(row.values, row)
+        measured += _paragraph(row.because)
+    else:
+        claim = replace(claim, id=_place(row)[0], where=claim.where.partition(": ")[0])
+        each = "".join(map(_setting, rows))
+        more, printed, measured = f"<details><summary>{len(rows)} settings</summary>{each}</details>", "", ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
         f'<tr id="{claim.id}" data-where="{html.escape(claim.where)}" {marks}>'
         f"<td>{claims.badge(row.verdict)} <strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
-        f"<p>{html.escape(claim.statement)}</p>{_more(row)}</td>"
-        f"<td>{_values(claim.published, row)}</td><td>{_values(row.values, row)}{_paragraph(row.because)}</td></tr>"
+        f"<p>{html.escape(claim.statement)}</p>{more}</td><td>{printed}</td><td>{measured}</td></tr>"
     )
+
+
+def _setting(row: Row) -> str:
+    """A row of a printed table as a paragraph: its label, which leads to its card, printed and measured values."""
+    claim = row.claim
+    link = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">{html.escape(claim.where.partition(": ")[2])}</a>'
+    same = all(row.values.get(name) == value for name, value in claim.published.items())
+    found = "the same" if same else ", ".join(_named(row.values, row))
+    told = f"printed {', '.join(_named(claim.published, row))}; measured {found}"
+    return f'<p id="{claim.id}" class="note"><strong>{link}</strong>: {told}. {html.escape(row.because)}</p>'
 
 
 def _more(row: Row) -> str:
@@ -149,12 +175,16 @@ def _paragraph(text: str) -> str:
 
 def _values(values: Mapping[str, Any], row: Row) -> str:
     """Values by name, one a line; those above :data:`SHOWN` are folded."""
-    names = {name: row.claim.labels.get(name, name.replace("_", " ")) for name in values}
-    lines = [f"{html.escape(names[n])}: {html.escape(claims.shown(value))}" for n, value in values.items()]
+    lines = _named(values, row)
     if len(lines) <= SHOWN + 1:
         return _lines(lines) or "–"
     more = f"<details><summary>{len(lines) - SHOWN} more</summary>{_lines(lines[SHOWN:])}</details>"
     return _lines(lines[:SHOWN]) + more
+
+
+def _named(values: Mapping[str, Any], row: Row) -> list[str]:
+    names = {name: row.claim.labels.get(name, name.replace("_", " ")) for name in values}
+    return [f"{html.escape(names[name])}: {html.escape(claims.shown(value))}" for name, value in values.items()]
 
 
 def _lines(lines: Iterable[str]) -> str:
