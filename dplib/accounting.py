@@ -68,7 +68,7 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
     def one(sigma, q, count, delta):
         return bounds([(sigma, q, count)], delta, accountant).high
 
-    return np.vectorize(one, otypes=[float])(*settings, delta)[()]
+    return np.vectorize(one, otypes=[float])(*rdp.together(*settings, rdp.numbers("delta", delta)))[()]
 
 
 def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
@@ -119,7 +119,8 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
     if accountant == "rdp":
         return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
     one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
-    return one(target_epsilon, sample_rate, steps, delta, accountant, rtol)[()]
+    settings = rdp.arrays(target_epsilon=target_epsilon, sample_rate=sample_rate, steps=steps, delta=delta)
+    return one(*settings, accountant, rtol)[()]
 
 
 def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
@@ -139,7 +140,7 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     positive().check("mean_runs", mean_runs)
     if mean_runs < 1:
         raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
-    if not (shape >= 0):
+    if not rdp.numbers("shape", shape) >= 0:
         raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
@@ -155,6 +156,7 @@ def _merged(phases):
     steps, precision = {}, 0.0
     for phase in phases:
         sigma, q, count = (float(value) for value in rdp.check_settings(*phase))
+        sigma *= sigma > rdp.NO_NOISE
         if q == 1 and sigma > 0:
             precision += count / sigma**2  # squared distances of Gaussians of equal noise add up
         elif count > 0:
