@@ -35,8 +35,8 @@ from dplib.data import fetch
 
 ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
-# What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, and steps.
-_POINTS, _LOSSES, _SUMS, _STEPS = 1_500_000, 60_000, 1_000_000, 10**8
+# What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, steps, phases.
+_POINTS, _LOSSES, _SUMS, _STEPS, _PHASES = 1_500_000, 60_000, 1_000_000, 10**8, 200
 _EVALUATIONS = 12  # of a calibration; four or five are usual
 
 
@@ -83,7 +83,8 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
-        the grid could not be refined so far. "rdp": 0 and the bound. Full batches alone: the exact value, twice.
+        the grid could not be refined so far; of over 200 phases, those of "rdp".
+        "rdp": 0 and the bound. Full batches alone: the exact value, twice.
 
     Raises:
         ParameterError: as :func:`epsilon`.
@@ -216,7 +217,7 @@ def _affordable_error(phases, delta):
 
 def _pld(phases, delta, rdp_epsilon, version):
     """Refine the grid by 4 until the last refinement took off less than 1%; see :func:`bounds` for the error."""
-    if sum(count for *_, count in phases) > _STEPS:
+    if sum(count for *_, count in phases) > _STEPS or len(phases) > _PHASES:
         return 0.0, rdp_epsilon
     finest = sum(_widest_loss(sigma, q) for sigma, q, _ in phases) / _LOSSES
     interval = max(max(rdp_epsilon, 1e-3) / 500, finest)

@@ -318,6 +318,11 @@ def test_edges(accountant):
     assert accounting.epsilon([[1.0], [2.0]], 0.1, [5, 10], DELTA, accountant).shape == (2, 2)
 
 
+def test_many_phases_are_bounded_by_rdp():
+    phases = [(1 + i / 1000, 0.01, 10) for i in range(201)]
+    assert accounting.bounds(phases, DELTA, "pld") == accounting.bounds(phases, DELTA, "rdp")
+
+
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
 @pytest.mark.parametrize("q", [0.5, 1.0])
 @pytest.mark.parametrize("sigma", [1e-300, 1e-150])
