@@ -35,8 +35,8 @@ from dplib.data import fetch
 
 ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
-# What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, and steps.
-_POINTS, _LOSSES, _SUMS, _STEPS = 1_500_000, 60_000, 1_000_000, 10**8
+# What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, steps, phases.
+_POINTS, _LOSSES, _SUMS, _STEPS, _PHASES = 1_500_000, 60_000, 1_000_000, 10**8, 200
 _EVALUATIONS = 12  # of a calibration; four or five are usual
 
 
@@ -68,7 +68,7 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
     def one(sigma, q, count, delta):
         return bounds([(sigma, q, count)], delta, accountant).high
 
-    return np.vectorize(one, otypes=[float])(*settings, delta)[()]
+    return np.vectorize(one, otypes=[float])(*rdp.together(*settings, rdp.numbers("delta", delta)))[()]
 
 
 def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
@@ -83,7 +83,8 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
-        the grid could not be refined so far. "rdp": 0 and the bound. Full batches alone: the exact value, twice.
+        the grid could not be refined so far; of over 200 phases, those of "rdp".
+        "rdp": 0 and the bound. Full batches alone: the exact value, twice.
 
     Raises:
         ParameterError: as :func:`epsilon`.
@@ -119,7 +120,8 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
     if accountant == "rdp":
         return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
     one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
-    return one(target_epsilon, sample_rate, steps, delta, accountant, rtol)[()]
+    settings = rdp.arrays(target_epsilon=target_epsilon, sample_rate=sample_rate, steps=steps, delta=delta)
+    return one(*settings, accountant, rtol)[()]
 
 
 def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
@@ -139,7 +141,7 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     positive().check("mean_runs", mean_runs)
     if mean_runs < 1:
         raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
-    if not (shape >= 0):
+    if not rdp.numbers("shape", shape) >= 0:
         raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
@@ -155,6 +157,7 @@ def _merged(phases):
     steps, precision = {}, 0.0
     for phase in phases:
         sigma, q, count = (float(value) for value in rdp.check_settings(*phase))
+        sigma *= sigma > rdp.NO_NOISE
         if q == 1 and sigma > 0:
             precision += count / sigma**2  # squared distances of Gaussians of equal noise add up
         elif count > 0:
@@ -214,7 +217,7 @@ def _affordable_error(phases, delta):
 
 def _pld(phases, delta, rdp_epsilon, version):
     """Refine the grid by 4 until the last refinement took off less than 1%; see :func:`bounds` for the error."""
-    if sum(count for *_, count in phases) > _STEPS:
+    if sum(count for *_, count in phases) > _STEPS or len(phases) > _PHASES:
         return 0.0, rdp_epsilon
     finest = sum(_widest_loss(sigma, q) for sigma, q, _ in phases) / _LOSSES
     interval = max(max(rdp_epsilon, 1e-3) / 500, finest)

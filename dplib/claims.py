@@ -122,13 +122,18 @@ def load(paper: str) -> dict[str, Claim]:
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    document = files.checked(CLAIMS / f"{paper}.yml", _Document)
+    document = files.checked(path := CLAIMS / f"{paper}.yml", _Document)
+    if document.paper != paper:
+        raise ParameterError(f"{path}: paper = {document.paper} is not allowed: it must be {paper}.")
     claims: dict[str, Claim] = {}
     for claim in document.claims:
         _add(claims, claim)
     for table in document.tables:
         for row in table.rows:
             _add(claims, _table_row(table.model_dump(exclude_unset=True), row.model_dump(exclude_unset=True)))
+    for claim in claims.values():
+        if not (ROOT / "notebooks" / f"{claim.chapter}.md").exists():
+            raise ParameterError(f"{path}: {claim.id} names the chapter {claim.chapter}, which does not exist.")
     return claims
 
 

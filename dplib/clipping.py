@@ -8,7 +8,9 @@ parameters together, and then into one weighted sum. Removing or adding one reco
 That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
 used once. So layers are accepted from a list (:mod:`dplib.layers`), and :func:`check` tries the rest on some
 examples. What no trial can show: code that behaves otherwise on inputs that were not tried, such as a branch that few
-records take, and state that a network keeps outside of its buffers. Such a network must be read, not run.
+records take or a batch larger than a step's; state that a network keeps outside of its buffers and parameters; and
+what is mixed outside of autograd and below the last bit of a loss and its gradients (on a GPU, below 0.1% of them).
+Such a network must be read, not run.
 """
 
 import contextlib
@@ -28,6 +30,8 @@ from dplib.layers import Layer, is_recurrent, is_recurrent_network, trained_laye
 
 Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
+FEW = 5  # examples that a trial tries one by one
+MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
 
 
 def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
@@ -159,24 +163,35 @@ def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
 
 
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """Try on some examples (b, ...), about five, what a list of layers cannot show: code of one's own between layers.
+    """Try on a batch (b, ...), best of the size of a step's, what a list of layers cannot show: code between layers.
 
-    Looks whether an example's loss changes with its neighbours, wherever it stands, whether a forward pass changes a
-    buffer, and whether a weight is used outside of its layer; compares norms and weighted sums with gradients of each
-    example's loss by itself. On the examples, on the first two of them alone, and on examples whose every number is
-    that of another one, drawn at random. Random layers draw the same numbers each time; the network is left as it was.
+    Looks whether a forward pass changes a buffer or a parameter; whether an example's loss or its gradient changes
+    with its neighbours, or follows from them; and whether a weight is used outside of its layer; compares norms and
+    weighted sums with gradients of each example's loss by itself. For each of the first five examples; for the first
+    two of them alone; for five whose every number is that of another one, drawn at random; and for the first and the
+    last of the whole batch. Random layers draw the same numbers each time; the network is left as it was.
+
+    What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to
+    their words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a
+    network does not repeat its own bits, the second is known to 0.1% only.
 
     Raises:
-        ParameterError: naming the layer or buffer, or saying that examples are not kept apart.
+        ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart.
     """
+    for name, p in net.named_parameters():
+        if p.requires_grad and p.dtype not in (torch.float32, torch.float64):
+            raise ParameterError(f"{name} is of {p.dtype}, which bounds no clipped sum: it must be float32 or float64.")
     net = copy.deepcopy(net)
-    _try(net, x, y, loss)
-    if len(x) > 2:
-        _try(net, x[:2], y[:2], loss)
-    if len(x) > 1:
-        mixed = _mixed(x)
+    few, labels = x[:FEW], y[:FEW]
+    _try(net, few, labels, loss, range(len(few)))
+    if len(few) > 2:
+        _try(net, few[:2], labels[:2], loss, range(2))
+    if len(few) > 1:
+        mixed = _mixed(few)
         if _possible(net, mixed):
-            _try(net, mixed, y, loss)
+            _try(net, mixed, labels, loss, range(len(few)))
+    if len(x) > FEW:
+        _try(net, x, y, loss, (0, len(x) - 1))
 
 
 def _possible(net: nn.Module, x: Tensor) -> bool:
@@ -195,31 +210,28 @@ def _mixed(x: Tensor) -> Tensor:
     return x.gather(0, rows)
 
 
-def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    def losses_of(x: Tensor, y: Tensor) -> Tensor:
-        with _same_randomness(x.device):
-            losses = loss(net(x.clone()), y)  # it may be changed in place
-        check_losses(losses, len(x))
-        return losses
-
-    buffers = {name: b.clone() for name, b in net.named_buffers()}
-    losses = losses_of(x, y)
-    for name, buffer in net.named_buffers():
-        if not torch.equal(buffer, buffers[name]):
-            raise ParameterError(f"buffer {name} changes with the examples, and no noise protects what it keeps.")
-    _check_alone(losses, losses_of, x, y)
+def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]) -> None:
+    """Try a network on a batch (b, ...), and for the examples ``which`` of it; see :func:`check`."""
     names, parameters = zip(*((k, p) for k, p in net.named_parameters() if p.requires_grad), strict=True)
-    weights = torch.linspace(0.5, 1, len(x), dtype=losses.dtype, device=losses.device)
-    singles = [torch.autograd.grad(one, parameters, retain_graph=True, materialize_grads=True) for one in losses]
     sums = {p: torch.zeros_like(p) for p in parameters}
+    before = {name: kept.clone() for name, kept in _state(net)}
     watched = ClippedSums(net, sums)
-    norms = torch.zeros_like(losses)
     try:
+        losses, singles = _one_by_one(net, x, y, loss, which)
+        for name, kept in _state(net):
+            if name not in before or not torch.equal(kept, before[name]):
+                raise ParameterError(f"{name} changes with the examples, and no noise protects what it keeps.")
+        _check_alone(singles, net, x, y, loss, which)
+        chosen = torch.as_tensor(which, device=x.device)
+        weights = torch.zeros_like(losses)
+        weights[chosen] = torch.linspace(0.5, 1, len(which), dtype=losses.dtype, device=losses.device)
+        norms = torch.zeros_like(losses)
         with _same_randomness(x.device):
             watched.add(x.clone(), y, loss, lambda found: (norms.copy_(found), weights)[1])
     finally:
         watched.close()
-    expected = [torch.tensordot(weights, torch.stack(of_one), 1) for of_one in zip(*singles, strict=True)]
+    of_each = [torch.stack(gs) for gs in zip(*(gradients for _, *gradients in singles), strict=True)]
+    expected = [torch.tensordot(weights[chosen], gs, 1) for gs in of_each]
     total = torch.stack([g.norm() for g in expected]).norm()
     for name, found, due in zip(names, sums.values(), expected, strict=True):
         if (found - due).norm() > 1e-3 * due.norm() + 1e-4 * total + 1e-6:
@@ -227,8 +239,8 @@ def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
                 f"{name} has other gradients than its layer explains: each layer needs the batch as its input's first "
                 "dimension, and its parameters to itself."
             )
-    due = torch.stack([torch.stack([g.norm() for g in of_example]).norm() for of_example in singles])
-    if (norms - due).norm() > 1e-3 * due.norm() + 1e-6:
+    due = torch.stack([torch.linalg.vector_norm(gs.flatten(1), dim=1) for gs in of_each]).norm(dim=0)
+    if (norms[chosen] - due).norm() > 1e-3 * due.norm() + 1e-6:
         raise ParameterError(
             "the examples' gradient norms are not those of the examples by themselves: each layer needs the batch as "
             "the first dimension of its input, and none may mix examples."
@@ -236,16 +248,62 @@ def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     _check_uses(losses.sum(), dict(zip(names, parameters, strict=True)), watched.layers)
 
 
-def _check_alone(losses: Tensor, losses_of: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> None:
-    """Each example's loss stays the same when another one takes all other places of the batch."""
-    b = len(x)
-    for i in range(b if b > 1 else 0):
-        rows = torch.full((b,), (i + 1) % b, device=x.device)
+def _state(net: nn.Module) -> list[tuple[str, Tensor]]:
+    """All that a network keeps, frozen parameters too, by names for messages."""
+    kept = [(f"buffer {name}", b) for name, b in net.named_buffers()]
+    return kept + [(f"parameter {name}", p.detach()) for name, p in net.named_parameters()]
+
+
+def _one_by_one(
+    net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]
+) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+    """The losses (b,); and of each example of ``which`` the loss and its gradients by the trained parameters.
+
+    Raises ParameterError where one's gradient by x (b, ...) or an embedding (b, ..., dim) is not 0 at all others.
+    """
+    held = [x.clone().requires_grad_()] if x.is_floating_point() else []
+
+    def hold(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        held.append(output if output.requires_grad else output.requires_grad_())
+        return output.clone()  # it may be changed in place, as x may
+
+    hooks = [m.register_forward_hook(hold) for m in net.modules() if isinstance(m, nn.Embedding)]
+    try:
+        with _same_randomness(x.device), whole_float32():
+            losses = loss(net((held[0] if held else x).clone()), y)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    check_losses(losses, b := len(x))
+    trained, singles = [p for p in net.parameters() if p.requires_grad], []
+    for i in which:
+        of_one = torch.autograd.grad(losses[i], trained + held, retain_graph=True, materialize_grads=True)
+        others = torch.arange(b, device=x.device) != i
+        if any(len(g) == b and (g[others].abs() > 0).any() for g in of_one[len(trained) :]):
+            raise ParameterError(MIXED)
+        singles.append((losses[i].detach(), *of_one[: len(trained)]))
+    return losses, singles
+
+
+def _check_alone(
+    singles: Sequence[tuple[Tensor, ...]], net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]
+) -> None:
+    """Each example's loss and gradients stay the same when another one takes all other places of the batch."""
+    if len(x) == 1:
+        return
+    (again,) = _one_by_one(net, x, y, loss, which[:1])[1]
+    exact = x.device.type == "cpu" and _same(singles[0], again, 0)
+    for i, single in zip(which, singles, strict=True):
+        rows = torch.full((len(x),), (i + 1) % len(x), device=x.device)
         rows[i] = i
-        if not torch.allclose(losses[i], losses_of(x[rows], y[rows])[i], rtol=1e-3, atol=1e-5, equal_nan=True):
-            raise ParameterError(
-                "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
-            )
+        if not _same(single, _one_by_one(net, x[rows], y[rows], loss, [i])[1][0], 0 if exact else 1e-3):
+            raise ParameterError(MIXED)
+
+
+def _same(one: Sequence[Tensor], other: Sequence[Tensor], within: float) -> bool:
+    """Whether two losses with their gradients agree, to a share of each one's norm; what is not a number agrees."""
+    pairs = zip(one, other, strict=True)
+    return not any((a - b).norm() > within * (a.norm() + 1e-3) for a, b in pairs)
 
 
 def _check_uses(loss: Tensor, parameters: Mapping[str, nn.Parameter], layers: Sequence[Layer]) -> None:
@@ -275,6 +333,8 @@ def check_losses(losses: Tensor, b: int) -> None:
     if not isinstance(losses, Tensor) or losses.shape != (b,) or not losses.is_floating_point():
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise ParameterError(f"the loss has shape {shape}: it must give one number for each of {b} examples, ({b},).")
+    if not losses.requires_grad:
+        raise ParameterError("the loss depends on no trained parameter (is it detached?), so there is no gradient.")
 
 
 @contextlib.contextmanager

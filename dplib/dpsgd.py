@@ -14,6 +14,7 @@ cryptographic source (:mod:`dplib.examples` says what that still leaves open).
 """
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -117,10 +118,11 @@ class Engine:
         self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
         trained = {name: p for name, p in net.named_parameters() if p.requires_grad}
         _check_trained(trained, train)
-        few = train.batch(_some(train.n).to(train.y.device))
-        if self._clips:
-            clipping.check(net, *few, loss)
+        if self._clips:  # on as many as a step will have, since a network may do otherwise with fewer
+            expected = math.ceil(min(settings.sample_rate * train.n, self._physical_batch))
+            clipping.check(net, *train.batch(_some(train.n, max(expected, clipping.FEW)).to(train.y.device)), loss)
         else:
+            few = train.batch(_some(train.n).to(train.y.device))
             clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
         self._trained = list(trained.values())
         self.weights = _in_one_vector(self._trained)
@@ -303,8 +305,8 @@ def _check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> Non
             raise ParameterError(f"{name}: {one.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
 
 
-def _some(n: int, count: int = 5) -> Tensor:
-    """A few of n rows, drawn at random, but always the same ones: files are often sorted."""
+def _some(n: int, count: int = clipping.FEW) -> Tensor:
+    """Some of n rows, drawn at random, but always the same ones: files are often sorted."""
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:count]
 
 
@@ -314,7 +316,9 @@ def _check_trained(trained: dict[str, nn.Parameter], train: Examples) -> None:
     kinds = {(p.device, p.dtype) for p in trained.values()}
     if len(kinds) > 1:
         raise ParameterError(f"the trained parameters differ in device or type: {', '.join(map(str, kinds))}.")
-    device = next(iter(kinds))[0]
+    device, dtype = next(iter(kinds))
+    if not dtype.is_floating_point:
+        raise ParameterError(f"the trained parameters are of {dtype}: they must be real numbers.")
     if device != train.y.device:
         raise ParameterError(f"the network is on {device}, but the data on {train.y.device}: they must share a device.")
 

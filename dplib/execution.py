@@ -71,7 +71,7 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
 
     sources.check_parameter_names(chapter, parameters)
     parameters = {name: files.plain(name, value) for name, value in parameters.items()}
-    _check_writable(output)
+    check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     origin = provenance(chapter, parameters)
     start = time.monotonic()
@@ -94,7 +94,8 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
     return notebook.metadata["dplib"]
 
 
-def _check_writable(output: Path) -> None:
+def check_writable(output: Path) -> None:
+    """Raise ParameterError, before anything is computed, for a file that cannot be written."""
     try:
         folder = next(folder for folder in output.parents if folder.exists())
         if output.exists() and not output.is_file():

@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import time
+import tomllib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,7 +89,9 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 
 class Loader(yaml.SafeLoader):
-    """YAML of bounded size: ten lines of aliases can stand for more values than a machine holds, or have no end."""
+    """YAML of bounded size, since ten lines of aliases can stand for more values than a machine holds, or have no end;
+    and with each key once, since YAML keeps the last of two in silence.
+    """
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
@@ -104,15 +107,27 @@ class Loader(yaml.SafeLoader):
             inside = [] if isinstance(node, yaml.ScalarNode) else node.value
             parts = [one for pair in inside for one in (pair if isinstance(pair, tuple) else (pair,))]
             self.sizes[node] = 1 + sum(self.sizes[one] for one in parts)
+            _check_keys(node)
         if self.sizes[node] > MOST:
             raise yaml.YAMLError(f"with its aliases (*) it stands for over {MOST:,} values")
         return node
 
 
+def _check_keys(node: yaml.Node) -> None:
+    known = set()
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if isinstance(key, yaml.ScalarNode):
+            if (key.tag, key.value) in known:
+                raise yaml.YAMLError(f"line {key.start_mark.line + 1} has the key {key.value} again")
+            known.add((key.tag, key.value))
+
+
 def read(path: Path) -> Any:
-    """What a file of YAML or JSON holds; ParameterError, which names the file, where it cannot be read."""
+    """What a file of YAML, JSON or TOML holds; ParameterError, which names the file, where it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
         return json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ParameterError(f"{path} cannot be read: {' '.join(str(error).split())[:200]}") from None

@@ -11,6 +11,7 @@ from dp_accounting import gaussian_mechanism
 from scipy import special, stats
 from scipy.optimize import elementwise
 
+from dplib import rdp
 from dplib.checks import ParameterError
 
 _SQRT2 = np.sqrt(2.0)
@@ -49,7 +50,7 @@ def gaussian_log_delta(sigma, sensitivity, epsilon):
     delta = Phi(-a) - e^epsilon Phi(-b). Since b^2 - a^2 = 2 epsilon, the second term is
     exp(-a^2/2) erfcx(b/sqrt 2)/2: nothing overflows, and e^epsilon never multiplies a rounding error.
     """
-    sigma, sensitivity, epsilon = _arrays(sigma, sensitivity, epsilon)
+    sigma, sensitivity, epsilon = rdp.arrays(sigma=sigma, sensitivity=sensitivity, epsilon=epsilon)
     _require("sigma", sigma, sigma >= 0, "at least 0")
     _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
     _require("epsilon", epsilon, epsilon >= 0, "at least 0")
@@ -70,7 +71,7 @@ def gaussian_log_delta(sigma, sensitivity, epsilon):
 
 def gaussian_epsilon(sigma, sensitivity, delta):
     """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`."""
-    sigma, sensitivity, delta = _arrays(sigma, sensitivity, delta)
+    sigma, sensitivity, delta = rdp.arrays(sigma=sigma, sensitivity=sensitivity, delta=delta)
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
     log_delta = np.log(delta)
     at_zero = gaussian_log_delta(sigma, sensitivity, 0.0) <= log_delta
@@ -110,15 +111,11 @@ def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
 
 
 def _budget(epsilon, delta, sensitivity):
-    epsilon, delta, sensitivity = _arrays(epsilon, delta, sensitivity)
+    epsilon, delta, sensitivity = rdp.arrays(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
     _require("epsilon", epsilon, np.isfinite(epsilon) & (epsilon > 0), "finite and greater than 0")
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
     _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
     return epsilon, delta, sensitivity
-
-
-def _arrays(*values):
-    return np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in values))
 
 
 def _require(name, values, accepted, allowed):

@@ -165,7 +165,7 @@ def _part(module: ModuleType, name: str, inputs: Any) -> Part:
         raise ParameterError(f"part {name} = {inputs!r} is not allowed: it must be a mapping of inputs to values.")
     inputs = dict(inputs or {})
     checks.one_of(0, 1).check(f"part {name}: gpus", gpus := inputs.pop("gpus", 0))
-    function = getattr(module, call := inputs.pop("call", name), None)
+    function = getattr(module, str(call := inputs.pop("call", name)), None)
     if not inspect.isfunction(function):
         raise ParameterError(f"part {name}: {call} is not a function of {module.__name__}.")
     if hasattr(function, "experiment"):

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, shown
 
 OPACUS_ORDERS = np.array([1 + k / 10 for k in range(1, 100)] + [*range(12, 64)])
 # Opacus's, and beyond its ends: orders near 1 for large budgets, large ones for small budgets.
@@ -21,6 +21,7 @@ ORDERS = np.unique(
 _BLOCK = 1 << 13  # numbers worked on at once: all temporaries stay in the processor's cache
 _WINDOW = 9.0  # standard deviations integrated beyond the outermost bumps: the rest is below 1e-17
 _TINY_NOISE = 0.05
+NO_NOISE = 1e-100  # up to here noise counts as none: its square has no inverse in floating point
 
 
 def rdp(noise_multiplier, sample_rate, steps, orders=ORDERS):
@@ -81,7 +82,7 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, conversion="impr
     Raises:
         ParameterError: for a value outside its range, or a target that no noise reaches with these orders.
     """
-    target_epsilon = _numbers("target_epsilon", target_epsilon)
+    target_epsilon = numbers("target_epsilon", target_epsilon)
     require("target_epsilon", target_epsilon, target_epsilon > 0, "a finite number greater than 0")
     _, sample_rate, steps = check_settings(1.0, sample_rate, steps)
     require("steps", steps, steps >= 1, "at least 1 to need any noise")
@@ -115,9 +116,9 @@ def log_moment(sigma, q, alpha):
         sigma: >= 0. q: in (0, 1]. alpha: > 1. All of shape (n,).
     """
     result = np.full(len(sigma), np.inf)
-    full = (q == 1) & (sigma > 0)
+    full = (q == 1) & (sigma > NO_NOISE)
     result[full] = alpha[full] * (alpha[full] - 1) / (2 * sigma[full] ** 2)
-    sampled = (q < 1) & (sigma > 0)
+    sampled = (q < 1) & (sigma > NO_NOISE)
     whole = alpha == np.floor(alpha)
     tiny = sampled & ~whole & (sigma < _TINY_NOISE)
     # With so little noise the integral is two bumps that do not touch: without the example, and with it alone.
@@ -240,15 +241,28 @@ def _price(alpha, delta, conversion):
 
 
 def check_settings(noise_multiplier, sample_rate, steps):
-    """The three as float arrays of their own shapes; ParameterError for a value that is not allowed."""
-    noise_multiplier, sample_rate, steps = (
-        _numbers(name, value)
-        for name, value in (("noise_multiplier", noise_multiplier), ("sample_rate", sample_rate), ("steps", steps))
+    """The three as float arrays of one shape; ParameterError for a value that is not allowed."""
+    noise_multiplier, sample_rate, steps = arrays(
+        noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps
     )
     require("noise_multiplier", noise_multiplier, noise_multiplier >= 0, "a finite number of at least 0")
     require("sample_rate", sample_rate, (sample_rate > 0) & (sample_rate <= 1), "in (0, 1]")
     require("steps", steps, (steps >= 0) & (steps == np.floor(steps)), "a whole number of at least 0")
-    return np.broadcast_arrays(noise_multiplier, sample_rate, steps)
+    return noise_multiplier, sample_rate, steps
+
+
+def arrays(**values):
+    """Values as float arrays of one shape; ParameterError for what is no number, and for shapes that differ."""
+    return together(*(numbers(name, value) for name, value in values.items()))
+
+
+def together(*values):
+    """Arrays of one shape; ParameterError where their shapes do not fit."""
+    try:
+        return np.broadcast_arrays(*values)
+    except ValueError:
+        shapes = ", ".join(str(value.shape) for value in values)
+        raise ParameterError(f"arrays of the shapes {shapes} do not fit together.") from None
 
 
 def require(name, values, accepted, allowed):
@@ -259,26 +273,29 @@ def require(name, values, accepted, allowed):
 
 
 def _check_delta(delta):
-    delta = _numbers("delta", delta)
+    delta = numbers("delta", delta)
     require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
     return delta
 
 
 def _check_orders(orders):
-    orders = np.unique(_numbers("orders", orders))
+    orders = np.unique(numbers("orders", orders))
     require("orders", orders, orders > 1, "finite and greater than 1")
     if not orders.size:
         raise ParameterError("orders is empty: at least one order greater than 1 is needed.")
     return orders
 
 
-def _numbers(name, value):
+def numbers(name, value):
+    """A float array; ParameterError for what is no number, a text that holds one and whole ones beyond floats too."""
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name} = {value!r} is not allowed: it must be a number or an array of them.") from None
+        if np.asarray(value).dtype.kind not in "SU":
+            return np.asarray(value, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be a number or an array of them.")
 
 
 def _flat(*values):
     """Each array broadcast and flattened, with the broadcast shape."""
-    return [(part.ravel(), part.shape) for part in np.broadcast_arrays(*values)]
+    return [(part.ravel(), part.shape) for part in together(*values)]

@@ -357,7 +357,7 @@ def _filed(path: Path) -> Line | None:
 def _line(text: str) -> tuple[str, Line]:
     """Key and line of a text; an error of DAMAGE where it is none."""
     one = json.loads(text)
-    one["result"].items(), one["made"].items()  # a line without these is no run
+    one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
     return key_of_line(one), one
 
 
@@ -373,10 +373,10 @@ def _kept(name: str) -> Mapping[str, Line]:
 @functools.lru_cache(maxsize=64)
 def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
     found: dict[str, Line] = {}
-    with path.open(encoding="utf-8", newline="\n") as file:  # texts may hold what else ends a line
+    with path.open("rb") as file:  # texts may hold what else ends a line
         for number, text in enumerate(file, 1):
             try:
-                key, one = _line(text)
+                key, one = _line(text.decode())
             except DAMAGE as error:
                 raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
             if key in found:

@@ -87,9 +87,10 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
     """Make random stored runs again, and compare them with what is stored."""
     import secrets
 
-    from dplib import plans, replay
+    from dplib import checks, plans, replay
     from dplib import runs as kept
 
+    checks.positive().check("most-seconds", most_seconds)
     seed = secrets.randbelow(10**6) if seed is None else seed
     reached = _reached([study] if study else plans.studies())
     here = [line for line in reached.values() if kept.has(line["device"])]
@@ -114,14 +115,15 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where they go.")
 def export(study: str, plan: str, folder: Path) -> None:
     """Write the stored runs of a plan as CSV and Parquet, one row a run."""
-    from dplib import plans
+    from dplib import execution, plans
 
     lines = plans.load(study, plan).reached()
     if not lines:
         raise ParameterError(f"No run of plan {plan} of {study} is stored.")
     table = tidy(lines)
-    folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{study}-{Path(plan).stem}"
+    execution.check_writable(Path(f"{stem}.csv"))
+    folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(f"{stem}.csv", index=False)
     table.to_parquet(f"{stem}.parquet", index=False)
     click.echo(f"{len(table)} runs, {len(table.columns)} columns: {stem}.csv, {stem}.parquet")

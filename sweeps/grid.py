@@ -7,6 +7,7 @@ import ast
 import itertools
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,8 +64,8 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
             same value twice, or a value that a notebook cannot be given.
     """
     if chapter.endswith(".md"):
-        if not Path(chapter).is_file():
-            raise ParameterError(f"{chapter} does not exist: give a chapter, or the path of a MyST notebook.")
+        if not os.path.isfile(chapter):  # no error for a name too long for any file, as of a Path
+            raise ParameterError(f"{shown(chapter)} does not exist: give a chapter, or the path of a MyST notebook.")
         chapter = str(Path(chapter).resolve().with_suffix(""))
     else:
         chapter = sources.resolve(chapter)

@@ -21,7 +21,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from dplib import execution
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, shown
 from dplib.execution import RunError
 
 SWEEPS = execution.ROOT / "sweeps"
@@ -38,6 +38,19 @@ class Resources:
     mem_mb: int | None = None
     gpus: int | None = None
     minutes: int | None = None
+
+    def __post_init__(self):
+        if self.executor != "local" and not os.path.isfile(self.profile / "config.yaml"):
+            raise ParameterError(
+                f"executor = {shown(self.executor)} is not allowed: it must be local, slurm, kubernetes, or a folder "
+                "with the config.yaml of a Snakemake profile."
+            )
+
+    @property
+    def profile(self) -> Path:
+        """The folder of Snakemake's profile."""
+        known = self.executor in ("slurm", "kubernetes")
+        return SWEEPS / "profiles" / self.executor if known else Path(self.executor).absolute()
 
     def per_run(self) -> dict[str, int]:
         """As Snakemake calls them."""
@@ -101,17 +114,10 @@ def _log(work: Path) -> Path:
 
 def _command(work: Path, resources: Resources) -> list[str]:
     local = resources.executor == "local"
-    known = resources.executor in ("slurm", "kubernetes")
-    profile = SWEEPS / "profiles" / resources.executor if known else Path(resources.executor).resolve()
-    if not local and not (profile / "config.yaml").is_file():
-        raise ParameterError(
-            f"executor = {resources.executor!r} is not allowed: it must be local, slurm, kubernetes, or a folder with "
-            "the config.yaml of a Snakemake profile."
-        )
     place = ["--cores", str(resources.cores)] if local else ["--jobs", str(resources.jobs)]
     return [
         sys.executable, "-m", "snakemake", "--snakefile", str(SWEEPS / "Snakefile"), "--directory", str(work),
-        "--profile", "none" if local else str(profile), "--workflow-profile", "none", *place,
+        "--profile", "none" if local else str(resources.profile), "--workflow-profile", "none", *place,
         "--nolock", "--keep-going", "--retries", "1", "--scheduler", "greedy", "--drop-metadata",
         "--force-use-threads", "--config", f"work=hex:{os.fsencode(work).hex()}",
     ]  # fmt: skip

@@ -318,6 +318,18 @@ def test_edges(accountant):
     assert accounting.epsilon([[1.0], [2.0]], 0.1, [5, 10], DELTA, accountant).shape == (2, 2)
 
 
+def test_many_phases_are_bounded_by_rdp():
+    phases = [(1 + i / 1000, 0.01, 10) for i in range(201)]
+    assert accounting.bounds(phases, DELTA, "pld") == accounting.bounds(phases, DELTA, "rdp")
+
+
+@pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
+@pytest.mark.parametrize("q", [0.5, 1.0])
+@pytest.mark.parametrize("sigma", [1e-300, 1e-150])
+def test_noise_too_small_to_square_is_none(sigma, q, accountant):
+    assert accounting.epsilon(sigma, q, 10, DELTA, accountant) == np.inf
+
+
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
 def test_bad_settings_are_refused(accountant):
     good = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10, "delta": DELTA}
@@ -336,6 +348,17 @@ def test_bad_settings_are_refused(accountant):
         (lambda: accounting.epsilon(0.1, 0.5, 20, DELTA, "prv"), r"cannot compute.*use 'pld'"),
         (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 0.5), "mean_runs"),
         (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 3, np.nan), "shape"),
+        (lambda: accounting.selection_epsilon([(1.0, 0.1, 10)], DELTA, 3, "x"), "shape = 'x'"),
+        (lambda: accounting.epsilon(1.0, 0.1, 10**400, DELTA), "steps = .* is not allowed: it must be a number"),
+        (lambda: accounting.epsilon("1", 0.1, 10, DELTA), "noise_multiplier = '1' is not allowed"),
+        (lambda: accounting.epsilon(1.0, 0.1, 10, "a"), "delta = 'a' is not allowed"),
+        (lambda: accounting.epsilon([1, 2], [0.1, 0.2, 0.3], 1, DELTA), r"shapes \(2,\), \(3,\), \(\) do not fit"),
+        (lambda: accounting.epsilon([1, 2], 0.1, 1, [DELTA] * 3), r"shapes .*\(3,\) do not fit together"),
+        (lambda: rdp.epsilon([1, 2], 0.1, 1, [DELTA] * 3), r"shapes .*\(3,\) do not fit together"),
+        (lambda: accounting.noise_multiplier("a", 0.1, 10, DELTA), "target_epsilon = 'a' is not allowed"),
+        (lambda: accounting.noise_multiplier([1, 2], 0.1, 10, [DELTA] * 3), r"\(2,\).* do not fit together"),
+        (lambda: mechanisms.gaussian_epsilon("a", 1, DELTA), "sigma = 'a' is not allowed"),
+        (lambda: mechanisms.gaussian_delta([1, 2], [1, 2, 3], 1), r"\(2,\), \(3,\), \(\) do not fit together"),
     ],
 )
 def test_other_refusals(call, words):

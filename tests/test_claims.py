@@ -93,6 +93,9 @@ def test_a_table_row_must_fill_its_columns():
         ("kind: theorem", "kind: guess", "kind = 'guess' is not allowed"),
         ("tables:", "table:", "tables? is (missing|not known)"),
         ("claims:", "claims: [", "cannot be read"),
+        ("  - id: A.thm6\n", "  - id: A.thm6\n    id: A.thm6b\n", r"cannot be read: line \d+ has the key id again"),
+        ("paper: A", "paper: Z", "paper = Z is not allowed: it must be A"),
+        ("chapter: 01_gmm_theory", "chapter: 01_gmm", r"names the chapter 01_gmm, which does not exist"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, monkeypatch, old, new, message):

@@ -302,6 +302,32 @@ class RunningMean(nn.Module):
         return self.first(x)
 
 
+class Keeps(nn.Module):
+    """Keeps a batch's mean where ``keep`` says."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.first, self.keep = nn.Linear(6, 4), keep
+        self.mean = nn.Parameter(torch.zeros(6), requires_grad=False)
+        self.register_buffer("late", None)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.keep(self, x.mean(0))
+        return self.first(x)
+
+
+def mixing(share, least=1):
+    """A sum over the batch, times ``share``, in batches of ``least`` or more."""
+    return lambda: Two(lambda x, first, second: second((h := first(x)) + share * (len(h) >= least) * h.sum(0)))
+
+
+def detached_scale(x, first, second):
+    """The batch's mean changes the length of each gradient, but no loss, and autograd knows nothing of it."""
+    h = first(x)
+    return second(h + h.detach().mean() * (h - h.detach()))
+
+
 class Packed(nn.Module):
     """Sequences of different lengths, sorted and back again by PyTorch."""
 
@@ -318,14 +344,15 @@ class Packed(nn.Module):
 class Mixing(nn.Module):
     """Where both of two words stand, the batch is mixed: no given example has both, so that made-up ones show it."""
 
-    def __init__(self):
+    def __init__(self, share=1.0, frozen=False, always=False):
         super().__init__()
-        self.words, self.last = nn.Embedding(3, 6), nn.Linear(6, 4)
+        self.words, self.last = nn.Embedding(3, 6).requires_grad_(not frozen), nn.Linear(6, 4)
+        self.share, self.always = share, always
 
     def forward(self, x):
         h = self.words(x).mean(1)
         both = ((x == 1).any(1) & (x == 2).any(1)).float()[:, None]
-        return self.last(h + both * h.sum(0))
+        return self.last(h + self.share * (self.always + both) * h.sum(0))
 
 
 class BatchSecond(nn.Module):
@@ -339,6 +366,7 @@ class BatchSecond(nn.Module):
 
 NUMBERS = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
 WORDS = torch.tensor([[1, 1, 0], [2, 2, 0], [1, 1, 0], [2, 2, 0], [0, 0, 0]])
+MANY = torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
 SEQUENCES = torch.randn(3, 3, 5, generator=torch.Generator().manual_seed(0))
 
 
@@ -356,6 +384,17 @@ SEQUENCES = torch.randn(3, 3, 5, generator=torch.Generator().manual_seed(0))
         (Packed, NUMBERS, "packed sequence goes into a DPLSTM"),
         (Mixing, WORDS, "other examples"),
         (BatchSecond, SEQUENCES, "first dimension"),
+        (lambda: Keeps(lambda net, mean: net.mean.mul_(0.9).add_(mean)), NUMBERS, "parameter mean changes"),
+        (lambda: Keeps(lambda net, mean: net.first.weight[0].copy_(mean)), NUMBERS, "first.weight changes"),
+        (lambda: Keeps(lambda net, mean: net.first.bias.data[:1].fill_(mean[0])), NUMBERS, "first.bias changes"),
+        (lambda: Keeps(lambda net, mean: setattr(net, "late", mean)), NUMBERS, "buffer late changes"),
+        *((mixing(share), NUMBERS, "other examples") for share in (3e-4, 1e-4, 1e-9, 1e-30)),
+        (mixing(1.0, least=9), MANY, "other examples"),
+        (mixing(1e-9, least=20), MANY, "other examples"),
+        (lambda: Two(lambda x, first, second: second(first(x).cumsum(0) if len(x) > 9 else x)), MANY, "other examples"),
+        (lambda: Two(detached_scale), NUMBERS, "other examples"),
+        (lambda: Mixing(1e-9, always=True), WORDS, "other examples"),
+        (lambda: Mixing(1e-9, frozen=True, always=True), WORDS, "other examples"),
     ],
 )
 def test_what_no_list_shows_is_tried(build, x, words):
@@ -366,7 +405,7 @@ def test_what_no_list_shows_is_tried(build, x, words):
     layers.trained_layers(net)
     state = torch.get_rng_state()
     with pytest.raises(ParameterError, match=words):
-        clipping.check(net, x, torch.tensor([0, 1, 2, 3, 0])[: len(x)], cross_entropy)
+        clipping.check(net, x, torch.tensor([0, 1, 2, 3, 0] * 4)[: len(x)], cross_entropy)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
 
@@ -385,20 +424,30 @@ def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
     assert torch.allclose(found.double(), exact, rtol=2e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.complex64])
+def test_numbers_too_coarse_to_clip_are_refused(dtype):
+    x, y = NUMBERS.to(dtype), torch.tensor([0, 1, 2, 3, 0])
+    with pytest.raises(ParameterError, match=f"0.weight is of {dtype}"):
+        clipping.check(models.mlp([6, 4]).to(dtype), x, y, cross_entropy)
+
+
 def test_a_loss_that_mixes_examples_is_refused():
     net = models.mlp([6, 4])
     x, y = torch.randn(3, 6), torch.randn(3, 4)
     with pytest.raises(ParameterError, match="one number for each"):
         clipping.check(net, x, y, lambda o, t: squared_error(o, t).mean())
+    with pytest.raises(ParameterError, match="is it detached"):
+        clipping.check(net, x, y, lambda o, t: squared_error(o, t).detach())
     with pytest.raises(ParameterError, match="other examples"):
         clipping.check(net, x, y, lambda o, t: squared_error(o, t) + squared_error(o, t).mean())
 
 
-@pytest.mark.parametrize("b", [1, 3])
+@pytest.mark.parametrize("b", [1, 3, 8])
 @pytest.mark.parametrize("name", ["mlp", "cnn4", "lstm", "group norm", "two_branch", "partly frozen"])
 def test_good_networks_pass_the_trial(name, b):
     net, x, y = made(name, b, torch.float32)
     clipping.check(net, x, y, cross_entropy)
+    clipping.check(mixing(0.0)(), MANY, torch.arange(20) % 4, cross_entropy)  # whose twins are refused
 
 
 def test_dropout_passes_the_trial_and_an_unused_layer_counts_nothing():

@@ -177,6 +177,16 @@ def test_one_record_changes_the_sum_by_at_most_the_clipping_norm():
             assert (more - base).norm() * 10 <= 0.3 + 1e-12
 
 
+def test_a_network_is_tried_on_as_many_records_as_a_step_has():
+    class Mixing(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) + (x.mean() if len(x) > 9 else 0)
+
+    engine(settings(max_grad_norm=1.0, physical_batch=9), network=Mixing(net()))
+    with pytest.raises(ParameterError, match="other examples of its batch"):
+        engine(settings(max_grad_norm=1.0), network=Mixing(net()))
+
+
 def test_an_empty_batch_takes_a_noisy_step_and_without_noise_none():
     empty = torch.arange(0)
     for multiplier, bound in ((1.0, 1.0), (0.0, 1.0), (0.0, None)):
@@ -346,7 +356,9 @@ def test_bad_data_are_refused_before_any_step(what, spoil, words):
         (lambda x, y: (x, y.astype(np.float32)), {}, "labels must be"),
         (lambda x, y: (x, np.zeros((len(x), 2), np.float32)), {"loss": squared_error}, "outputs"),
         (lambda x, y: (x, y), {"loss": lambda o, t: cross_entropy(o, t).mean()}, "one number for each"),
+        (lambda x, y: (x, y), {"loss": lambda o, t: cross_entropy(o, t).detach()}, "is it detached"),
         (lambda x, y: (x, y), {"network": models.mlp([64, 10]).requires_grad_(False)}, "nothing to train"),
+        (lambda x, y: (x, y), {"network": models.mlp([64, 10]).to(torch.complex64)}, "complex64: they must be real"),
     ],
 )
 def test_other_senseless_data_are_refused(spoil, options, words):

@@ -103,6 +103,8 @@ def test_a_plan_of_ones_own(tmp_path):
         ("module", "plan = 'module' is not in toy.yml"),
         ("none.yml", "plan none.yml cannot be read: No such file"),
         ("{part: {call: nothing}}", "part part: nothing is not a function of tests.run_toys"),
+        ("{part: {call: 3}}", "part part: 3 is not a function of tests.run_toys"),
+        ("{part: {}, part: {}}", "own.yml cannot be read: line 1 has the key part again"),
         ("{train: }", "part train: train is not a part: an experiment is called by one"),
         ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
         ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),

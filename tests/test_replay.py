@@ -235,6 +235,19 @@ def test_export(stored):
     assert {"made_threads", "made_versions", "made_seconds"} <= set(table)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("check", "--most-seconds", "nan"), "most-seconds = nan is not allowed: it must be a finite number greater"),
+        (("check", "--most-seconds", "-1"), "most-seconds = -1.0 is not allowed"),
+        (("export", "toy", "--to", "/dev/null/out"), "output = /dev/null/out/toy-published.csv is not allowed: "),
+    ],
+)
+def test_what_a_command_would_do_in_vain_is_refused(stored, words, message):
+    with pytest.raises(ParameterError, match=message):
+        dplib(*words)
+
+
 def test_prune(stored):
     assert dplib("prune") == "These plans are not complete, and may reach more once they are: toy published.\n"
     runs.make(train, [*[one.job for one in plans.load("toy").missing()], {"size": 9, "seed": 0}])

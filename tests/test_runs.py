@@ -155,12 +155,17 @@ def test_equal_lines_merge_and_unequal_ones_are_refused(folder):
     assert path.exists()
 
 
-@pytest.mark.parametrize("text", ["", '{"job": {', "[]", '{"job":{},"version":1,"data":{},"device":"cpu"}', "{}"])
+NO_TIME = '{"experiment":"toy","job":{},"version":1,"data":{},"device":"cpu","result":{},"made":{}}'
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"job": {', "[]", '{"job":{},"version":1,"data":{},"device":"cpu"}', "{}", NO_TIME, "\udcff"]
+)
 def test_a_damaged_or_repeated_line_is_named(folder, text):
     runs.make(train, jobs(2))
     runs.keep()
     first, second = kept(folder)
-    (folder / "kept" / "toy.jsonl").write_text("\n".join([first, text, ""]), encoding="utf-8")
+    (folder / "kept" / "toy.jsonl").write_text("\n".join([first, text, ""]), encoding="utf-8", errors="surrogateescape")
     with pytest.raises(runs.StoreError, match=r"toy.jsonl, line 2 is damaged"):
         runs.read(train, jobs(1))
     (folder / "kept" / "toy.jsonl").write_text("\n".join([first, second, first, ""]), encoding="utf-8")

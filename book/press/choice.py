@@ -7,13 +7,12 @@ prediction without noise, so much is left under privacy, the worst among the dat
 import functools
 import math
 import string
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dplib import accounting, checks, mechanisms
+from dplib import accounting, checks, files, mechanisms
 from dplib.checks import ParameterError
 from press.choice_evidence import IMAGE, LABELS, LISTED, RECORDS, TABLE, TEXT, Data, Result, table
 
@@ -259,7 +258,7 @@ def rounded_up(value: float) -> float:
 @functools.cache
 def words() -> dict[str, Any]:
     """What ``choice.toml`` says: methods with their code, caveats, and paper B's advice."""
-    known, parts = tomllib.loads(WORDS.read_text(encoding="utf-8")), {}
+    known, parts = files.read(WORDS), {}
     for name, text in known["part"].items():
         parts[name] = string.Template(text).safe_substitute(parts)
     for method in known["method"].values():

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import nbformat
 import numpy as np
-import yaml
+from typing_extensions import TypedDict
 
-from dplib import sources
+from dplib import files, sources
 from dplib.claims import ROOT
 from dplib.execution import EXECUTED, RunError
 from press import assignments, boxes
@@ -23,6 +23,20 @@ from press.slide_rules import items
 
 COURSE = ROOT / "book" / "course.yml"
 GRADES = ("easy", "medium", "hard", "open")
+
+
+class _Week(TypedDict):
+    title: str
+    aim: str
+    read: str
+    chapters: list[str]
+    exercises: list[str]
+    assignments: list[str]
+
+
+class _Course(TypedDict):
+    weeks: list[_Week]
+    before: dict[str, str]
 
 
 class Exercise(NamedTuple):
@@ -34,8 +48,8 @@ class Exercise(NamedTuple):
 
 
 def load() -> dict[str, Any]:
-    """``book/course.yml``: "weeks", and "before" by chapter number."""
-    return yaml.safe_load(COURSE.read_text(encoding="utf-8"))
+    """``book/course.yml``: "weeks", and "before" by chapter number; ParameterError where it is something else."""
+    return files.checked(COURSE, _Course)
 
 
 def exercises(chapter: str) -> list[Exercise]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from typing_extensions import TypedDict
 
-from dplib import claims, execution, plans, rules, sources
+from dplib import claims, execution, files, plans, rules, sources
 from dplib.checks import ParameterError
 from dplib.claims import NOT_RUN, PAPERS, VERDICTS, Claim
 
@@ -43,6 +44,17 @@ class Executed:
     records: dict[str, dict[str, Any]]
 
 
+class _Provenance(TypedDict):
+    date: str
+    seconds: float
+
+
+class _Record(TypedDict):
+    verdict: str | None
+    values: dict[str, Any]
+    because: str
+
+
 def executed_chapters(folder: Path = execution.EXECUTED) -> list[Executed]:
     """The executed notebooks that the site is made of, in order."""
     return [_read(path) for path in executed_notebooks(folder)]
@@ -73,7 +85,10 @@ def _row(claim: Claim, found: tuple[dict[str, Any], str] | None) -> Row:
 def _read(path: Path) -> Executed:
     try:
         notebook = nbformat.read(path, as_version=4)
-        return Executed(path.stem, notebook.metadata["dplib"], claims.basis(notebook), claims.records(notebook))
+        found = Executed(path.stem, notebook.metadata["dplib"], claims.basis(notebook), claims.records(notebook))
+        files.checked(path, _Provenance, found.provenance)
+        files.checked(path, dict[str, _Record], found.records)
+        return found
     except (OSError, ValueError, LookupError, AttributeError, nbformat.ValidationError) as error:
         raise ParameterError(f"{path} is no executed chapter ({error!r:.100}): remove it, and make it again.") from None
 

@@ -9,8 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
-import yaml
-
+from dplib import files
 from dplib.claims import ROOT
 from dplib.execution import RunError
 from press import pdf_pages
@@ -59,7 +58,7 @@ def build(rows: list[Row], site: Path = HTML) -> Path:
         raise RunError("the site is not rendered yet: make book.")
     folder = site.parent / "print"
     folder.mkdir(exist_ok=True)
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    contents = files.read(ROOT / "_toc.yml")
     document = folder / "index.html"
     document.write_text(pdf_pages.assemble(contents, rows, site, folder), encoding="utf-8")
     return print_document(document, site.parent / "dp-book.pdf")

@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from urllib.parse import unquote
 
-import yaml
 from bs4 import BeautifulSoup, Tag
+from typing_extensions import TypedDict
 
-from dplib import claims, execution
+from dplib import claims, execution, files
 from dplib.claims import ROOT
 from press.ledger import Row
 
@@ -20,9 +20,14 @@ AT_ONCE = """<script>if (window.MathJax.loader?.load)
   window.MathJax.loader.load = window.MathJax.loader.load.filter(part => part !== 'ui/lazy');</script>"""
 
 
+class _Config(TypedDict):
+    title: str
+    author: str
+
+
 def assemble(contents: dict, rows: list[Row], site: Path, folder: Path) -> str:
     """All pages of a rendered site, in the order of ``_toc.yml``, as one HTML document that lies in ``folder``."""
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    config = files.checked(ROOT / "_config.yml", _Config)
     pages = [("", contents["root"])]  # each with the part that it opens
     for part in contents["parts"]:
         captions = [part["caption"], *[""] * (len(part["chapters"]) - 1)]

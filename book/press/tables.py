@@ -1,16 +1,16 @@
 """The tables that pages include: verdicts, executions, data sets, benchmarks, what seeds can see, what needs a GPU."""
 
-import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
+from typing_extensions import TypedDict
 
-from dplib import data, plans, runs, sources, stats
+from dplib import data, files, plans, runs, sources, stats
 from dplib.architecture import crossover_study
 from dplib.checks import ParameterError
 from dplib.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
@@ -63,9 +63,25 @@ def data_sets() -> str:
     return table("name | papers | size: | licence | note", lines)
 
 
+class _Ratio(TypedDict):
+    what: str
+    ratio_of: str
+    ratio: float
+    at_most: NotRequired[float]
+    at_least: NotRequired[float]
+    met: NotRequired[bool]
+
+
+class _Benchmark(TypedDict):
+    benchmark: str
+    rows: list[_Ratio]
+    hardware: dict[str, Any]
+    versions: dict[str, Any]
+
+
 def benchmarks(results: Path = RESULTS) -> str:
     """Ratios of run times that ``make bench`` measured: those with a limit, those without, and their machines."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("bench_*.json"))]
+    found = [files.checked(path, _Benchmark) for path in sorted(results.glob("bench_*.json"))]
     rows = [row for one in found for row in one["rows"]]
     parts = []
     for bound, words in (("at_most", "at most"), ("at_least", "at least")):

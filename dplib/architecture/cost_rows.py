@@ -1,6 +1,5 @@
 """From kept runs of the chapter on what drives the cost to the values of its rows, its tables and its figures."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from typing_extensions import TypedDict
 
-from dplib import claims, plotting, printed, stats
+from dplib import claims, files, plotting, printed, stats
 from dplib.architecture import crossover, feature_data, printed_layers
 from dplib.architecture.cost_networks import Found, budget_of, gains, ladder
 from dplib.architecture.cost_study import SGD, Outcome
@@ -86,9 +86,13 @@ def without_noise(found: Encoded) -> dict[str, Measured]:
     return plain | {"with_minus_without": stats.paired(means["one-hot", None], means["without", None]).difference}
 
 
+class _Slowdown(TypedDict):
+    ratios: dict[str, dict[str, float]]
+
+
 def slowdown(path: Path = claims.RESULTS / "bench_slowdown.json") -> dict[str, dict[str, Any]]:
     """The rows of Table XVII, and of what is said of it, from the benchmark: ratios of a step's time to SGD's."""
-    measured = json.loads(path.read_text(encoding="utf-8"))["ratios"]
+    measured = files.checked(path, _Slowdown)["ratios"]
     rows = {}
     for name, ratio in measured.items():
         seconds = claims.get(row := f"B.table17.{name}").published

@@ -6,11 +6,11 @@
 import difflib
 import functools
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 
+from dplib import files
 from dplib.checks import ParameterError
 from dplib.data import archives
 from dplib.data.archives import FormatError
@@ -65,8 +65,13 @@ class Entry:
 @functools.cache
 def registry() -> Mapping[str, Entry]:
     """All data sets, by name."""
-    text = resources.files("dplib.data").joinpath("datasets.toml").read_text(encoding="utf-8")
-    return {name: _entry(name, table) for name, table in tomllib.loads(text).items()}
+    found = {}
+    for name, table in files.read(path := Path(__file__).with_name("datasets.toml")).items():
+        try:
+            found[name] = _entry(name, table)
+        except (TypeError, LookupError, AttributeError) as error:
+            raise ParameterError(f"{path}: {name} is no data set ({error!r:.100}).") from None
+    return found
 
 
 def entry(name: str) -> Entry:

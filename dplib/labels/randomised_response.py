@@ -208,9 +208,10 @@ def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
     """
-    epsilon = _epsilon(epsilon, np.shape(k))
+    k = _numbers("k", k)
+    epsilon = _epsilon(epsilon, k.shape)
     less = np.exp(-np.where(np.isinf(epsilon), epsilon, np.minimum(epsilon, 700)))  # 0 only where no noise is asked for
-    odds = (np.asarray(k) - 1) * less
+    odds = (k - 1) * less
     scaled = np.ldexp(odds / (1 + odds), _WORD)
     high = np.floor(scaled)
     return high.astype(np.uint64), np.ceil(np.ldexp(scaled - high, _WORD)).astype(np.uint64)
@@ -255,6 +256,8 @@ def _words(n: int, rng) -> np.ndarray:
     """Three times n uniform words of 64 bits."""
     if rng is None:
         return np.frombuffer(secrets.token_bytes(24 * n), dtype=np.uint64).reshape(3, n)
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng = {checks.shown(rng)} is not allowed: it must be None or a numpy.random.Generator.")
     return rng.integers(0, 2**_WORD - 1, size=(3, n), dtype=np.uint64, endpoint=True)
 
 

@@ -240,6 +240,8 @@ def test_a_data_set_at_once_is_each_record_by_itself():
         ({"epsilon": -1.0}, "epsilon = -1"),
         ({"epsilon": np.nan}, "epsilon = nan"),
         ({"epsilon": "1"}, "epsilon = '1'"),
+        ({"rng": 5}, "rng = 5 is not allowed: it must be None or a numpy.random.Generator"),
+        ({"rng": np.random.RandomState(5)}, "rng = RandomState"),
         ({"epsilon": [1, [2]]}, r"epsilon = \[1, \[2\]\]"),
         ({"epsilon": 1j}, "epsilon = 1j"),
         ({"epsilon": [1.0, 2.0]}, r"epsilon of shape \(2,\) does not fit 3 labels"),
@@ -259,6 +261,8 @@ def test_what_is_given_wrongly_is_named(given, message):
         del call["classes"]
     with pytest.raises(ParameterError, match=f"^{message}"):
         function(**call)
+    with pytest.raises(ParameterError, match="k = 'a' is not allowed"):
+        response.leave_words("a", 1)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 10, 100])

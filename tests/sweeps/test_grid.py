@@ -83,8 +83,10 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
         ("chapter: toy.md\nparameters: {seed: 2020-01-01}", "is not allowed"),
         ("chapter: toy.md\nparameters: !!python/object:os.system {}", "cannot be read"),
         ("chapter: none.md\nparameters: {}", "does not exist"),
+        (f"chapter: {'x' * 5000}.md\nparameters: {{}}", "xxx.* does not exist: give"),
         ("[" * 3000, "cannot be read"),
         ("chapter: toy.md\nparameters: {texts: &a [*a]}", "cannot be read: it has an alias .* inside"),
+        ("chapter: toy.md\nparameters:\n  seed: 1\n  seed: 2", "cannot be read: line 4 has the key seed again"),
         (
             f"chapter: toy.md\nparameters:\n  texts: [&a0 [1], {BOMB}]",
             "with its aliases .* it stands for over",

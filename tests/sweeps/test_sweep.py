@@ -87,6 +87,14 @@ def test_retry_failed_makes_the_failed_ones_only(failing):
     assert {row["status"] for row in sweep_toys.table(source) if row["epsilon"] == "1"} == {"done"}
 
 
+def test_a_refused_sweep_leaves_nothing(tmp_path):
+    source = sweep_toys.notebook(tmp_path)
+    refused = sweep_toys.sweep(source, "-p", "seed=1", "--executor", "nowhere")
+    assert refused.returncode == 2
+    assert "Error: executor = 'nowhere' is not allowed" in refused.stderr
+    assert not (source.parent / "out").exists()
+
+
 def test_a_hundred_texts_arrive_unchanged(tmp_path):
     """As a list in one run, and some as runs of their own; from YAML, where a text is itself."""
     assert len(set(NASTY)) >= 100
