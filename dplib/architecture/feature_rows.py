@@ -82,7 +82,7 @@ def slope(curves: Curves, epsilon: float) -> Measured:
 
 
 def tables(found: Mapping[str, Sequence[runs.Result]]) -> Values:
-    """The data, and definitions on them; ``found`` of :func:`feature_study.tables`."""
+    """The data, and definitions on them; ``found`` of the part "tables"."""
     every = [one for some in found.values() for one in some]
     return {
         "B.data-adult": found["adult"][0]["sizes"],

@@ -280,11 +280,6 @@ def laplace_draws(*, parameter: float, draws: int = 200_000, seed: int = 0) -> r
     }
 
 
-def noise(get: Get, *, parameter: float) -> runs.Result:
-    """The draws of :func:`laplace_draws` at one parameter."""
-    return get(laplace_draws, [{"parameter": parameter}])[0]
-
-
 YOURS = ("rr", "clusters", "clusters-soft", "subset", "stages", "stages-subset", "clean")
 
 

@@ -332,11 +332,6 @@ def _checked(get: Get, function, epsilons: Sequence[float], seeds: int, settings
     return [job | one for job, one in zip(jobs, get(function, [job | settings for job in jobs]), strict=True)]
 
 
-def enumerations(get: Get, *, epsilons: Sequence[float]) -> dict[float, runs.Result]:
-    """{epsilon: result of :func:`enumerate_all`}."""
-    return dict(zip(epsilons, get(enumerate_all, [{"epsilon": e} for e in epsilons]), strict=True))
-
-
 def _at_most(errors) -> float:
     return max([ROUNDING, *(float(f"{error:.2g}") for error in errors)])
 

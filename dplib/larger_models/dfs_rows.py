@@ -137,7 +137,7 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
 
 
 def algorithm(checked: Results, released: Results) -> Values:
-    """Algorithm 1 for two and for k classes: {claim: values}; ``released`` of :func:`dfs_study.releases`."""
+    """Algorithm 1 for two and for k classes: {claim: values}; ``released`` of the part "releases"."""
     found, at5 = leaks(), {}
     for name, arm in {
         "no_privacy": "no privacy",

@@ -304,14 +304,6 @@ def curves(get: Get, *, noises: Sequence[str], seeds: int, **settings: Any) -> d
     return by_seed(get, curve, jobs, seeds)
 
 
-def budgets(
-    get: Get, *, epsilons: Sequence[float], norms: Sequence[str], seeds: int, **settings: Any
-) -> dict[tuple[str, float], list[runs.Result]]:
-    """A dense signal at several budgets: {(norm, epsilon): curves by seed}."""
-    jobs = {(norm, e): {"noise": norm, "epsilon": e, **settings} for norm in norms for e in epsilons}
-    return by_seed(get, curve, jobs, seeds)
-
-
 def weak(
     get: Get, *, epsilons: Sequence[float], distance: float, informative: int, seeds: int, **settings: Any
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
@@ -322,12 +314,6 @@ def weak(
     return by_seed(get, curve, jobs, seeds)
 
 
-def main_setting(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """Training sets of 3,000 features, 20 of which differ, under noise of sensitivity one: results by seed."""
-    job = {"p": 3000, "informative": SIGNALS["sparse"], **settings}
-    return by_seed(get, training_sets, {"": job}, seeds)[""]
-
-
 def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -> dict[tuple, list[runs.Result]]:
     """Theorem 6 as n grows: {(power, n): results by seed} with p = n ** power; power "Definition 3": n ** 1.5."""
     cells = {(power, n): {"p": round(n**power), "n_per_class": n // 2, "noise": "none", "gamma": GAMMA}
@@ -336,25 +322,9 @@ def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -
     return by_seed(get, training_sets, {key: {**cell, **settings} for key, cell in cells.items()}, seeds)
 
 
-def scattered(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list[runs.Result]]:
-    """One class of a dense signal under Definition 3: {epsilon: results by seed}."""
-    jobs = {e: {"noise": "L1", **settings, "epsilon": e} for e in epsilons}
-    return by_seed(get, training_sets, jobs, seeds)
-
-
-def checks(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """:func:`ingredients` by seed."""
-    return get(ingredients, [{**settings, "seed": seed} for seed in range(seeds)])
-
-
 def chains(get: Get, *, seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
     """Eq. (11): {signal: terms by seed}."""
     return by_seed(get, chain, {name: {"informative": k, **settings} for name, k in SIGNALS.items()}, seeds)
-
-
-def examples(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """Example 1 by seed."""
-    return get(example, [{**settings, "seed": seed} for seed in range(seeds)])
 
 
 def networks(
@@ -383,8 +353,3 @@ def networks(
         tuned |= plans.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
     jobs = {key: {**job, "learning_rate": tuned[key].value} for key, job in asked.items()}
     return by_seed(get, train, jobs, seeds)
-
-
-def pictures(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:
-    """:func:`images` by seed."""
-    return get(images, [{"dataset": dataset, **settings, "seed": seed} for seed in range(seeds)])

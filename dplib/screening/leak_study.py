@@ -87,16 +87,6 @@ def noisy_sum(*, seed: int, draws: int = 20_000) -> runs.Result:
     return {"mean": _short(sums.mean()), "variance": _short(sums.var(ddof=1))}
 
 
-def budgets(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
-    """{setting: result of :func:`budget`} at epsilon 3."""
-    return dict(zip(settings, get(budget, [{"setting": name} for name in settings]), strict=True))
-
-
-def sums(get: Get, *, seeds: int) -> list[runs.Result]:
-    """Results of :func:`noisy_sum` by seed."""
-    return get(noisy_sum, [{"seed": seed} for seed in range(seeds)])
-
-
 # ---- one accepted update ----
 
 
@@ -124,11 +114,6 @@ def random_rule(rng: np.random.Generator, convex: bool) -> one_update.Acceptance
     slopes = np.sort(slopes) if convex else slopes
     heights = np.concatenate([[0.0], np.cumsum(slopes * np.diff(steps))])
     return one_update.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
-
-
-def random_energies(get: Get, *, seeds: int) -> dict[str, list[runs.Result]]:
-    """{"convex", "other"}: results of :func:`energies` by seed."""
-    return by_seed(get, energies, {"convex": {"convex": True}, "other": {"convex": False}}, seeds)
 
 
 # ---- whole trainings ----
@@ -202,16 +187,16 @@ def binomial_training(
     }
 
 
-def trainings(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, list[runs.Result]]:
+def trainings(get: Get, *, pushes: Sequence[float]) -> dict[str, list[runs.Result]]:
     """{setting: results of :func:`training`, each with its "push", by push}."""
-    found = iter(get(training, [{"setting": name, "push": push} for name in settings for push in pushes]))
-    return {name: [{"push": push, **next(found)} for push in pushes] for name in settings}
+    found = iter(get(training, [{"setting": name, "push": push} for name in NAMES for push in pushes]))
+    return {name: [{"push": push, **next(found)} for push in pushes] for name in NAMES}
 
 
-def worst(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
+def worst(get: Get, *, pushes: Sequence[float]) -> dict[str, runs.Result]:
     """{setting: :func:`binomial_training` at the push at which :func:`trainings` spend most}."""
-    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in
-            trainings(get, pushes=pushes, settings=settings).items()}  # fmt: skip
+    found = trainings(get, pushes=pushes).items()
+    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in found}
     found = get(binomial_training, [{"setting": name, "push": push} for name, push in most.items()])
     return dict(zip(most, found, strict=True))
 
@@ -245,11 +230,6 @@ def noisy_test(
     found = {"claimed": one.claimed(steps, delta), "ratio": yes / no, "exact": max(values)}
     found |= {"below": below, "above": above}
     return {"steps": steps, "push": push, **{name: _short(value) for name, value in found.items()}}
-
-
-def dpsur(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
-    """{setting: result of :func:`noisy_test`}."""
-    return dict(zip(settings, get(noisy_test, [{"setting": name} for name in settings]), strict=True))
 
 
 # ---- attacks ----
