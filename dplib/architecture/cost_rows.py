@@ -14,9 +14,10 @@ import seaborn as sns
 from dplib import claims, plotting, printed, stats
 from dplib.architecture import crossover, feature_data, printed_layers
 from dplib.architecture.cost_networks import Found, budget_of, gains, ladder
-from dplib.architecture.cost_study import SGD, Outcome
+from dplib.architecture.cost_study import SGD
 from dplib.runs import Result
 from dplib.stats import Measured
+from dplib.trainings import Outcome
 
 COLUMNS = {"without": "acc_without", "one-hot": "acc_with"}  # of Table XVI
 Encoded = Mapping[tuple[str, float | None], Sequence[Result]]
@@ -29,7 +30,7 @@ def by_split(found: Encoded) -> dict[tuple[str, float | None], np.ndarray]:
 
 def constant(found: Encoded) -> Measured:
     """What calling every income low would have, in percent, over the splits."""
-    return stats.mean_interval(100 * np.array([run["constant"] for run in next(iter(found.values()))]))
+    return stats.mean_interval(_constants(found))
 
 
 def table_16(found: Encoded) -> dict[str, dict[str, Any]]:
@@ -106,8 +107,7 @@ def slowdown(path: Path = claims.RESULTS / "bench_slowdown.json") -> dict[str, d
 def layers() -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of Tables XXVII to XXXI, counted in the built networks, and what random-weights training trains of them."""
     for number in range(27, 32):
-        for row in printed_layers.rows(f"B.table{number}"):
-            yield row.claim, row.ours
+        yield from printed_layers.rows(f"B.table{number}").items()
     names = ("rwt-fcn-mnist", "rwt-cnn-mnist", "rwt-rnn-sms")
     nets = {name: printed.ARCHITECTURES[name].make() for name in names}
     yield "B.rwt", {name: printed.trained_count(net, printed.last_layers(net)) for name, net in nets.items()}

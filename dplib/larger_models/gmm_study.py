@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from dplib import data, mechanisms, plans, runs
+from dplib import data, mechanisms, runs
 from dplib.larger_models import gmm
 from dplib.larger_models import gmm_experiments as tools
 from dplib.plans import Get, by_seed
-from dplib.trainings import train
+from dplib.trainings import measured
 
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
 SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
@@ -335,7 +335,6 @@ def networks(
     rates: Sequence[float],
     sgd_rates: Sequence[float],
     seeds: int,
-    tuning_seeds: int = 3,
     **settings: Any,
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
     """Figure 1 and Appendix A.1: {(network, budget): results by seed}, each at the rate best on validation records.
@@ -344,12 +343,7 @@ def networks(
         cells: name to what :func:`dplib.trainings.train` takes; with part "fit" its "test" is the training accuracy,
             its "validation" that on the test part. epsilons: budgets; None: SGD, with rates of its own.
     """
-    asked = {(name, e): {**settings, **cell, "epsilon": e} for e in epsilons for name, cell in cells.items()}
-    for (_, e), job in asked.items():
-        job["max_grad_norm"] = None if e is None else 1.0
-    tuned: dict[tuple[str, float | None], plans.Tuned] = {}
-    for grid, private in ((rates, True), (sgd_rates, False)):
-        own = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
-        tuned |= plans.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
-    jobs = {key: {**job, "learning_rate": tuned[key].value} for key, job in asked.items()}
-    return by_seed(get, train, jobs, seeds)
+    budgets = [{"epsilon": e, "max_grad_norm": None if e is None else 1.0} for e in epsilons]
+    asked = {(name, e["epsilon"]): {**settings, **cell, **e} for e in budgets for name, cell in cells.items()}
+    found = measured(get, asked, {"sgd": sgd_rates, "dp": rates}, seeds=seeds)
+    return {key: one.runs for key, one in found.items()}
