@@ -13,7 +13,6 @@ So all noisy counts and all answers together are epsilon-DP, with delta = 0; :fu
 A group whose noisy counts are all at most zero gets the uniform prior: that reads the noisy counts alone.
 """
 
-import secrets
 from decimal import Decimal, localcontext
 from itertools import product
 
@@ -128,17 +127,10 @@ def _geometric(n: int, high, low, rng) -> np.ndarray:
     """For each of n variables the number of coins that fall on "go on" before the first that does not."""
     counts, alive = np.zeros(n, dtype=np.int64), np.arange(n)
     while alive.size:
-        first, second = _words(alive.size, rng)
+        first, second = randomised_response.uniform_words(2, alive.size, rng)
         alive = alive[(first < high) | ((first == high) & (second < low))]
         counts[alive] += 1
     return counts
-
-
-def _words(n: int, rng) -> np.ndarray:
-    """Two times n uniform words of 64 bits."""
-    if rng is None:
-        return np.frombuffer(secrets.token_bytes(16 * n), dtype=np.uint64).reshape(2, n)
-    return rng.integers(0, 2**64 - 1, size=(2, n), dtype=np.uint64, endpoint=True)
 
 
 def _indices(name: str, values, count: int) -> np.ndarray:

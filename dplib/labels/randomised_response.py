@@ -222,7 +222,7 @@ def _respond(labels, members, epsilon, rng) -> Response:
     labels, epsilon = _labels(labels, classes), _each(epsilon, n)
     k = np.count_nonzero(members, axis=1)
     inside = members[np.arange(n), labels]
-    first, second, third = _words(n, rng)
+    first, second, third = uniform_words(3, n, rng)
     high, low = leave_words(k, epsilon)
     leaves = (first < high) | ((first == high) & (second < low))
     rows = np.flatnonzero(leaves | ~inside)
@@ -251,11 +251,11 @@ def _kept(prior, epsilon) -> np.ndarray:
     return prior >= level[:, None]
 
 
-def _words(n: int, rng) -> np.ndarray:
-    """Three times n uniform words of 64 bits."""
+def uniform_words(times: int, n: int, rng) -> np.ndarray:
+    """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
     if rng is None:
-        return np.frombuffer(secrets.token_bytes(24 * n), dtype=np.uint64).reshape(3, n)
-    return rng.integers(0, 2**_WORD - 1, size=(3, n), dtype=np.uint64, endpoint=True)
+        return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)
+    return rng.integers(0, 2**_WORD - 1, size=(times, n), dtype=np.uint64, endpoint=True)
 
 
 def _below(words, most) -> np.ndarray:
