@@ -5,7 +5,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,7 +16,7 @@ from scipy import stats as sps
 from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
 from dplib.larger_models import networks, selection
-from dplib.plans import Get, by_seed
+from dplib.plans import Get
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
 PIXELS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400, 1000)
@@ -364,8 +364,3 @@ def one_pair(get: Get, *, dataset: str, number: int, seeds: int, fresh: int) -> 
         order = classes[::-1] if column.endswith("other order") else classes
         result[rival] = {"classes": order, "reading": key, "size": size}, np.array(leads)
     return result
-
-
-def layers(get: Get, *, cells: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
-    """Networks: {data set: results by seed}; a cell has what :func:`network` takes."""
-    return by_seed(get, network, {cell["dataset"]: cell for cell in cells}, seeds)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
-from dplib.plans import Get, by_seed
+from dplib.plans import FIRST, Get, by_seed, repeated
 from dplib.screening import accounts, audit, composition, instances, one_update, study
 from dplib.screening.accounts import DELTA, Setting
 from dplib.screening.free import compare as free_compare
@@ -308,10 +308,10 @@ def screened_freely(
         found[epsilon] = {}
         for name, pairs in grids.items():
             job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
-            tried = get(free_compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
+            tried = repeated(get, function=free_compare, **job, pairs=pairs, seeds=tuning_seeds, first=FIRST)
             scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
             pair_ = pairs[int(np.nanargmax(scores))]
-            done = get(free_compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
+            done = repeated(get, function=free_compare, **job, pairs=[pair_], seeds=seeds)
             found[epsilon][name] = {
                 "pair": pair_,
                 "test": 100 * np.array([one["test"][0] for one in done], dtype=float),
