@@ -36,9 +36,7 @@ def constant(found: Encoded) -> Measured:
 def table_16(found: Encoded) -> dict[str, dict[str, Any]]:
     """Row to its accuracies in percent, and the spread over single releases, for every ε that is printed."""
     means, rows = by_split(found), {}
-    for claim_id in claims.load("B"):
-        if not claim_id.startswith("B.table16."):
-            continue
+    for claim_id in claims.printed_rows("B.table16"):
         epsilon, row = float(claim_id.partition(".eps")[2]), {}
         for encoding, column in COLUMNS.items():
             if (encoding, epsilon) in found:
@@ -136,9 +134,9 @@ def draw_encodings(axes: plt.Axes, found: Encoded, as_printed: bool = True) -> N
         axes.plot(epsilons, [every[e].mean() for e in epsilons], "o-", color=colour, label=f"{encoding} codes")
         plotting.band(axes, epsilons, *np.array([np.quantile(every[e], [0.05, 0.95]) for e in epsilons]).T)
         if as_printed:
-            rows = {i: one for i, one in claims.load("B").items() if i.startswith("B.table16.")}
+            rows = claims.printed_rows("B.table16")
             at = [float(claim_id.partition(".eps")[2]) for claim_id in rows]
-            axes.plot(at, [one.published[column] for one in rows.values()], "x", color=colour, mew=2)
+            axes.plot(at, [one[column] for one in rows.values()], "x", color=colour, mew=2)
     axes.axhline(constant(found).value, color="black", lw=1, ls="--", label="a constant prediction")
     axes.plot([], [], "kx", label="printed")
     axes.set(xscale="log", xlabel="ε (pure DP)", ylabel="test accuracy, %")

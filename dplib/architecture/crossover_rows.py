@@ -263,14 +263,9 @@ def _rule(epsilons: Sequence[float], one: Runs) -> np.ndarray:
 
 def predicted() -> dict[str, Any]:
     """Whether the ratio of parameters predicts the gap of a printed pair of Table I that is left out, in points."""
-    rows = [
-        c.published for i, c in claims.load("B").items() if i.startswith("B.table1.") and "gap_dpsgd" in c.published
-    ]
-    other = [
-        claims.get(i).published["parameters"]
-        for i in claims.load("B")
-        if i.startswith("B.table1.") and i.endswith("-stw")
-    ]
+    printed_ones = claims.printed_rows("B.table1")
+    rows = [row for row in printed_ones.values() if "gap_dpsgd" in row]
+    other = [row["parameters"] for name, row in printed_ones.items() if name.endswith("-stw")]
     ratio = np.log([stw / row["parameters"] for stw, row in zip(other, rows, strict=True)])
     gap = np.array([row["gap_dpsgd"] for row in rows])
     by_ratio, by_mean = [], []

@@ -187,10 +187,7 @@ def contradictions() -> pd.DataFrame:
 
     batch, epochs = said("paas-settings", "batch_size"), said("paas-settings", "epochs")
     by_fit = said("eps-fit", "beta") / (math.e - said("eps-fit", "alpha"))
-    table_2, table_18 = (
-        [one.published for row, one in claims.load("B").items() if row.startswith(f"B.{table}.")]
-        for table in ("table2", "table18")
-    )
+    table_2, table_18 = (list(claims.printed_rows(f"B.{table}").values()) for table in ("table2", "table18"))
     tests = said("data-breast-cancer", "n_test")
     multiples = sum(row["acc_sgd"] in {round(100 * k / tests, 2) for k in range(tests + 1)} for row in table_2)
     rows = [

@@ -32,16 +32,14 @@ def rows(table: str) -> dict[str, dict[str, int | str]]:
         net = architecture.make()
         built = printed.layer_table(net, architecture.input_shape)
     layers, result = iter(built), {}
-    for id_, claim in claims.load("B").items():
-        if not id_.startswith(f"{table}."):
-            continue
+    for id_, cells in claims.printed_rows(table).items():
         if id_.endswith(".total"):
-            result[id_] = dict.fromkeys(claim.published, sum(layer.parameters for layer in built))
+            result[id_] = dict.fromkeys(cells, sum(layer.parameters for layer in built))
         elif id_.endswith(".trainable"):
-            result[id_] = dict.fromkeys(claim.published, printed.trained_count(net, printed.last_layers(net)))
+            result[id_] = dict.fromkeys(cells, printed.trained_count(net, printed.last_layers(net)))
         else:
             layer = next(layers)
-            result[id_] = {name: _cell(name, value, layer) for name, value in claim.published.items()}
+            result[id_] = {name: _cell(name, value, layer) for name, value in cells.items()}
     return result
 
 
