@@ -62,8 +62,7 @@ def release(
         "accuracies" on the test part, (draws,), 0 to 1; "constant": that of the most frequent class; "spent": what a
         release really costs (None: infinitely much); "bound": on the norm of a row; "features"; "converged": share.
 
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+    Raises ParameterError or DataError for what is not allowed or not there.
     """
     found = feature_data.census(dataset, encoding, seed)
     rows, test, bound = feature_data.scaled(found, scaling)
@@ -115,11 +114,9 @@ def gradient_signal(
         dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of :func:`dplib.trainings.train`, pixels in
             a row, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
 
-    Returns:
-        "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
+    Returns "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
 
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+    Raises ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0, steps).check("after", after)
     found, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)

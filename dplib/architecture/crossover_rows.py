@@ -344,8 +344,7 @@ def yours(found: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
 def best_of(values: np.ndarray, k: int = 3) -> float:
     """Expected maximum of ``k`` runs drawn without replacement from ``values`` (n,): what best-of-k reports.
 
-    Raises:
-        ParameterError: for fewer than k values.
+    Raises ParameterError for fewer than k values.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     if len(ordered) < k:

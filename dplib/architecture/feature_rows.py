@@ -288,8 +288,7 @@ def printed_table(found: Mapping[str, Any]) -> Values:
 
 
 def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
-    """What Section IX and the introduction say of Table X; comparisons of budgets by the sound variant, whose epsilon
-    is what it says."""
+    """What Section IX and the introduction say of Table X; budgets are compared by the sound variant."""
     budgets, ours, theirs = sound["epsilons"], sound["percent"], printed["percent"]
     lead = {name: ours[name] - ours["All"] for name in (*RIVALS[1:], "One feature")}
     chosen = np.concatenate([ours[name].T for name in ("CFS-Greedy", "CFS-GA", "One feature")])  # (cells, splits)

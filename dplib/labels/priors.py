@@ -152,8 +152,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
         n: records. classes: K. epsilon: the whole budget. epsilon_p: the histogram's share.
         parameter: of the noise; epsilon_p / 2 in the paper.
 
-    Returns:
-        Probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+    Returns probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
     """
     parameter = epsilon_p / 2 if parameter is None else parameter
     labels, apart = privacy.data_sets(n, classes)

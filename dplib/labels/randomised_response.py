@@ -44,8 +44,7 @@ def rr(labels, classes: int, epsilon, rng) -> Response:
         rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
             can undo the noise.
 
-    Raises:
-        ParameterError: for a label or epsilon that is not allowed.
+    Raises ParameterError for a label or epsilon that is not allowed.
     """
     checks.integer(1, 10**6).check("classes", classes)
     return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
@@ -144,8 +143,7 @@ def log_table(members, epsilon) -> np.ndarray:
         members: bool, shape (..., K): the set Y_k, as from :func:`top` or :func:`kept`; all True for plain RR.
         epsilon: a number or shape (...).
 
-    Returns:
-        Shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
+    Returns shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
     """
     members = np.asarray(members, dtype=bool)
     if not members.any(axis=-1).all():
@@ -205,8 +203,7 @@ def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
     k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Not covered: words that can be predicted, and run
     times.
 
-    Returns:
-        (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
+    Returns (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
     """
     epsilon = _epsilon(epsilon, np.shape(k))
     less = np.exp(-np.where(np.isinf(epsilon), epsilon, np.minimum(epsilon, 700)))  # 0 only where no noise is asked for

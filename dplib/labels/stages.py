@@ -48,9 +48,7 @@ class Labels:
         return len(self._labels)
 
     def ask(self, rows: np.ndarray, prior: np.ndarray) -> Response:
-        """RRWithPrior's answers for examples ``rows`` (m,) with priors (m, K); ParameterError for a label asked
-        twice.
-        """
+        """RRWithPrior's answers for examples ``rows`` (m,), priors (m, K); ParameterError for a label asked twice."""
         rows = np.asarray(rows)
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
             raise ParameterError("a label may be asked once only: parts must not overlap.")

@@ -387,8 +387,7 @@ def _low(one: Result, rival: str) -> float:
 
 
 def _largest_lead(results: Results, rival: str) -> Measured:
-    """The largest mean lead of DFS at epsilon 1 or 2: the cell is picked on the first half of the seeds, and measured
-    on the other one."""
+    """The largest mean lead of DFS at epsilon 1 or 2: the cell is picked on half the seeds, measured on the others."""
     keys, half = [r.at(e) for r in tools.ONE for e in (1.0, 2.0)], len(results) // 2
     leads = np.array([[np.subtract(one["curves"][k][rival], one["curves"][k]["DFS"]) for k in keys] for one in results])
     where = np.unravel_index(leads[:half].mean(0).argmax(), leads.shape[1:])

@@ -78,8 +78,7 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
 def noisy_sum(*, seed: int, draws: int = 20_000) -> runs.Result:
     """Noisy sums of 20 clipped gradients at q = 0.3, sigma = 2, C = 1/2, as Algorithm 2 draws them.
 
-    Returns:
-        "mean" and "variance" of the draws.
+    Returns "mean" and "variance" of the draws.
     """
     task = audit.Task((0.5,) * 19, 1.0, noise_multiplier=2.0, sample_rate=0.3, limit=0, clipping_norm=0.5)
     rng = np.random.default_rng(np.random.SeedSequence([12, 1, seed]))
@@ -253,8 +252,7 @@ def attacked(*, task: str, seed: int, runs_each: int, delta: float = DELTA) -> r
     Args:
         task: of :data:`TASKS`.
 
-    Returns:
-        "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
+    Returns "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
     """
     checks.one_of(*TASKS).check("task", task)
     one, updates = TASKS[task]

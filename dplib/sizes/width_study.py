@@ -144,8 +144,7 @@ def random_features(
 ) -> dict[tuple[int, float | None], dict[str, Any]]:
     """Random features of every number, trained by private gradient descent, each with a rate of its own.
 
-    Returns:
-        For (p, epsilon): "test", accuracies in percent by seed; "rate"; "at_edge".
+    Returns for (p, epsilon): "test", accuracies in percent by seed; "rate"; "at_edge".
     """
     grid = {"settings": [[epsilon, rate] for epsilon in epsilons for rate in rates]}
     cells = {p: {"dataset": dataset, "n": n, "p": p, **settings} for p in counts}
