@@ -151,6 +151,11 @@ def get(claim_id: str) -> Claim:
     return known[claim_id]
 
 
+def printed_rows(table: str) -> dict[str, Mapping[str, Any]]:
+    """The published values of a table's rows ("B.table16") by id, in order."""
+    return {id_: one.published for id_, one in load(table[0]).items() if id_.startswith(f"{table}.")}
+
+
 def recorder(plan: str) -> Callable[..., None]:
     """``record(claim_id, **values)`` for the runs of a plan: only the published ones have verdicts, and one that the
     row does not expect is refused, so that no sentence by hand is left behind by a changed result.

@@ -3,7 +3,8 @@
 A file names a module and has a few plans: ``quick``; ``published``, what the pages show; ``wanted``, what is still to
 be run for them; ``paper``, the printed settings, for GPUs. A plan is a list of parts by name, what matters most first.
 A part is a function of the module, ``part(get, **inputs)``, which asks ``get(experiment, jobs)`` for results and may
-choose further jobs by them: so tuning extends its grids, and a search its candidates.
+choose further jobs by them: so tuning extends its grids, and a search its candidates. Or it is an experiment itself,
+by seed and over values (:func:`repeated`).
 With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU; ``gpu`` beside the plans
 says what those of "paper" may take (:class:`OnGPU`).
 """
@@ -168,8 +169,8 @@ def _part(module: ModuleType, name: str, inputs: Any) -> Part:
     function = getattr(module, str(call := inputs.pop("call", name)), None)
     if not inspect.isfunction(function):
         raise ParameterError(f"part {name}: {call} is not a function of {module.__name__}.")
-    if hasattr(function, "experiment"):
-        raise ParameterError(f"part {name}: {call} is not a part: an experiment is called by one.")
+    if hasattr(function, "experiment"):  # which checks each job
+        return Part(functools.partial(repeated, function=function), inputs, "cuda" if gpus else "cpu")
     _, *known = inspect.signature(function).parameters.values()
     if not any(one.kind is one.VAR_KEYWORD for one in known):  # else each job is checked by its experiment
         checks.check_names(inputs, [one.name for one in known], f"part {name}")
@@ -329,6 +330,29 @@ def by_seed(
     """{cell: results by seed}: a function called with each cell's job and the seeds first, ..., first + seeds - 1."""
     found = iter(get(function, [{**job, "seed": first + i} for job in cells.values() for i in range(seeds)]))
     return {cell: [next(found) for _ in range(seeds)] for cell in cells}
+
+
+def repeated(
+    get: Get,
+    *,
+    function: Callable[..., dict[str, Any]],
+    seeds: int | None = None,
+    first: int = 0,
+    over: Mapping[str, Sequence[Any]] | None = None,
+    **job: Any,
+) -> Any:
+    """An experiment as a part: results by seed, from ``first`` on; without ``seeds`` the one result of its job.
+
+    ``over``: arguments with several values each; then {value, or tuple of values: results}.
+    """
+    over = over or {}
+    keys = itertools.product(*over.values())
+    cells = {key[0] if len(key) == 1 else key: {**job, **dict(zip(over, key, strict=True))} for key in keys}
+    if seeds is None:
+        found = dict(zip(cells, get(function, list(cells.values())), strict=True))
+    else:
+        found = by_seed(get, function, cells, seeds, first)
+    return found if over else found[()]
 
 
 def tune(

@@ -8,6 +8,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 
+from dplib import stats
+
 SIZE = (7.0, 4.2)  # inches, for one panel
 WIDE = (10.0, 4.0)  # inches, for two panels side by side
 
@@ -25,6 +27,13 @@ def band(axes: plt.Axes, x, low, high, **style) -> None:
     """A shaded interval around a curve, in the colour of the line drawn last."""
     style = {"color": axes.lines[-1].get_color(), "alpha": 0.2, "linewidth": 0} | style
     axes.fill_between(x, low, high, **style)
+
+
+def bands(name: str, x: Sequence[Any], values: Sequence[Any]) -> pd.DataFrame:
+    """Means over runs with 95% intervals, for :func:`curves`: columns ``name``, mean, low, high; values (x, runs)."""
+    found = [stats.mean_interval(one) for one in values]
+    rows = [(at, m.value, m.low, m.high) for at, m in zip(x, found, strict=True)]
+    return pd.DataFrame(rows, columns=[name, "mean", "low", "high"])
 
 
 def curves(axes: plt.Axes, tables: Mapping[str, pd.DataFrame], x: str, **styles: Mapping[str, Any]) -> None:

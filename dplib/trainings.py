@@ -2,21 +2,22 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from dplib import accounting, checks, dpsgd, models, printed, runs
+from dplib import accounting, checks, dpsgd, models, plans, printed, runs, stats
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.data.tasks import PATIENTS, shifted, task
 from dplib.models import ACTIVATIONS, block_cnn, mlp
 from dplib.sgd import find_device, seeded
 
-__all__ = ["Model", "freeze", "network", "noise_for", "shifted", "task", "train"]
+__all__ = ["Model", "Outcome", "freeze", "measured", "network", "noise_for", "shifted", "task", "train"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
 RESNETS = ("resnet18", "resnet50")
@@ -110,19 +111,9 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
     "network",
     version=1,
     data=("dataset",),
-    probe={
-        "dataset": "digits",
-        "features": "flat",
-        "model": [16],
-        "epsilon": 2.0,
-        "learning_rate": 1.0,
-        "seed": 3,
-        "batch": 250,
-        "steps": 60,
-        "momentum": 0.5,
-        "dropout": 0.1,
-    },
-)
+    probe={"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3,
+           "batch": 250, "steps": 60, "momentum": 0.5, "dropout": 0.1},
+)  # fmt: skip
 def train(
     *,
     dataset: str,
@@ -277,3 +268,66 @@ def _by_class(net: nn.Module, x: np.ndarray, found: Dataset) -> dict[str, float]
         "majority": float((predicted == most).mean()),
         "constant": float((found.y_test == most).mean()),
     }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell with its tuned rate, and its reported runs by seed.
+
+    Attributes:
+        job: the cell. tuned: what :func:`dplib.plans.tune` found, None where the cell had a rate of its own.
+        runs: what :func:`train` returned, in the order of the seeds.
+    """
+
+    job: Mapping[str, Any]
+    rate: float
+    tuned: plans.Tuned | None
+    runs: Sequence[runs.Result]
+
+    def values(self, what: str = "test") -> np.ndarray:
+        """One number for each seed, (seeds,): accuracies in percent, errors as they are.
+
+        Where a training diverged its "test" is that of a constant prediction: what its owner would release instead.
+        """
+        scale = 1.0 if self.job["dataset"] in PATIENTS else 100.0
+        return scale * np.array([run["constant"] if run[what] is None else run[what] for run in self.runs])
+
+    @property
+    def mean(self) -> stats.Measured:
+        return stats.mean_interval(self.values())
+
+    @property
+    def parameters(self) -> int:
+        return self.runs[0]["parameters"]
+
+
+def measured(
+    get: plans.Get,
+    cells: Mapping[Hashable, Mapping[str, Any]],
+    rates: Mapping[str, Sequence[float]],
+    *,
+    seeds: int,
+    tuning_seeds: int = 3,
+    extensions: int = 2,
+) -> dict[Hashable, Outcome]:
+    """Tune every cell by itself, then train each with seeds 0, 1, ...; equal seeds may be paired.
+
+    Args:
+        cells: those with a ``learning_rate`` are not tuned.
+        rates: of the grids to begin with, for "sgd" (no clipping) and "dp" (with clipping).
+    """
+    chosen: dict[Hashable, plans.Tuned] = {}
+    for kind in ("sgd", "dp"):
+        own = {
+            key: {**job, "part": "tune"}
+            for key, job in cells.items()
+            if "learning_rate" not in job and (job.get("max_grad_norm", 1.0) is None) == (kind == "sgd")
+        }
+        smaller = any(job["dataset"] in PATIENTS for job in own.values())
+        if own:
+            chosen |= plans.tune(
+                get, train, own, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
+            )
+    rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
+    found = plans.by_seed(get, train, {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}, seeds)
+    return {key: Outcome(job, rate[key], chosen.get(key), found[key]) for key, job in cells.items()}

@@ -96,6 +96,22 @@ def test_a_plan_of_ones_own(tmp_path):
     assert sizes(plans.load("toy", str(own)).missing()) == [(3, 0), (3, 1)]
 
 
+def test_an_experiment_is_a_part_by_seed_and_over_values(tmp_path):
+    own = tmp_path / "own.yml"
+    own.write_text("one: {call: train, size: 2, seed: 5}\nby: {call: train, size: 3, seeds: 2, first: 7}\n"
+                   "cells: {call: train, seeds: 1, over: {size: [1, 2], scheme: [plain, other]}}\n"
+                   "bad: {call: train, sizes: 3, seeds: 1}")  # fmt: skip
+    plan = plans.load("toy", str(own))
+    job = {"size": 2, "seed": 5}
+    assert plan.call("one", runs.make) == runs.make(train, [job])[0]
+    assert plan.call("by", runs.make) == runs.make(train, [{"size": 3, "seed": seed} for seed in (7, 8)])
+    cells = plan.call("cells", runs.make)
+    assert list(cells) == [(1, "plain"), (1, "other"), (2, "plain"), (2, "other")]
+    assert cells[2, "other"] == runs.make(train, [{"size": 2, "scheme": "other", "seed": 0}])
+    with pytest.raises(ParameterError, match="sizes"):
+        plan.call("bad", runs.make)
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -105,7 +121,6 @@ def test_a_plan_of_ones_own(tmp_path):
         ("{part: {call: nothing}}", "part part: nothing is not a function of tests.run_toys"),
         ("{part: {call: 3}}", "part part: 3 is not a function of tests.run_toys"),
         ("{part: {}, part: {}}", "own.yml cannot be read: line 1 has the key part again"),
-        ("{train: }", "part train: train is not a part: an experiment is called by one"),
         ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
         ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
         ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),

@@ -14,9 +14,10 @@ import numpy as np
 from scipy import stats as distributions
 
 from dplib import claims, stats
-from dplib.architecture.cost_study import CLIPPED, SGD, Outcome
+from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.data import preprocess
 from dplib.stats import Measured, mean_interval
+from dplib.trainings import Outcome
 
 EQUAL = 1.0  # points of accuracy: a smaller difference of costs matters to nobody
 Found = Mapping[Any, Outcome]

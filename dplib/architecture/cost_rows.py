@@ -14,9 +14,10 @@ from typing_extensions import TypedDict
 from dplib import claims, files, plotting, printed, stats
 from dplib.architecture import crossover, feature_data, printed_layers
 from dplib.architecture.cost_networks import Found, budget_of, gains, ladder
-from dplib.architecture.cost_study import SGD, Outcome
+from dplib.architecture.cost_study import SGD
 from dplib.runs import Result
 from dplib.stats import Measured
+from dplib.trainings import Outcome
 
 COLUMNS = {"without": "acc_without", "one-hot": "acc_with"}  # of Table XVI
 Encoded = Mapping[tuple[str, float | None], Sequence[Result]]
@@ -29,15 +30,13 @@ def by_split(found: Encoded) -> dict[tuple[str, float | None], np.ndarray]:
 
 def constant(found: Encoded) -> Measured:
     """What calling every income low would have, in percent, over the splits."""
-    return stats.mean_interval(100 * np.array([run["constant"] for run in next(iter(found.values()))]))
+    return stats.mean_interval(_constants(found))
 
 
 def table_16(found: Encoded) -> dict[str, dict[str, Any]]:
     """Row to its accuracies in percent, and the spread over single releases, for every ε that is printed."""
     means, rows = by_split(found), {}
-    for claim_id in claims.load("B"):
-        if not claim_id.startswith("B.table16."):
-            continue
+    for claim_id in claims.printed_rows("B.table16"):
         epsilon, row = float(claim_id.partition(".eps")[2]), {}
         for encoding, column in COLUMNS.items():
             if (encoding, epsilon) in found:
@@ -110,8 +109,7 @@ def slowdown(path: Path = claims.RESULTS / "bench_slowdown.json") -> dict[str, d
 def layers() -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of Tables XXVII to XXXI, counted in the built networks, and what random-weights training trains of them."""
     for number in range(27, 32):
-        for row in printed_layers.rows(f"B.table{number}"):
-            yield row.claim, row.ours
+        yield from printed_layers.rows(f"B.table{number}").items()
     names = ("rwt-fcn-mnist", "rwt-cnn-mnist", "rwt-rnn-sms")
     nets = {name: printed.ARCHITECTURES[name].make() for name in names}
     yield "B.rwt", {name: printed.trained_count(net, printed.last_layers(net)) for name, net in nets.items()}
@@ -140,9 +138,9 @@ def draw_encodings(axes: plt.Axes, found: Encoded, as_printed: bool = True) -> N
         axes.plot(epsilons, [every[e].mean() for e in epsilons], "o-", color=colour, label=f"{encoding} codes")
         plotting.band(axes, epsilons, *np.array([np.quantile(every[e], [0.05, 0.95]) for e in epsilons]).T)
         if as_printed:
-            rows = {i: one for i, one in claims.load("B").items() if i.startswith("B.table16.")}
+            rows = claims.printed_rows("B.table16")
             at = [float(claim_id.partition(".eps")[2]) for claim_id in rows]
-            axes.plot(at, [one.published[column] for one in rows.values()], "x", color=colour, mew=2)
+            axes.plot(at, [one[column] for one in rows.values()], "x", color=colour, mew=2)
     axes.axhline(constant(found).value, color="black", lw=1, ls="--", label="a constant prediction")
     axes.plot([], [], "kx", label="printed")
     axes.set(xscale="log", xlabel="ε (pure DP)", ylabel="test accuracy, %")

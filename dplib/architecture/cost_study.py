@@ -7,25 +7,22 @@ choice is in no epsilon.
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from dplib import checks, dpsgd, plans, runs, stats
+from dplib import checks, dpsgd, plans, runs
 from dplib.architecture import feature_data, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
-from dplib.data.tasks import PATIENTS
 from dplib.plans import Get
 from dplib.sgd import find_device
-from dplib.trainings import freeze, network, noise_for, train
+from dplib.trainings import Outcome, freeze, measured, network, noise_for
 
 SGD, CLIPPED = "SGD", "clipped SGD"
 Budget = float | str
-Cells = Mapping[Hashable, Mapping[str, Any]]
 LAST_TWO = [0, 1]  # layers that stay as they were drawn where the last two of four are trained (Section VII-C)
 PCA_RATES = {"sgd": [0.1, 0.3, 0.9], "dp": [0.6, 1.8, 5.4]}
 IMAGE_RATES = {"sgd": [0.1, 0.3, 0.9], "dp": [0.2, 0.6, 1.8]}
@@ -65,8 +62,7 @@ def release(
         "accuracies" on the test part, (draws,), 0 to 1; "constant": that of the most frequent class; "spent": what a
         release really costs (None: infinitely much); "bound": on the norm of a row; "features"; "converged": share.
 
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+    Raises ParameterError or DataError for what is not allowed or not there.
     """
     found = feature_data.census(dataset, encoding, seed)
     rows, test, bound = feature_data.scaled(found, scaling)
@@ -118,11 +114,9 @@ def gradient_signal(
         dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of :func:`dplib.trainings.train`, pixels in
             a row, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
 
-    Returns:
-        "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
+    Returns "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
 
-    Raises:
-        ParameterError, DataError: for what is not allowed or not there.
+    Raises ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0, steps).check("after", after)
     found, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)
@@ -146,75 +140,12 @@ def gradient_signal(
     return {"length": length, "trained": trained}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A cell with its tuned rate, and its reported runs by seed.
-
-    Attributes:
-        job: the cell. tuned: what :func:`dplib.plans.tune` found, None where the cell had a rate of its own.
-        runs: what :func:`dplib.trainings.train` returned, in the order of the seeds.
-    """
-
-    job: Mapping[str, Any]
-    rate: float
-    tuned: plans.Tuned | None
-    runs: Sequence[runs.Result]
-
-    def values(self, what: str = "test") -> np.ndarray:
-        """One number for each seed, (seeds,): accuracies in percent, errors as they are.
-
-        Where a training diverged its "test" is that of a constant prediction: what its owner would release instead.
-        """
-        scale = 1.0 if self.job["dataset"] in PATIENTS else 100.0
-        return scale * np.array([run["constant"] if run[what] is None else run[what] for run in self.runs])
-
-    @property
-    def mean(self) -> stats.Measured:
-        return stats.mean_interval(self.values())
-
-    @property
-    def parameters(self) -> int:
-        return self.runs[0]["parameters"]
-
-
 def cell(dataset: str, model: Any, budget: Budget, **settings: Any) -> dict[str, Any]:
     """A job without seed and rate: ``budget`` is an epsilon, SGD (no clipping, no noise), or CLIPPED (no noise)."""
     job = {"dataset": dataset, "model": model, "epsilon": None, "init": "keras", **settings}
     if budget == SGD:
         return {**job, "max_grad_norm": None}
     return job if budget == CLIPPED else {**job, "epsilon": budget}
-
-
-def measured(
-    get: Get,
-    cells: Cells,
-    rates: Mapping[str, Sequence[float]],
-    *,
-    seeds: int,
-    tuning_seeds: int = 3,
-    extensions: int = 2,
-) -> dict[Hashable, Outcome]:
-    """Tune every cell by itself, then train each with seeds 0, 1, ...; equal seeds may be paired.
-
-    Args:
-        cells: those with a ``learning_rate`` are not tuned.
-        rates: of the grids to begin with, for "sgd" (no clipping) and "dp" (with clipping).
-    """
-    chosen: dict[Hashable, plans.Tuned] = {}
-    for kind in ("sgd", "dp"):
-        own = {
-            key: {**job, "part": "tune"}
-            for key, job in cells.items()
-            if "learning_rate" not in job and (job.get("max_grad_norm", 1.0) is None) == (kind == "sgd")
-        }
-        smaller = any(job["dataset"] in PATIENTS for job in own.values())
-        if own:
-            chosen |= plans.tune(
-                get, train, own, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
-            )
-    rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
-    found = plans.by_seed(get, train, {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}, seeds)
-    return {key: Outcome(job, rate[key], chosen.get(key), found[key]) for key, job in cells.items()}
 
 
 def regression(
@@ -238,23 +169,6 @@ def regression(
         for budget in (SGD, epsilon)
     }
     return measured(get, cells, PATIENT_RATES, seeds=seeds, **grids)
-
-
-def encodings(
-    get: Get,
-    *,
-    dataset: str,
-    epsilons: Sequence[float],
-    splits: int,
-    draws: int,
-    variant: str = "sound",
-    without_noise: bool = True,
-) -> dict[tuple[str, float | None], list[runs.Result]]:
-    """Table XVI: (encoding, epsilon) to results by split; None is without noise. Splits are the same for both."""
-    shared = {"dataset": dataset, "draws": draws, "variant": variant}
-    budgets = [*epsilons, *([None] if without_noise else [])]
-    keys = itertools.product(feature_data.ENCODINGS, budgets)
-    return plans.by_seed(get, release, {key: shared | {"encoding": key[0], "epsilon": key[1]} for key in keys}, splits)
 
 
 def ladders(
@@ -394,8 +308,3 @@ def messages(
         for budget in (SGD, *epsilons)
     }
     return measured(get, cells, MESSAGE_RATES, seeds=seeds)
-
-
-def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[tuple[str, float | None], list[runs.Result]]:
-    """Both encodings at a reader's own ε: (encoding, epsilon) to results by split."""
-    return encodings(get, dataset=dataset, epsilons=[epsilon], splits=seeds, draws=50, without_noise=False)

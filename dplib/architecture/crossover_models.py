@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplib import claims, printed, stats
+from dplib import claims, plotting, printed, stats
 from dplib.architecture import crossover, crossover_rows
-from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells, curve
+from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
 from dplib.data import registry
 from dplib.models import parameter_count
@@ -51,7 +51,7 @@ def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float,
     for one, other in two:
         crossing = crossover.estimate(at, test[one], test[other], rng=np.random.default_rng(0))
         crossings[one, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
-    return {name: curve(at, values) for name, values in test.items()}, crossings
+    return {name: plotting.bands("epsilon", at, values.T) for name, values in test.items()}, crossings
 
 
 def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[float, float, float], str]]) -> Values:

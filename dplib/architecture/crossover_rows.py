@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from dplib import claims, printed, stats
+from dplib import claims, plotting, printed, stats
 from dplib.architecture import crossover
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
 from dplib.checks import ParameterError
@@ -109,7 +109,7 @@ def of_runs(found: Swept, printed: float) -> Pair:
     crossing = crossover.estimate(at, *test, rng=np.random.default_rng(0))
     later = _later_gaps(100 * (test[0] - test[1]) / test[1], np.array(at) <= crossing.value)
     return Pair(
-        curves={name: curve(at, one) for name, one in zip((SIMPLE, COMPLEX), test, strict=True)},
+        curves={name: plotting.bands("epsilon", at, one.T) for name, one in zip((SIMPLE, COMPLEX), test, strict=True)},
         **at_print(found, printed),
         crossing=(crossing.value, crossing.low, crossing.high),
         shown=str(crossing),
@@ -130,19 +130,6 @@ def at_print(found: Swept, printed: float) -> dict[str, Any]:
         "sgd_gap": stats.mean_interval(sgd[0] - sgd[1]),
         "cost_gap": stats.mean_interval((dp[0] - dp[1]) - (sgd[0] - sgd[1])),
     }
-
-
-def curve(epsilons: Sequence[float], values: np.ndarray) -> pd.DataFrame:
-    """Accuracies (seeds, budgets) as a curve: columns epsilon, mean, and the ends of its 95% interval."""
-    found = [stats.mean_interval(column) for column in values.T]
-    return pd.DataFrame(
-        {
-            "epsilon": list(epsilons),
-            "mean": [m.value for m in found],
-            "low": [m.low for m in found],
-            "high": [m.high for m in found],
-        }
-    )
 
 
 def _later_gaps(relative: np.ndarray, below: np.ndarray) -> list[int]:
@@ -276,14 +263,9 @@ def _rule(epsilons: Sequence[float], one: Runs) -> np.ndarray:
 
 def predicted() -> dict[str, Any]:
     """Whether the ratio of parameters predicts the gap of a printed pair of Table I that is left out, in points."""
-    rows = [
-        c.published for i, c in claims.load("B").items() if i.startswith("B.table1.") and "gap_dpsgd" in c.published
-    ]
-    other = [
-        claims.get(i).published["parameters"]
-        for i in claims.load("B")
-        if i.startswith("B.table1.") and i.endswith("-stw")
-    ]
+    printed_ones = claims.printed_rows("B.table1")
+    rows = [row for row in printed_ones.values() if "gap_dpsgd" in row]
+    other = [row["parameters"] for name, row in printed_ones.items() if name.endswith("-stw")]
     ratio = np.log([stw / row["parameters"] for stw, row in zip(other, rows, strict=True)])
     gap = np.array([row["gap_dpsgd"] for row in rows])
     by_ratio, by_mean = [], []
@@ -362,8 +344,7 @@ def yours(found: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
 def best_of(values: np.ndarray, k: int = 3) -> float:
     """Expected maximum of ``k`` runs drawn without replacement from ``values`` (n,): what best-of-k reports.
 
-    Raises:
-        ParameterError: for fewer than k values.
+    Raises ParameterError for fewer than k values.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     if len(ordered) < k:

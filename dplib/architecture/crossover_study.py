@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from dplib import checks, plans
-from dplib.architecture.cost_study import measured
 from dplib.checks import ParameterError
 from dplib.plans import Get
 from dplib.runs import Result
-from dplib.trainings import train
+from dplib.trainings import measured, train
 
 SIMPLE, COMPLEX = "simple (PAW)", "complex (STW)"
 # The two FCNs of each data set (Table I), with what they see; digits has 64 pixels as MNIST has 64 components.

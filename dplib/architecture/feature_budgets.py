@@ -67,8 +67,7 @@ def released(
         method: of :data:`METHODS` or :data:`UNPAID`. epsilon: the total; ``share`` of it goes to the selection of CFS.
         candidates: mean of the geometric number of "search". population, generations: k and l of "pafs".
 
-    Returns:
-        percent, its accuracy; size, mean number of columns; trained, mean number of models.
+    Returns percent, its accuracy; size, mean number of columns; trained, mean number of models.
     """
     one_of(*METHODS, *UNPAID).check("method", method)
     positive().check("epsilon", epsilon)

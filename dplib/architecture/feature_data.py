@@ -39,22 +39,14 @@ ENCODINGS = {"without": preprocess.adult_numeric, "one-hot": preprocess.adult_on
 SCALINGS = ("public", "range", "standard", "raw")
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Features(Dataset):
     """A table ready for a logistic regression.
 
     x: (n, d), float64 in [0, 1]; the validation part may have no rows. y: (n,), float64, 0 or 1. ``feature_names``: d
     names, "attribute=level" or "attribute"; ``attribute_of``: (d,), for each column the position of its attribute.
     """
 
-    name: str
-    x_train: np.ndarray
-    y_train: np.ndarray
-    x_valid: np.ndarray
-    y_valid: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-    feature_names: tuple[str, ...]
     attributes: tuple[str, ...]
     attribute_of: np.ndarray
 
@@ -161,30 +153,23 @@ def load(name: str, seed: int = 0, validation: int = 0) -> Features:
     one_of(*NAMES).check("dataset", name)
     if name in CENSUSES:
         encoded = census(name, "one-hot", seed)
-        names = encoded.feature_names
         train, test, _ = scaled(encoded, "public")
         encoded = replace(encoded, x_train=train, x_test=test, stand_in_for=STAND_INS.get(name))
     else:
         pool = _pool(name)
         split = _split(pool, seed) if name in STAND_INS else preprocess.paper_b_split(pool, seed)
         encoded = preprocess.breast_cancer_one_hot(split)
-        names = encoded.feature_names
     if validation:
         encoded = preprocess.hold_out(encoded, validation, np.random.default_rng([seed, 6]))
     else:
         encoded = replace(encoded, x_valid=encoded.x_train[:0], y_valid=encoded.y_train[:0])
-    owners = [one.partition("=")[0] for one in names]
+    owners = [one.partition("=")[0] for one in encoded.feature_names]
     attributes = tuple(dict.fromkeys(owners))
     parts = {part: np.asarray(getattr(encoded, part), dtype=float) for part in _PARTS}
     for array in parts.values():
         array.flags.writeable = False  # shared by all who ask for the same split
-    return Features(
-        name=name,
-        feature_names=tuple(names),
-        attributes=attributes,
-        attribute_of=np.array([attributes.index(owner) for owner in owners]),
-        **parts,
-    )
+    own = {"name": name, "attributes": attributes, "attribute_of": np.array([*map(attributes.index, owners)])}
+    return Features(**vars(encoded) | parts | own)
 
 
 _PARTS = ("x_train", "y_train", "x_valid", "y_valid", "x_test", "y_test")

@@ -82,7 +82,7 @@ def slope(curves: Curves, epsilon: float) -> Measured:
 
 
 def tables(found: Mapping[str, Sequence[runs.Result]]) -> Values:
-    """The data, and definitions on them; ``found`` of :func:`feature_study.tables`."""
+    """The data, and definitions on them; ``found`` of the part "tables"."""
     every = [one for some in found.values() for one in some]
     return {
         "B.data-adult": found["adult"][0]["sizes"],
@@ -191,14 +191,9 @@ def crossings(
     }
 
 
-def table_rows(table: str) -> dict[str, dict]:
-    """Printed rows of Table II or XVIII, "table2" or "table18", by id."""
-    return {i: dict(one.published) for i, one in claims.load("B").items() if i.startswith(f"B.{table}.")}
-
-
 def printed_cells(table: str, found: Trained) -> Values:
     """Each printed row of a table: ours on one more split, and what DP-SGD has above a constant."""
-    rows, d = table_rows(table), found.sizes[-1]
+    rows, d = claims.printed_rows(f"B.{table}"), found.sizes[-1]
     values: Values = {}
     for id_, row in rows.items():
         size, e = d if row["n_features"] == "all" else row["n_features"], row["epsilon"]
@@ -242,7 +237,7 @@ def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
         "B.dpsgd-tighter": {**lead, "epsilon_of_DP_SGD": 0.0196, "epsilon_of_the_other": 0.1},
         "B.captions-swapped": {
             "largest_subset_in_table18": max(
-                r["n_features"] for r in table_rows("table18").values() if r["n_features"] != "all"
+                r["n_features"] for r in claims.printed_rows("B.table18").values() if r["n_features"] != "all"
             )
         },
     }
@@ -285,8 +280,7 @@ def definitions(small: Sequence[runs.Result]) -> Values:
 
 def printed_table(found: Mapping[str, Any]) -> Values:
     """Table X as the library runs it: each printed row beside what one split gives."""
-    rows = {i: one.published for i, one in claims.load("B").items() if i.startswith("B.table10.")}
-    at = {float(i.removeprefix("B.table10.eps")): i for i in rows}
+    at = {float(row.removeprefix("B.table10.eps")): row for row in claims.printed_rows("B.table10")}
     return {
         at[e]: {key: one_split(found["percent"][name][:, j]) for key, name in COLUMNS.items()}
         for j, e in enumerate(found["epsilons"])
@@ -294,8 +288,7 @@ def printed_table(found: Mapping[str, Any]) -> Values:
 
 
 def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
-    """What Section IX and the introduction say of Table X; comparisons of budgets by the sound variant, whose epsilon
-    is what it says."""
+    """What Section IX and the introduction say of Table X; budgets are compared by the sound variant."""
     budgets, ours, theirs = sound["epsilons"], sound["percent"], printed["percent"]
     lead = {name: ours[name] - ours["All"] for name in (*RIVALS[1:], "One feature")}
     chosen = np.concatenate([ours[name].T for name in ("CFS-Greedy", "CFS-GA", "One feature")])  # (cells, splits)

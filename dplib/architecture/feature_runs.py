@@ -156,8 +156,7 @@ def sgd(
         dataset, seed, report: as in :func:`curves`; models of one call share their batches. size: number of features.
         models: for each an epsilon (None: plain SGD, without clipping) and a learning rate. draws: of its noise.
 
-    Returns:
-        "percent": for each model, the mean over its draws; "noise": multipliers; "constant" as in :func:`curves`.
+    Returns "percent": for each model, the mean over its draws; "noise": multipliers; "constant" as in :func:`curves`.
     """
     table = _load(dataset, seed, report)
     columns = feature_search.order(table, size)

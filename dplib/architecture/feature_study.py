@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dplib import runs
-from dplib.architecture import feature_search
 from dplib.architecture.feature_budgets import released
-from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd
-from dplib.architecture.feature_search import agreement
+from dplib.architecture.feature_runs import check, compare, curves, heuristics, pafs, sgd  # noqa: F401 some are parts
+from dplib.architecture.feature_search import agreement  # noqa: F401 it is a part
 from dplib.plans import FIRST, Get, by_seed
 
 SIZES = {"adult": 108, "breast-cancer": 43, "synthetic-census": 108, "synthetic-recurrence": 43}
@@ -185,32 +183,6 @@ def table_10(
         percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in rows])
     constant = np.array([one["constant"] for one in found])
     return {"epsilons": list(epsilons), "percent": percent, "constant": constant, "searches": by_part, "runs": found}
-
-
-def searches(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list]:
-    """PAFS with other settings: {epsilon: results by split}."""
-    return by_seed(get, pafs, {e: {"dataset": dataset, "epsilon": e, **settings} for e in epsilons}, seeds)
-
-
-def small_problems(get: Get, *, dataset: str, seeds: int) -> list[runs.Result]:
-    """:func:`dplib.architecture.feature_runs.heuristics`, by seed."""
-    return by_seed(get, heuristics, {dataset: {"dataset": dataset}}, seeds)[dataset]
-
-
-def tables(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[runs.Result]]:
-    """:func:`dplib.architecture.feature_runs.check` of each data set, by split."""
-    return by_seed(get, check, {name: {"dataset": name} for name in datasets}, seeds)
-
-
-def private_cfs(
-    get: Get, *, datasets: Sequence[str], epsilons: Sequence[float], seeds: int, repeats: int
-) -> dict[tuple[str, str, str, float], list[runs.Result]]:
-    """How near private CFS comes to CFS: {(data set, unit, what is noised, epsilon): results by split}."""
-    cells = {
-        (d, u, h, e): {"dataset": d, "unit": u, "how": h, "epsilon": e, "repeats": repeats}
-        for d, u, h, e in product(datasets, feature_search.UNITS, ("entropies", "tables"), epsilons)
-    }
-    return by_seed(get, agreement, cells, seeds)
 
 
 def one_budget(

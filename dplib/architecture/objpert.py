@@ -198,8 +198,7 @@ def _unbounded(prices, linear, n) -> np.ndarray:
 
 
 def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """w, gradient norms, converged: Newton's method where there is a minimiser; elsewhere the limit, where all sigmoids
-    are 0 or 1."""
+    """w, gradient norms, converged: by Newton's method; without a minimiser the limit, all sigmoids being 0 or 1."""
     w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
     own, none = np.flatnonzero(side == 0), np.flatnonzero(side)
     w[own], norm[own], converged[own] = newton.minimise(

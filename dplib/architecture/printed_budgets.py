@@ -156,15 +156,14 @@ def common_fits(rows, own_noise: bool = False, **grid) -> list[tuple]:
     return sorted(set.intersection(*({one[own_noise:] for one in some} for some in found)))
 
 
-def shuffled_epsilon(setting: Setting, replace: bool = False) -> float:
+def shuffled_epsilon(setting: Setting) -> float:
     """What is proven when every epoch visits each example once, in batches of a fixed size, without amplification.
 
     An example then enters ``epochs`` of the noisy sums, each with norm at most C: that is one Gaussian of sensitivity
     sqrt(epochs) C, whatever order the shuffle chose. Neighbours: one example's gradients set to zero (the batches stay
-    as they are); with ``replace`` one example is replaced, which doubles the sensitivity. Exact for a known order.
+    as they are). Exact for a known order.
     """
-    sensitivity = (2 if replace else 1) * math.sqrt(setting.epochs)
-    return float(mechanisms.gaussian_epsilon(setting.noise_multiplier, sensitivity, setting.delta))
+    return float(mechanisms.gaussian_epsilon(setting.noise_multiplier, math.sqrt(setting.epochs), setting.delta))
 
 
 def shuffled_lower_bound(setting: Setting) -> float:
@@ -188,10 +187,7 @@ def contradictions() -> pd.DataFrame:
 
     batch, epochs = said("paas-settings", "batch_size"), said("paas-settings", "epochs")
     by_fit = said("eps-fit", "beta") / (math.e - said("eps-fit", "alpha"))
-    table_2, table_18 = (
-        [one.published for row, one in claims.load("B").items() if row.startswith(f"B.{table}.")]
-        for table in ("table2", "table18")
-    )
+    table_2, table_18 = (list(claims.printed_rows(f"B.{table}").values()) for table in ("table2", "table18"))
     tests = said("data-breast-cancer", "n_test")
     multiples = sum(row["acc_sgd"] in {round(100 * k / tests, 2) for k in range(tests + 1)} for row in table_2)
     rows = [

@@ -1,7 +1,5 @@
 """The layer tables of paper B (XIX to XXXI), row by row against the networks built from them."""
 
-from typing import NamedTuple
-
 import torch
 
 from dplib import claims, printed
@@ -24,16 +22,8 @@ TABLES = {
 }
 
 
-class Row(NamedTuple):
-    """A printed row and ours: ``printed`` and ``ours`` map the row's columns to values."""
-
-    claim: str
-    printed: dict[str, int | str]
-    ours: dict[str, int | str]
-
-
-def rows(table: str) -> list[Row]:
-    """Every row of a table of layers ("B.table19" to "B.table31"), the totals included, against the built network.
+def rows(table: str) -> dict[str, dict[str, int | str]]:
+    """Of every row of a table of layers ("B.table19" to "B.table31"), totals included, its cells in the built network.
 
     Tables that print 0 neurons for a dropout layer mean that it has no weights: such a cell counts as right.
     """
@@ -41,18 +31,15 @@ def rows(table: str) -> list[Row]:
     with torch.device("meta"):  # shapes only: no numbers are drawn
         net = architecture.make()
         built = printed.layer_table(net, architecture.input_shape)
-    layers, result = iter(built), []
-    for id_, claim in claims.load("B").items():
-        if not id_.startswith(f"{table}."):
-            continue
+    layers, result = iter(built), {}
+    for id_, cells in claims.printed_rows(table).items():
         if id_.endswith(".total"):
-            cells = dict.fromkeys(claim.published, sum(layer.parameters for layer in built))
+            result[id_] = dict.fromkeys(cells, sum(layer.parameters for layer in built))
         elif id_.endswith(".trainable"):
-            cells = dict.fromkeys(claim.published, printed.trained_count(net, printed.last_layers(net)))
+            result[id_] = dict.fromkeys(cells, printed.trained_count(net, printed.last_layers(net)))
         else:
             layer = next(layers)
-            cells = {name: _cell(name, value, layer) for name, value in claim.published.items()}
-        result.append(Row(id_, dict(claim.published), cells))
+            result[id_] = {name: _cell(name, value, layer) for name, value in cells.items()}
     return result
 
 

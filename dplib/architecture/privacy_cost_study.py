@@ -9,10 +9,10 @@ from typing import Any
 
 from dplib import accounting, plans, rdp, runs
 from dplib.architecture import sum_task
-from dplib.architecture.cost_study import measured
 from dplib.architecture.printed_budgets import TOOL_ORDERS
 from dplib.architecture.sample_size import steps_to_target
 from dplib.plans import Get, by_seed
+from dplib.trainings import measured
 
 CURVES = ("accuracies", "distances", "same_epoch", "predictive")
 CLIPPING = {"epsilon": None, "max_grad_norm": 1.0}

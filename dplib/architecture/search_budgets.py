@@ -225,8 +225,7 @@ def equation_9(loss, validation, count, failure, form="corrected"):
 
     Args: ``loss`` is the accuracy given up, x in the paper; ``failure`` is its delta. Arrays broadcast.
 
-    Returns:
-        epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
+    Returns epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
     """
     slope = np.asarray(loss) * validation / 4  # epsilon' e^(slope epsilon') = C
     found = special.lambertw(slope * _constant(count, failure, form)).real / slope

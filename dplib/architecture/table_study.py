@@ -103,8 +103,7 @@ def tables(
 ) -> dict[tuple[str, int | None], dict[float, list[runs.Result]]]:
     """Every number of records of every data set at every budget (None: no noise), each at its own learning rate.
 
-    Returns:
-        {(data set, records): {epsilon, inf for no noise: results by seed, with "learning_rate"}}.
+    Returns {(data set, records): {epsilon, inf for no noise: results by seed, with "learning_rate"}}.
     """
     cells = {(name, n, e): {"dataset": name, "n": n, "epsilon": e, **settings}
              for name, some in records.items() for n in some for e in epsilons}  # fmt: skip

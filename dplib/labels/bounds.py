@@ -162,8 +162,7 @@ def risks_of_rr_sums(n, epsilon, copies, draws, rng):
 
     s_i sums the RR answers of the copies of vector i. eps-label-DP: each copy is asked once.
 
-    Returns:
-        Shape (draws,).
+    Returns shape (draws,).
     """
     vectors = n // copies
     sums = 2.0 * rng.binomial(copies, 1 / (1 + np.exp(-epsilon)), (draws, vectors)) - copies

@@ -18,8 +18,9 @@ from scipy import optimize
 from scipy.special import softmax
 
 from dplib import checks, mechanisms, runs
+from dplib.data import Dataset
 from dplib.labels import heads, releases
-from dplib.labels.prior_methods import Task, task
+from dplib.labels.prior_methods import task
 from dplib.labels.releases import Evidence
 
 LATER = {
@@ -69,6 +70,7 @@ def compare_later(
     for method in methods:
         checks.one_of(*LATER).check("method", method)
     problem = task(dataset, "learned", maps, dimensions, seed)
+    classes = len(problem.classes)
     train, valid, test = scaled(problem.x_train, problem.x_valid, problem.x_test)
     found: dict[str, dict[str, list[float]]] = {"validation": {}, "test": {}}
     for method in methods:
@@ -78,10 +80,10 @@ def compare_later(
             if method in CENTRAL:
                 sigma = SENSITIVITY * float(mechanisms.analytic_sigma(epsilon, delta))
                 if method == "sums":
-                    weights = fit_sum(train, noisy_sum(train, problem.y_train, problem.classes, sigma, rng), rate)
+                    weights = fit_sum(train, noisy_sum(train, problem.y_train, classes, sigma, rng), rate)
                 else:
                     used = (hull, smoothing) if method == "projected" else None
-                    weights = descend(train, problem.y_train, problem.classes, sigma, rate, steps, used, rng)
+                    weights = descend(train, problem.y_train, classes, sigma, rate, steps, used, rng)
                 guesses = [(x @ weights).argmax(axis=1) for x in (valid, test)]
             else:
                 guesses = _vectors(problem, method, epsilon, rate, epochs, seed, rng)
@@ -103,9 +105,11 @@ def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def _vectors(problem: Task, method: str, epsilon: float, rate: float, epochs: int, seed: int, rng) -> list[np.ndarray]:
+def _vectors(
+    problem: Dataset, method: str, epsilon: float, rate: float, epochs: int, seed: int, rng
+) -> list[np.ndarray]:
     """Guesses for validation and test records of classifiers that learned from binary vectors."""
-    bits = releases.vector(problem.y_train, problem.classes, epsilon, rng)
+    bits = releases.vector(problem.y_train, len(problem.classes), epsilon, rng)
     if method == "vector":
         told = [Evidence("target", np.stack([~bit, bit], axis=1).astype(np.float32)) for bit in bits.T]
     else:

@@ -18,7 +18,7 @@ from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 from dplib.labels import priors as label_priors
 from dplib.labels import randomised_response, training
-from dplib.labels.prior_methods import task
+from dplib.labels.prior_methods import for_groups, task
 from dplib.models import mlp
 from dplib.sgd import find_device, seeded
 
@@ -57,11 +57,11 @@ def votes(
             noise, None where the share exceeds the total; "plain": the same without a prior, for each total.
     """
     problem = task(dataset, "learned", maps, dimensions, seed)
-    n = len(problem.y_train)
-    both = np.concatenate(problem.for_groups(group_dimensions))
+    n, classes = len(problem.y_train), len(problem.classes)
+    both = np.concatenate(for_groups(problem, group_dimensions))
     group = label_priors.groups(both, group_count, seed)
-    counts = label_priors.histograms(problem.y_train, group[:n], group_count, problem.classes)
-    tested = label_priors.histograms(problem.y_test, group[n:], group_count, problem.classes)
+    counts = label_priors.histograms(problem.y_train, group[:n], group_count, classes)
+    tested = label_priors.histograms(problem.y_test, group[n:], group_count, classes)
     rng = np.random.default_rng([seed, 2])
 
     def accuracy(noisy: np.ndarray) -> float:
@@ -77,7 +77,6 @@ def votes(
             for j, total in enumerate(totals):
                 if total >= epsilon:
                     right[j, i] += _right(counts, priors, total - epsilon) / draws
-    classes = problem.classes
     return {
         "accuracy": votes_right.round(6).tolist(),
         "exact": accuracy(counts),
@@ -132,7 +131,7 @@ def private_sgd(
         (problem.x_train, problem.y_train), (problem.x_valid, problem.y_valid), (problem.x_test, problem.y_test)
     )
     rng = np.random.default_rng(seed)
-    scores = logistic_grid.train_grid(sets, settings, rng, classes=problem.classes, device=device, progress=False)
+    scores = logistic_grid.train_grid(sets, settings, rng, classes=len(problem.classes), device=device, progress=False)
     found = {part: scores[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
     return found | {"noise_multiplier": noise, "sample_rate": rate}
 
@@ -170,12 +169,12 @@ def membership(
     """
     problem = task(dataset, "learned", maps, dimensions, seed)
     rows = np.random.default_rng([seed, 0]).permutation(len(problem.y_train))[: 2 * records]
-    x, y = problem.x_train[rows], problem.y_train[rows]
+    x, y, classes = problem.x_train[rows], problem.y_train[rows], len(problem.classes)
     place, truth = find_device(device), np.repeat([1, 0], records)
     inside, outside = (torch.from_numpy(x[part]).to(place) for part in (slice(None, records), slice(records, None)))
 
     def network():
-        return seeded(lambda: mlp([x.shape[1], hidden, problem.classes]), seed).to(place)
+        return seeded(lambda: mlp([x.shape[1], hidden, classes]), seed).to(place)
 
     def attack(net) -> float:
         scores = (torch.softmax(torch.from_numpy(training.logits(net, one)), 1) for one in (inside, outside))
@@ -189,7 +188,7 @@ def membership(
     results: dict[str, Any] = {"label": [], "test": [], "memory": [], "record": []}
     for i, epsilon in enumerate(epsilons):
         rng = np.random.default_rng([seed, 1, i])
-        answers = randomised_response.rr(y[:records], problem.classes, epsilon, rng).labels
+        answers = randomised_response.rr(y[:records], classes, epsilon, rng).labels
         net = learned(answers)
         test = training.logits(net, torch.from_numpy(problem.x_test).to(place)).argmax(1)
         results["label"].append(attack(net))

@@ -11,13 +11,13 @@ for DP-SGD: a record's features depend on that record alone. For the digits, whi
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dplib import checks, data, runs
-from dplib.data import tasks
+from dplib.data import Dataset, tasks
 from dplib.labels import heads, patch_features, randomised_response, releases, stages
 from dplib.labels import priors as label_priors
 from dplib.labels.releases import Evidence
@@ -27,29 +27,19 @@ VALIDATION = 5000  # training records held out; of the digits, half of the test 
 LENGTH = 10.0  # of a record's fixed features
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """Features (n, d) float32 and labels (n,) of three parts, and the number of classes."""
+def for_groups(problem: Dataset, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+    """What k-means sees of training and test inputs: leading columns, each over the root of its deviation.
 
-    x_train: np.ndarray
-    y_train: np.ndarray
-    x_valid: np.ndarray
-    y_valid: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
-    classes: int
-
-    def for_groups(self, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
-        """What k-means sees of training and test inputs: leading columns, each over the root of its deviation.
-
-        Half-way between principal components as they are, where few of them decide, and components of equal variance.
-        """
-        scale = np.sqrt(np.maximum(self.x_train[:, :dimensions].std(axis=0), 1e-3))
-        return self.x_train[:, :dimensions] / scale, self.x_test[:, :dimensions] / scale
+    Half-way between principal components as they are, where few of them decide, and components of equal variance.
+    """
+    scale = np.sqrt(np.maximum(problem.x_train[:, :dimensions].std(axis=0), 1e-3))
+    return problem.x_train[:, :dimensions] / scale, problem.x_test[:, :dimensions] / scale
 
 
-def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Task:
-    """A task; ParameterError or DataError as :func:`dplib.labels.patch_features.features`.
+def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Dataset:
+    """Features (n, d) float32 and labels (n,) of three parts.
+
+    Raises as :func:`dplib.labels.patch_features.features`.
 
     Args:
         dataset: "digits" (pixels, whatever ``maps`` and ``dimensions`` are), or a set of images of ``data.names()``.
@@ -59,18 +49,14 @@ def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Task
     checks.one_of(*KINDS).check("kind", kind)
     if dataset == "digits":
         found = tasks.task("digits", "flat", split_seed=seed)
-        parts = [found.x_train, found.x_valid, found.x_test]
-        labels = [found.y_train, found.y_valid, found.y_test]
-        parts = [3 * (x.astype(np.float32) - np.float32(0.3)) for x in parts]  # roughly centred and of variance 1
-        parts = [_fixed_length(x) for x in parts] if kind == "fixed" else parts
-        return Task(*(one for pair in zip(parts, labels, strict=True) for one in pair), classes=len(found.classes))
+        parts = {name: getattr(found, name) for name in ("x_train", "x_valid", "x_test")}
+        parts = {name: 3 * (x.astype(np.float32) - np.float32(0.3)) for name, x in parts.items()}  # about mean 0, sd 1
+        return replace(found, **{name: _fixed_length(x) if kind == "fixed" else x for name, x in parts.items()})
     loaded, (train, test) = data.load(dataset), _features(dataset, kind, maps, dimensions)
     order = np.random.default_rng([10, seed]).permutation(len(train))
     held, rest = np.sort(order[:VALIDATION]), np.sort(order[VALIDATION:])
-    labels = loaded.y_train
-    return Task(
-        train[rest], labels[rest], train[held], labels[held], test, loaded.y_test, classes=len(loaded.classes)
-    )  # fmt: skip
+    own = {"x_train": train[rest], "y_train": loaded.y_train[rest], "x_valid": train[held], "x_test": test}
+    return replace(loaded, **own, y_valid=loaded.y_train[held])
 
 
 @functools.lru_cache(maxsize=1)
@@ -181,16 +167,17 @@ def compare(
 class _Releases:
     """The releases of one seed, each made once."""
 
-    def __init__(self, problem: Task, seed: int, group_count: int, group_dimensions: int, epsilon_p: float):
+    def __init__(self, problem: Dataset, seed: int, group_count: int, group_dimensions: int, epsilon_p: float):
         self.problem, self.seed, self.epsilon_p = problem, seed, epsilon_p
-        self.groups = label_priors.groups(problem.for_groups(group_dimensions)[0], group_count, seed)
+        self.classes = len(problem.classes)
+        self.groups = label_priors.groups(for_groups(problem, group_dimensions)[0], group_count, seed)
         self.group_count = group_count
         self.facts: dict[str, dict[float, float]] = {}
         self._made: dict[tuple, Any] = {}
 
     def evidence(self, method: str, epsilon: float) -> Evidence:
         """What a one-stage method learns from."""
-        labels, classes = self.problem.y_train, self.problem.classes
+        labels, classes = self.problem.y_train, self.classes
         every = np.ones(classes, dtype=bool)
         if method == "clean":
             return releases.plain(labels, classes)
@@ -221,7 +208,7 @@ class _Releases:
 
         scores: the model's ln p(y | x) of all records, (n, K).
         """
-        labels, classes, new = self.problem.y_train, self.problem.classes, ~stage_one
+        labels, classes, new = self.problem.y_train, self.classes, ~stage_one
         prior = stages.tempered(scores[new], temperature)
         response = randomised_response.rr_with_prior(labels[new], prior, epsilon, self._rng(5, epsilon, method))
         members = randomised_response.kept(prior, epsilon)
@@ -239,7 +226,7 @@ class _Releases:
 
     def _rr(self, epsilon: float, name: str) -> np.ndarray:
         labels = self.problem.y_train
-        answers = randomised_response.rr(labels, self.problem.classes, epsilon, self._rng(3, epsilon)).labels
+        answers = randomised_response.rr(labels, self.classes, epsilon, self._rng(3, epsilon)).labels
         self.facts.setdefault("rr right", {})[epsilon] = float((answers == labels).mean())
         return answers
 
@@ -250,7 +237,7 @@ class _Releases:
             labels,
             self.groups,
             self.group_count,
-            self.problem.classes,
+            self.classes,
             epsilon,
             share,
             self._rng(4, epsilon),

@@ -17,7 +17,7 @@ from dplib.labels.later_methods import LATER, compare_later
 from dplib.labels.prior_experiments import membership, private_sgd
 from dplib.labels.prior_experiments import votes as cluster_votes
 from dplib.labels.prior_methods import METHODS, compare
-from dplib.plans import FIRST, Get
+from dplib.plans import FIRST, Get, by_seed
 from dplib.stats import Measured, mean_interval, paired
 
 STEP, MOST = 5.0, 8  # a grid of learning rates grows by this factor, up to so many
@@ -106,10 +106,10 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
 
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
-        jobs = [{**fixed, "rates": rate, "seed": FIRST + i} for rate in new for i in range(tuning_seeds)]
-        found = iter(get(run, jobs))
-        every = {rate: [next(found)["validation"] for _ in range(tuning_seeds)] for rate in new}
-        return {rate: {n: np.mean([one[n] for one in own], axis=0) for n in names} for rate, own in every.items()}
+        every = by_seed(get, run, {rate: {**fixed, "rates": rate} for rate in new}, tuning_seeds, FIRST)
+        return {
+            r: {n: np.mean([one["validation"][n] for one in own], axis=0) for n in names} for r, own in every.items()
+        }
 
     if len(rates) > 1:
         best, grid = _chosen(rates, scored)
@@ -213,10 +213,9 @@ def votes(
     found = {}
     for name in datasets:
         fixed = {"dataset": name, "epsilons": list(epsilons), "totals": list(totals)}
-        own = get(cluster_votes, [{**fixed, "group_count": c, "seed": s} for c in counts for s in range(seeds)])
-        accuracy, exact = (100 * np.array([one[what] for one in own]) for what in ("accuracy", "exact"))
-        shape = (len(counts), seeds)
-        found[name] = Votes(tuple(counts), tuple(epsilons), accuracy.reshape(*shape, -1), exact.reshape(shape))
+        own = by_seed(get, cluster_votes, {c: {**fixed, "group_count": c} for c in counts}, seeds).values()
+        accuracy, exact = (100 * np.array([[one[w] for one in some] for some in own]) for w in ("accuracy", "exact"))
+        found[name] = Votes(tuple(counts), tuple(epsilons), accuracy, exact)
     return found
 
 
@@ -241,13 +240,9 @@ def adaptive(
     pairs = list(dict.fromkeys([base, *((c, p) for c in counts for p in shares)]))
     job = {"dataset": dataset, "epsilons": list(epsilons), "methods": ["clusters"]}
     cells = [(c, p, float(rate)) for c, p in pairs for rate in rates]
-    jobs = [
-        {**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": FIRST + i}
-        for c, p, rate in cells
-        for i in range(tuning_seeds)
-    ]
-    scores = np.array([one["validation"]["clusters"] for one in get(compare, jobs)])
-    scores = scores.reshape(len(cells), tuning_seeds, -1).mean(axis=1)
+    jobs = {cell: job | dict(zip(("group_count", "epsilon_p", "rates"), cell, strict=True)) for cell in cells}
+    tried = by_seed(get, compare, jobs, tuning_seeds, FIRST)
+    scores = np.array([[one["validation"]["clusters"] for one in tried[cell]] for cell in cells]).mean(axis=1)
     found: dict[float, dict[str, Any]] = {}
     for i, epsilon in enumerate(epsilons):
         allowed = [k for k, (_, share, _) in enumerate(cells) if share <= epsilon]
@@ -278,11 +273,6 @@ def laplace_draws(*, parameter: float, draws: int = 200_000, seed: int = 0) -> r
         "edges": edges.tolist(),
         "counts": np.bincount(np.searchsorted(edges, drawn), minlength=len(edges) + 1).tolist(),
     }
-
-
-def noise(get: Get, *, parameter: float) -> runs.Result:
-    """The draws of :func:`laplace_draws` at one parameter."""
-    return get(laplace_draws, [{"parameter": parameter}])[0]
 
 
 YOURS = ("rr", "clusters", "clusters-soft", "subset", "stages", "stages-subset", "clean")

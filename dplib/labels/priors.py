@@ -13,7 +13,6 @@ So all noisy counts and all answers together are epsilon-DP, with delta = 0; :fu
 A group whose noisy counts are all at most zero gets the uniform prior: that reads the noisy counts alone.
 """
 
-import secrets
 from decimal import Decimal, localcontext
 from itertools import product
 
@@ -128,17 +127,10 @@ def _geometric(n: int, high, low, rng) -> np.ndarray:
     """For each of n variables the number of coins that fall on "go on" before the first that does not."""
     counts, alive = np.zeros(n, dtype=np.int64), np.arange(n)
     while alive.size:
-        first, second = _words(alive.size, rng)
+        first, second = randomised_response.uniform_words(2, alive.size, rng)
         alive = alive[(first < high) | ((first == high) & (second < low))]
         counts[alive] += 1
     return counts
-
-
-def _words(n: int, rng) -> np.ndarray:
-    """Two times n uniform words of 64 bits."""
-    if rng is None:
-        return np.frombuffer(secrets.token_bytes(16 * n), dtype=np.uint64).reshape(2, n)
-    return rng.integers(0, 2**64 - 1, size=(2, n), dtype=np.uint64, endpoint=True)
 
 
 def _indices(name: str, values, count: int) -> np.ndarray:
@@ -160,8 +152,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
         n: records. classes: K. epsilon: the whole budget. epsilon_p: the histogram's share.
         parameter: of the noise; epsilon_p / 2 in the paper.
 
-    Returns:
-        Probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+    Returns probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
     """
     parameter = epsilon_p / 2 if parameter is None else parameter
     labels, apart = privacy.data_sets(n, classes)

@@ -44,8 +44,7 @@ def rr(labels, classes: int, epsilon, rng) -> Response:
         rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
             can undo the noise.
 
-    Raises:
-        ParameterError: for a label or epsilon that is not allowed.
+    Raises ParameterError for a label or epsilon that is not allowed.
     """
     checks.integer(1, 10**6).check("classes", classes)
     return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
@@ -144,8 +143,7 @@ def log_table(members, epsilon) -> np.ndarray:
         members: bool, shape (..., K): the set Y_k, as from :func:`top` or :func:`kept`; all True for plain RR.
         epsilon: a number or shape (...).
 
-    Returns:
-        Shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
+    Returns shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
     """
     members = np.asarray(members, dtype=bool)
     if not members.any(axis=-1).all():
@@ -205,8 +203,7 @@ def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
     k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Not covered: words that can be predicted, and run
     times.
 
-    Returns:
-        (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
+    Returns (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
     """
     k = _numbers("k", k)
     epsilon = _epsilon(epsilon, k.shape)
@@ -223,7 +220,7 @@ def _respond(labels, members, epsilon, rng) -> Response:
     labels, epsilon = _labels(labels, classes), _each(epsilon, n)
     k = np.count_nonzero(members, axis=1)
     inside = members[np.arange(n), labels]
-    first, second, third = _words(n, rng)
+    first, second, third = uniform_words(3, n, rng)
     high, low = leave_words(k, epsilon)
     leaves = (first < high) | ((first == high) & (second < low))
     rows = np.flatnonzero(leaves | ~inside)
@@ -252,13 +249,13 @@ def _kept(prior, epsilon) -> np.ndarray:
     return prior >= level[:, None]
 
 
-def _words(n: int, rng) -> np.ndarray:
-    """Three times n uniform words of 64 bits."""
+def uniform_words(times: int, n: int, rng) -> np.ndarray:
+    """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
     if rng is None:
-        return np.frombuffer(secrets.token_bytes(24 * n), dtype=np.uint64).reshape(3, n)
+        return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)
     if not isinstance(rng, np.random.Generator):
         raise ParameterError(f"rng = {checks.shown(rng)} is not allowed: it must be None or a numpy.random.Generator.")
-    return rng.integers(0, 2**_WORD - 1, size=(3, n), dtype=np.uint64, endpoint=True)
+    return rng.integers(0, 2**_WORD - 1, size=(times, n), dtype=np.uint64, endpoint=True)
 
 
 def _below(words, most) -> np.ndarray:

@@ -45,8 +45,7 @@ def lp1(prior, epsilon: float) -> tuple[float, np.ndarray]:
 def lp1_as_printed(prior, epsilon: float) -> tuple[float, np.ndarray]:
     """LP1 with a constraint for every output and pair of labels, as a check of :func:`lp1`.
 
-    Raises:
-        ArithmeticError: where the solver gives up, which happens from epsilon of about 10 on.
+    Raises ArithmeticError where the solver gives up, which happens from epsilon of about 10 on.
     """
     prior = np.asarray(prior, dtype=float)
     classes = len(prior)

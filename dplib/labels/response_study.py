@@ -183,8 +183,7 @@ def _as_printed(prior: np.ndarray, epsilon: float) -> float | None:
 def check_samplers(*, epsilon: float, seed: int, labels: int = 10, draws: int = 200_000) -> runs.Result:
     """The samplers of RR, RRTop-3 and RRWithPrior against their tables, by a chi-square test for each true label.
 
-    Returns:
-        "least_p" and "tests" by mechanism; "impossible": answers that the table does not allow.
+    Returns "least_p" and "tests" by mechanism; "impossible": answers that the table does not allow.
     """
     tail = 1 / np.arange(1, labels + 1)
     tail /= tail.sum()
@@ -298,8 +297,7 @@ def two_stages(epsilon: float) -> dict[str, Any]:
 def corners(epsilon: float, most_labels: int = 5) -> dict[str, int]:
     """The vertices of LP2 by brute force against the sets of labels; only up to epsilon = 5, where both are well apart.
 
-    Returns:
-        "polytopes", "vertices", and "differ": polytopes whose vertices are not zero and one for each set.
+    Returns "polytopes", "vertices", and "differ": polytopes whose vertices are not zero and one for each set.
     """
     found = {"polytopes": 0, "vertices": 0, "differ": 0}
     for size in range(2, most_labels + 1) if 0 < epsilon <= 5 else ():
@@ -330,11 +328,6 @@ def samplers(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any
 def _checked(get: Get, function, epsilons: Sequence[float], seeds: int, settings: Mapping) -> list[runs.Result]:
     jobs = [{"epsilon": e, "seed": s} for e in epsilons for s in range(seeds)]
     return [job | one for job, one in zip(jobs, get(function, [job | settings for job in jobs]), strict=True)]
-
-
-def enumerations(get: Get, *, epsilons: Sequence[float]) -> dict[float, runs.Result]:
-    """{epsilon: result of :func:`enumerate_all`}."""
-    return dict(zip(epsilons, get(enumerate_all, [{"epsilon": e} for e in epsilons]), strict=True))
 
 
 def _at_most(errors) -> float:

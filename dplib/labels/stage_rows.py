@@ -106,8 +106,7 @@ def by_records(
     Args:
         runs: plain DP-SGD (:func:`dplib.screening.annealed.train`), of equal settings. delta: in (0, 1).
 
-    Raises:
-        ParameterError: for runs with other noise, sampling rates or evaluated steps than the first.
+    Raises ParameterError for runs with other noise, sampling rates or evaluated steps than the first.
     """
     first = runs[0]
     setting, steps = (first["noise_multiplier"], first["sample_rate"]), first["curve"]["queries"]
@@ -146,9 +145,7 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
 
 
 def cited(stem: str) -> list[tuple[float, float]]:
-    """A table's values from other papers, (epsilon, accuracy in percent), where the cell or its column says a
-    budget.
-    """
+    """A table's values from other papers that have a budget: (epsilon, accuracy in percent)."""
     rows = [one for id_, one in claims.load("C").items() if id_.startswith(stem) and one.sort == "cited"]
     cells = [point(column, value) for one in rows for column, value in one.published.items()]
     return [cell for cell in cells if cell]
@@ -164,9 +161,7 @@ def point(column: str, value: Any) -> tuple[float, float] | None:
 
 
 def printed_leads(stem: str, count: int) -> dict[float, float]:
-    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}, where there is
-    one.
-    """
+    """{epsilon: printed accuracy of LP-MST less the best cited one of no larger epsilon, in points}, if any."""
     others = cited(stem)
     printed = claims.get(f"{stem}lp-{count}st").published.items()
     ours = [cell for column, value in printed if (cell := point(column, value))]

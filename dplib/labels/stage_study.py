@@ -14,7 +14,7 @@ import numpy as np
 from dplib import checks, runs
 from dplib.labels.movielens import rating_biases, rating_network
 from dplib.labels.staged import train
-from dplib.plans import FIRST, Get, by_seed, tune
+from dplib.plans import FIRST, Get, by_seed
 
 CONTROLS = {"no prior": math.inf, "pseudo-labels": 0.0}  # temperatures at the two ends
 RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's recipe
@@ -233,7 +233,6 @@ def records(
     epsilons: Sequence[float],
     rates: Sequence[float],
     seeds: int,
-    tuning_seeds: int = 3,
     model: str = "cnn4-mnist",
     **settings: Any,
 ) -> dict[tuple[str, float], list[runs.Result]]:
@@ -241,11 +240,9 @@ def records(
 
     The rate is chosen at every budget on validation records, by their true labels.
     """
-    from dplib import trainings  # imports DP-SGD, which only this part waits for
+    from dplib.trainings import measured  # imports DP-SGD, which only this part waits for
 
     common = {"model": model, **settings}
     cells = {(name, e): {"dataset": name, "epsilon": e, **common} for name in datasets for e in epsilons}
-    best = tune(get, trainings.train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates,
-                       seeds=tuning_seeds)  # fmt: skip
-    jobs = {at: {**job, "learning_rate": best[at].value} for at, job in cells.items()}
-    return by_seed(get, trainings.train, jobs, seeds)
+    found = measured(get, cells, {"dp": rates}, seeds=seeds)
+    return {at: one.runs for at, one in found.items()}

@@ -272,9 +272,7 @@ def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndar
 
 
 def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:
-    """A network by name for inputs of ``shape``, (channels, height, width) or (features,); ParameterError for
-    others.
-    """
+    """A network by name for inputs of ``shape``, (channels, height, width) or (features,); else ParameterError."""
     kind, _, width = network.partition("-")
     if network == "linear" or (kind == "mlp" and width.isdigit()):
         return nn.Sequential(nn.Flatten(), *mlp([math.prod(shape), *([int(width)] if width else []), classes]))

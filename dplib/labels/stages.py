@@ -48,9 +48,7 @@ class Labels:
         return len(self._labels)
 
     def ask(self, rows: np.ndarray, prior: np.ndarray) -> Response:
-        """RRWithPrior's answers for examples ``rows`` (m,) with priors (m, K); ParameterError for a label asked
-        twice.
-        """
+        """RRWithPrior's answers for examples ``rows`` (m,), priors (m, K); ParameterError for a label asked twice."""
         rows = np.asarray(rows)
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
             raise ParameterError("a label may be asked once only: parts must not overlap.")
@@ -99,7 +97,7 @@ def run(
     epsilon: float | None,
     *,
     classes: int,
-    temperature: float | Sequence[float] = 1.0,
+    temperature: float = 1.0,
     warm_start: bool = True,
     reuse: bool = True,
     filtered: bool = True,
@@ -110,7 +108,7 @@ def run(
     Args:
         labels: the private ones, shape (n,). epsilon: the budget of the whole; None trains on the true labels.
         parts: T arrays of example numbers that do not overlap (step 1) and do not depend on the labels.
-        temperature: of the priors of stages 2 to T: one number, or T - 1 of them.
+        temperature: of the priors of stages 2 to T.
         warm_start: stage t starts from the model of stage t - 1. reuse: it trains on the answers of all stages so far
             (step 3(b)iii). filtered: an earlier answer is left out unless it is among the k likeliest labels of the
             model of stage t - 1, with k the rounded mean k* of stage t.
@@ -119,7 +117,6 @@ def run(
     Raises ParameterError for parts that overlap, labels out of range, or a senseless epsilon or temperature.
     """
     private = Labels(labels, classes, epsilon, rng)
-    temperatures = _temperatures(temperature, len(parts))
     truth = np.asarray(labels)  # only for the shares of wrong labels
     released = np.full(len(private), -1)
     model = None  # step 2: every class equally likely
@@ -128,7 +125,7 @@ def run(
         if model is None:
             prior = np.full((len(part), classes), 1 / classes)
         else:
-            prior = tempered(learner.logits(model, part), temperatures[t - 1])  # (b)i
+            prior = tempered(learner.logits(model, part), temperature)  # (b)i
         answers = private.ask(part, prior)  # (b)ii
         released[part] = answers.labels  # (b)iii
         stage = {
@@ -181,14 +178,3 @@ def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.
 
 def _wrong(released: np.ndarray, truth: np.ndarray, rows: np.ndarray) -> float | None:
     return float((released[rows] != truth[rows]).mean()) if len(rows) else None
-
-
-def _temperatures(temperature, stages: int) -> list[float]:
-    """One for each stage but the first."""
-    single = np.ndim(temperature) == 0
-    each = [temperature] * (stages - 1) if single else list(temperature)
-    if len(each) != stages - 1:
-        raise ParameterError(
-            f"temperature = {temperature} is not allowed: {stages} stage(s) need {stages - 1} of them."
-        )
-    return each

@@ -33,8 +33,7 @@ class Problem:
     test_variance: np.ndarray
 
     def moments(self, sd: float, features=slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Class means (2, p) and variances (2, p) of ``train + sd * noise``, in O(p) for every new sd; or of some
-        ``features`` only."""
+        """Class means and variances, (2, p), of ``train + sd * noise``, or of some features; O(p) for every new sd."""
         mean_x, mean_e, xx, xe, ee = (part[:, features] for part in self._parts)
         return mean_x + sd * mean_e, xx + 2 * sd * xe + sd**2 * ee
 

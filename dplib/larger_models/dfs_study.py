@@ -5,7 +5,7 @@ A part is a function of ``get`` (:func:`dplib.runs.read`, or what makes the runs
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,12 +16,11 @@ from scipy import stats as sps
 from dplib import data, mechanisms, runs, sgd
 from dplib.larger_models import dfs_experiments as tools
 from dplib.larger_models import networks, selection
-from dplib.plans import Get, by_seed
+from dplib.plans import Get
 
 SIZES = (1, 2, 3, 5, 10, 20, 30, 50, 100, 500, 1000, 3000)  # features kept
 PIXELS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 400, 1000)
 BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-DESIGNS = tuple((variance, weight) for variance in (10.0, 0.1) for weight in (0.88, 0.44, 0.12))
 SMALL_CASE = {"alpha": 1.3, "sd": 0.25, "threshold": 0.75, "important": 20, "others": 180}  # of Theorem 8, 64 records
 
 
@@ -330,22 +329,6 @@ def _short(value: float) -> float:
 # ------------------------------------------------------------------------------------------------------------ parts
 
 
-def designs(get: Get, *, seeds: int, first: int = 0, **settings: Any) -> dict[tuple[float, float], list[runs.Result]]:
-    """Section 4.1: {(mean of the variances, weight): results by seed}, from seed ``first`` on."""
-    jobs = {(v, w): {"variance": v, "weight": w, **settings} for v, w in DESIGNS}
-    return by_seed(get, synthetic, jobs, seeds, first)
-
-
-def checked(get: Get, *, seeds: int) -> list[runs.Result]:
-    """:func:`checks` by seed."""
-    return get(checks, [{"seed": seed} for seed in range(seeds)])
-
-
-def real(get: Get, *, datasets: Sequence[str], seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
-    """Random pairs of real classes: {data set: results by seed}."""
-    return by_seed(get, pair, {name: {"dataset": name, **settings} for name in datasets}, seeds)
-
-
 LEADS = {"sizes": [20, 50, 100, 200, 400, 1000], "epsilons": [1.0, 2.0], "sweep": []}
 
 
@@ -381,13 +364,3 @@ def one_pair(get: Get, *, dataset: str, number: int, seeds: int, fresh: int) -> 
         order = classes[::-1] if column.endswith("other order") else classes
         result[rival] = {"classes": order, "reading": key, "size": size}, np.array(leads)
     return result
-
-
-def releases(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:
-    """:func:`release` by seed."""
-    return get(release, [{"dataset": dataset, **settings, "seed": seed} for seed in range(seeds)])
-
-
-def layers(get: Get, *, cells: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
-    """Networks: {data set: results by seed}; a cell has what :func:`network` takes."""
-    return by_seed(get, network, {cell["dataset"]: cell for cell in cells}, seeds)

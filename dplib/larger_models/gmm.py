@@ -128,8 +128,7 @@ class Fisher:
 def fit(x1: np.ndarray, x2: np.ndarray) -> Fisher:
     """Eqs. (5) and (6) from training points of class 1 and class 2, shapes (n1, p) and (n2, p).
 
-    Raises:
-        ParameterError: where a feature is constant in both classes.
+    Raises ParameterError where a feature is constant in both classes.
     """
     mean1, mean2 = x1.mean(axis=0), x2.mean(axis=0)
     variances = (x1.var(axis=0, ddof=1) + x2.var(axis=0, ddof=1)) / 2
@@ -203,8 +202,7 @@ def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -
 
 
 def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
-    """Training sets in blocks that fit into the cache: their places, the error of alpha_hat in standard deviations, and
-    sigma^2 / S^2, both (block, p)."""
+    """Training sets in blocks: their places, the error of alpha_hat over sigma, and sigma^2 / S^2, both (block, p)."""
     table, rows = _inverse_variances(setting.n_per_class), max(1, _CHUNK // setting.p)
     for start in range(0, replicates, rows):
         part = slice(start, min(start + rows, replicates))

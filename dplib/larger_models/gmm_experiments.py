@@ -58,8 +58,7 @@ def released_variance_ratio(setting: gmm.Setting, epsilon: float, delta: float, 
 def count_errors(setting: gmm.Setting, fresh: int, rng: np.random.Generator):
     """Fit one classifier and classify ``fresh`` noisy points of each class.
 
-    Returns:
-        Points misclassified, exact errors, and errors by eq. (8) as printed; for class 1 and 2, each of shape (2,).
+    Returns points misclassified, exact errors, and errors by eq. (8) as printed; for class 1 and 2, each of shape (2,).
     """
     fisher = gmm.fit(*gmm.draw_samples(setting, rng))
     x1, x2 = gmm.draw_samples(replace(setting, n_per_class=fresh), rng)

@@ -166,8 +166,8 @@ def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread
     """Equations (12) to (14): {claim: values}.
 
     Args:
-        found: of :func:`gmm_study.curves`. at_budgets: of :func:`gmm_study.budgets`. spread: of
-            :func:`gmm_study.scattered`.
+        found: of :func:`gmm_study.curves`. at_budgets: of the part "budgets". spread: of
+            "scattered".
     """
     joint = {norm_: joint_exponents(at_budgets, norm_) for norm_ in ("L1", "L2")}
     falls = [np.polyfit(*np.log([taus, psi]), 1)[0] for taus, psi in _over_tau(at_budgets, "L1")]
@@ -258,7 +258,7 @@ def dimension(found: Curves, weaker: Mapping[tuple[str, float | None], Results],
     """What more features do under noise: {claim: values}.
 
     Args:
-        found: of :func:`gmm_study.curves`. weaker: of :func:`gmm_study.weak`. pictures: of :func:`gmm_study.pictures`.
+        found: of :func:`gmm_study.curves`. weaker: of :func:`gmm_study.weak`. pictures: of the part "pictures".
     """
     first, *_, last = found["dense", "L1"][0]["p"]
     ends = {cell: (error_at(results, 0), error_at(results, -1)) for cell, results in found.items()}
@@ -329,7 +329,7 @@ def crossing(results: Results) -> Measured | None:
 
 
 def example1(found: Results) -> Values:
-    """Example 1 and Figure 2: {claim: values}; ``found`` of :func:`gmm_study.examples`."""
+    """Example 1 and Figure 2: {claim: values}; ``found`` of the part "examples"."""
     draws = sum(one["draws"] for one in found)
     by = {name: [one["readings"][name] for one in found] for name in found[0]["readings"]}
     clean, three, third = (by[name] for name in ("no noise", "standard deviation 3", DEFINITION3))

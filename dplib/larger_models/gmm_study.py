@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from dplib import data, mechanisms, plans, runs
+from dplib import data, mechanisms, runs
 from dplib.larger_models import gmm
 from dplib.larger_models import gmm_experiments as tools
 from dplib.plans import Get, by_seed
-from dplib.trainings import train
+from dplib.trainings import measured
 
 DIMENSIONS = (20, 50, 150, 500, 1500, 5000, 15000, 50000)
 SIGNALS = {"dense": None, "sparse": 20}  # features that differ between the classes
@@ -304,14 +304,6 @@ def curves(get: Get, *, noises: Sequence[str], seeds: int, **settings: Any) -> d
     return by_seed(get, curve, jobs, seeds)
 
 
-def budgets(
-    get: Get, *, epsilons: Sequence[float], norms: Sequence[str], seeds: int, **settings: Any
-) -> dict[tuple[str, float], list[runs.Result]]:
-    """A dense signal at several budgets: {(norm, epsilon): curves by seed}."""
-    jobs = {(norm, e): {"noise": norm, "epsilon": e, **settings} for norm in norms for e in epsilons}
-    return by_seed(get, curve, jobs, seeds)
-
-
 def weak(
     get: Get, *, epsilons: Sequence[float], distance: float, informative: int, seeds: int, **settings: Any
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
@@ -322,12 +314,6 @@ def weak(
     return by_seed(get, curve, jobs, seeds)
 
 
-def main_setting(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """Training sets of 3,000 features, 20 of which differ, under noise of sensitivity one: results by seed."""
-    job = {"p": 3000, "informative": SIGNALS["sparse"], **settings}
-    return by_seed(get, training_sets, {"": job}, seeds)[""]
-
-
 def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -> dict[tuple, list[runs.Result]]:
     """Theorem 6 as n grows: {(power, n): results by seed} with p = n ** power; power "Definition 3": n ** 1.5."""
     cells = {(power, n): {"p": round(n**power), "n_per_class": n // 2, "noise": "none", "gamma": GAMMA}
@@ -336,25 +322,9 @@ def growing(get: Get, *, powers: Sequence[float], seeds: int, **settings: Any) -
     return by_seed(get, training_sets, {key: {**cell, **settings} for key, cell in cells.items()}, seeds)
 
 
-def scattered(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[float, list[runs.Result]]:
-    """One class of a dense signal under Definition 3: {epsilon: results by seed}."""
-    jobs = {e: {"noise": "L1", **settings, "epsilon": e} for e in epsilons}
-    return by_seed(get, training_sets, jobs, seeds)
-
-
-def checks(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """:func:`ingredients` by seed."""
-    return get(ingredients, [{**settings, "seed": seed} for seed in range(seeds)])
-
-
 def chains(get: Get, *, seeds: int, **settings: Any) -> dict[str, list[runs.Result]]:
     """Eq. (11): {signal: terms by seed}."""
     return by_seed(get, chain, {name: {"informative": k, **settings} for name, k in SIGNALS.items()}, seeds)
-
-
-def examples(get: Get, *, seeds: int, **settings: Any) -> list[runs.Result]:
-    """Example 1 by seed."""
-    return get(example, [{**settings, "seed": seed} for seed in range(seeds)])
 
 
 def networks(
@@ -365,7 +335,6 @@ def networks(
     rates: Sequence[float],
     sgd_rates: Sequence[float],
     seeds: int,
-    tuning_seeds: int = 3,
     **settings: Any,
 ) -> dict[tuple[str, float | None], list[runs.Result]]:
     """Figure 1 and Appendix A.1: {(network, budget): results by seed}, each at the rate best on validation records.
@@ -374,17 +343,7 @@ def networks(
         cells: name to what :func:`dplib.trainings.train` takes; with part "fit" its "test" is the training accuracy,
             its "validation" that on the test part. epsilons: budgets; None: SGD, with rates of its own.
     """
-    asked = {(name, e): {**settings, **cell, "epsilon": e} for e in epsilons for name, cell in cells.items()}
-    for (_, e), job in asked.items():
-        job["max_grad_norm"] = None if e is None else 1.0
-    tuned: dict[tuple[str, float | None], plans.Tuned] = {}
-    for grid, private in ((rates, True), (sgd_rates, False)):
-        own = {key: {**job, "part": "tune"} for key, job in asked.items() if (key[1] is not None) == private}
-        tuned |= plans.tune(get, train, own, list(grid), seeds=tuning_seeds) if own else {}
-    jobs = {key: {**job, "learning_rate": tuned[key].value} for key, job in asked.items()}
-    return by_seed(get, train, jobs, seeds)
-
-
-def pictures(get: Get, *, dataset: str, seeds: int, **settings: Any) -> list[runs.Result]:
-    """:func:`images` by seed."""
-    return get(images, [{"dataset": dataset, **settings, "seed": seed} for seed in range(seeds)])
+    budgets = [{"epsilon": e, "max_grad_norm": None if e is None else 1.0} for e in epsilons]
+    asked = {(name, e["epsilon"]): {**settings, **cell, **e} for e in budgets for name, cell in cells.items()}
+    found = measured(get, asked, {"sgd": sgd_rates, "dp": rates}, seeds=seeds)
+    return {key: one.runs for key, one in found.items()}

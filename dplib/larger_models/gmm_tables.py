@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from dplib import claims, stats
+from dplib import claims, plotting, stats
 from dplib.larger_models import gmm, gmm_rows, gmm_study
 from dplib.larger_models import gmm_experiments as tools
 from dplib.larger_models.gmm_rows import Curves, Results, Values
@@ -15,7 +15,7 @@ from dplib.stats import Measured
 
 def separation(results: Results, signal: str) -> pd.DataFrame:
     """Psi against the number of features: columns p, mean, low, high over seeds, and "formula"."""
-    table = _bands(results[0]["p"], [one["psi"] for one in results])
+    table = plotting.bands("p", results[0]["p"], np.transpose([one["psi"] for one in results]))
     noise = np.mean([one["noise_sd"] for one in results], axis=0)
     informative = gmm_study.SIGNALS[signal]
     settings = [gmm.two_classes(p, 30, 2.0, informative, sd) for p, sd in zip(table["p"], noise, strict=True)]
@@ -30,7 +30,7 @@ def formula(setting: gmm.Setting) -> float:
 
 def errors(results: Results) -> pd.DataFrame:
     """Mean error on noisy test points against the number of features: columns p, mean, low, high over seeds."""
-    return _bands(results[0]["p"], [[0.5 - a for a in one["advantage"]] for one in results])
+    return plotting.bands("p", results[0]["p"], 0.5 - np.transpose([one["advantage"] for one in results]))
 
 
 def distances(grown: Mapping[tuple, Results], power: float | str, kind: str) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def example_table(found: Results) -> pd.DataFrame:
 def of_images(found: Results, world: str, noise: str) -> pd.DataFrame:
     """Error on noisy test points by pixels, of a "world" or of the "formula": columns pixels, mean, low, high."""
     runs = [one["formula"][noise] if world == "formula" else one["error"][world][noise] for one in found]
-    return _bands(found[0]["pixels"], [one["noisy"] for one in runs]).rename(columns={"p": "pixels"})
+    return plotting.bands("pixels", found[0]["pixels"], np.transpose([one["noisy"] for one in runs]))
 
 
 def few_and_all(found: Results, noise: str) -> dict[str, Measured]:
@@ -100,13 +100,6 @@ def at_budget(
         error = norm.cdf(-formula(setting) / np.sqrt(1 + 1 / setting.n))
         rows[noise] = {"noise": setting.noise_sd, "error": float(error), "gain": gain}
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _bands(x: Sequence[int], values: Sequence[Sequence[float]]) -> pd.DataFrame:
-    found = [gmm_rows.mean(column) for column in np.transpose(values)]
-    table = pd.DataFrame([(m.value, m.low, m.high) for m in found], columns=["mean", "low", "high"])
-    table.insert(0, "p", list(x))
-    return table
 
 
 def _thousandths(found: Measured) -> str:

@@ -35,8 +35,7 @@ class Features:
 def build(architecture: str, width: int, classes: int, channels: int) -> nn.Sequential:
     """A network of ``dplib.models``; its last layer maps the features to the classes.
 
-    Raises:
-        ParameterError: for an unknown architecture or a width below 1.
+    Raises ParameterError for an unknown architecture or a width below 1.
     """
     checks.one_of("small_cnn", "resnet18", "resnet50").check("architecture", architecture)
     checks.integer(1).check("width", width)
@@ -52,8 +51,7 @@ def n_features(architecture: str, width: int) -> int:
 def last_layer(dataset, architecture: str, width: int, training: sgd.Sgd, seed: int, device: str) -> Features:
     """Train a network on a data set of images (n, channels, height, width); the outputs of its last but one layer.
 
-    Raises:
-        ParameterError: for a training that diverges, or a device that is not there.
+    Raises ParameterError for a training that diverges, or a device that is not there.
     """
     place, rng = sgd.find_device(device), np.random.default_rng([seed, 0])
     x = dataset.x_train

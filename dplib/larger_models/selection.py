@@ -25,8 +25,7 @@ SHARE = 0.9  # of the records, those that should not be clipped
 def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means (k, p), unbiased variances (k, p) and sizes (k,) of the classes: what the criteria are made of.
 
-    Raises:
-        ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
+    Raises ParameterError for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
     """
     x, labels = np.asarray(x), np.asarray(labels)
     if x.ndim != 2 or labels.shape != (len(x),):
@@ -122,8 +121,7 @@ def dfs(
         noise_sd: the largest L1 norm of the shortened records to the standard deviation of the noise; see
             :func:`definition_sd` and :func:`literal_sd`.
 
-    Raises:
-        ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
+    Raises ParameterError for shapes that do not fit, too small classes, or an m that is not from 1 to p.
     """
     kept = top(distance(x, labels) if scores is None else scores, m)  # steps 2 to 4
     cut = np.asarray(x, dtype=float)[:, kept]  # step 5
@@ -219,8 +217,7 @@ def private_dfs(
         x, labels, m: as for :func:`dfs`.
         thresholds: candidates for the norm bounds, increasing, chosen without looking at the data.
 
-    Returns:
-        The release, and the epsilon really spent at ``budget.delta``.
+    Returns the release, and the epsilon really spent at ``budget.delta``.
     """
     kept, spent = private_selection(x, labels, m, budget, thresholds, rng)
     mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]

@@ -40,20 +40,10 @@ OUTCOMES = ("rejected", "lower", "by_chance", "forced")
     "annealed",
     version=1,
     data=("dataset",),
-    probe={  # large steps, so that all four outcomes of a query are among 200
-        "dataset": "digits",
-        "scheme": "annealed",
-        "energy": "held",
-        "held": 225,
-        "epsilon": 2.0,
-        "queries": 200,
-        "batch": 64,
-        "learning_rate": 4.0,
-        "initial_temperature": 3.0,
-        "seed": 3,
-        "points": 4,
-    },
-)
+    # Large steps, so that all four outcomes of a query are among 200.
+    probe={"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "epsilon": 2.0, "queries": 200,
+           "batch": 64, "learning_rate": 4.0, "initial_temperature": 3.0, "seed": 3, "points": 4},
+)  # fmt: skip
 def train(
     *,
     dataset: str,

@@ -37,9 +37,7 @@ class Energy:
     current = math.nan
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
-        """J(w_new) - J(w_t), right after the step to w_new. rows: (b,) its records. losses: the sum of their losses
-        at w_t.
-        """
+        """J(w_new) - J(w_t), after the step to w_new from records rows (b,), whose losses at w_t sum to losses."""
         return 0.0
 
     def accept(self) -> None:
@@ -223,9 +221,7 @@ class Screen:
         self.temperature = 0.0 if annealing.starts_at_zero else float(annealing.initial_temperature)
 
     def decide(self, change: float, u: float) -> int:
-        """Lines 12 to 22 for one query with J(w_new) - J(w_t) and u uniform on [0, 1): REJECTED, or why it was
-        accepted.
-        """
+        """Lines 12 to 22 for a query's J(w_new) - J(w_t) and u uniform on [0, 1): REJECTED, or why it was accepted."""
         probability = acceptance_probability(change, self.temperature)
         if change <= 0:
             outcome = LOWER

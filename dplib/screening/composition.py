@@ -27,8 +27,7 @@ def epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
     Args:
         steps: pairs of distributions, each with how often it is used. delta: in (0, 1).
 
-    Raises:
-        ParameterError: for a bad delta, a loss that is infinite somewhere, or an integral that is not precise.
+    Raises ParameterError for a bad delta, a loss that is infinite somewhere, or an integral that is not precise.
     """
     return max(directions(steps, delta))
 

@@ -45,8 +45,7 @@ def _loaded(dataset: str) -> Dataset:
 def records(dataset: str, held: int, seed: int) -> dict[str, Pair]:
     """{"train", "test"}, and "held": so many random training records set aside. The test part is as published.
 
-    Raises:
-        ParameterError: for a data set that has no settings here, or too many records to set aside.
+    Raises ParameterError for a data set that has no settings here, or too many records to set aside.
     """
     found = _loaded(dataset)
     n = len(found.y_train)

@@ -19,7 +19,7 @@ NOISES = np.geomspace(0.5, 20, 25)  # of Gaussian releases, against the lemmas
 
 
 def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
-    """Values of paper D's accounting of plain DP-SGD by claim, from "budgets" and "sums" of :mod:`leak_study`."""
+    """Values of paper D's accounting of plain DP-SGD by claim, from those parts of the plan."""
     # log A, log B by quadrature; equation (8); an accountant. From 1e-8 to hundreds: differences are relative above 1.
     log_a, log_b, eq8, other = np.array([_moments(*cell) for cell in GRID]).T
     scale = np.maximum(1.0, other)
@@ -114,11 +114,11 @@ def screening(
     worst: Mapping[str, runs.Result],
     audits: Mapping[str, Results],
     networks: Mapping[str, Results],
-    energies: Mapping[str, Results],
+    energies: Mapping[bool, Results],
     spent: Mapping[str, Sequence[float]],
 ) -> Values:
-    """What accepted updates tell: {claim: values}; from the parts of :mod:`leak_study` by these names, ``trained`` of
-    its ``trainings``, ``energies`` of its ``random_energies``, ``spent`` empty where the plan has none.
+    """What accepted updates tell: {claim: values}; from the plan's parts by these names, ``trained`` of "trainings",
+    ``energies`` of "random_energies", by whether they are convex, ``spent`` empty where the plan has none.
     """
     mnist, claimed = worst["MNIST"], max(one["claimed"] for one in worst.values())
     at_worst = {name: next(row for row in rows if row["push"] == worst[name]["push"]) for name, rows in trained.items()}
@@ -142,10 +142,10 @@ def screening(
             **one_update_losses(),
             "audit_claimed": _claimed("public"),
             "audit_at_least": found["public"],
-            "free_screening_convex_energies": sum(one["count"] for one in energies["convex"]),
-            "free_screening_convex_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies["convex"]),
-            "other_energies": sum(one["count"] for one in energies["other"]),
-            "other_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies["other"]),
+            "free_screening_convex_energies": sum(one["count"] for one in energies[True]),
+            "free_screening_convex_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[True]),
+            "other_energies": sum(one["count"] for one in energies[False]),
+            "other_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[False]),
         },
         "D.thm1": {
             **{f"claimed_epsilon_{key}": one["claimed"] for key, one in by_key.items()},

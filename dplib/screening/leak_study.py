@@ -11,7 +11,7 @@ import numpy as np
 
 from dplib import accounting, checks, exact_loss, mechanisms, runs
 from dplib.checks import ParameterError
-from dplib.plans import Get, by_seed
+from dplib.plans import FIRST, Get, by_seed, repeated
 from dplib.screening import accounts, audit, composition, instances, one_update, study
 from dplib.screening.accounts import DELTA, Setting
 from dplib.screening.free import compare as free_compare
@@ -78,23 +78,12 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
 def noisy_sum(*, seed: int, draws: int = 20_000) -> runs.Result:
     """Noisy sums of 20 clipped gradients at q = 0.3, sigma = 2, C = 1/2, as Algorithm 2 draws them.
 
-    Returns:
-        "mean" and "variance" of the draws.
+    Returns "mean" and "variance" of the draws.
     """
     task = audit.Task((0.5,) * 19, 1.0, noise_multiplier=2.0, sample_rate=0.3, limit=0, clipping_norm=0.5)
     rng = np.random.default_rng(np.random.SeedSequence([12, 1, seed]))
     sums = -audit.train(task, True, draws, 1, rng).iterates[:, 1] * task.batch
     return {"mean": _short(sums.mean()), "variance": _short(sums.var(ddof=1))}
-
-
-def budgets(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
-    """{setting: result of :func:`budget`} at epsilon 3."""
-    return dict(zip(settings, get(budget, [{"setting": name} for name in settings]), strict=True))
-
-
-def sums(get: Get, *, seeds: int) -> list[runs.Result]:
-    """Results of :func:`noisy_sum` by seed."""
-    return get(noisy_sum, [{"seed": seed} for seed in range(seeds)])
 
 
 # ---- one accepted update ----
@@ -124,11 +113,6 @@ def random_rule(rng: np.random.Generator, convex: bool) -> one_update.Acceptance
     slopes = np.sort(slopes) if convex else slopes
     heights = np.concatenate([[0.0], np.cumsum(slopes * np.diff(steps))])
     return one_update.annealed(steps, heights, rng.choice([0.5, 3.0, 20.0]))
-
-
-def random_energies(get: Get, *, seeds: int) -> dict[str, list[runs.Result]]:
-    """{"convex", "other"}: results of :func:`energies` by seed."""
-    return by_seed(get, energies, {"convex": {"convex": True}, "other": {"convex": False}}, seeds)
 
 
 # ---- whole trainings ----
@@ -202,16 +186,16 @@ def binomial_training(
     }
 
 
-def trainings(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, list[runs.Result]]:
+def trainings(get: Get, *, pushes: Sequence[float]) -> dict[str, list[runs.Result]]:
     """{setting: results of :func:`training`, each with its "push", by push}."""
-    found = iter(get(training, [{"setting": name, "push": push} for name in settings for push in pushes]))
-    return {name: [{"push": push, **next(found)} for push in pushes] for name in settings}
+    found = iter(get(training, [{"setting": name, "push": push} for name in NAMES for push in pushes]))
+    return {name: [{"push": push, **next(found)} for push in pushes] for name in NAMES}
 
 
-def worst(get: Get, *, pushes: Sequence[float], settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
+def worst(get: Get, *, pushes: Sequence[float]) -> dict[str, runs.Result]:
     """{setting: :func:`binomial_training` at the push at which :func:`trainings` spend most}."""
-    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in
-            trainings(get, pushes=pushes, settings=settings).items()}  # fmt: skip
+    found = trainings(get, pushes=pushes).items()
+    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in found}
     found = get(binomial_training, [{"setting": name, "push": push} for name, push in most.items()])
     return dict(zip(most, found, strict=True))
 
@@ -247,11 +231,6 @@ def noisy_test(
     return {"steps": steps, "push": push, **{name: _short(value) for name, value in found.items()}}
 
 
-def dpsur(get: Get, *, settings: Sequence[str] = NAMES) -> dict[str, runs.Result]:
-    """{setting: result of :func:`noisy_test`}."""
-    return dict(zip(settings, get(noisy_test, [{"setting": name} for name in settings]), strict=True))
-
-
 # ---- attacks ----
 
 AUDIT_NOISE, AUDIT_UPDATES = 1.5, 2  # of the tasks with a public energy
@@ -273,8 +252,7 @@ def attacked(*, task: str, seed: int, runs_each: int, delta: float = DELTA) -> r
     Args:
         task: of :data:`TASKS`.
 
-    Returns:
-        "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
+    Returns "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
     """
     checks.one_of(*TASKS).check("task", task)
     one, updates = TASKS[task]
@@ -328,10 +306,10 @@ def screened_freely(
         found[epsilon] = {}
         for name, pairs in grids.items():
             job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
-            tried = get(free_compare, [{**job, "pairs": pairs, "seed": 1000 + i} for i in range(tuning_seeds)])
+            tried = repeated(get, function=free_compare, **job, pairs=pairs, seeds=tuning_seeds, first=FIRST)
             scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
             pair_ = pairs[int(np.nanargmax(scores))]
-            done = get(free_compare, [{**job, "pairs": [pair_], "seed": seed} for seed in range(seeds)])
+            done = repeated(get, function=free_compare, **job, pairs=[pair_], seeds=seeds)
             found[epsilon][name] = {
                 "pair": pair_,
                 "test": 100 * np.array([one["test"][0] for one in done], dtype=float),

@@ -31,9 +31,7 @@ SHARES = (0.2, 0.5)  # of the canaries that are guessed; fixed in advance, they 
 
 
 def found(results: Sequence[Result], delta: float) -> audit.LowerBound:
-    """The lower bound (95%) of trainings of one kind, each with canaries of its own; scores count in units of their
-    run.
-    """
+    """The lower bound (95%) of trainings of one kind, each with its own canaries; scores in units of their run."""
     own = (np.asarray(result["scores"], float) for result in results)
     scores = np.concatenate([(one - one.mean()) / max(float(one.std()), 1e-12) for one in own])
     included = np.concatenate([np.asarray(result["included"], bool) for result in results])
@@ -60,19 +58,10 @@ def present_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     "screening_canaries",
     version=1,
     data=("dataset",),
-    probe={
-        "dataset": "digits",
-        "seed": 3,
-        "judged": "test",  # the other attack's scores are differences of losses, which rounding changes
-        "canaries": 20,
-        "energy_size": 20,
-        "accepted": 5,
-        "block": 4,
-        "batch": 16,
-        "momentum": 0.0,
-        "initial_temperature": 100.0,
-    },
-)
+    # Judged by "test": the other attack's scores are differences of losses, which rounding changes.
+    probe={"dataset": "digits", "seed": 3, "judged": "test", "canaries": 20, "energy_size": 20, "accepted": 5,
+           "block": 4, "batch": 16, "momentum": 0.0, "initial_temperature": 100.0},
+)  # fmt: skip
 def train(
     *,
     dataset: str,

@@ -97,8 +97,7 @@ def tuned(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """All schemes choose among the same settings by validation records.
 
-    Returns:
-        {data set: {arm: {"chosen": settings, "tried": their scores, "results": by seed, on the test part}}}.
+    Returns {data set: {arm: {"chosen": settings, "tried": their scores, "results": by seed, on the test part}}}.
 
     While they choose, J is computed on held-out records: those that accuracy is reported on have no place in tuning.
     """

@@ -17,8 +17,7 @@ def progress(drift: float, reliability: float) -> dict[str, float]:
         drift: the mean fall of the loss by a candidate, m.
         reliability: the share of the measured change's variance that is of the true change, in [0, 1].
 
-    Returns:
-        "accepted": the probability of acceptance; "per_query", "per_accepted": with screening; "plain": without.
+    Returns "accepted": the probability of acceptance; "per_query", "per_accepted": with screening; "plain": without.
     """
     checks.number(-8, 8).check("drift", drift)
     checks.number(0, 1).check("reliability", reliability)

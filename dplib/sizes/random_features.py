@@ -57,8 +57,7 @@ def features(
             in every step, their gradients clipped to norm 1; neighbours: one record added or removed, n public.
         records: of the public and of the test part, that many at random, on which the last iterate is evaluated.
 
-    Returns:
-        For each pair "validation" (public part) and "test" accuracy; and "clipped", the share of gradients cut.
+    Returns for each pair "validation" (public part) and "test" accuracy; and "clipped", the share of gradients cut.
     """
     checks.integer(1).check("p", p)
     found = unit_rows(dataset)

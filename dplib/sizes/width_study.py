@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dplib import checks, dpsgd, plans, runs
-from dplib.plans import Get
+from dplib.plans import Get, by_seed
 from dplib.sizes import public_part
 from dplib.sizes.random_features import features
 from dplib.trainings import network, noise_for
@@ -112,8 +112,8 @@ def widths(
     for key, t in best.items():
         name = "learning_rate" if key[1] is None else "spread"
         jobs[key] = {**cells[key, t], name: tuned[key, t].value}
-    found = iter(get(train, [{**job, "seed": seed} for job in jobs.values() for seed in range(seeds)]))
-    return {key: _cell([next(found) for _ in range(seeds)], job, key, tuned, steps) for key, job in jobs.items()}
+    found = by_seed(get, train, jobs, seeds)
+    return {key: _cell(found[key], job, key, tuned, steps) for key, job in jobs.items()}
 
 
 def _cell(
@@ -144,27 +144,23 @@ def random_features(
 ) -> dict[tuple[int, float | None], dict[str, Any]]:
     """Random features of every number, trained by private gradient descent, each with a rate of its own.
 
-    Returns:
-        For (p, epsilon): "test", accuracies in percent by seed; "rate"; "at_edge".
+    Returns for (p, epsilon): "test", accuracies in percent by seed; "rate"; "at_edge".
     """
-    grid = [[epsilon, rate] for epsilon in epsilons for rate in rates]
+    grid = {"settings": [[epsilon, rate] for epsilon in epsilons for rate in rates]}
     cells = {p: {"dataset": dataset, "n": n, "p": p, **settings} for p in counts}
-    tries = iter(
-        get(
-            features,
-            [{**c, "settings": grid, "seed": plans.FIRST + i} for c in cells.values() for i in range(tuning_seeds)],
-        )
-    )
+    tried = by_seed(get, features, {p: cell | grid for p, cell in cells.items()}, tuning_seeds, plans.FIRST)
     chosen = {}
-    for p in counts:
-        scores = np.mean([next(tries)["validation"] for _ in range(tuning_seeds)], axis=0)
+    for p, some in tried.items():
+        scores = np.mean([one["validation"] for one in some], axis=0)
         best = scores.reshape(len(epsilons), len(rates)).argmax(axis=1)
         chosen[p] = [[epsilon, rates[i]] for epsilon, i in zip(epsilons, best, strict=True)]
-    asked = [{**cells[p], "settings": chosen[p], "seed": seed} for p in counts for seed in range(seeds)]
-    found = iter(get(features, asked))
-    table = {p: 100 * np.array([next(found)["test"] for _ in range(seeds)]) for p in counts}  # (seeds, epsilons)
+    found = by_seed(get, features, {p: cell | {"settings": chosen[p]} for p, cell in cells.items()}, seeds)
     return {
-        (p, epsilon): {"test": table[p][:, i], "rate": rate, "at_edge": rate in (rates[0], rates[-1])}
+        (p, epsilon): {
+            "test": 100 * np.array([one["test"][i] for one in found[p]]),
+            "rate": rate,
+            "at_edge": rate in (rates[0], rates[-1]),
+        }
         for p in counts
         for i, (epsilon, rate) in enumerate(chosen[p])
     }

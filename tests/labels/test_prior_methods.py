@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from dplib import accounting, plans
 from dplib.checks import ParameterError
+from dplib.data import Dataset
 from dplib.labels import (
     prior_experiments,
     prior_methods,
@@ -13,7 +16,6 @@ from dplib.labels import (
     randomised_response,
 )
 from dplib.labels import releases as label_releases
-from dplib.labels.prior_methods import Task
 
 SETTINGS = {
     "dataset": "toy",
@@ -45,7 +47,8 @@ def blobs(n, rng, classes=4):
 @pytest.fixture
 def toy(monkeypatch):
     rng = np.random.default_rng(0)
-    problem = Task(*blobs(2000, rng), *blobs(300, rng), *blobs(300, rng), classes=4)
+    train, valid, test = (blobs(n, rng) for n in (2000, 300, 300))
+    problem = Dataset("toy", *train, *test, *valid, classes=tuple("abcd"))
     for module in (prior_methods, prior_experiments):
         monkeypatch.setattr(module, "task", lambda *args: problem)
     return problem
@@ -82,7 +85,7 @@ def test_two_stages_ask_each_label_once(toy, method):
     scores = np.log(np.random.default_rng(3).dirichlet(np.ones(4), size=2000))
 
     def evidence(labels):
-        problem = Task(toy.x_train, labels, toy.x_valid, toy.y_valid, toy.x_test, toy.y_test, 4)
+        problem = replace(toy, y_train=labels)
         releases = prior_methods._Releases(problem, 0, 5, 6, 0.1)
         return releases.second_stage(method, 1.0, scores, stage_one, 1.0).values
 
@@ -114,7 +117,8 @@ def test_right_is_how_often_the_sampler_is_right():
 def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatch):
     rng = np.random.default_rng(1)
     wide = rng.standard_normal((2000, 40)).astype(np.float32)  # no classes in it: there is nothing but records to learn
-    problem = Task(wide, toy.y_train, wide[:10], toy.y_train[:10], wide[:10], toy.y_train[:10], 4)
+    few = {"x_valid": wide[:10], "y_valid": toy.y_train[:10], "x_test": wide[:10], "y_test": toy.y_train[:10]}
+    problem = replace(toy, x_train=wide, **few)
     monkeypatch.setattr(prior_experiments, "task", lambda *args: problem)
     sizes = {"maps": 2, "dimensions": 40, "records": 100, "hidden": 64, "epochs": 60, "dpsgd_steps": 5}
     found = prior_experiments.membership(dataset="toy", epsilons=[1.0], delta=1e-5, seed=0, **sizes)

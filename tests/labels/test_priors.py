@@ -31,7 +31,7 @@ def test_coins_never_spend_more_than_the_parameter():
 
 def test_cryptographic_source_is_used_without_a_generator(monkeypatch):
     asked = []
-    monkeypatch.setattr(label_priors.secrets, "token_bytes", lambda n: asked.append(n) or b"\xff" * n)
+    monkeypatch.setattr(randomised_response.secrets, "token_bytes", lambda n: asked.append(n) or b"\xff" * n)
     assert (label_priors.discrete_laplace(3, 0.5, None) == 0).all()  # every coin falls the other way at once
     assert asked == [16 * 6]
 

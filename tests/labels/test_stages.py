@@ -137,8 +137,6 @@ def test_temperature_limits():
     assert outcome.stages[1]["mean_k"] == K
     with pytest.raises(ParameterError, match="temperature"):
         stages.tempered(scores, -1)
-    with pytest.raises(ParameterError, match="temperature"):
-        run(y, np.split(np.arange(len(y)), 3), temperature=[1.0])
 
 
 def test_filter_and_coverage_agree_with_brute_force():
