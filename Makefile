@@ -77,7 +77,8 @@ replay: $(READY) ## make five stored runs again and compare them
 	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
 
 bench: $(READY) ## ratios of run times, both sides measured in one run
-	@for script in tests/benchmarks/bench_*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$script || exit 1; done
+	@for script in tests/benchmarks/bench_*.py; do \
+	  OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 lint: $(READY) ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

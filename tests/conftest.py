@@ -8,6 +8,7 @@ import pytest
 
 from dplib.execution import RunError
 from press import pdf
+from tests import toys
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,34 +23,6 @@ _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-
-CHAPTER = """---
-kernelspec:
-  display_name: Python 3
-  language: python
-  name: python3
----
-# A toy chapter
-
-```{{code-cell}} ipython3
-:tags: [parameters]
-
-epsilon = 5.0  # budget
-dataset = "digits"
-```
-
-```{{code-cell}} ipython3
-from dplib import checks
-
-checks.parameters(globals(), epsilon=checks.positive(), dataset=checks.one_of("digits", "mnist"))
-```
-
-```{{code-cell}} ipython3
-from dplib import {module}
-
-{code}
-```
-"""
 
 
 @pytest.fixture
@@ -73,7 +46,9 @@ def toy(tmp_path, monkeypatch):
 
     def write(name: str, code: str, module: str = "claims") -> Path:
         path = tmp_path / "notebooks" / f"{name}.md"
-        path.write_text(CHAPTER.format(module=module, code=code), encoding="utf-8")
+        parameters = 'epsilon = 5.0  # budget\ndataset = "digits"'
+        rules = 'globals(), epsilon=checks.positive(), dataset=checks.one_of("digits", "mnist")'
+        path.write_text(toys.chapter(parameters, rules, f"from dplib import {module}\n\n{code}"), encoding="utf-8")
         return tmp_path
 
     return write
@@ -88,6 +63,17 @@ def run_folder(tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, getattr(module, name))  # what settle changes is undone
     run_toys.settle(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def one_thread():
+    """PyTorch on one thread, as small products are fastest."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -19,12 +19,8 @@ ORDINARY, DELTA = 199, 1e-2
 
 
 @pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
+def cache(tmp_path, monkeypatch, one_thread):
     monkeypatch.setenv("DPLIB_CACHE", str(tmp_path))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def no_bias(features):

@@ -10,18 +10,14 @@ from dplib.architecture.cost_study import CLIPPED, SGD
 from dplib.checks import ParameterError
 from dplib.data import tasks
 from dplib.plans import Tuned
-
-
-def made(function, jobs):
-    """Results without a store."""
-    return [function(**job) for job in jobs]
+from tests.toys import Asked, in_memory
 
 
 def test_every_cell_gets_a_rate_of_its_own_and_paired_seeds():
     budgets = (SGD, CLIPPED, 1.0)
     cells = {b: cost_study.cell("digits", [8], b, features="flat", batch=256, steps=3) for b in budgets}
     rates = {"sgd": [0.1, 0.5], "dp": [0.2, 1.0]}
-    found = cost_study.measured(made, cells, rates, seeds=2, tuning_seeds=1, extensions=0)
+    found = cost_study.measured(in_memory, cells, rates, seeds=2, tuning_seeds=1, extensions=0)
     assert list(found) == list(budgets)
     assert found[SGD].rate in rates["sgd"]
     assert {found[CLIPPED].rate, found[1.0].rate} <= set(rates["dp"])
@@ -36,18 +32,13 @@ def test_a_diverged_run_counts_as_a_constant_prediction():
 
 
 def test_frozen_layers_keep_their_weights_and_the_rest_is_trained():
-    asked = []
-
-    def note(function, jobs):
-        asked.extend(jobs)
-        return [{"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9} for _ in jobs]
-
+    get = Asked(lambda job: {"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9})
     settings = {"batch": 256, "steps": 5, "small": 0.3, "untuned": [0.03]}
     found = cost_study.random_weights(
-        note, dataset="digits", model=[16, 8, 8], epsilons=[0.3, 2.0], others={"linear": []}, seeds=2, **settings
+        get, dataset="digits", model=[16, 8, 8], epsilons=[0.3, 2.0], others={"linear": []}, seeds=2, **settings
     )
     assert len(found) == 2 * 3 + 2 + 2
-    assert {tuple(job.get("frozen", ())) for job in asked} == {(), (0, 1)}
+    assert {tuple(job.get("frozen", ())) for job in get.jobs} == {(), (0, 1)}
     assert found["complex", "last two", ("rate", 0.03)].rate == 0.03
 
 
@@ -66,7 +57,7 @@ def test_printed_regression_counts():
 def test_pairs_must_be_rungs():
     inputs = {"dataset": "digits", "features": "flat", "inputs": 64, "widths": [4], "depths": [1, 2], "units": 8}
     with pytest.raises(ParameterError, match="pairs"):
-        cost_study.ladders(made, **inputs, pairs=[3], epsilon=1.0, seeds=2)
+        cost_study.ladders(in_memory, **inputs, pairs=[3], epsilon=1.0, seeds=2)
 
 
 @pytest.mark.parametrize("encoding", ["without", "one-hot"])

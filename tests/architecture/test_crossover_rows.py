@@ -13,30 +13,25 @@ from dplib.architecture import crossover_study as study_of
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE
 from dplib.checks import ParameterError
 from dplib.stats import Measured
+from tests.toys import Asked
 
 
-class Fake:
-    """Results without training: the best rate is 9 with privacy and ``plain`` without; it remembers its jobs."""
+def fake(plain=0.3):
+    """Results without training: the best rate is 9 with privacy and ``plain`` without."""
 
-    def __init__(self, plain=0.3):
-        self.jobs, self.plain = [], plain
-
-    def __call__(self, function, jobs):
-        self.jobs += jobs
-        return [self.result(**job) for job in jobs]
-
-    def result(self, *, learning_rate, epsilon, seed, **_):
-        best = self.plain if epsilon is None else 9.0
-        score = 0.9 - 0.1 * abs(np.log(learning_rate / best)) + 0.001 * (seed % 1000)
+    def result(job):
+        best = plain if job["epsilon"] is None else 9.0
+        score = 0.9 - 0.1 * abs(np.log(job["learning_rate"] / best)) + 0.001 * (job["seed"] % 1000)
         return {"validation": score, "test": score, "parameters": 10}
+
+    return Asked(result)
 
 
 def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
-    get = Fake()
+    get = fake()
     found = study_of.pair(get, dataset="digits", epsilons=[1.0, None], rates=[1.0, 3.0], seeds=2, batch=64, steps=5)
     assert {name: list(one) for name, one in found.items()} == {name: [1.0, np.inf] for name in (SIMPLE, COMPLEX)}
-    tuning = [job for job in get.jobs if job.get("part") == "tune"]
-    reported = [job for job in get.jobs if job.get("part") != "tune"]
+    tuning, reported = get.tuning(), get.reported()
     assert {job["seed"] for job in tuning} == {1000, 1001, 1002}
     assert {job["seed"] for job in reported} == {0, 1}
     assert {job["learning_rate"] for job in reported if job["epsilon"]} == {9.0}  # the grid grew
@@ -47,7 +42,7 @@ def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
 
 def test_what_is_not_allowed():
     with pytest.raises(ParameterError, match="dataset = 'kmnist'"):
-        study_of.pair(Fake(), dataset="kmnist", epsilons=[1.0], rates=[1.0, 3.0])
+        study_of.pair(fake(), dataset="kmnist", epsilons=[1.0], rates=[1.0, 3.0])
     with pytest.raises(ParameterError, match="there must be a run"):
         study_of.accuracies([])
 
@@ -137,7 +132,7 @@ def test_choosing_by_the_crossing_loses_nothing_where_it_is_clear():
 def on_plan(*names):
     """Plans of chapter 4 together, whose runs are made up."""
     parts = {name: part for plan in names for name, part in plans.load("04", plan).parts.items()}
-    return SimpleNamespace(parts=parts, read=lambda part: parts[part].function(Fake(plain=1.0), **parts[part].inputs))
+    return SimpleNamespace(parts=parts, read=lambda part: parts[part].function(fake(plain=1.0), **parts[part].inputs))
 
 
 @pytest.mark.parametrize(("names", "differ"), [(["published", "wanted"], 0), (["paper"], 2)])
@@ -158,7 +153,7 @@ def test_the_paper_plan_reaches_every_pair_of_table_1():
 
 def test_rates_at_which_both_networks_are_well_served():
     given = plans.load("04").parts
-    made = {part: given[part].function(Fake(plain=1.0), **given[part].inputs) for part in ("rates", "mnist")}
+    made = {part: given[part].function(fake(plain=1.0), **given[part].inputs) for part in ("rates", "mnist")}
     values = models_rows.rates(SimpleNamespace(parts=given, read=made.__getitem__))[1]
     assert values["B.learning-rate"]["they_are"] == "9"
     assert values["B.fig9"]["losses_at_shared_rates"] == 6

@@ -6,6 +6,7 @@ import pytest
 from dplib.architecture import feature_rows as rows
 from dplib.architecture import feature_study as study
 from dplib.architecture.feature_study import Curves
+from tests.toys import Asked
 
 rng = np.random.default_rng(0)
 
@@ -40,27 +41,18 @@ def test_a_tally_counts_leads_and_what_is_none():
     assert rows.tally([open_ - open_.mean()]) == {"ahead": 0, "not_ahead": 0, "of": 1}
 
 
-class Made:
-    """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1; it notes jobs."""
-
-    def __init__(self):
-        self.jobs = []
-
-    def __call__(self, function, jobs):
-        self.jobs += jobs
-        found = []
-        for job in jobs:
-            if function is study.curves:
-                lost = abs(job.get("regularisation", 3.0) - 3.0)
-                percent = [[10 * k + e - lost for e in job["epsilons"]] for k in job["sizes"]]
-            else:
-                percent = [10 * job["size"] + (e or 0) - abs(rate - 0.1) for e, rate in job["models"]]
-            found.append({"percent": percent, "constant": 70.0, "noise": [1.0] * len(percent)})
-        return found
+def made(job):
+    """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1."""
+    if "sizes" in job:
+        lost = abs(job.get("regularisation", 3.0) - 3.0)
+        percent = [[10 * k + e - lost for e in job["epsilons"]] for k in job["sizes"]]
+    else:
+        percent = [10 * job["size"] + (e or 0) - abs(rate - 0.1) for e, rate in job["models"]]
+    return {"percent": percent, "constant": 70.0, "noise": [1.0] * len(percent)}
 
 
 def test_regularisation_is_chosen_on_validation_records_of_other_splits():
-    get = Made()
+    get = Asked(made)
     settings = {"dataset": "adult", "sizes": [1, 12, 13], "epsilons": [1.0, 2.0], "draws": [40, 6]}
     found, chosen = study.tuned(get, **settings, regularisations=[1.0, 3.0, 9.0], seeds=4, tuning_seeds=3)
     assert (chosen == 3.0).all()
@@ -74,7 +66,7 @@ def test_regularisation_is_chosen_on_validation_records_of_other_splits():
 
 def test_learning_rates_are_chosen_for_each_cell():
     settings = {"dataset": "breast-cancer", "sizes": [2], "epsilons": [0.5], "draws": 1}
-    found = study.by_sgd(Made(), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
+    found = study.by_sgd(Asked(made), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
     assert set(found.rates.values()) == {0.1}
     assert found.values[2, 0.5].tolist() == [20.5, 20.5]
     assert found.values[43, None].tolist() == [430.0, 430.0]

@@ -6,8 +6,6 @@ Statistical tests fix their seeds; each rejects a true hypothesis with probabili
 import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
-from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
 
 from dplib.architecture import newton, objpert
 from dplib.architecture.objpert import calibrate, draw_noise, fit, log_density, privacy_loss
@@ -84,27 +82,6 @@ def test_minimisers_equal_scipys(variant, intercept, data):
         expected = reference(rows, y, noise[p], prices)
         w = np.append(models.coef[p], models.intercept[p]) if intercept else models.coef[p]
         np.testing.assert_allclose(w, expected, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_without_noise_it_is_scikit_learns_logistic_regression(intercept):
-    x, y = load_breast_cancer(return_X_y=True)
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    x /= np.linalg.norm(x, axis=1).max()
-    theirs = LogisticRegression(C=1 / 0.3, fit_intercept=intercept, solver="newton-cholesky", tol=1e-13).fit(x, y)
-    ours = fit(
-        x,
-        y,
-        epsilon=np.inf,
-        regularisation=0.3,
-        rng=np.random.default_rng(0),
-        variant="diffprivlib",
-        intercept=intercept,
-    )
-    np.testing.assert_allclose(ours.coef, theirs.coef_, atol=1e-8)
-    np.testing.assert_allclose(ours.intercept, np.broadcast_to(theirs.intercept_, 1), atol=1e-8)
-    assert ours.accuracy(x, y)[0] == theirs.score(x, y)
-    assert ours.epsilon[0] == np.inf
 
 
 def test_the_diffprivlib_variant_minimises_diffprivlibs_function():

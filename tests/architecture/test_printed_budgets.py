@@ -140,13 +140,3 @@ def test_inversion_refuses_what_it_cannot_do():
     for bad in ((0.0, 0.1, 10, 1e-5), (1.0, 1.0, 10, 1e-5), (1.0, 0.1, 0, 1e-5), (1.0, 0.1, 10, 0.0)):
         with pytest.raises(ParameterError):
             accounting.inverted_epsilon(*bad)
-
-
-def test_contradictions_quote_the_ledger():
-    found = printed_budgets.contradictions().set_index("what")
-    assert len(found) == 8
-    search = found.loc["ε of the MNIST trainings inside the search"]
-    assert search["printed"].startswith("2.11")
-    assert search["against"].startswith("1.59")
-    assert found.loc["Table II, captioned Adult", "printed"].startswith("12 of 12")
-    assert "5,514" in found.loc["MNIST examples for 85% at ε = 1, simple network", "against"]

@@ -6,6 +6,7 @@ import pytest
 from dplib.architecture import privacy_cost_rows, sample_size
 from dplib.architecture import privacy_cost_study as study
 from dplib.architecture.privacy_cost_study import CLIPPED, NO_LIMIT
+from tests.toys import Asked
 
 
 def family(cost, widths=(8, 64), seeds=5):
@@ -66,17 +67,11 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
 
 
 def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():
-    asked = []
-
-    def get(function, jobs):
-        asked.extend(jobs)
-        return [{"score": -abs(np.log(job["learning_rate"])), "steps": 5} for job in jobs]
-
+    get = Asked(lambda job: {"score": -abs(np.log(job["learning_rate"])), "steps": 5})
     found = study.stopping(
         get, dataset="digits", hidden=[8], sizes=[500, 1000], tune_size=500, rates=[0.5, 1.0, 2.0], seeds=2
     )
     assert list(found) == [500, 1000]
-    tuning = [job for job in asked if job.get("part") == "tune"]
-    assert all(job["seed"] >= 1000 for job in tuning)
-    assert [job["seed"] for job in asked if job not in tuning] == [0, 1, 0, 1]
-    assert {job["learning_rate"] for job in asked if job not in tuning} == {1.0}
+    assert all(job["seed"] >= 1000 for job in get.tuning())
+    assert [job["seed"] for job in get.reported()] == [0, 1, 0, 1]
+    assert {job["learning_rate"] for job in get.reported()} == {1.0}

@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
-from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 from scipy import optimize, special, stats
 
@@ -261,13 +260,6 @@ def test_senseless_searches_are_refused(arguments, named):
         Search(*arguments)
 
 
-def test_composed_trainings_are_one_of_all_their_steps():
-    noise, rate, steps = TRAINING
-    found = dpsgd_epsilon(Search(6), *TRAINING, DELTA)
-    assert found == pytest.approx(rdp.epsilon(noise, rate, 6 * steps, DELTA), rel=1e-12)
-    assert accounting.inverted_epsilon(noise, rate, 6 * steps, DELTA) < found
-
-
 # ---- equation (8): enumeration, multi-precision sums, dp_accounting's privacy loss distributions ----
 
 SETTINGS = [(0.5, 7, 1e-3), (0.1, 40, 1e-5), (2.0, 5, 0.1), (1.0, 20, 1e-2)]
@@ -286,17 +278,6 @@ def test_optimal_composition_is_that_of_randomised_response(epsilon, count, delt
     assert composed_epsilon(epsilon, count, delta) == pytest.approx(exact, rel=1e-10)
 
 
-def test_all_outputs_one_by_one():
-    """Five answers, 32 outputs, not lumped together."""
-    true = 1 / (1 + math.exp(-0.7))
-    one = np.array([[true, 1 - true], [1 - true, true]])
-    rows = one
-    for _ in range(4):
-        rows = np.einsum("ij,ik->ijk", rows, one).reshape(2, -1)
-    assert rows.shape == (2, 32)
-    assert composed_epsilon(0.7, 5, 0.02) == pytest.approx(exact_loss.discrete_epsilon(rows, 0.02), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "count", "i"), [(0.1, 60, 20), (0.1, 6000, 2900), (0.01, 10_000, 4900), (3.0, 9, 2)]
 )
@@ -310,16 +291,6 @@ def test_closed_form_of_kairouz_oh_and_viswanath(epsilon, count, i):
         )
         delta = float(mpmath.fsum(terms))
     assert composed_epsilon(epsilon, count, delta) == pytest.approx((count - 2 * i) * epsilon, rel=1e-8)
-
-
-@pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.1, 2300, 1e-6), (0.1, 6000, 1e-5), (2.11, 12, 1e-5)])
-def test_two_computations_agree(epsilon, count, delta):
-    """dp_accounting's privacy loss distribution of randomised response, on a grid that has both losses as points."""
-    noise = 2 / (1 + math.exp(epsilon))  # probability of a random answer
-    interval = math.log(1 - noise / 2) - math.log(noise / 2)  # epsilon, as rounded as theirs
-    one = privacy_loss_distribution.from_randomized_response(noise, 2, value_discretization_interval=interval)
-    found = one.self_compose(count).get_epsilon_for_delta(delta)
-    assert composed_epsilon(epsilon, count, delta) == pytest.approx(found, rel=1e-8)
 
 
 def test_every_valid_rule_is_above_the_optimum():

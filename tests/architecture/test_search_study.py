@@ -12,6 +12,7 @@ from dplib.architecture import search_rows, search_study
 from dplib.architecture.search import key
 from dplib.architecture.search_budgets import Search
 from dplib.architecture.search_study import Sizes, arms, expected_release, one_budget, table_8
+from tests.toys import Asked
 
 COMMON = {"dataset": "digits", "features": "flat", "batch": 64}
 GENETIC = {"generations": 2, "population": 4, "noise_scale": 0.01}
@@ -25,32 +26,25 @@ def trained(rates=(1.0, 2.0), **optimisers):
     return {"common": COMMON, "optimisers": how, "rates": dict.fromkeys(how, rates), "splits": 2, **TUNING}
 
 
-class Fake:
-    """Accuracies drawn by the job's seed; it notes every job."""
-
-    def __init__(self):
-        self.jobs = []
-
-    def __call__(self, function, jobs):
-        self.jobs += jobs
-        drawn = [np.random.default_rng([j["seed"], j.get("split_seed", 0)]).random() for j in jobs]
-        return [{"validation": v, "test": v / 2, "parameters": 1, "trained": 1} for v in drawn]
+def drawn(job):
+    """Accuracies drawn by the job's seed."""
+    value = np.random.default_rng([job["seed"], job.get("split_seed", 0)]).random()
+    return {"validation": value, "test": value / 2, "parameters": 1, "trained": 1}
 
 
 def test_searches_share_a_split_and_reports_are_trained_afresh():
-    get = Fake()
+    get = Asked(drawn)
     rows = table_8(get, trained=trained(dp=2.0), fresh=2, paas_searches=2, **SIZES, **GENETIC)
     assert {name: len(found) for name, found in rows.items()} == {"paas": 2, "rs": 2, "mgrs": 2}
-    tuning = [j for j in get.jobs if j.get("part") == "tune"]
-    assert {j["seed"] for j in tuning} == {1000, 1001, 1002}
-    assert all("split_seed" not in j for j in tuning)  # splits of tuning are drawn by its own seeds
-    assert {j["split_seed"] for j in get.jobs if j.get("part") != "tune"} == {0, 1}
+    assert {j["seed"] for j in get.tuning()} == {1000, 1001, 1002}
+    assert all("split_seed" not in j for j in get.tuning())  # splits of tuning are drawn by its own seeds
+    assert {j["split_seed"] for j in get.reported()} == {0, 1}
     assert rows["rs"][0]["trainings"] <= SIZES["k"]
     assert rows["rs"][0]["by_draws"][-1] == pytest.approx(rows["rs"][0]["own"])  # the best of all draws is the winner
 
 
 def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
-    get = Fake()
+    get = Asked(drawn)
     how = {name: {"epsilon": epsilon, "steps": 5} for name, epsilon in (("dp", 2.0), ("small", 0.1))}
     sizes = {"rs_mean": 2.0, "rs_drawn": 4, "mgrs": [2, 1], "p_mutate": 0.7, "generations": 2, "population": 3}
     found = one_budget(
@@ -58,9 +52,8 @@ def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
         tuned={"rates": {"dp": [1.0, 2.0], "small": [1000.0, 2000.0]}, **TUNING},
         records={"train": 6400, "validation": 500}, **sizes,
     )  # fmt: skip
-    reported = [j for j in get.jobs if j.get("part") != "tune"]
     noises = {
-        tuned: {j["noise_multiplier"] for j in reported if (j["learning_rate"] > 100) is tuned}
+        tuned: {j["noise_multiplier"] for j in get.reported() if (j["learning_rate"] > 100) is tuned}
         for tuned in (True, False)
     }
     low, high = min(noises[True]), max(noises[False])

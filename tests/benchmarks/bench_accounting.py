@@ -1,6 +1,6 @@
 """How much faster are 1,000 RDP calibrations at once than Opacus's one by one?
 
-    python tests/benchmarks/bench_accounting.py [--output book/results/bench_accounting.json]
+    python -m tests.benchmarks.bench_accounting [--output book/results/bench_accounting.json]
 
 Both sides run alternately in one process and one thread: the noise multipliers for random targets, sample rates and
 numbers of steps. Opacus (get_noise_multiplier, accountant "rdp") is timed on every 25th setting in each round and
@@ -15,9 +15,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
-from written import medians, report, row, timed, write
 
 from dplib import rdp
+from tests.benchmarks.written import medians, report, row, timed, write
 
 SETTINGS, EVERY, ROUNDS, DELTA, LEAST = 1000, 25, 5, 1e-5, 300
 

@@ -1,6 +1,6 @@
 """What does a DP-SGD step cost beside a plain SGD step, and beside Opacus?
 
-    python tests/benchmarks/bench_dpsgd.py [--output book/results/bench_dpsgd.json] [--quick]
+    python -m tests.benchmarks.bench_dpsgd [--output book/results/bench_dpsgd.json] [--quick]
 
 One process, one thread. Both sides run alternately, in blocks of steps on the same batches; a figure is the ratio of
 the medians over the blocks. Data are random numbers in MNIST's shape: the time does not depend on them.
@@ -25,11 +25,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from written import medians, parser, report, row, save
 
 from dplib import examples, logistic_grid, models
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
+from tests.benchmarks.written import medians, parser, report, row, save
 
 N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40
 CPU = torch.device("cpu")
@@ -207,7 +207,7 @@ def sampling_seconds(batch: int) -> float:
 
 def tuned_seconds(quick: bool) -> dict:
     """``against_opacus`` in a process with a tuned allocator."""
-    command = [sys.executable, __file__, "--opacus-only", *(["--quick"] if quick else [])]
+    command = [sys.executable, "-m", __spec__.name, "--opacus-only", *(["--quick"] if quick else [])]
     done = subprocess.run(command, env={**os.environ, **TUNED}, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,6 +1,6 @@
 """How much faster are errors drawn from sufficient statistics than from whole training sets?
 
-    python tests/benchmarks/bench_gmm.py [--output book/results/bench_gmm.json]
+    python -m tests.benchmarks.bench_gmm [--output book/results/bench_gmm.json]
 
 Both sides run alternately in one process; the ratio is that of the median times for 10,000 replicates at p = 3,000 and
 30 points a class. The long way is timed on fewer replicates and scaled: each of its replicates costs the same.
@@ -8,10 +8,10 @@ Its training sets are drawn noise included (one normal a number), which is the f
 """
 
 import numpy as np
-from long_way import draw_the_long_way
-from written import medians, report, row, timed, write
 
 from dplib.larger_models import gmm
+from tests.benchmarks.long_way import draw_the_long_way
+from tests.benchmarks.written import medians, report, row, timed, write
 
 P, N_PER_CLASS, REPLICATES, LONG_REPLICATES, ROUNDS = 3000, 30, 10_000, 200, 7
 

@@ -1,6 +1,6 @@
 """How much faster is RRWithPrior on a whole data set than Algorithms 1 and 2 as printed, record by record?
 
-    python tests/benchmarks/bench_rr.py [--output book/results/bench_rr.json]
+    python -m tests.benchmarks.bench_rr [--output book/results/bench_rr.json]
 
 50,000 records of 100 classes, epsilon = 2; half of the priors are peaked (Dirichlet, 0.05), half are flat (1). Both
 sides run alternately in one process and one thread. The loop over records (in NumPy: for each k the set Y_k, its total,
@@ -12,9 +12,9 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from written import medians, report, row, timed, write
 
 from dplib.labels import randomised_response
+from tests.benchmarks.written import medians, report, row, timed, write
 
 RECORDS, CLASSES, EPSILON, PART, ROUNDS = 50_000, 100, 2.0, 500, 21
 LEAST = 100  # times as fast

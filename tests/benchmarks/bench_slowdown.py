@@ -1,6 +1,6 @@
 """How much slower a step of DP-SGD is than one of SGD, on the networks of paper B's Table XVII: ratios only.
 
-    python tests/benchmarks/bench_slowdown.py      writes what row B.slowdown and Table XVII are measured by
+    python -m tests.benchmarks.bench_slowdown      writes what row B.slowdown and Table XVII are measured by
 
 All sides run in one process on one thread, taking turns on the same batches of random numbers in the shape of the data.
 A ratio is one of medians. It belongs to the machine it was measured on: the paper's is a GPU, where a small network
@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from bench_dpsgd import Step, with_opacus
 from torch import Tensor, nn
-from written import medians, report, row, write
 
 from dplib import examples, printed
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.models import LSTM
 from dplib.sgd import seeded
+from tests.benchmarks.bench_dpsgd import Step, with_opacus
+from tests.benchmarks.written import medians, report, row, write
 
 NETWORKS = {  # row of Table XVII: network
     "svhn-cnn-stw": "cnn-svhn-stw",

@@ -1,6 +1,6 @@
 """What does a sweep cost beyond its notebooks? On two cores and on one, and in the driver's memory?
 
-    python tests/benchmarks/bench_sweep.py [--runs 200] [--seconds 3] [--output book/results/bench_sweep.json]
+    python -m tests.benchmarks.bench_sweep [--runs 200] [--seconds 3] [--output book/results/bench_sweep.json]
 
 A notebook that computes for some seconds (a sum of squares in Python, one thread) is swept over seeds: on two cores,
 then on one. Overhead is the time of the cores (wall time times cores) that is neither the cells' own nor a kernel's
@@ -18,39 +18,12 @@ import time
 from pathlib import Path
 
 import psutil
-from written import parser, report, row, save
 
 from sweeps import sweep
+from tests import toys
+from tests.benchmarks.written import parser, report, row, save
 
-NOTEBOOK = """---
-kernelspec:
-  display_name: Python 3
-  language: python
-  name: python3
----
-# A short run
-
-```{{code-cell}} ipython3
-:tags: [parameters]
-
-seed = 0
-```
-
-```{{code-cell}} ipython3
-from dplib import checks
-
-checks.parameters(globals(), seed=checks.integer(0))
-```
-
-```{{code-cell}} ipython3
-from IPython.display import display
-
-total = sum((i ^ seed) ** 2 for i in range({steps}))
-values = {{f"value_{{i}}": {{"value": total / (i + 1), "low": 0.0, "high": 1.0, "n": 5}} for i in range(10)}}
-record = {{"id": "A.thm6", "values": values, "verdict": "holds", "because": "toy", "data": {{}}}}
-display({{"text/plain": "recorded"}}, metadata={{"dplib_record": record}}, raw=True)
-```
-"""
+VALUE = '{"value": total, "low": 0.0, "high": 1.0, "n": 5}'
 OVERHEAD, TWO_CORES, MEMORY = 1.15, 0.6, 1.1
 
 
@@ -111,7 +84,10 @@ def measure(runs: int, seconds: float) -> dict:
     """Sweep on two cores, on one, and a quarter of the runs for the memory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "short.md").write_text(NOTEBOOK.format(steps=steps_for(seconds)), encoding="utf-8")
+        sums = f"total = sum((i ^ seed) ** 2 for i in range({steps_for(seconds)}))"
+        record = toys.recorded(**{f"value_{i}": VALUE for i in range(10)})
+        text = toys.chapter("seed = 0", "globals(), seed=checks.integer(0)", sums, record)
+        (folder / "short.md").write_text(text, encoding="utf-8")
         one = Sweep(folder, runs, 1)
         two = Sweep(folder, runs, 2)
         few = Sweep(folder, runs // 4, 2)

@@ -20,6 +20,11 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def flipped(content: bytes, place: int) -> bytes:
+    """With one bit changed."""
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
 def idx(array: np.ndarray) -> bytes:
     """IDX as in MNIST: 2051 and three sizes for images, 2049 and one for labels; big-endian; then the bytes."""
     magic = {3: 2051, 1: 2049}[array.ndim]

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from dplib import data
 from dplib.data import DataError, fetch, registry
 from tests.conftest import ROOT
-from tests.data.layouts import publish, sha256, zipped
+from tests.data.layouts import flipped, publish, sha256, zipped
 
 NAME = "ml-1m.zip"
 ROWS = "".join(f"{i}::{i % 7}::{i % 5 + 1}::0\n" for i in range(100)).encode()
@@ -91,32 +92,24 @@ def test_a_file_is_downloaded_once_and_verified(cache, monkeypatch):
     assert (cache / "movielens-1m" / NAME).read_bytes() == ARCHIVE
 
 
-def test_the_next_mirror_is_asked_when_one_fails(cache, monkeypatch):
+def test_the_next_mirror_is_asked_when_one_fails_and_a_busy_one_again(cache, monkeypatch):
+    busy = iter([503, 503, 200])
+
     def answer(handler, path):
-        if path.startswith("/gone"):
-            send(handler, b"gone", status=404)
-        elif path.startswith("/login"):
+        folder = path.split("/")[1]
+        if folder == "login":
             send(handler, b"<html>Please log in</html>")
         else:
-            send(handler, ARCHIVE)
+            send(handler, ARCHIVE, status=404 if folder == "gone" else next(busy))
 
     with server(answer) as (address, asked):
-        offer(monkeypatch, *(f"{address}/{folder}/{NAME}" for folder in ("gone", "login", "good")))
+        offer(monkeypatch, *(f"{address}/{folder}/{NAME}" for folder in ("gone", "login", "busy")))
         data.download("movielens-1m")
-    assert asked == [f"/{folder}/{NAME}" for folder in ("gone", "login", "good")]
+    assert asked == [f"/{folder}/{NAME}" for folder in ("gone", "login", *["busy"] * 3)]
     assert left(cache) == [f"movielens-1m/{NAME}"]
 
 
-def test_a_busy_server_is_asked_again(cache, monkeypatch):
-    answers = iter([503, 503, 200])
-    with server(lambda handler, path: send(handler, ARCHIVE, status=next(answers))) as (address, asked):
-        offer(monkeypatch, f"{address}/{NAME}")
-        data.download("movielens-1m")
-    assert len(asked) == 3
-    assert left(cache) == [f"movielens-1m/{NAME}"]
-
-
-FLIPPED = ARCHIVE[:1000] + bytes([ARCHIVE[1000] ^ 1]) + ARCHIVE[1001:]
+FLIPPED = flipped(ARCHIVE, 1000)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +135,11 @@ def test_a_wrong_download_leaves_nothing(cache, monkeypatch, content, length, re
 
 
 def test_a_server_that_sends_without_end_is_cut_off(cache, monkeypatch):
-    sent = []
-
     def answer(handler, path):
         handler.send_response(200)
         handler.end_headers()
         while True:
             handler.wfile.write(bytes(2**16))
-            sent.append(2**16)
 
     with server(answer) as (address, _):
         offer(monkeypatch, f"{address}/{NAME}")
@@ -238,8 +228,6 @@ def test_a_cache_that_cannot_be_written(cache, monkeypatch):
 
 
 def test_an_archive_without_a_checksum_is_verified_through_its_member(cache, monkeypatch):
-    from dataclasses import replace
-
     text = b"ham\tone\nspam\ttwo\n"
     good, bad = zipped({"SMSSpamCollection": text}), zipped({"SMSSpamCollection": text + b"ham\tmore\n"})
     entry = registry.registry()["sms-spam"]

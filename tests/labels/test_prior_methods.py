@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from dplib import accounting, plans
 from dplib.checks import ParameterError
@@ -16,6 +15,7 @@ from dplib.labels import (
     randomised_response,
 )
 from dplib.labels import releases as label_releases
+from tests.toys import in_memory
 
 SETTINGS = {
     "dataset": "toy",
@@ -30,12 +30,7 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def blobs(n, rng, classes=4):
@@ -126,10 +121,6 @@ def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatc
     assert found["memory"] == [1.0]
     assert found["label"][0] > 0.75
     assert abs(found["record"][0] - 0.5) < 0.15
-
-
-def in_memory(function, jobs):
-    return [function(**job) for job in jobs]
 
 
 def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):

@@ -8,6 +8,7 @@ import pytest
 from dplib import accounting, plans
 from dplib.checks import ParameterError
 from dplib.labels import recipe_rows, stage_rows, stage_study
+from tests.toys import Asked
 
 
 def test_cited_cells_have_their_own_budget_or_that_of_their_column():
@@ -48,43 +49,30 @@ def test_dp_sgd_is_read_at_the_last_step_that_a_budget_pays_for():
 
 
 def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
-    asked = []
-
-    def get(function, jobs):
-        asked.extend(jobs)
-        return [{"validation": 1 - abs(job["learning_rate"] - 0.5)} for job in jobs]
-
+    get = Asked(lambda job: {"validation": 1 - abs(job["learning_rate"] - 0.5)})
     found = plans.load("09", "wanted").call("records", get)
     assert len(found) == 12
-    assert len(asked) == 12 * (3 * 3 + 5)
+    assert len(get.jobs) == 12 * (3 * 3 + 5)
     printed = {"steps": 2000, "batch": 512, "momentum": 0.9, "max_grad_norm": 0.1}
-    assert all(printed.items() <= job.items() for job in asked)
+    assert all(printed.items() <= job.items() for job in get.jobs)
 
 
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
     """Made-up scores: LP-1ST is best without mixup, LP-2ST with a coefficient of 1 and a temperature of 0.5."""
-    asked = []
 
-    def get(function, jobs):
-        asked.extend(jobs)
-        return [
-            {
-                "randomised": (j["learning_rate"] == 0.2)
-                + 0.1 * (j.get("mixup", [0.0]) == [float(len(j["shares"]) - 1)])
-                + 0.1 * (j.get("temperature") == 0.5),
-                "accuracy": 0.5,
-                "stages": [],
-            }
-            for j in jobs
-        ]
+    def result(job):
+        mixed = job.get("mixup", [0.0]) == [float(len(job["shares"]) - 1)]
+        score = (job["learning_rate"] == 0.2) + 0.1 * mixed + 0.1 * (job.get("temperature") == 0.5)
+        return {"randomised": score, "accuracy": 0.5, "stages": []}
 
+    get = Asked(result)
     tuning = {"epsilons": [1.0, 3.0], "rates": [0.05, 0.2], "mixups": [0.0, 1.0], "temperatures": [0.25, 0.5],
               "validation": 10}  # fmt: skip
     found = stage_study.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
     first, second = (stage_study.chosen(found["choices"], 2.0, count) for count in (1, 2))
     assert first == {"learning_rate": 0.2, "mixup": [0.0]}
     assert second == {"learning_rate": 0.2, "mixup": [1.0], "temperature": 0.5}
-    assert {job["seed"] for job in asked if "validation" in job} == {1000, 1001, 1002}
+    assert {job["seed"] for job in get.jobs if "validation" in job} == {1000, 1001, 1002}
     assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}
 
 

@@ -9,10 +9,7 @@ from dplib import claims, rules
 from dplib.labels import debiased, theory_rows
 from dplib.labels import theory_checks as checks
 from dplib.labels import theory_study as study
-
-
-def in_memory(function, jobs):
-    return [function(**job) for job in jobs]
+from tests.toys import in_memory
 
 
 @pytest.fixture(scope="module")

@@ -44,12 +44,7 @@ def colour_images(seed=0, n=48, size=8):
     return Dataset("toy", x[:half], y[:half], x[half:], y[half:], classes=("a", "b", "c"))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- networks --------------------------------------------------------------------------------------------------------

@@ -164,17 +164,6 @@ def test_isoperimetry_behind_the_theorem():
         assert (np.exp(without.log_density(at)) >= stats.norm.pdf(scores[0]) - 1e-9).all()
 
 
-def test_convexity_in_many_dimensions_reduces_to_one():
-    """A quadratic energy in three dimensions: the marginal along the shift is log-concave, so the bound holds."""
-    rng = np.random.default_rng(2)
-    u = rng.normal(size=(400_000, 3)) + np.array([0.6, 0.0, 0.0])
-    probability = np.exp(-5 * np.maximum(0, (u**2).sum(axis=1) / 2 - u[:, 0]))
-    # E over the first coordinate of the loss of the shift (1, 0, 0): its variance is at most the Gaussian's.
-    weights = probability / probability.sum()
-    mean = weights @ u[:, 0]
-    assert weights @ (u[:, 0] - mean) ** 2 < 1.0
-
-
 def test_price_of_a_public_test():
     """Theorem: delta'(epsilon) <= delta(epsilon + log(Z1/Z0)) / Z1, in both directions, for any public test."""
     rng = np.random.default_rng(3)

@@ -5,6 +5,7 @@ import pytest
 
 from dplib import mechanisms
 from dplib.sizes import random_features, width_study
+from tests.toys import Asked
 
 RNG = np.random.default_rng
 
@@ -54,20 +55,16 @@ def test_noise_moves_a_prediction_alike_whatever_p_is():
 
 
 def test_the_rate_is_chosen_by_other_seeds_for_each_budget():
-    asked = []
+    def result(job):
+        given = job["settings"]
+        return {"validation": [rate if e else -rate for e, rate in given], "test": [0.5] * len(given)}
 
-    def get(function, jobs):
-        asked.extend(jobs)
-        return [
-            {"validation": [rate if e else -rate for e, rate in job["settings"]], "test": [0.5] * len(job["settings"])}
-            for job in jobs
-        ]
-
+    get = Asked(result)
     found = width_study.random_features(
         get, dataset="digits", n=100, counts=[10, 20], epsilons=[1.0, None], rates=[0.5, 1.0, 2.0], seeds=3
     )
     assert [found[10, e]["rate"] for e in (1.0, None)] == [2.0, 0.5]
     assert found[20, 1.0]["at_edge"]
     assert found[20, None]["test"].tolist() == [50.0] * 3
-    assert [job["seed"] for job in asked] == [1000, 1001] * 2 + [0, 1, 2] * 2
-    assert asked[-1]["settings"] == [[1.0, 2.0], [None, 0.5]]
+    assert [job["seed"] for job in get.jobs] == [1000, 1001] * 2 + [0, 1, 2] * 2
+    assert get.jobs[-1]["settings"] == [[1.0, 2.0], [None, 0.5]]

@@ -5,6 +5,7 @@ import pytest
 
 from dplib import accounting
 from dplib.sizes import public_part, width_study
+from tests.toys import Asked
 
 SMALL = {"dataset": "digits", "width": 8, "n": 600, "steps": 20, "seed": 3}
 
@@ -31,19 +32,11 @@ def test_a_spread_is_the_noise_of_all_steps_in_one_weight():
 
 
 def test_rate_and_steps_are_chosen_by_other_seeds_on_public_records():
-    asked = []
+    def result(job):
+        score = 0.9 - 0.01 * (job["steps"] == 50) - 0.1 * abs(np.log(_rate(job) / 0.2))
+        return {"validation": score, "test": 0.5 + job["seed"] / 100, "learning_rate": 1.0}
 
-    def get(function, jobs):
-        asked.extend(jobs)
-        return [
-            {
-                "validation": 0.9 - 0.01 * (job["steps"] == 50) - 0.1 * abs(np.log(_rate(job) / 0.2)),
-                "test": 0.5 + job["seed"] / 100,
-                "learning_rate": 1.0,
-            }
-            for job in jobs
-        ]
-
+    get = Asked(result)
     found = width_study.widths(
         get, dataset="digits", sizes=[500], epsilons=[1.0, None], widths=[0, 8], steps=[50, 200],
         spreads=[0.05, 0.1, 0.2], rates=[0.1, 0.2, 0.4], seeds=2,
@@ -53,8 +46,8 @@ def test_rate_and_steps_are_chosen_by_other_seeds_on_public_records():
     assert found[500, 1.0, 8]["spread"] == 0.2
     assert found[500, None, 8]["spread"] is None
     np.testing.assert_allclose(found[500, 1.0, 8]["test"], [50, 51])
-    assert {job["seed"] for job in asked} == {0, 1, 1000, 1001}
-    reported = [job for job in asked if job["seed"] < 1000]
+    assert {job["seed"] for job in get.jobs} == {0, 1, 1000, 1001}
+    reported = [job for job in get.jobs if job["seed"] < 1000]
     assert {_rate(job) for job in reported} == {0.2}
     assert len(reported) == 8
 

@@ -6,34 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-NOTEBOOK = """---
-kernelspec:
-  display_name: Python 3
-  language: python
-  name: python3
----
-# A toy
+from tests import toys
 
-```{code-cell} ipython3
-:tags: [parameters]
-
+PARAMETERS = """
 epsilon = 1.0  # refused unless positive
 seed = 0
 action = "fine"
 texts = []
 folder = "."
-```
-
-```{code-cell} ipython3
-from dplib import checks
-
-ANY = checks.Rule("anything", lambda value: True)
-checks.parameters(
-    globals(), epsilon=checks.positive(), seed=checks.integer(0), action=ANY, texts=ANY, folder=ANY
-)
-```
-
-```{code-cell} ipython3
+"""
+RULES = "globals(), epsilon=checks.positive(), seed=checks.integer(0), action=ANY, texts=ANY, folder=ANY"
+ACT = """
 import hashlib
 import json
 import os
@@ -41,8 +24,6 @@ import resource
 import signal
 import time
 from pathlib import Path
-
-from IPython.display import display
 
 if not (Path(folder) / "mended").exists():
     if action == "raise":
@@ -59,15 +40,10 @@ if action == "slow":
 if action == "edit":
     with (Path(folder) / "toy.md").open("a") as source:
         source.write("An edit under the sweep.")
-```
-
-```{code-cell} ipython3
-sha = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-risk = {"value": 1 / epsilon + seed, "low": 0.0, "high": 1.0, "n": 5}
-record = {"id": "A.thm6", "values": {"risk": risk, "sha": sha}, "verdict": "holds", "because": "toy", "data": {}}
-display({"text/plain": "recorded"}, metadata={"dplib_record": record}, raw=True)
-```
 """
+RISK = '{"value": 1 / epsilon + seed, "low": 0.0, "high": 1.0, "n": 5}'
+RECORD = toys.recorded(risk=RISK, sha="hashlib.sha256(json.dumps(texts).encode()).hexdigest()")
+NOTEBOOK = toys.chapter(PARAMETERS, RULES, ACT, RECORD)
 
 
 def notebook(folder: Path) -> Path:
