@@ -152,6 +152,7 @@ def deep_and_wide(found: Found) -> Rows:
         wide = {budget: found["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
         more = {budget: (deep[budget] - deep[e]) - (wide[budget] - wide[e]) for budget in (SGD, CLIPPED)}
         values[f"more_lost_by_noise_{d}_{init}"] = mean_interval(more[CLIPPED])
+        values[f"sgd_less_private_{d}_{init}"] = mean_interval(deep[SGD] - deep[e])
         if all(mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
             cost[f"{d}_{init}"] = more[SGD]
     return {"B.intro-depth-worse": values, "B.complexity-measure": equal_sizes(cost) | {"pairs": 2 * len(depths)}}
