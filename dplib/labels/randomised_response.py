@@ -253,7 +253,7 @@ def uniform_words(times: int, n: int, rng) -> np.ndarray:
     """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
     if rng is None:
         return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)
-    if not isinstance(rng, np.random.Generator):
+    if not hasattr(rng, "integers"):
         raise ParameterError(f"rng = {checks.shown(rng)} is not allowed: it must be None or a numpy.random.Generator.")
     return rng.integers(0, 2**_WORD - 1, size=(times, n), dtype=np.uint64, endpoint=True)
 

@@ -113,7 +113,7 @@ def test_a_portable_notebook_names_no_machine_and_keeps_its_outputs():
 def test_colab_installs_what_the_chapters_import_and_colab_lacks():
     """Of the project's requirements Colab brings the large ones; the others are on the line of the page."""
     brought = {"click", "ipykernel", "joblib", "matplotlib", "numpy", "pandas", "pillow", "psutil", "pyarrow", "pyyaml"}
-    brought |= {"requests", "scikit-learn", "scipy", "seaborn", "torch", "tqdm"}
+    brought |= {"pydantic", "requests", "scikit-learn", "scipy", "seaborn", "torch", "tqdm", "typing-extensions"}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = {re.match(r"[\w-]+", name)[0] for name in project["dependencies"]}
     line = re.search(r"%pip install --quiet (.*)", (ROOT / "book" / "running.md").read_text(encoding="utf-8"))[1]
