@@ -146,8 +146,10 @@ def _line(rows: list[Row]) -> str:
         measured += _paragraph(row.because)
     else:
         claim = replace(claim, id=_place(row)[0], where=claim.where.partition(": ")[0])
-        each = "".join(map(_setting, rows))
-        more, printed, measured = f"<details><summary>{len(rows)} settings</summary>{each}</details>", "", ""
+        reasons = list(dict.fromkeys(one.because for one in rows))
+        each = "".join(_setting(one, one.because if len(reasons) > 1 else "") for one in rows)
+        more, printed = f"<details><summary>{len(rows)} settings</summary>{each}</details>", ""
+        measured = _paragraph(reasons[0]) if len(reasons) == 1 else ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
@@ -157,14 +159,14 @@ def _line(rows: list[Row]) -> str:
     )
 
 
-def _setting(row: Row) -> str:
+def _setting(row: Row, because: str) -> str:
     """A row of a printed table as a paragraph: its label, which leads to its card, printed and measured values."""
     claim = row.claim
     link = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">{html.escape(claim.where.partition(": ")[2])}</a>'
     same = all(row.values.get(name) == value for name, value in claim.published.items())
     found = "the same" if same else ", ".join(_named(row.values, row))
     told = f"printed {', '.join(_named(claim.published, row))}; measured {found}"
-    return f'<p id="{claim.id}" class="note"><strong>{link}</strong>: {told}. {html.escape(row.because)}</p>'
+    return f'<p id="{claim.id}" class="note"><strong>{link}</strong>: {told}. {html.escape(because)}</p>'
 
 
 def _more(row: Row) -> str:

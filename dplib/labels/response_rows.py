@@ -39,7 +39,7 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
     """What is proven, and checked on random priors: {claim: values}.
 
     Args:
-        checked: of :func:`response_study.priors`. listed: of "enumerations".
+        checked: of :func:`response_study.priors`. listed: of the part "enumerations".
     """
     found = totals(checked)
     spends = {"spends_more_than_epsilon_by_at_most": found["excess"]}

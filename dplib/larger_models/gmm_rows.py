@@ -166,8 +166,7 @@ def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread
     """Equations (12) to (14): {claim: values}.
 
     Args:
-        found: of :func:`gmm_study.curves`. at_budgets: of the part "budgets". spread: of
-            "scattered".
+        found: of :func:`gmm_study.curves`. at_budgets, spread: of the parts "budgets" and "scattered".
     """
     joint = {norm_: joint_exponents(at_budgets, norm_) for norm_ in ("L1", "L2")}
     falls = [np.polyfit(*np.log([taus, psi]), 1)[0] for taus, psi in _over_tau(at_budgets, "L1")]
