@@ -66,6 +66,17 @@
       link.addEventListener("click", (event) => event.stopPropagation());
     });
 
+    // A link to what is folded, such as a card, opens it.
+    const unfold = () => {
+      const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+      const folds = [];
+      for (let at = target; at; at = at.parentElement) if (at.matches("details:not([open])")) folds.push(at);
+      folds.forEach((fold) => { fold.open = true; });
+      if (folds.length) target.scrollIntoView();
+    };
+    addEventListener("hashchange", unfold);
+    unfold();
+
     const mathjax = document.querySelector("script.mathjax");
     if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
   };

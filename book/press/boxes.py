@@ -7,8 +7,9 @@ line that the ledger does not bear out, so that a box cannot say more, or other,
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import Annotated, Literal
 
 import nbformat
@@ -22,6 +23,7 @@ from press.ledger import Row
 
 BOXES = ROOT / "book" / "boxes.yml"
 WORDS_A_MINUTE = 200  # of text with formulas and tables in it
+CARDS = 3  # more of them in a row are folded into one line
 # Which verdicts a line of each list may rest on, and what the list is called on the page.
 SECTIONS = {
     "holds": ("What holds", ("holds",)),
@@ -103,6 +105,9 @@ def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> No
         RunError: as :func:`check` and :func:`check_prose`.
     """
     on_page = _anchor(notebook)
+    for cell in notebook.cells:
+        if "outputs" in cell:
+            cell.outputs = _folded(cell.outputs)
     box = load().get(chapter)
     if box is None:  # a test asks for one; a chapter that is being written can be looked at without
         return
@@ -158,9 +163,9 @@ def word_count(notebook: nbformat.NotebookNode) -> int:
     text = re.sub(r"(?ms)^\s*```\{(?:code-cell|bibliography).*?^\s*```", " ", text)
     text = re.sub(r"(?ms)^\s*```\{math.*?^\s*```|\$\$.*?\$\$", " formula" * 10 + " ", text)
     text = re.sub(r"\$[^$\n]*\$", " formula ", text)
-    shown = [output["data"].get("text/html", "") for cell in notebook.cells for output in cell.get("outputs", ())
-             if "data" in output]  # fmt: skip
-    text += " ".join(re.sub(r"(?s)</summary>.*?</details>", " ", one) for one in shown)
+    outputs = [output for cell in notebook.cells for output in _folded(cell.get("outputs", ()))]
+    shown = [output["data"].get("text/html", "") for output in outputs if "data" in output]
+    text += " ".join(re.sub(r"(?s)</summary>.*</details>", " ", one) for one in shown)
     if box := load().get(notebook.metadata.get("dplib", {}).get("chapter")):
         text += " ".join([box.claimed, box.sure, *(line.text for lines in box.sections.values() for line in lines)])
     text = re.sub(r"(?s)<(style|script|pre)\b.*?</\1>", " ", text)
@@ -240,6 +245,22 @@ def _anchor(notebook: nbformat.NotebookNode) -> set[str]:
             card = output["data"]["text/html"]
             output["data"]["text/html"] = card.replace(' class="claim"', f' class="claim" id="{record["id"]}"', 1)
             found.add(record["id"])
+    return found
+
+
+def _folded(outputs: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """A cell's outputs, more than ``CARDS`` cards in a row as one line that opens: how many, which verdicts."""
+    found = []
+    for is_card, some in groupby(outputs, lambda output: claims.RECORD in output.get("metadata", {})):
+        some = list(some)
+        if is_card and len(some) > CARDS:
+            verdicts = Counter(output["metadata"][claims.RECORD]["verdict"] for output in some)
+            counted = f": {_counted(verdicts)}" if any(verdicts) else ""  # runs of another plan have no verdicts
+            head = f"<summary>{len(some)} rows of the ledger{counted}</summary>"
+            cards = "".join(output["data"]["text/html"] for output in some)
+            html_ = f'<details class="claims">{head}{cards}</details>'
+            some = [nbformat.v4.new_output("display_data", {"text/html": html_})]
+        found += some
     return found
 
 

@@ -87,6 +87,29 @@ def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch
     assert '<details class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
 
 
+def test_many_cards_in_a_row_are_one_line_that_opens():
+    def outputs(*ids):
+        records = [{"id": id_, "verdict": "holds", "values": {}, "because": ""} for id_ in ids]
+        cards = [claims.card(claims.get(record["id"]), record) for record in records]
+        return [nbformat.v4.new_output("display_data", {"text/html": card}, metadata={claims.RECORD: record})
+                for card, record in zip(cards, records, strict=True)]  # fmt: skip
+
+    ids = [id_ for id_, claim in claims.load("A").items() if claim.rule][: boxes.CARDS + 2]
+    table = nbformat.v4.new_output("display_data", {"text/html": "<table></table>"})
+    many, single = outputs(*ids[:-1]), outputs(ids[-1])
+    one, rest, last = boxes._folded([*many, table, *single])
+    text = one["data"]["text/html"]
+    assert text.startswith('<details class="claims"><summary>4 rows of the ledger: 4 <span')
+    assert text.count('<details class="claim"') == 4
+    assert text.endswith("</details></details>")
+    assert rest is table
+    assert last == single[0]
+    few = many[: boxes.CARDS]
+    assert boxes._folded(few) == few
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=many)])
+    assert boxes.word_count(notebook) == len(["rows", "of", "the", "ledger", "holds"])
+
+
 def test_words_are_those_that_are_read():
     text = "# Two words\n\nfive more **words** are here $x + y$ {cite}`abc2020`\n\n```{code-cell}\nnot = read\n```\n"
     shown = "<details><summary>one line</summary><p>and what it hides</p></details><td>cell</td>"
