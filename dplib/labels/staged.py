@@ -29,7 +29,7 @@ PRETRAINED = ROOT / "_build" / "pretrained"
 DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
 TOP = 10  # top-k accuracies that are kept, k = 1, 2, ...
 LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and the order of classes stays
-NETWORKS = ("small-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
+NETWORKS = ("small-cnn", "larger-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
 
 
 @runs.experiment(
@@ -276,10 +276,12 @@ def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:
     kind, _, width = network.partition("-")
     if network == "linear" or (kind == "mlp" and width.isdigit()):
         return nn.Sequential(nn.Flatten(), *mlp([math.prod(shape), *([int(width)] if width else []), classes]))
-    if len(shape) != 3 or network not in NETWORKS[:3]:
+    if len(shape) != 3 or network not in NETWORKS[:4]:
         raise ParameterError(f"network = {network!r} is not allowed: it must be one of {', '.join(NETWORKS)}.")
     if network == "inception":
         return small_inception(classes, shape[0])
+    if network == "larger-cnn":
+        return larger_cnn(shape[0], shape[1], classes)
     return preact_resnet18(classes, shape[0]) if network == "resnet18" else small_cnn(shape[0], shape[1], classes)
 
 
@@ -300,6 +302,17 @@ def small_cnn(channels: int = 1, side: int = 28, classes: int = 10, first: int =
         nn.Flatten(),
         nn.Linear(64 * end**2, classes),
     )
+
+
+def larger_cnn(channels: int = 1, side: int = 28, classes: int = 10) -> nn.Sequential:
+    """Three convolutions of stride 2, otherwise as :func:`small_cnn`: 113,898 parameters on 28x28 grey images."""
+    checks.integer(5).check("side", side)
+    layers, before = [], channels
+    for width, kernel in ((32, 5), (64, 3), (128, 3)):
+        convolution = nn.Conv2d(before, width, kernel, stride=2, padding=kernel // 2, bias=False)
+        layers += [convolution, nn.BatchNorm2d(width), nn.ReLU()]
+        before, side = width, math.ceil(side / 2)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * side**2, classes))
 
 
 def continued(

@@ -58,6 +58,7 @@ def test_unmixing_inverts_randomised_response():
 
 def test_networks_by_name():
     assert sum(p.numel() for p in staged.small_cnn().parameters()) == 30_442
+    assert sum(p.numel() for p in staged.larger_cnn().parameters()) == 113_898
     for name, shape in (("linear", (5,)), ("mlp-7", (1, 8, 8)), ("small-cnn", (1, 8, 8)), ("resnet18", (3, 8, 8))):
         assert staged.built(name, shape, 4)(torch.zeros(2, *shape)).shape == (2, 4)
     with pytest.raises(ParameterError, match="network = 'vgg'"):
