@@ -296,6 +296,27 @@ def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     }
 
 
+def readings(found: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str, dict[str, Any]]:
+    """Values of the claims on two parts of Algorithm 2, from runs "as printed", with "no limit" and "greedy" (no rise
+    passes by chance) at ``epsilon``, paired by seed; a run that its cap on queries ended has stopped.
+    """
+    printed, endless = found["as printed"], found["no limit"]
+    gains = {name: stats.paired(accuracies(printed), accuracies(runs)).difference for name, runs in found.items()}
+    due = max(result["accepted"] for result in printed)
+    return {
+        "D.s-rejection-limit": {
+            "queries_against_the_rule": sum(result["chance"]["contradictions"] for result in printed),
+            "stopped_without_limit": sum(result["accepted"] < due for result in endless),
+            "runs": len(endless),
+            "most_queries_without_limit": max(result["queries"] for result in endless),
+            "accepted": due,
+            "epsilon": epsilon,
+            "limit_less_no_limit": gains["no limit"],
+        },
+        "D.s-chance-acceptance": {"printed_less_greedy": gains["greedy"], "epsilon": epsilon},
+    }
+
+
 def _key(name: str) -> str:
     return name.replace("-", "_")
 
