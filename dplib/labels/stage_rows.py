@@ -50,6 +50,17 @@ def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
     return {e: stats.paired(accuracies(cells[e, one]), accuracies(cells[e, other])).difference for e in both}
 
 
+def by_larger(cells: Cells, larger: Cells, kind: Any) -> dict[str, Measured]:
+    """What a larger network reaches by one method, and its lead in points, paired by seed, under names by budget."""
+    found = {}
+    for e in sorted(e for e, one in larger if one == kind):
+        budget = "eps_inf" if math.isinf(e) else f"eps{e:g}"
+        level = accuracies(larger[e, kind])
+        found[f"larger_network_{budget}"] = stats.mean_interval(level)
+        found[f"larger_less_smaller_{budget}"] = stats.paired(level, accuracies(cells[e, kind])).difference
+    return found
+
+
 def named(name: str, by_budget: Mapping[float, Measured], end: str = "") -> dict[str, Measured]:
     """Values by budget under the ledger's names, such as fashion_mnist_eps1."""
     return {f"{name.replace('-', '_')}_eps{e:g}{end}": value for e, value in by_budget.items()}

@@ -57,6 +57,16 @@ def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
     assert all(printed.items() <= job.items() for job in get.jobs)
 
 
+def test_a_larger_network_stands_beside_the_runs_of_the_same_budget_and_seeds():
+    small = {(1.0, 2): [{"accuracy": 0.80}, {"accuracy": 0.82}], (math.inf, 1): [{"accuracy": 0.9}] * 2}
+    large = {(1.0, 2): [{"accuracy": 0.81}, {"accuracy": 0.85}], (math.inf, 1): [{"accuracy": 0.92}] * 2}
+    two = stage_rows.by_larger(small, large, 2)
+    assert list(two) == ["larger_network_eps1", "larger_less_smaller_eps1"]
+    assert two["larger_network_eps1"].value == pytest.approx(83)
+    assert two["larger_less_smaller_eps1"].value == pytest.approx(2)
+    assert stage_rows.by_larger(small, large, 1)["larger_less_smaller_eps_inf"].value == pytest.approx(2)
+
+
 def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
     """Made-up scores: LP-1ST is best without mixup, LP-2ST with a coefficient of 1 and a temperature of 0.5."""
 
