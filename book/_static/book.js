@@ -75,10 +75,10 @@
       if (folds.length) target.scrollIntoView();
     };
     addEventListener("hashchange", unfold);
-    unfold();
 
     const mathjax = document.querySelector("script.mathjax");
     if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
+    unfold();
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -38,10 +38,12 @@ def accuracies(results: Sequence[Result]) -> np.ndarray:
 
 def table_row(cells: Cells, kind: Any) -> dict[str, Measured]:
     """Accuracies of one method over its budgets, under the names of the ledger's columns: eps1, ..., eps_inf."""
-    return {
-        "eps_inf" if math.isinf(e) else f"eps{e:g}": stats.mean_interval(accuracies(cells[e, kind]))
-        for e in sorted(e for e, one in cells if one == kind)
-    }
+    budgets = sorted(e for e, one in cells if one == kind)
+    return {_column(e): stats.mean_interval(accuracies(cells[e, kind])) for e in budgets}
+
+
+def _column(epsilon: float) -> str:
+    return "eps_inf" if math.isinf(epsilon) else f"eps{epsilon:g}"
 
 
 def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
@@ -52,13 +54,10 @@ def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
 
 def by_larger(cells: Cells, larger: Cells, kind: Any) -> dict[str, Measured]:
     """What a larger network reaches by one method, and its lead in points, paired by seed, under names by budget."""
-    found = {}
-    for e in sorted(e for e, one in larger if one == kind):
-        budget = "eps_inf" if math.isinf(e) else f"eps{e:g}"
-        level = accuracies(larger[e, kind])
-        found[f"larger_network_{budget}"] = stats.mean_interval(level)
-        found[f"larger_less_smaller_{budget}"] = stats.paired(level, accuracies(cells[e, kind])).difference
-    return found
+    sizes = {"larger": larger, "smaller": cells}
+    lead = gains({(e, size): some[e, kind] for size, some in sizes.items() for e, one in larger if one == kind}, *sizes)
+    levels = {f"larger_network_{name}": level for name, level in table_row(larger, kind).items()}
+    return levels | {f"larger_less_smaller_{_column(e)}": one for e, one in lead.items()}
 
 
 def named(name: str, by_budget: Mapping[float, Measured], end: str = "") -> dict[str, Measured]:
