@@ -7,7 +7,7 @@ chosen with seeds from 1000 on, on held-out training examples.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dplib import checks, runs
 from dplib.labels.movielens import rating_biases, rating_network
 from dplib.labels.staged import train
 from dplib.plans import FIRST, Get, by_seed
+
+if TYPE_CHECKING:
+    from dplib.trainings import Outcome
 
 CONTROLS = {"no prior": math.inf, "pseudo-labels": 0.0}  # temperatures at the two ends
 RECIPES: dict[str, dict[str, Any]] = {  # each changes one thing of Appendix B's recipe
@@ -233,10 +236,11 @@ def records(
     epsilons: Sequence[float],
     rates: Sequence[float],
     seeds: int,
+    tuning_seeds: int = 3,
     model: str = "cnn4-mnist",
     **settings: Any,
-) -> dict[tuple[str, float], list[runs.Result]]:
-    """DP-SGD, which hides whole records, beside LP-MST: {(data set, epsilon): results by seed}, a CNN with tanh.
+) -> dict[tuple[str, float], "Outcome"]:
+    """DP-SGD, which hides whole records, beside LP-MST: {(data set, epsilon): its tuned training}, a CNN with tanh.
 
     The rate is chosen at every budget on validation records, by their true labels.
     """
@@ -244,5 +248,4 @@ def records(
 
     common = {"model": model, **settings}
     cells = {(name, e): {"dataset": name, "epsilon": e, **common} for name in datasets for e in epsilons}
-    found = measured(get, cells, {"dp": rates}, seeds=seeds)
-    return {at: one.runs for at, one in found.items()}
+    return measured(get, cells, {"dp": rates}, seeds=seeds, tuning_seeds=tuning_seeds)
