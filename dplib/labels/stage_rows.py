@@ -1,17 +1,16 @@
 """From runs of training in stages to the values of chapters 9 and 9b: Table 4, gains, leads, and the exact losses."""
 
-import bisect
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import ttest_ind
 from torch import nn
 
-from dplib import accounting, claims, stats
+from dplib import claims, stats
 from dplib.checks import ParameterError
 from dplib.data import registry
 from dplib.labels import privacy, randomised_response, stages
@@ -19,9 +18,11 @@ from dplib.models import Concat
 from dplib.runs import Result
 from dplib.stats import Measured
 
+if TYPE_CHECKING:
+    from dplib.trainings import Outcome
+
 Cells = Mapping[tuple[float, Any], Sequence[Result]]  # (epsilon, stages or control) to results by seed
 EPSILONS = (1, 2, 3, 4)
-SAME, HALF = ((1, 1), (2, 2)), ((1, 0.5), (2, 1), (3, 1.5), (4, 2))  # epsilon of a label, epsilon of a record
 TITLES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 ENUMERATED = {  # which labels each stage asks
     "one_stage": [[0, 1, 2, 3]],
@@ -103,39 +104,17 @@ def apart(a: np.ndarray, b: np.ndarray) -> Measured:
     return Measured(float(a.mean() - b.mean()), float(low), float(high), min(len(a), len(b)))
 
 
-def by_records(
-    runs: Sequence[Result], budgets: Sequence[float], delta: float = 1e-5
-) -> dict[float, tuple[float, np.ndarray]]:
-    """DP-SGD at budgets below its own, read off whole runs: {budget: (epsilon spent, accuracies in percent, (runs,))}.
-
-    Neighbours differ by one record added or removed; PRV counts every noisy gradient. A run is read at the last
-    evaluated step that has spent no more than the budget; budgets below the first evaluation are absent. What it cost
-    to choose the settings is left out, as for the labels. They were chosen for the whole run, which has a constant
-    learning rate, so that the accuracies are lower bounds on what DP-SGD can do.
-
-    Args:
-        runs: plain DP-SGD (:func:`dplib.screening.annealed.train`), of equal settings. delta: in (0, 1).
-
-    Raises ParameterError for runs with other noise, sampling rates or evaluated steps than the first.
-    """
-    first = runs[0]
-    setting, steps = (first["noise_multiplier"], first["sample_rate"]), first["curve"]["queries"]
-    if any((r["noise_multiplier"], r["sample_rate"], r["curve"]["queries"]) != (*setting, steps) for r in runs):
-        raise ParameterError("runs with different settings cannot be read at one budget.")
-
-    def spent(count: int) -> float:
-        return float(accounting.epsilon(*setting, count, delta, "prv"))
-
-    last = {budget: bisect.bisect_right(steps, budget, key=spent) - 1 for budget in budgets}
-    curves = 100 * np.array([one["curve"]["accuracy"] for one in runs], dtype=float)
-    return {budget: (spent(steps[at]), curves[:, at]) for budget, at in last.items() if at >= 0}
+def less_records(cells: Cells, dp_sgd: Mapping[float, "Outcome"], share: float = 1.0) -> dict[float, Measured]:
+    """{epsilon: LP-2ST less DP-SGD at ``share`` of it, in points, not paired}, where both were run."""
+    both = sorted(e for e, kind in cells if kind == 2 and e * share in dp_sgd)
+    return {e: apart(accuracies(cells[e, 2]), dp_sgd[e * share].values()) for e in both}
 
 
-def less_records(
-    cells: Cells, sgd: Mapping[float, tuple[float, np.ndarray]], pairs: Sequence[tuple[float, float]]
-) -> dict[float, Measured]:
-    """{epsilon: LP-2ST less DP-SGD in points, not paired} for pairs of budgets, of a label and of a record."""
-    return {e: apart(accuracies(cells[e, 2]), sgd[own][1]) for e, own in pairs}
+def printed_less_records(name: str, dp_sgd: Mapping[float, "Outcome"]) -> dict[float, Measured]:
+    """{epsilon: accuracy printed in Table 4 for LP-2ST less that of our DP-SGD, in points}, where there are both."""
+    printed = claims.get(f"C.table4.{name}-lp-2st").published
+    both = {e: one for e, one in dp_sgd.items() if _column(e) in printed}
+    return {e: stats.mean_interval(printed[_column(e)] - one.values()) for e, one in both.items()}
 
 
 def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:

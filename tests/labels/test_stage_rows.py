@@ -2,12 +2,11 @@
 
 import math
 
-import numpy as np
 import pytest
 
-from dplib import accounting, plans
-from dplib.checks import ParameterError
+from dplib import plans
 from dplib.labels import recipe_rows, stage_rows, stage_study
+from dplib.trainings import Outcome
 from tests.toys import Asked
 
 
@@ -26,26 +25,18 @@ def test_leads_in_table_4():
     assert leads == {2.0: 19.05, 3.0: 22.89, 4.0: 23.37, 6.0: 24.26, 8.0: 21.52}
 
 
-def test_dp_sgd_is_read_at_the_last_step_that_a_budget_pays_for():
-    """A budget is spent to the last digit by 200 steps: then read there, and just below it at the step before."""
-    steps, setting = [20, 200, 2000], (1.5, 0.01)
-    runs = [
-        {"noise_multiplier": 1.5, "sample_rate": 0.01, "curve": {"queries": steps, "accuracy": [0.5, 0.8, last]}}
-        for last in (0.9, None)
-    ]
-    exact = accounting.epsilon(*setting, 200, 1e-5)
-    found = stage_rows.by_records(runs, [1e-3, exact - 1e-6, exact, 50.0])
-    assert list(found) == [exact - 1e-6, exact, 50.0]  # no step is paid for by the first
-    assert [list(accuracies) for _, accuracies in list(found.values())[:2]] == [[50, 50], [80, 80]]
-    assert np.array_equal(found[50.0][1], [90, np.nan], equal_nan=True)
-    for count, (spent, _) in zip(steps, found.values(), strict=True):
-        lower, upper = (
-            accounting.inverted_epsilon(*setting, count, 1e-5),
-            accounting.epsilon(*setting, count, 1e-5, "rdp"),
-        )
-        assert lower <= spent <= upper
-    with pytest.raises(ParameterError, match="different settings"):
-        stage_rows.by_records([runs[0], runs[1] | {"noise_multiplier": 2.0}], [1.0])
+def test_dp_sgd_stands_beside_equal_and_doubled_budgets_and_beside_print():
+    """Two runs each: LP-2ST at 80 and 82%, DP-SGD at 70 and 72; 83.26 is printed for epsilon 1 on Fashion-MNIST."""
+    cells = {(e, 2): [{"accuracy": 0.80}, {"accuracy": 0.82}] for e in (1.0, 2.0, 3.0)}
+    tests = [{"test": 0.70}, {"test": 0.72}]
+    dp_sgd = {e: Outcome({"dataset": "fashion-mnist"}, 1.0, None, tests) for e in (0.5, 1.0)}
+    same, half = stage_rows.less_records(cells, dp_sgd), stage_rows.less_records(cells, dp_sgd, 0.5)
+    assert (list(same), list(half)) == ([1.0], [1.0, 2.0])
+    assert same[1.0].value == half[2.0].value == pytest.approx(10)
+    assert same[1.0].low < 10 < same[1.0].high
+    printed = stage_rows.printed_less_records("fashion-mnist", dp_sgd)
+    assert list(printed) == [1.0]
+    assert printed[1.0].value == pytest.approx(83.26 - 71)
 
 
 def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
