@@ -37,6 +37,8 @@
 
   const pure = (one) => data.pure.includes(one.method);
   const protects = (one, asked) => (one.private === "labels" ? asked.private === "labels" && (one.sigma === null || asked.delta > 0) : pure(one) === (asked.delta === 0));
+  const hasProgram = (one, asked) =>
+    !data.listed.includes(one.method) && Object.entries(data.methods[one.method].only ?? {}).every(([name, value]) => asked[name] === value);
   const affordable = (one, asked) =>
     one.sigma !== null
       ? asked.sum / asked.n <= (one.sigma / one.n) * (1 + 1e-9)
@@ -52,7 +54,7 @@
     const alike = data.results
       .filter((one) => one.kind === asked.kind && protects(one, asked) && one.share !== null)
       .map((one) => ({ ...one, far: distance(asked, one), within: affordable(one, asked) }));
-    const printed = alike.filter((one) => !data.listed.includes(one.method));
+    const printed = alike.filter((one) => hasProgram(one, asked));
     if (!printed.length) return { nearest: null, method: "none", others: [], share: null };
     const some = printed.filter((one) => one.within);
     const name = first(some.length ? some : printed, (a, b) => a.far < b.far).name;

@@ -154,14 +154,14 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     """
     alike = [one for one in table() if one.data.kind == problem.kind and one.data.source not in leave_out]
     alike = [one for one in alike if protects(one, problem) and one.share is not None]  # there was something to learn
-    printed = [one for one in alike if one.method not in LISTED]
+    printed = [one for one in alike if has_program(one, problem)]
     if not printed:
         return Answer(problem)
     name = min(_affordable(printed, problem) or printed, key=lambda one: distance(problem, one.data)).data.name
     own = [one for one in alike if one.data.name == name]
     # Of each method its largest budget, the most accurate first.
     within = sorted(_last(_affordable(own, problem), "method"), key=lambda one: -one.accuracy.value)
-    best = [one for one in within if one.method not in LISTED]
+    best = [one for one in within if has_program(one, problem)]
     rest = [one for one in printed if one.data.name == name]
     nearest = best[0] if best else min(rest, key=lambda one: (one.epsilon, -one.accuracy.value))
     far, rivals = distance(problem, nearest.data), []
@@ -194,6 +194,12 @@ def protects(one: Result, problem: Problem) -> bool:
     if one.private == LABELS:
         return problem.private == LABELS and (one.sigma is None or problem.delta > 0)
     return (one.method in PURE) == (problem.delta == 0)
+
+
+def has_program(one: Result, problem: Problem) -> bool:
+    """Whether a method has a program for such records: that of a network may be for one size of image only."""
+    only = words()["method"][one.method].get("only", {})
+    return one.method not in LISTED and all(getattr(problem, name) == value for name, value in only.items())
 
 
 def affordable(one: Result, problem: Problem) -> bool:

@@ -17,7 +17,6 @@ from dplib.architecture import table_study
 from dplib.data import preprocess
 from dplib.labels import later_methods, prior_methods, stage_rows, stage_study
 from dplib.labels.prior_experiments import private_sgd
-from dplib.screening import study
 from dplib.stats import Measured
 
 RECORDS, LABELS = "records", "labels"
@@ -112,16 +111,13 @@ def _features() -> Iterator[Result]:
 
 
 def _cnn() -> Iterator[Result]:
-    """Chapter 11: DP-SGD on a small convolutional network with tanh, at one budget."""
-    both = [plans.load("11", plan) for plan in ("published", "wanted")]
-    plain = next(one.read("non_private") for one in both if "non_private" in one.parts)
-    defaults = study.train.__kwdefaults__
-    for name, arms in both[0].read("table_1").items():
-        runs = arms["dpsgd_tanh"]
+    """Chapter 9: DP-SGD on a small tanh CNN, tuned at every budget; without noise, chapter 11."""
+    free = plans.load("11").read("non_private")
+    for (name, epsilon), one in plans.load("09").read("records").items():
         yield Result(
-            _images(name, 0), "cnn", RECORDS, defaults["epsilon"], _percent(r["accuracy"] for r in runs),
-            _percent(r["accuracy"] for r in plain[name]["results"]).value, runs[0]["learning_rate"],
-            runs[0]["sample_rate"], runs[0]["queries"], "11", {"clip": defaults["max_grad_norm"]},
+            _images(name, 0), "cnn", RECORDS, epsilon, one.mean,
+            _percent(r["accuracy"] for r in free[name]["results"]).value, one.rate, one.runs[0]["sample_rate"],
+            one.runs[0]["steps"], "9", {"clip": one.job["max_grad_norm"]},
         )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ PROBLEMS = [
     IMAGES,
     replace(IMAGES, without_noise=97.0),
     replace(IMAGES, epsilon=0.1),
+    replace(IMAGES, d=576, epsilon=2.0),
     replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, without_noise=90.0, frequent_class=20.0),
     replace(IMAGES, n=10**6, delta=1e-7),
     replace(IMAGES, epsilon=100.0),

@@ -41,7 +41,7 @@ def test_dp_sgd_stands_beside_equal_and_doubled_budgets_and_beside_print():
 
 def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
     get = Asked(lambda job: {"validation": 1 - abs(job["learning_rate"] - 1.0)})
-    found = plans.load("09", "wanted").call("records", get)
+    found = plans.load("09").call("records", get)
     assert len(found) == 12
     assert len(get.jobs) == 12 * (3 * 2 + 5)
     printed = {"steps": 2000, "batch": 512, "momentum": 0.9, "max_grad_norm": 0.1}

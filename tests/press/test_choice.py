@@ -108,9 +108,16 @@ def test_the_programs_for_small_networks_run():
             assert 0 <= run(answer, given, library) <= 100
 
 
+def test_a_network_is_advised_for_the_images_that_its_program_takes():
+    assert choice.choose(IMAGES).method == "cnn"
+    for other in (replace(IMAGES, d=576), replace(IMAGES, classes=9)):
+        answer = choice.choose(other)
+        assert answer.method == "features"
+        assert "cnn" in {one.method for one in answer.others}
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(("problem", "private"), [(IMAGES, "records"), (LABELS, "labels")])
-def test_the_promise_is_kept_on_fashion_mnist(problem, private):
+def test_the_promise_for_private_labels_is_kept_on_fashion_mnist():
     """60,000 images, of a set whose results are not looked at."""
     try:
         found = data.load("fashion-mnist", allow_download=False)
@@ -118,7 +125,7 @@ def test_the_promise_is_kept_on_fashion_mnist(problem, private):
         pytest.skip("Fashion-MNIST is not here")
     arrays = {name: getattr(found, name) for name in ("x_train", "y_train", "x_test", "y_test")}
     arrays |= {"x": arrays.pop("x_train"), "y": arrays.pop("y_train")}
-    answer = choice.choose(problem, leave_out=["fashion-mnist"])
+    answer = choice.choose(LABELS, leave_out=["fashion-mnist"])
     assert kept(answer, arrays) >= answer.share
 
 
