@@ -233,16 +233,17 @@ def records(
     get: Get,
     *,
     datasets: Sequence[str],
-    epsilons: Sequence[float],
+    epsilons: Sequence[float | None],
     rates: Sequence[float],
     seeds: int,
     tuning_seeds: int = 3,
     model: str = "cnn4-mnist",
     **settings: Any,
-) -> dict[tuple[str, float], "Outcome"]:
+) -> dict[tuple[str, float | None], "Outcome"]:
     """DP-SGD, which hides whole records, beside LP-MST: {(data set, epsilon): its tuned training}, a CNN with tanh.
 
-    The rate is chosen at every budget on validation records, by their true labels.
+    The rate is chosen at every budget on validation records, by their true labels. An epsilon of None: no noise, but
+    clipped all the same.
     """
     from dplib.trainings import measured  # imports DP-SGD, which only this part waits for
 
