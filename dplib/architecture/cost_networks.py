@@ -257,6 +257,7 @@ def frozen_images(fcn: Found, cnn: Found) -> Rows:
 
     return {
         "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()},
+        "B.intro-rwt": random_weights(fcn)["B.intro-rwt"] | {"gain_small_cnn": ends["cnn"]["small"]},
         "B.trainable-complexity": {
             f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
             for name, found in both.items()
@@ -274,8 +275,10 @@ def small_budgets(fcn: Found, cnn: Found, rnn: Found) -> Rows:
     return {"B.rwt-small-budget": values | {f"rnn_balanced_above_half_{size}": one for size, one in ham.items()}}
 
 
-def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray]) -> Rows:
-    """The ratio of signal to noise of one step with two trained layers, over that with all; ``signals``: the part."""
+def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray], cnn: Found) -> Rows:
+    """The ratio of signal to noise of one step of the perceptron with two trained layers, over that with all, beside
+    what both networks gain; ``signals``: the part.
+    """
     ratio = {steps: signals["last two", steps] / signals["all", steps] for steps in (0, 40)}
     weights = [fcn["complex", name, 0.341].runs[0]["trained"] for name in ("all", "last two")]
     counts = math.sqrt(weights[0] / weights[1])
@@ -285,6 +288,7 @@ def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray])
             "snr_ratio_after_40_steps": mean_interval(counts * ratio[40]),
             "snr_ratio_by_the_counts_alone": counts,
             "gain_in_accuracy": extremes(fcn)[0],
+            "gain_in_accuracy_of_the_cnn": extremes(cnn)[0],
         }
     }
 
@@ -431,7 +435,7 @@ FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the pa
     components: ("components",),
     messages: ("messages",),
     clipping: ("clipping",),
-    feature_extractor: ("random_weights", "signal"),
+    feature_extractor: ("random_weights", "signal", "convolutions"),
     frozen_images: ("random_weights", "convolutions"),
     small_budgets: ("random_weights", "convolutions", "frozen_lstm"),
     across: ("ladders", "components", "messages", "regression", "random_weights", "codes"),

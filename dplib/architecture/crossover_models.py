@@ -62,9 +62,9 @@ def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[flo
         for e in (0.1, 1.09, 2.11)
     }
     (value, low, high), _ = crossings[THREE[:2]]
-    ends = {"lowest_epsilon": 0.1, "highest_epsilon": 2.11}
+    ends = {"lowest_epsilon": 0.1, "inner_epsilon": 1.09, "highest_epsilon": 2.11}
     return {
-        "B.fig8": ends | {name: one for name, one in levels.items() if "fcn" not in name and "1_09" not in name},
+        "B.fig8": ends | {name: one for name, one in levels.items() if "fcn" not in name},
         "B.crossover-three-models": {
             "crossover_logistic_fcn": Measured(value, low, high, 5),
             "crossover_logistic_cnn": crossings[THREE[0], THREE[2]][1],

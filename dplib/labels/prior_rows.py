@@ -23,6 +23,14 @@ BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the h
 SMALL, LARGE = (0.05, 0.1), (2.0, 8.0)  # budgets at which cluster priors help, and at which they harm
 NAMES = METHODS | LATER
 SGD = "DP-SGD (whole records, δ > 0)"
+# One colour a method in every figure of the chapter.
+COLOURS = dict(
+    zip(
+        ("rr", "clusters", "clusters-smoothed", "clusters-soft", "stages", "subset"),
+        sns.color_palette("colorblind"),
+        strict=False,
+    )
+)
 SHORT = {
     "clean": "no privacy", "rr": "randomised response", "clusters": "cluster priors", "stages": "two stages",
     "clusters-smoothed": "clusters, smoothed", "clusters-soft": "clusters, soft labels", "subset": "random subsets",
@@ -67,12 +75,21 @@ def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Valu
     }
 
 
-def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]]) -> Values:
-    """Figure 2 and the choice of C and epsilon_p: {claim: values}. chosen: of the part ``adaptive``."""
+def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compared) -> Values:
+    """Figure 2 and the choice of C and epsilon_p: {claim: values}.
+
+    Args:
+        chosen: of the part ``adaptive``. others: methods that ask single labels, compared on the seeds that both have.
+    """
     few, many, first = one.counts[0], one.counts[-1], one.epsilons[0]
     lost = one.exact - one.accuracy[:, :, 0]
     hundred = one.exact[one.counts.index(100)]
     short = {e: paired(hundred, one.of(100, e)).difference for e in one.epsilons}
+
+    def gain(e: float, over: str) -> Measured:
+        asked = others.of(over, e)
+        return paired(chosen[e]["test"]["chosen"][: len(asked)], asked).difference
+
     return {
         "C.fig2": {
             f"most_less_fewest_clusters_without_noise_({many}_and_{few})": paired(
@@ -93,6 +110,8 @@ def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]]) -> Values:
                 ("clusters", found["chosen"][0]),
                 ("eps_p", found["chosen"][1]),
                 ("accuracy_gained", paired(found["test"]["chosen"], found["test"]["fixed"]).difference),
+                ("over_randomised_response", gain(e, "rr")),
+                ("over_random_subsets", gain(e, "subset")),
             )
         },
     }
@@ -132,6 +151,19 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
         return same
     half = {"stages": "stages", "subsets": "subset"}
     return same | {f"{name}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for name, m in half.items()}
+
+
+def against_records(label: Compared, sgd: Compared, methods: Sequence[str]):
+    """A table: label privacy at epsilon less DP-SGD at the same number and at half of it, where both were run; points."""
+    cells = {
+        f"ε = {e:g}, DP-SGD at {of:g}": {
+            NAMES[m]: str(paired(label.of(m, e), sgd.of("dp-sgd", of)).difference) for m in methods
+        }
+        for e in label.epsilons
+        for of in (e, e / 2)
+        if of in sgd.epsilons
+    }
+    return pd.DataFrame(cells)
 
 
 def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -209,7 +241,7 @@ def budget_axis(axes: plt.Axes, epsilons: Sequence[float], label: str = "ε") ->
 def curves(axes: plt.Axes, one: Compared, methods: Sequence[str], sgd: Compared | None = None) -> None:
     """Test accuracy over the budget, a line for each method, and for DP-SGD in black."""
     for method in methods:
-        curve(axes, one.epsilons, one.test[method], SHORT.get(method, METHODS[method]))
+        curve(axes, one.epsilons, one.test[method], SHORT.get(method, METHODS[method]), color=COLOURS.get(method))
     if sgd:
         curve(axes, sgd.epsilons, sgd.test["dp-sgd"], SGD, color="black", marker="s")
     if "clean" in one.test:

@@ -23,16 +23,20 @@ USUAL = "as in the paper"
 AT = 2.0  # epsilon of Figures 3 to 5
 
 
-def values(found: Mapping[str, Any], changed: Mapping[str, Any], rated: Mapping[str, Any]) -> Rows:
-    """Values by claim, of the parts "heads", "recipes" and "ratings" of study 09b."""
-    return {
-        **heads(found),
-        **recipe(changed),
-        **shares(changed),
-        **mixups(changed),
-        **robust(changed, found["cells"][AT, 1]),
-        **ratings(rated),
-    }
+def values(
+    found: Mapping[str, Any], changed: Mapping[str, Any], rated: Mapping[str, Any], network: str | None = None
+) -> Rows:
+    """Values by claim, of the parts "heads", "recipes" and "ratings" of study 09b.
+
+    network: that of "recipes". Only runs with the paper's own may decide what it says of it: the rows say so with
+    "trained_the_papers_network", 1 or 0.
+    """
+    of_recipes = {
+        **recipe(changed), **shares(changed), **mixups(changed), **robust(changed, found["cells"][AT, 1])
+    }  # fmt: skip
+    for own in of_recipes.values():
+        own["trained_the_papers_network"] = int(network == "resnet18")
+    return {**heads(found), **of_recipes, **ratings(rated)}
 
 
 def grid(cells: Cells) -> pd.DataFrame:
@@ -46,8 +50,10 @@ def heads(found: Mapping[str, Any]) -> Rows:
     first = 100 * np.array([run["stages"][0]["top"] for run in two])
     mean_k = {"mean_k": stats.mean_interval(np.array([run["stages"][1]["mean_k"] for run in two]))}
     top = {"top2_accuracy": stats.mean_interval(first[:, 1])}
-    gains = {f"less_one_stage_eps{e:g}": gain(runs, found["cells"][e, 1])
-             for (e, kind), runs in found["cells"].items() if kind == 2}  # fmt: skip
+    others = {1: "one_stage", "no prior": "no_prior"}  # the second trains as long as two stages do
+    gains = {f"less_{name}_eps{e:g}": gain(runs, found["cells"][e, other])
+             for other, name in others.items()
+             for (e, kind), runs in found["cells"].items() if kind == 2 and (e, other) in found["cells"]}  # fmt: skip
     ends = {"stage_1_minus_LP-1ST": less(first[:, 0], accuracies(one)), "LP-2ST_minus_LP-1ST": gain(two, one)}
     return {
         "C.table1.lp-1st": table_row(found["cells"], 1),
@@ -82,6 +88,7 @@ def recipe(found: Mapping[str, Any]) -> Rows:
         "C.s-stage1-reuse-and-filter": {
             "both_filtered_minus_stage_2_only": gain(runs[USUAL], runs["stage-1 labels not reused"]),
             "both_filtered_minus_both": gain(runs[USUAL], runs["stage-1 labels not filtered"]),
+            "both_minus_stage_2_only": gain(runs["stage-1 labels not filtered"], runs["stage-1 labels not reused"]),
             **{name: stats.mean_interval(100 * np.array(values)) for name, values in shares.items()},
         },
     }
@@ -92,15 +99,18 @@ def shares(found: Mapping[str, Any]) -> Rows:
     cells, chosen = found["shares"], found["chosen"]["temperature"]
     groups = {
         "up_to_50": lambda share, t: t == chosen and share <= 0.5,
+        "up_to_40": lambda share, t: t == chosen and share <= 0.4,
+        "50": lambda share, t: t == chosen and share == 0.5,
         "50_to_70": lambda share, t: t == chosen and 0.5 < share <= 0.7,
         "above_70": lambda share, t: t == chosen and share > 0.7,
         "chosen": lambda _, t: t == chosen,
         "1": lambda _, t: t == 1,
         "above_1": lambda _, t: t > 1,
     }
-    means = {name: group(cells, wanted) for name, wanted in groups.items()}
+    means = {name: group(cells, wanted) for name, wanted in groups.items() if any(wanted(*at) for at in cells)}
+    by_part = [("50_to_70", other) for other in ("up_to_40", "50") if other in means]
     pairs = {
-        "C.s-split-above-half": [("50_to_70", "up_to_50"), ("50_to_70", "above_70")],
+        "C.s-split-above-half": [("50_to_70", "up_to_50"), ("50_to_70", "above_70"), *by_part],
         "C.s-prior-temperature": [("chosen", "1"), ("above_1", "1"), ("above_1", "chosen")],
     }
     rows = {row: {f"{a}_minus_{b}": less(means[a], means[b]) for a, b in compared} for row, compared in pairs.items()}
@@ -133,16 +143,21 @@ def mixups(found: Mapping[str, Any]) -> Rows:
 
 
 def robust(found: Mapping[str, Any], one_stage: Sequence[Result]) -> Rows:
-    """Every cell of both maps less LP-1ST at the same budget; the worst cell by Bonferroni over all of them."""
-    every = [runs for name in ("shares", "mixups") for runs in found[name].values()]
-    gains = [accuracies(runs) - accuracies(one_stage) for runs in every]
-    worst = stats.mean_interval(min(gains, key=np.mean), level=1 - 0.05 / len(gains))
-    above = sum(float(one.mean()) > 0 for one in gains)
+    """Every setting of both maps less LP-1ST at the same budget; the worst by Bonferroni over all of them.
+
+    "Ahead" and "behind" are beyond chance, each by its own 95% interval. A setting that both maps have counts once.
+    """
+    every = {tuple(accuracies(runs)) for name in ("shares", "mixups") for runs in found[name].values()}
+    gains = sorted((np.array(one) - accuracies(one_stage) for one in every), key=np.mean)
+    each = [stats.mean_interval(one) for one in gains]
     return {
         "C.s-robust-settings": {
-            "cells": len(gains), "cells_above_one_stage": above, "worst_cell_minus_one_stage": worst
+            "settings": len(gains),
+            "settings_ahead_of_one_stage": sum(one.low > 0 for one in each),
+            "settings_behind": sum(one.high < 0 for one in each),
+            "worst_cell_minus_one_stage": stats.mean_interval(gains[0], level=1 - 0.05 / len(gains)),
         }
-    }  # fmt: skip
+    }
 
 
 def ratings(found: Mapping[str, Any]) -> Rows:
@@ -154,6 +169,7 @@ def ratings(found: Mapping[str, Any]) -> Rows:
     names = {e: "_inf" if math.isinf(e) else f"{e:g}" for e in budgets}
     private = [e for e in budgets if not math.isinf(e)]
     likeliest = {e: np.array([run["likeliest"] for run in cells[e, 1]]) for e in budgets}
+    unmixed = {e: np.array([run["unmixed"] for run in cells[e, 1]]) for e in private}
     return {
         **{
             f"C.table3.lp-{count}st": {
@@ -166,6 +182,8 @@ def ratings(found: Mapping[str, Any]) -> Rows:
             for title, kind in (("LP-1ST", 1), ("biases", "biases"))
             for e in private
         }
+        | {f"LP-2ST_minus_LP-1ST_unmixed_eps_{names[e]}": less(error[e, 2], unmixed[e]) for e in private}
+        | {f"LP-1ST_unmixed_minus_LP-1ST_eps_{names[e]}": less(unmixed[e], error[e, 1]) for e in private}
         | {"constant_eps_1": stats.mean_interval(np.array([run["constant"] for run in cells[1.0, "biases"]]))},
         "C.s-movielens-network": {
             "branches": 2,

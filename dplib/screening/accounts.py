@@ -185,3 +185,35 @@ def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:
     one[limit + 1] = (1 - acceptance) ** limit
     found = np.maximum(np.fft.irfft(np.fft.rfft(one) ** accepted, len(one)), 0.0)
     return found / found.sum()
+
+
+def accepted_counts(queries: int, acceptance: float, limit: int) -> np.ndarray:
+    """Distribution of the updates that ``queries`` noisy gradients get accepted, shape (queries + 1,).
+
+    With S_n the gradients that n updates take (:func:`query_counts`), n are accepted with probability
+    P(S_n <= queries) - P(S_(n+1) <= queries). Both are sums over the transform of S_1; n outside of twelve standard
+    deviations of the mean have less than 1e-30 together and count as 0.
+    """
+    if queries < 1 or limit < 0 or not 0 < acceptance <= 1:
+        raise ParameterError(f"queries = {queries}, limit = {limit}, acceptance = {acceptance:g} is not allowed.")
+    gaps = np.arange(1, limit + 2)
+    chances = np.append(acceptance * (1 - acceptance) ** np.arange(limit), (1 - acceptance) ** limit)
+    mean = chances @ gaps
+    deviation = np.sqrt(chances @ (gaps - mean) ** 2)
+    width = 12 * deviation * np.sqrt(queries / mean) / mean + limit + 1
+    first, last = max(0, int(queries / mean - width)), min(queries, int(queries / mean + width))
+    most = min(last * (limit + 1), int(last * mean + 12 * deviation * np.sqrt(last))) + limit + 1
+    size = max(queries, most) + 1
+    one, within = np.zeros((2, size))
+    one[gaps[gaps < size]] = chances[gaps < size]
+    within[: queries + 1] = 1
+    transform, both = np.fft.rfft(one), np.full(size // 2 + 1, 2.0)
+    both[0] = 1
+    if size % 2 == 0:
+        both[-1] = 1
+    term = both * (1 - transform) * np.conj(np.fft.rfft(within)) * transform**first / size
+    found = np.zeros(queries + 1)
+    for n in range(first, last + 1):
+        found[n] = max(term.real.sum(), 0.0)
+        term *= transform
+    return found / found.sum()

@@ -6,6 +6,7 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDp
 from dp_accounting.rdp import RdpAccountant
 
 from dplib import accounting, mechanisms, rdp
+from dplib.checks import ParameterError
 from dplib.screening import accounts, instances, one_update
 from dplib.screening.accounts import DELTA, ORDERS, SETTINGS
 
@@ -64,6 +65,29 @@ def test_counts_of_queries():
     assert accounts.query_counts(12, 0.0, 2)[36] == pytest.approx(1.0)
     assert accounts.query_counts(12, 1.0, 2)[12] == pytest.approx(1.0)
     assert accounts.candidates_per_update(0.5, 2) == pytest.approx(1.75)
+
+
+def counted_one_by_one(queries, acceptance, limit):
+    """The distribution of accepted updates, candidate by candidate: states are (accepted, rejections in a row)."""
+    now = {(0, 0): 1.0}
+    for _ in range(queries):
+        then = {}
+        for (n, r), chance in now.items():
+            passes = 1.0 if r >= limit else acceptance
+            for state, share in (((n + 1, 0), passes), ((n, r + 1), 1 - passes)):
+                then[state] = then.get(state, 0.0) + chance * share
+        now = then
+    return [sum(chance for (n, _), chance in now.items() if n == k) for k in range(queries + 1)]
+
+
+@pytest.mark.parametrize(
+    ("queries", "acceptance", "limit"), [(30, 0.3, 3), (5, 0.9, 2), (200, 0.05, 10), (7, 1.0, 3), (3, 0.2, 0)]
+)
+def test_accepted_updates_of_a_known_number_of_candidates(queries, acceptance, limit):
+    found = accounts.accepted_counts(queries, acceptance, limit)
+    assert found == pytest.approx(counted_one_by_one(queries, acceptance, limit), abs=1e-11)
+    with pytest.raises(ParameterError, match="queries = 0"):
+        accounts.accepted_counts(0, acceptance, limit)
 
 
 # ---- instances ----

@@ -52,3 +52,22 @@ def test_the_nearest_scheme_is_the_one_that_the_gain_is_smallest_over():
     found = values.nearest({"fashion-mnist": arms})
     assert found["nearest_fashion_mnist"] == "auto"
     assert found["gain_fashion_mnist"].value == pytest.approx(0.75)
+
+
+def test_the_nearest_scheme_is_chosen_on_shared_seeds_and_measured_on_all():
+    arms = {
+        "ours": [ours(e) for e in (0.9, 0.91, 0.93, 0.93)],
+        "tanh": [plain(e) for e in (0.895, 0.9, 0.9, 0.9)],  # nearest in the two seeds that both have, not in all four
+        "auto": [plain(0.885), plain(0.9)],
+    }
+    found = values.nearest({"mnist": arms})
+    assert found["nearest_mnist"] == "tanh"
+    assert found["gain_mnist"].n == 4
+    assert found["gain_mnist"].value == pytest.approx(1.875)
+
+
+def test_runs_without_rises_of_the_median_size_in_either_tenth_have_no_row():
+    some = {"chance": {"near": [4, 2, 5], "near_passed": [2, 1, 1]}}
+    none = {"chance": {"near": [4, 2, 0], "near_passed": [2, 1, 0]}}
+    assert values.near_passed([some, none]).tolist() == [[50, 20]]
+    assert values.near_passed([none]).shape == (0, 2)
