@@ -154,7 +154,7 @@ def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
 
 
 def against_records(label: Compared, sgd: Compared, methods: Sequence[str]):
-    """A table: label privacy at epsilon less DP-SGD at the same number and at half of it, where both were run; points."""
+    """A table: label privacy at epsilon less DP-SGD at the same number and at half of it, where both ran; in points."""
     cells = {
         f"ε = {e:g}, DP-SGD at {of:g}": {
             NAMES[m]: str(paired(label.of(m, e), sgd.of("dp-sgd", of)).difference) for m in methods

@@ -308,7 +308,9 @@ def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFra
         row = {title: str(stats.mean_interval(arms[name]["test"])) for name, title in names.items()}
         for name, title in (("screened", "screening gains"), ("public", "steps on J gain")):
             row[title] = str(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)
-        row["steps on J less screening"] = str(stats.paired(arms["public"]["test"], arms["screened"]["test"]).difference)
+        row["steps on J less screening"] = str(
+            stats.paired(arms["public"]["test"], arms["screened"]["test"]).difference
+        )
         row["candidates an update"] = (
             f"{arms['screened']['candidates'].mean() / arms['plain']['candidates'].mean():.1f}"
         )
