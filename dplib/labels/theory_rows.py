@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from scipy import optimize
 
 from dplib import mechanisms, plotting
 from dplib.labels import bounds, debiased, simplex
@@ -104,12 +105,16 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
             },
         }
     passed = {"epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"]}
+    # The paper's step size against D / G with the exact second moment, at the most examples.
+    steps = {
+        f"printed_over_exact_step_at_K_{k}": times(*(one[-1] for one in found["rr", k, epsilons[0]])) for k in classes
+    }
     needed = bounds.most_needed_constant(2 * np.log(2), 0.5)
     better = [
         k for k in classes if paired(*(found[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
     ]
     return {
-        "C.thm9": {**found_of["rr"], **passed, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
+        "C.thm9": {**found_of["rr"], **passed, **steps, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
         "C.thm5": {k: found_of["rr"][k] for k in ("largest_risk_over_bound", "slope_in_n_beyond_what_is_allowed")}
         | passed,
         "C.prop11": {
@@ -117,15 +122,17 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
             "constant_needed_at_epsilon_1_delta_0.999": float(bounds.gaussian_constant(1.0, 0.999)),
             "constant_needed_up_to_epsilon_2ln2_delta_0.5": needed,
             "labels_from_which_its_noise_is_smaller": bounds.labels_from_which_normal_wins(epsilons[0], delta),
-            "of_these_with_the_larger_risk": len(better),
+            "numbers_of_labels_with_the_larger_risk": len(better),
+            "numbers_of_labels_run": len(classes),
+            "most_labels_run": classes[-1],
         },
     }
 
 
 def speaks(classes: int, epsilon: float) -> int:
     """The number of examples from which on Theorem 9's bound with its constant is below D L / 2."""
-    n = np.exp(np.arange(1, 99, 0.01))
-    return int(n[bounds.theorem9_bound(classes, epsilon, n) < 0.5][0])
+    root = optimize.brentq(lambda log_n: bounds.theorem9_bound(classes, epsilon, np.exp(log_n)) - 0.5, 1, 99)
+    return int(np.ceil(np.exp(root)))
 
 
 def _less(value: Measured, by: float) -> Measured:
@@ -156,8 +163,10 @@ def dimension(found: Mapping[str, Any]) -> Values:
             "slope_of_the_best_DP_in_p": grows,
             "p_smallest": p[0],
             "p_largest": p[-1],
+            "examples": n,
         },
         "C.s-provably-easier": {
+            "DP_over_LP-RR-SGD_at_smallest_p": times(curves["DP, best of many"][0], curves["LP-RR-SGD"][0]),
             "DP_over_RR_many_passes_at_smallest_p": ends[0],
             "DP_over_RR_many_passes_at_largest_p": ends[-1],
             "p_over_n_where_noise_is_equal": cross(found["epsilon"], found["delta"], 2),
@@ -330,13 +339,15 @@ def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 100
 def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
     """Excess empirical risk on the construction against epsilon: algorithms with dots, bounds as plain lines."""
     names = [name for name in found if name != "epsilon"]
+    hidden = "LP-RR-SGD, no copies"  # its risk is that of RR's signs to five digits
     for name, colour in zip(names, sns.color_palette("colorblind", len(names)), strict=True):
         bound = name.startswith("bound")
-        style = {"bound: paper": ":", "bound: sharp": "--"}.get(name, "-")
+        style = {"bound: paper": ":", "bound: sharp": "--", hidden: (0, (2, 4))}.get(name, "-")
+        width, above = (3, 3) if name == hidden else (None, 2)
         axes.plot(found["epsilon"], found[name], color="black" if bound else colour, marker=None if bound else "o",
-                  ms=4, ls=style, label=name)  # fmt: skip
+                  ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="ε", ylabel=RISK)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def sets(axes: plt.Axes, found: Mapping[str, np.ndarray]) -> None:

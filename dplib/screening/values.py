@@ -177,7 +177,8 @@ def near_passed(results: Sequence[Result]) -> np.ndarray:
 def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, Measured | str]:
     """The annealed method against the plain scheme that comes nearest to it, for each data set, "_" for "-".
 
-    Nearest over the seeds that all schemes have; the differences are over all seeds that these two have. Its accuracy, that scheme's ("best_") and name ("nearest_"), and in points "gain_" at equal accepted updates,
+    Nearest over the seeds that all schemes have; the differences are over all seeds that these two have. Its accuracy,
+    that scheme's ("best_") and name ("nearest_"), and in points "gain_" at equal accepted updates,
     "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" on the test records that J did not see.
     """
     found: dict[str, Measured | str] = {}
