@@ -69,23 +69,6 @@ def readings(found: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str,
     }
 
 
-def limits(printed: Sequence[Result], found: Mapping[str, Sequence[Result]]) -> dict[str, Measured]:
-    """Figure 4d: accuracy and noisy gradients for a kept step by the limit on rejections, paired by seed.
-
-    Args:
-        printed: runs with the limit of Table 2, 10. found: runs with the limits "5" and "20".
-    """
-    every = {"5": found["5"], "10": printed[: len(found["5"])], "20": found["20"]}
-    work = {limit: [run["queries"] / run["accepted"] for run in runs] for limit, runs in every.items()}
-    return {
-        **{f"accuracy_mu0_{limit}": mean(accuracies(runs)) for limit, runs in every.items()},
-        "mu0_10_less_5": less(every["10"], every["5"]),
-        "mu0_20_less_5": less(every["20"], every["5"]),
-        **{f"queries_an_update_{limit}": mean(own) for limit, own in work.items()},
-        "queries_an_update_20_less_5": mean(np.subtract(work["20"], work["5"])),
-    }
-
-
 def less(some: Sequence[Result], others: Sequence[Result]) -> Measured:
     """Accuracy of some runs less that of others, in points, paired over the seeds that both have."""
     return mean(a - b for a, b in zip(accuracies(some), accuracies(others), strict=False))

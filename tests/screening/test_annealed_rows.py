@@ -58,14 +58,3 @@ def test_schemes_with_unequal_numbers_of_seeds_are_compared_over_those_that_both
     assert annealed_rows.budgets(arms, 80)["reached_ours"] == 5
     gaps = annealed_rows.gaps({"mnist": arms}, {"mnist": {"results": [plain(0.99)] * 4}})
     assert [gaps[f"{name}_mnist"].n for name in ("gap_ours", "gap_dpsgd_auto_s", "narrower")] == [4, 3, 3]
-
-
-def test_a_limit_is_judged_by_accuracy_and_by_gradients_for_a_kept_step_of_equal_seeds():
-    runs = {limit: [run([50, 100], [50, n], [0.9, end]) for n, end in own] for limit, own in {
-        "5": [(200, 0.95), (210, 0.96)], "10": [(220, 0.96), (230, 0.97), (900, 0.1)], "20": [(230, 0.95), (250, 0.97)],
-    }.items()}  # fmt: skip
-    found = annealed_rows.limits(runs["10"], {limit: runs[limit] for limit in ("5", "20")})
-    assert found["mu0_10_less_5"].value == pytest.approx(1)
-    assert found["mu0_20_less_5"].value == pytest.approx(0.5)
-    assert found["queries_an_update_20_less_5"].value == pytest.approx(0.35)
-    assert found["queries_an_update_10"].n == 2
