@@ -129,7 +129,7 @@ def test_two_trained_layers_are_compared_at_the_small_and_the_large_budget():
     small, large = cost_networks.extremes(found)
     assert (small.value, large.value) == pytest.approx((-1.0, -1.0))
     signals = {(name, after): np.full(3, 0.5) for name in ("all", "last two") for after in (0, 40)}
-    ratio = cost_networks.feature_extractor(found, signals)["B.rwt-feature-extractor"]["snr_ratio_at_start"]
+    ratio = cost_networks.feature_extractor(found, signals, found)["B.rwt-feature-extractor"]["snr_ratio_at_start"]
     assert ratio.value == pytest.approx(2.0)  # the square root of 400 / 100
 
 
