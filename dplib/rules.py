@@ -49,7 +49,8 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
 
     ``row`` has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that; "unstated"
     names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
-    refuted and the corrected one holds; "not reproducible as stated" where it fails and something is unstated.
+    refuted and the corrected one holds, "undecided" where that one is open: what fails is false under the most
+    charitable reading, too. "not reproducible as stated" where it fails and something is unstated.
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
@@ -59,8 +60,10 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
         return HOLDS
     if as_printed is None:
         return UNDECIDED
-    if row.get("corrected") and decide(row["corrected"], values, printed):
-        return CORRECTED
+    if row.get("corrected"):
+        as_corrected = decide(row["corrected"], values, printed)
+        if as_corrected is not False:
+            return CORRECTED if as_corrected else UNDECIDED
     return UNSTATED if row.get("unstated") else FAILS
 
 

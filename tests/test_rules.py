@@ -13,6 +13,7 @@ HIGH, LOW, WIDE = Measured(2.0, 1.0, 3.0, 5), Measured(-2.0, -3.0, -1.0, 5), Mea
 NEAR = Measured(0.1, -0.05, 0.25, 5)
 LONE = Measured(0.1, n=1)
 AHEAD, BEHIND = {"ahead": {"value": "gain"}}, {"behind": {"value": "gain"}}
+UNKNOWN = {"by_hand": {"holds": None, "proof": "no run"}}
 SAME, RANGE = {"equivalent": {"value": "gain", "margin": 0.3}}, {"in_range": {"value": "gain", "least": 0, "most": 4}}
 ORDERED = {"ordered": {"values": ["a", "b", "c"]}}
 DECIDED = {"count": {"value": "found", "against": "against", "of": "all", "least": 3}}
@@ -151,6 +152,8 @@ def test_a_rule_waits_for_what_it_needs():
         (HIGH, {"corrected": BEHIND}, "holds"),
         (LOW, {"corrected": BEHIND}, "holds with change"),
         (LOW, {"corrected": SAME}, "fails"),
+        (LOW, {"corrected": UNKNOWN}, "undecided"),
+        (LOW, {"unstated": "the learning rate", "corrected": UNKNOWN}, "undecided"),
         (LOW, {}, "fails"),
         (WIDE, {"corrected": BEHIND}, "undecided"),
         (LOW, {"unstated": "the learning rate"}, "not reproducible as stated"),

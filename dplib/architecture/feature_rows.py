@@ -349,17 +349,23 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     }  # fmt: skip
 
 
-def pafs_best(printed: Mapping[str, Any], strong: Mapping[float, Sequence[runs.Result]]) -> Values:
-    """PAFS against the others: means over the budgets, and with many trainings behind each fitness value."""
+def pafs_best(
+    printed: Mapping[str, Any], strong: Mapping[float, Sequence[runs.Result]], rivals: Mapping[str, Any]
+) -> Values:
+    """PAFS against the others: means over the budgets, and with many trainings behind each fitness value.
+
+    Args:
+        printed, rivals: of :func:`dplib.architecture.feature_study.table_10`, the latter on as many splits as strong.
+    """
     mean = {name: values.mean(axis=1) for name, values in printed["percent"].items()}
     values = {f"validation_minus_{name}": gap(mean["PAFS (validation)"], mean[name]) for name in RIVALS}
     for e, some in strong.items():
-        ours, j = np.array([one["test"] for one in some]), printed["epsilons"].index(e)
+        ours, j = np.array([one["test"] for one in some]), rivals["epsilons"].index(e)
         values |= {
-            f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, printed["percent"][name][: len(ours), j])
-            for name in RIVALS
+            f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, rivals["percent"][name][:, j]) for name in RIVALS
         }
-    return {"B.pafs-best": {**values, "search": "60 subsets, 6 generations, 20 and 100 trainings a value"}}
+        values[f"strong_{e:g}_minus_constant".replace(".", "_")] = gap(ours, rivals["constant"])
+    return {"B.pafs-best": {**values, "search": "60 subsets, 6 generations, 20 trainings a value; 120, 8 and 1,000"}}
 
 
 def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
