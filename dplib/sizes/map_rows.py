@@ -57,6 +57,7 @@ def _last(cell: Cell) -> float:
 
 # ------------------------------------------------------------------------------------------------------------ the law
 
+BORDER = 4000  # n times epsilon from which on networks are ahead on the map: a rule of one line, beside the law
 LEAST = 16  # the law is of widths from here on: four units cannot carry ten classes, and say nothing about privacy
 CHANCE = 10.0  # percent, of ten classes
 
@@ -122,7 +123,8 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
 
     Returns "laws" by link; "held", the cells held out; "error", root mean square errors there, in points, of each law,
     of the last one "without width", and of the mean ("constant"); "regret", points lost there on average to each cell's
-    best width by the width that a law says, and by always taking the same. Widths missing in some cell do not count.
+    best width by the width that a law says, by always taking the same, and by the "border": linear below, widest above.
+    Widths missing in some cell do not count.
     """
     private = {at: cell for at, cell in found.items() if at[1] is not None}
     widths = sorted(w for w in set.intersection(*(set(c.means) for c in private.values())) if w == 0 or w >= LEAST)
@@ -139,6 +141,7 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
     said["constant"] = np.full(len(n), np.mean([point[3] for point in fitted]))
     choices = {link: {at: law.best(at, widths) for at in held} for link, law in laws.items()}
     choices |= {one: dict.fromkeys(held, one) for one in widths}
+    choices["border"] = {at: 0 if at[0] * at[1] < BORDER else max(widths) for at in held}
     return {
         "laws": laws,
         "held": held,
@@ -148,6 +151,14 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
             for name, choice in choices.items()
         },
     }
+
+
+def cost_of_width(
+    found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], most: float, few: int = 64, many: int = 1024
+) -> Measured:
+    """Accuracy with few units less that with many, in points, by seed: a mean over cells with n epsilon up to ``most``."""
+    at = [(n, e) for n, e, w in found if e is not None and n * e <= most and w == few and (n, e, many) in found]
+    return stats.mean_interval(np.mean([found[*cell, few]["test"] - found[*cell, many]["test"] for cell in at], axis=0))
 
 
 def crossover(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], n: int, width: int) -> Measured | None:
