@@ -165,6 +165,11 @@ def of_pairs(found: Mapping[str, Pair]) -> Values:
         "B.pitfall": {
             **{f"gap_{name}": p.dp_gap for name, p in sets.items()},
             "gap_mnist_400_steps": found["mnist"].dp_gap,
+            **{
+                f"gap_mnist_at_{e:g}": stats.mean_interval(np.subtract(*sets["mnist"].runs.test)[:, i])
+                for i, e in enumerate(sets["mnist"].epsilons)
+                if e <= 10
+            },
             "gap_location": found["location"].dp_gap,
         },
         "B.paw-wins-everywhere": {

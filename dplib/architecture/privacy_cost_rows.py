@@ -100,11 +100,11 @@ def _drawn(values: np.ndarray, n: int) -> Measured:
     return Measured(float(values[0]), float(low), float(high), n)
 
 
-def input_budget(table: Task, kept: Task, large: Task, wide: Task, narrow: Task) -> Values:
+def input_budget(table: Task, kept: Task, large: Task, wide: Task, narrow: Task, random: Task) -> Values:
     """Section VI-A: the budget that each input size needs, and whether it is the size that needs it.
 
     Args:
-        kept: records as long as before the split. large: at a budget of 1.
+        kept: records as long as before the split. large: at a budget of 1. random: pieces of random size.
         wide, narrow: from zero weights, as printed and the ten inputs over root k, which must have one law.
     """
     row: dict[str, Any] = {}
@@ -114,6 +114,7 @@ def input_budget(table: Task, kept: Task, large: Task, wide: Task, narrow: Task)
         pairs = [*pairwise(found), (min(found), max(found))]
         row |= {f"more_epsilon_for_{what}_{a}_to_{b}": _drawn(found[b] - found[a], n) for a, b in pairs}
     row |= {f"loss_records_kept_m{m}": gap for m, gap in lost(table, kept).items()}
+    row |= {f"loss_random_pieces_m{m}": gap for m, gap in lost(table, random).items()}
     row |= {f"wide_less_narrow_m{m}": stats.paired(percent(wide[m]), percent(narrow[m])).difference for m in wide}
     return {"B.input-size-budget": row}
 
@@ -262,7 +263,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
         return budget.epsilon_of_steps(NOISE, BATCH / n, taken, DELTA, accountant)
 
     ends = {n: {a: [budgets(s, n, a) for s in (simple, large)] for a in ("paper", "pld")} for n in (5e5, biggest)}
-    gap = {n: mean_interval(one["paper"][1] - one["paper"][0]) for n, one in ends.items()}
+    gap, tight = ({n: mean_interval(one[a][1] - one[a][0]) for n, one in ends.items()} for a in ("paper", "pld"))
     ratio = {n: mean_interval(one["pld"][1] / one["pld"][0]) for n, one in ends.items()}
     by_n = {n: float(budget.epsilon(NOISE, BATCH / n, typical, DELTA, "pld")) for n in sizes}
     at_simple = [float(budget.epsilon(NOISE, BATCH / at, round(steps_at(simple, at, s)), DELTA)) for s in both]
@@ -277,12 +278,15 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
         "B.fig6": {
             **{f"extra_steps_n{n}": mean_interval(large[n] - simple[n][: len(both)]) for n in sizes},
             "gap_at_largest_n": gap[biggest],
+            "gap_tight_at_largest_n": tight[biggest],
             "ratio_tight_at_largest_n": ratio[biggest],
             "percent_steps_change": 100 * (max(mean.values()) / min(mean.values()) - 1),
         },
         "B.curves-converge": {
             "gap_at_500000": gap[5e5],
             "gap_at_largest_n": gap[biggest],
+            "gap_tight_at_500000": tight[5e5],
+            "gap_tight_at_largest_n": tight[biggest],
             "ratio_tight_at_500000": ratio[5e5],
             "ratio_tight_at_largest_n": ratio[biggest],
         },
@@ -306,15 +310,22 @@ def fit(simple: Stops) -> Values:
         return [_drawn(draws[:, i], n) for i in range(2)]
 
     (alpha, beta), (free, _) = fitted(paper), fitted(tight)
-    # How near any alpha >= 1 and beta come, on the mean curve: an interval by the jackknife over seeds.
-    whole = budget.least_relative_error(sizes, paper.mean(1), 1.0)
-    less = [budget.least_relative_error(sizes, np.delete(paper, i, 1).mean(1), 1.0) for i in range(n)]
+
+    def least(first: int) -> Measured:
+        """How near any alpha >= 1 and beta come, on the mean curve from a size on; interval by jackknife over seeds."""
+        own, part = sizes[first:], paper[first:]
+        whole = budget.least_relative_error(own, part.mean(1), 1.0)
+        less = [budget.least_relative_error(own, np.delete(part, i, 1).mean(1), 1.0) for i in range(n)]
+        return mean_interval(n * whole - (n - 1) * np.array(less))
+
     line = np.polyfit(np.log(sizes), np.log(tight.mean(1)), 1)
     return {
         "B.eps-fit": {
             "alpha": alpha,
             "beta": beta,
-            "least_relative_error": mean_interval(n * whole - (n - 1) * np.array(less)),
+            "least_relative_error": least(0),
+            f"least_relative_error_from_{sizes[1]}_records": least(1),
+            f"alpha_from_{sizes[1]}_records": float(budget.fit(sizes[1:], paper[1:].mean(1))[0]),
             "alpha_tight": free,
             "alpha_of_one_step": float(np.exp(budget.epsilon(NOISE, BATCH / max(sizes), 1, DELTA))),
             "power_law_misfit_tight_percent": 100

@@ -156,7 +156,7 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
 def cost_of_width(
     found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], most: float, few: int = 64, many: int = 1024
 ) -> Measured:
-    """Accuracy with few units less that with many, in points, by seed: a mean over cells with n epsilon up to ``most``."""
+    """Accuracy with few units less that with many, in points, by seed: the mean of cells with n epsilon <= ``most``."""
     at = [(n, e) for n, e, w in found if e is not None and n * e <= most and w == few and (n, e, many) in found]
     return stats.mean_interval(np.mean([found[*cell, few]["test"] - found[*cell, many]["test"] for cell in at], axis=0))
 
