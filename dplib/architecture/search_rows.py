@@ -133,7 +133,11 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
         },
         "B.search-when": {
             **tried,
+            **{f"eps_{name}": sure[name]["fixed"] for name in found},
+            **drawn,
+            "mgrs_minus_paas": paired(accuracy["mgrs"], accuracy["paas"]).difference,
             "paas_minus_random_at_equal_trainings": paired(own, column(found["paas"], "random")).difference,
+            "paas_minus_random_with_equal_noise": paired(own, column(found["paas"], "noisy_random")).difference,
             "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
         },
         "B.paas-memo": {"trainings_less_distinct": again},
