@@ -110,3 +110,22 @@ def test_the_map_says_the_best_and_marks_the_crossover():
     assert list(crossing.get_xdata()) == [0]
     assert (yours.get_xdata()[0], yours.get_ydata()[0]) == (0, 0)
     plt.close()
+
+
+def test_the_cost_of_width_is_a_mean_over_the_cells_with_little_data_for_their_noise():
+    def one(tests):
+        return {"test": np.array(tests, dtype=float)}
+
+    found = {(500, 1.0, 64): one([60, 62]), (500, 1.0, 1024): one([58, 59]), (500, 0.1, 64): one([20, 21]),
+             (500, 0.1, 1024): one([19, 19]), (500, None, 64): one([90, 90]), (5000, 1.0, 64): one([80, 80]),
+             (5000, 1.0, 1024): one([90, 90])}  # fmt: skip
+    cost = map_rows.cost_of_width(found, 500)
+    assert cost.value == pytest.approx(2.0)
+    assert cost.n == 2
+
+
+def test_the_rule_of_one_line_is_judged_beside_the_laws():
+    cells = private()
+    found = map_rows.judged(cells)
+    lost = [cells[n, e].losses[0 if n * e < map_rows.BORDER else 1024].value for n, e in found["held"]]
+    assert found["regret"]["border"] == pytest.approx(np.mean(lost))
