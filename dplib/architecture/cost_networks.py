@@ -209,7 +209,6 @@ def random_weights(found: Found) -> Rows:
     (small,) = {key[2] for key in found if key[0] == "simple" and key[2] != SGD}
     full, frozen, simple = (found[at] for at in (("complex", "all", small), ("complex", "last two", small),
                                                  ("simple", "all", small)))  # fmt: skip
-    untuned = sorted(key[2][1] for key in found if isinstance(key[2], tuple) and key[1] == "all")
     shown = {"complex-normal": full, "complex-rwt": frozen, "simple-normal": simple}
     return {
         **table_6(found, "fcn"),
@@ -217,21 +216,30 @@ def random_weights(found: Found) -> Rows:
             f"B.table7.{row}": {"acc_dpsgd": one.mean, "parameters": one.runs[0]["trained"]}
             for row, one in shown.items()
         },
-        "B.intro-rwt": {
-            **{f"gain_over_full_training_{e:g}": gain for e, gain in gains(found).items() if e <= small},
-            **{
-                f"gain_at_an_untuned_rate_of_{rate:g}": less(
-                    found["complex", "last two", ("rate", rate)], found["complex", "all", ("rate", rate)]
-                )
-                for rate in untuned
-            },
-        },
         "B.rwt-beats-simple": {
             "acc_complex": full.mean,
             "acc_simple": simple.mean,
             "acc_complex_rwt": frozen.mean,
             "parameter_ratio": full.parameters / simple.parameters,
         },
+    }
+
+
+def frozen_early(fcn: Found, cnn: Found) -> Rows:
+    """Freezing the early layers at small budgets: the perceptron, also at one rate for both trainings, and the CNN."""
+    (small,) = {key[2] for key in fcn if key[0] == "simple" and key[2] != SGD}
+    untuned = sorted(key[2][1] for key in fcn if isinstance(key[2], tuple) and key[1] == "all")
+    return {
+        "B.intro-rwt": {
+            **{f"gain_over_full_training_{e:g}": gain for e, gain in gains(fcn).items() if e <= small},
+            **{
+                f"gain_at_an_untuned_rate_of_{rate:g}": less(
+                    fcn["complex", "last two", ("rate", rate)], fcn["complex", "all", ("rate", rate)]
+                )
+                for rate in untuned
+            },
+            "gain_small_cnn": extremes(cnn)[0],
+        }
     }
 
 
@@ -257,7 +265,6 @@ def frozen_images(fcn: Found, cnn: Found) -> Rows:
 
     return {
         "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()},
-        "B.intro-rwt": random_weights(fcn)["B.intro-rwt"] | {"gain_small_cnn": ends["cnn"]["small"]},
         "B.trainable-complexity": {
             f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
             for name, found in both.items()
@@ -436,6 +443,7 @@ FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the pa
     messages: ("messages",),
     clipping: ("clipping",),
     feature_extractor: ("random_weights", "signal", "convolutions"),
+    frozen_early: ("random_weights", "convolutions"),
     frozen_images: ("random_weights", "convolutions"),
     small_budgets: ("random_weights", "convolutions", "frozen_lstm"),
     across: ("ladders", "components", "messages", "regression", "random_weights", "codes"),

@@ -181,10 +181,14 @@ def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:
     if accepted < 1 or limit < 0 or not 0 <= acceptance <= 1:
         raise ParameterError(f"accepted = {accepted}, limit = {limit}, acceptance = {acceptance:g} is not allowed.")
     one = np.zeros(accepted * (limit + 1) + 1)
-    one[1 : limit + 1] = acceptance * (1 - acceptance) ** np.arange(limit)
-    one[limit + 1] = (1 - acceptance) ** limit
+    one[1 : limit + 2] = _of_one_update(acceptance, limit)
     found = np.maximum(np.fft.irfft(np.fft.rfft(one) ** accepted, len(one)), 0.0)
     return found / found.sum()
+
+
+def _of_one_update(acceptance: float, limit: int) -> np.ndarray:
+    """The chances that one update takes 1, ..., limit + 1 noisy gradients."""
+    return np.append(acceptance * (1 - acceptance) ** np.arange(limit), (1 - acceptance) ** limit)
 
 
 def accepted_counts(queries: int, acceptance: float, limit: int) -> np.ndarray:
@@ -196,8 +200,7 @@ def accepted_counts(queries: int, acceptance: float, limit: int) -> np.ndarray:
     """
     if queries < 1 or limit < 0 or not 0 < acceptance <= 1:
         raise ParameterError(f"queries = {queries}, limit = {limit}, acceptance = {acceptance:g} is not allowed.")
-    gaps = np.arange(1, limit + 2)
-    chances = np.append(acceptance * (1 - acceptance) ** np.arange(limit), (1 - acceptance) ** limit)
+    gaps, chances = np.arange(1, limit + 2), _of_one_update(acceptance, limit)
     mean = chances @ gaps
     deviation = np.sqrt(chances @ (gaps - mean) ** 2)
     width = 12 * deviation * np.sqrt(queries / mean) / mean + limit + 1
