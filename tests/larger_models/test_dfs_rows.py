@@ -65,3 +65,25 @@ def test_a_release_at_one_budget_is_that_of_the_sweep():
     both = study.release(dataset="digits", seed=1, epsilons=[2.0, 5.0])
     assert alone["5"] == both["5"]
     assert study.release(dataset="digits", seed=1, epsilons=[0.03])["0.03"]["no privacy"] == alone["5"]["no privacy"]
+
+
+def draw(shows):
+    """A draw of a design in which DFS is at its best with 20 features, and no selection as good or not."""
+    dfs = [0.3 if size < 20 else 0.0 for size in SIZES]
+    none = [0.4 if shows else 0.0] * len(SIZES)
+    curve = {"DFS": dfs, "no selection": none, "t-statistic": dfs}
+    keys = [tools.NO_NOISE, *(reading.at(e) for reading in tools.READINGS for e in (5.0, 10.0))]
+    return {"curves": dict.fromkeys(keys, curve)}
+
+
+def test_a_figure_is_counted_in_single_draws_where_the_mean_hides_it():
+    first, fresh = [draw(True), draw(True)], [draw(True), draw(False), draw(True)]
+    found = rows.single_draws({(0.1, 0.5): first}, {(0.1, 0.5): fresh}, "A.fig3")
+    assert (found["single_draws_that_show_it"], found["single_draws"]) == (2, 3)
+    assert "weight 0.5" in found["their_reading"]
+
+
+def test_the_reading_is_picked_on_the_first_draws_and_counted_on_fresh_ones():
+    drawn = {(0.1, 0.5): [draw(True)], (10.0, 0.5): [draw(False)]}
+    fresh = {(0.1, 0.5): [draw(False)], (10.0, 0.5): [draw(True)]}
+    assert rows.single_draws(drawn, fresh, "A.fig3")["single_draws_that_show_it"] == 0
