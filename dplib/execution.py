@@ -141,6 +141,14 @@ def commit() -> str:
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def log() -> frozenset[str]:
+    """All commits that led to the one checked out, in full; empty outside a git checkout."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        return frozenset()
+    query = ["git", "-C", str(ROOT), "rev-list", "HEAD"]
+    return frozenset(subprocess.run(query, capture_output=True, text=True, check=False).stdout.split())
+
+
 def check_commit() -> None:
     """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it. A
     tree without history, such as a downloaded archive, passes.

@@ -196,7 +196,7 @@ def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> L
             try:
                 if known := line(function, job, device=device):
                     return known
-                publish(path, _text(one := made(function, job, device)))
+                publish(path, as_text(one := made(function, job, device)))
                 return one
             finally:
                 lock.unlink(missing_ok=True)
@@ -305,7 +305,7 @@ def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
 def _write(name: str, by_key: Mapping[str, Line]) -> None:
     """Write an experiment's file in one step: these lines and no others, sorted by the text of their jobs."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    publish(KEPT / f"{name}.jsonl", "".join(_text(by_key[key]) + "\n" for key in sorted(by_key)))
+    publish(KEPT / f"{name}.jsonl", "".join(as_text(by_key[key]) + "\n" for key in sorted(by_key)))
 
 
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
@@ -322,7 +322,7 @@ def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line
     }
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     line = {**identity(function, job, device), "result": result, "made": {**spent, "date": now, **machine(device)}}
-    return json.loads(_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
+    return json.loads(as_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
 
 
 def takes_device(function: Callable[..., Result]) -> bool:
@@ -335,7 +335,8 @@ def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
     return STORE / function.experiment.name / f"{digest}.json"
 
 
-def _text(one: Line) -> str:
+def as_text(one: Line) -> str:
+    """A line as its file has it; ParameterError where it holds what is not plain or finite."""
     try:
         return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -346,7 +347,7 @@ def _text(one: Line) -> str:
 
 def _filed(path: Path) -> Line | None:
     try:
-        return _line(path.read_text(encoding="utf-8"))[1]
+        return parsed(path.read_text(encoding="utf-8"))[1]
     except FileNotFoundError:
         return None
     except DAMAGE as error:
@@ -354,7 +355,7 @@ def _filed(path: Path) -> Line | None:
         raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
 
 
-def _line(text: str) -> tuple[str, Line]:
+def parsed(text: str) -> tuple[str, Line]:
     """Key and line of a text; an error of DAMAGE where it is none."""
     one = json.loads(text)
     one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
@@ -376,7 +377,7 @@ def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
     with path.open("rb") as file:  # texts may hold what else ends a line
         for number, text in enumerate(file, 1):
             try:
-                key, one = _line(text.decode())
+                key, one = parsed(text.decode())
             except DAMAGE as error:
                 raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
             if key in found:

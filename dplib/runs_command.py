@@ -67,15 +67,26 @@ def compute(file: Path) -> None:
 
 
 @runs.command()
-def keep() -> None:
-    """Fold the runs of _build/store into book/runs."""
+@click.option("--from", "source", type=click.Path(path_type=Path, exists=True), help="A clone, or lines.")
+def keep(source: Path | None) -> None:
+    """Fold the runs of _build/store into book/runs.
+
+    With --from, those that were made elsewhere instead: in a clone, or a folder or file of lines (*.jsonl, */*.json).
+    What this checkout cannot vouch for is refused, a sentence a line; the others are kept.
+    """
+    from dplib import merging
     from dplib import runs as kept
 
-    counts = kept.keep()
+    counts, refused = merging.merge(source) if source else (kept.keep(), [])
     for name, count in counts.items():
         click.echo(f"{kept.KEPT / name}.jsonl: {count} new, {len(kept.lines(name))} in all.")
     if not counts:
-        click.echo("No new runs in _build/store.")
+        click.echo(f"No new runs in {source or '_build/store'}.")
+    for sentence in refused:
+        click.echo(f"REFUSED {sentence}")
+    if refused:
+        click.echo(f"{len(refused)} line(s) refused; they are where they were.")
+        sys.exit(1)
 
 
 @runs.command()

@@ -148,7 +148,7 @@ def test_equal_lines_merge_and_unequal_ones_are_refused(folder):
     assert runs.merge("toy", [{**one, "made": {}}]) == 0
     other = {**one, "result": {**one["result"], "accuracy": 0.5}}
     path = runs._path(train, one["job"], "cpu")
-    files.publish(path, runs._text(other))
+    files.publish(path, runs.as_text(other))
     with pytest.raises(runs.StoreError, match=r'toy.jsonl: two runs of one job differ .*"seed": 0'):
         runs.keep()
     assert kept(folder) == before
