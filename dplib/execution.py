@@ -2,9 +2,11 @@
 
 import contextlib
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -134,11 +136,41 @@ def hardware() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit checked out, marked where tracked files differ from it; empty outside a git checkout."""
-    if not shutil.which("git") or not (ROOT / ".git").exists():
+    """The commit checked out, marked where tracked files differ from it; of a tree that was copied without its
+    repository the commit that it carries, if its code is that of the commit (:func:`check_carried`); else empty.
+    """
+    if not (ROOT / ".git").exists():
+        try:
+            return check_carried()
+        except ParameterError:
+            return ""
+    if not shutil.which("git"):
         return ""
     query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def check_carried() -> str:
+    """The commit, twelve digits, that a tree without its repository carries, or "" where it carries none.
+
+    ``.travel/commit`` is what ``git rev-parse HEAD`` said, ``.travel/manifest`` what ``git ls-tree -r HEAD`` did, or of
+    that the hash and the path. They are words that anybody may have written: so every file in the folders of the
+    packages is hashed as git does it, and ParameterError names the first that is not the manifest's. Whether there is
+    such a commit, ``runs keep --from`` asks the log.
+    """
+    from dplib import sources
+
+    try:
+        head, manifest = ((ROOT / ".travel" / name).read_text(encoding="utf-8") for name in ("commit", "manifest"))
+    except OSError:
+        return ""
+    known = dict(reversed(found) for found in re.findall(r"^(?:\d+ blob )?([0-9a-f]{40})[ \t](.+)$", manifest, re.M))
+    for folder in sources.PACKAGES.values():
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"):
+            text, name = path.read_bytes(), path.relative_to(ROOT).as_posix()
+            if hashlib.sha1(b"blob %d\0" % len(text) + text).hexdigest() != known.get(name):
+                raise ParameterError(f"{name} is not that of commit {head[:12]}, which this tree says it is of.")
+    return head[:12] if re.fullmatch(r"[0-9a-f]{40}\n?", head) else ""
 
 
 def log() -> frozenset[str]:
@@ -150,10 +182,12 @@ def log() -> frozenset[str]:
 
 
 def check_commit() -> None:
-    """Raise ParameterError where this is a git checkout and git cannot say of which commit: a run's line names it. A
-    tree without history, such as a downloaded archive, passes.
+    """Raise ParameterError where this is a git checkout and git cannot say of which commit, or a tree that carries a
+    commit and is not its: a run's line names it. A tree without history, such as a downloaded archive, passes.
     """
-    if (ROOT / ".git").exists() and not commit():
+    if not (ROOT / ".git").exists():
+        check_carried()
+    elif not commit():
         raise ParameterError(
             f"git cannot tell the commit of {ROOT}, and the line of a run names it: `git -C {ROOT} describe --always` "
             "says why."

@@ -218,6 +218,68 @@ def test_a_checkout_whose_commit_git_cannot_tell_makes_no_runs(folder, tmp_path,
         dplib("make", "toy", "--limit", "0s")
 
 
+@pytest.fixture
+def copied(folder, tmp_path, monkeypatch):
+    """A tree that was copied from its repository, with what git says of its commit; the commit."""
+    from dplib import sources
+
+    root = tmp_path / "tree"
+    (root / "dplib" / "inside").mkdir(parents=True)
+    for name in ("dplib/__init__.py", "dplib/inside/a.py", "dplib/sets.toml", "README.md"):
+        (root / name).write_text(f"{name}\n")
+
+    def git(*words):
+        names = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        return subprocess.run(
+            ["git", "-C", str(root), *names, *words], capture_output=True, text=True, check=True
+        ).stdout
+
+    git("init", "-q"), git("add", "."), git("commit", "-qm", "all")
+    told = {"commit": git("rev-parse", "HEAD"), "manifest": git("ls-tree", "-r", "HEAD")}
+    shutil.rmtree(root / ".git")
+    (root / ".travel").mkdir()
+    for name, text in told.items():
+        (root / ".travel" / name).write_text(text)
+    monkeypatch.setattr(execution, "ROOT", root)
+    monkeypatch.setattr(sources, "PACKAGES", {"dplib": root / "dplib"})
+    return root, told["commit"].strip()
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_a_tree_without_its_repository_is_of_the_commit_whose_code_it_has(copied, monkeypatch):
+    root, commit = copied
+    (root / "README.md").write_text("no code")
+    (root / "dplib" / "__pycache__").mkdir()
+    (root / "dplib" / "__pycache__" / "a.pyc").write_text("made here")
+    assert execution.commit() == commit[:12]
+    short = [
+        f"{line.split()[2]} {line.split()[3]}\n" for line in (root / ".travel" / "manifest").read_text().splitlines()
+    ]
+    (root / ".travel" / "manifest").write_text("".join(short))
+    assert execution.commit() == commit[:12]
+    (root / ".travel" / "manifest").unlink()
+    monkeypatch.setenv("DPLIB_COMMIT", commit)  # a word alone is believed by nobody
+    assert execution.commit() == ""
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+@pytest.mark.parametrize("name", ["dplib/inside/a.py", "dplib/sets.toml", "dplib/new.py"])
+def test_a_tree_with_other_code_is_of_no_commit_and_makes_no_runs(copied, name):
+    root, _ = copied
+    (root / name).write_text("edited\n")
+    assert execution.commit() == ""
+    with pytest.raises(ParameterError, match=name):
+        dplib("make", "toy", "--limit", "0s")
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+@pytest.mark.parametrize("said", ["main\n", "0123456789ab\n", ""])
+def test_a_commit_is_named_in_full(copied, said):
+    root, _ = copied
+    (root / ".travel" / "commit").write_text(said)
+    assert execution.commit() == ""
+
+
 def test_export(stored):
     edited(lambda line: {**line, "result": {**line["result"], "mixed": line["job"]["seed"] or "none"}})
     told = dplib("export", "toy", "--to", str(stored / "out"))
