@@ -15,9 +15,11 @@ A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
     all_of: [RULES], any_of: [RULES]
     by_hand: {holds: true, false or null, proof: what shows it}
 
-and says with ``needs`` what must be there before it may decide: ``{runs: 5}``, runs behind each value that has an
-interval, and ``{ahead: [NAMES]}``, values that are above 0, such as SGD's lead where a cost of privacy is compared, or
-a model's over a constant. Each comes out true, false or undecided (None).
+where a MARGIN, ``by``, ``least`` and ``most`` may name one of :mod:`dplib.margins` instead of a number, such as
+``by: {margin: [accuracy_points, mnist]}``, or its other side, ``{margin: [loss, mnist], side: lower}``; a row also
+says with ``needs`` what must be there before it may decide: ``{runs: 5}``, runs behind each value that has an interval,
+and ``{ahead: [NAMES]}``, values that are above 0, such as SGD's lead where a cost of privacy is compared, or a model's
+over a constant. Each comes out true, false or undecided (None).
 
 One convention throughout. A value with an interval is on one side of a bound if its 95% interval is; "the same" is two
 one-sided tests at 5%, which is the 90% interval inside the margin. Of many comparisons: ``all_of`` holds if each does
@@ -32,11 +34,13 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from dplib import checks
+from dplib import checks, margins
 from dplib.checks import ParameterError
+from dplib.margins import Margin
 from dplib.stats import Measured
 
 LEVEL = 0.05
+BOUNDS = ("by", "margin", "least", "most")  # what may name a margin
 Values = Mapping[str, Any]
 Outcome = bool | None
 
@@ -104,6 +108,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     if any(key not in about for key in must) or (one_of and not set(one_of) & set(about)):
         more = f", and {' or '.join(one_of)}" if one_of else ""
         raise ParameterError(f"rule {kind}: {about} is not allowed: it must have {', '.join(must)}{more}.")
+    _check_margins(kind, about)
     if kind == "ordered":
         checks.list_of(checks.Rule("a name", lambda one: isinstance(one, str)), least=2).check(
             "values", about["values"]
@@ -122,6 +127,14 @@ def names(rule: Mapping[str, Any]) -> list[str]:
     return [*about.get("values", ()), *(about[key] for key in ("value", "against") if key in about), *of]
 
 
+def margins_of(rule: Mapping[str, Any]) -> list[Margin]:
+    """The margins that a rule names; ParameterError for an unknown one."""
+    kind, about = kind_of(rule)
+    if kind in ("all_of", "any_of"):
+        return [margin for inner in about for margin in margins_of(inner)]
+    return [margins.named(about[key]) for key in BOUNDS if isinstance(about.get(key), Mapping)]
+
+
 def words(rule: Mapping[str, Any]) -> str:
     """A rule for people, such as "gain mnist above 0; gain fashion mnist above 0 (5 runs or more)"."""
     kind, about = kind_of(rule)
@@ -134,7 +147,11 @@ def words(rule: Mapping[str, Any]) -> str:
     if kind == "by_hand":
         return f"by hand: {about['proof'].rstrip('.')}"
     value = str(about.get("value", "")).replace("_", " ")
-    ends = [f"{name} {about[key]:g}" for name, key in (("at least", "least"), ("at most", "most")) if key in about]
+    ends = [
+        f"{name} {_in_words(about[key])}" for name, key in (("at least", "least"), ("at most", "most")) if key in about
+    ]
+    by = about.get("by", 0)
+    side = _in_words(by) if isinstance(by, Mapping) else by
     of = about.get("of", "")
     if isinstance(of, str):
         of = "the printed one" if of == about.get("value") else "those" if of == "of" else of.replace("_", " ")
@@ -143,10 +160,10 @@ def words(rule: Mapping[str, Any]) -> str:
         equals = "the printed one"
     says = {
         "exact": lambda: f"{value} is {equals if isinstance(equals, str) else f'{equals:.6g}'}",
-        "within": lambda: f"{value} within {about['by']:g} of {of}",
-        "ahead": lambda: f"{value} above {about.get('by', 0)}",
-        "behind": lambda: f"{value} below {about.get('by', 0)}",
-        "equivalent": lambda: f"{value} is 0, up to {about['margin']:g}",
+        "within": lambda: f"{value} within {_in_words(by)} of {of}",
+        "ahead": lambda: f"{value} above {side}",
+        "behind": lambda: f"{value} below {side}",
+        "equivalent": lambda: f"{value} is {_neutral(about['margin']):g}, up to {_in_words(about['margin'])}",
         "in_range": lambda: f"{value.removesuffix(' at most')} {' and '.join(ends)}",
         "ordered": lambda: " < ".join(about["values"]).replace("_", " "),
         "count": lambda: f"{value} {' and '.join(ends)}, of {of}",
@@ -191,14 +208,15 @@ def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: f
 
 
 def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    centre, by = _number(about["of"], printed), about["by"]
-    by += 1e-9 * max(abs(centre), by)  # 98.31 is within 0.1 of 98.21, whatever binary fractions make of it
-    bounds = {"value": about["value"], "least": centre - by, "most": centre + by}
+    centre = _number(about["of"], printed)
+    least, most = _around(centre, about["by"])
+    slack = 1e-9 * max(abs(centre), most - centre)  # 98.31 is within 0.1 of 98.21, whatever binary fractions make of it
+    bounds = {"value": about["value"], "least": least - slack, "most": most + slack}
     return _in_range(bounds, values, printed, support, refute)
 
 
 def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    least, most = about.get("least", -math.inf), about.get("most", math.inf)
+    least, most = (_number(about.get(key, end), printed) for key, end in (("least", -math.inf), ("most", math.inf)))
     value = _value(values, about["value"])
     low, high = interval(value, support)
     if least <= low and high <= most:
@@ -224,7 +242,8 @@ def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: 
 
 
 def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    bounds = {"value": about["value"], "least": -about["margin"], "most": about["margin"]}
+    least, most = _around(_neutral(about["margin"]), about["margin"])
+    bounds = {"value": about["value"], "least": least, "most": most}
     return _in_range(bounds, values, printed, 2 * support, refute)  # two one-sided tests, each at the level
 
 
@@ -284,10 +303,38 @@ def _value(values: Values, name: str) -> Any:
 
 
 def _number(value: Any, printed: Values) -> Any:
-    """A number as it is, or the printed value of that name."""
+    """A number as it is, the end of a margin, or the printed value of that name."""
+    if isinstance(value, Mapping):
+        return margins.bound(value)
     if isinstance(value, str) and value not in printed:
         raise ParameterError(f"{value} is not among the printed values: they are {', '.join(map(str, printed))}.")
     return printed[value] if isinstance(value, str) else value
+
+
+def _around(centre: float, margin: Any) -> tuple[float, float]:
+    """What is the same as a number, up to a margin: a number, or the name of one."""
+    return margins.named(margin).around(centre) if isinstance(margin, Mapping) else (centre - margin, centre + margin)
+
+
+def _neutral(margin: Any) -> float:
+    """What "no difference" is, in the unit of a margin."""
+    return margins.named(margin).neutral if isinstance(margin, Mapping) else 0.0
+
+
+def _in_words(bound: Any) -> str:
+    if not isinstance(bound, Mapping):
+        return f"{bound:g}"
+    margin = margins.named(bound)
+    return f"{margins.bound(bound):g} ({margin.name})" if "side" in bound else str(margin)
+
+
+def _check_margins(kind: str, about: Mapping[str, Any]) -> None:
+    """Refuse an unknown margin, and a side of one where both sides are asked for."""
+    for key in (key for key in BOUNDS if isinstance(about.get(key), Mapping)):
+        if kind == "count" or ("side" in about[key] and kind in ("within", "equivalent")):
+            allowed, given = "a number" if kind == "count" else "a margin without a side", checks.shown(about[key])
+            raise ParameterError(f"rule {kind}: {key} = {given} is not allowed: it must be {allowed}.")
+        margins.named(about[key])
 
 
 def _runs(values: Values, name: str) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
+from dplib import claims, margins, rules
 from dplib.checks import ParameterError, check_names, shown
 from dplib.claims import CLAIMS, RESULTS, ROOT
 
@@ -73,7 +74,7 @@ def depends_on(chapter: str) -> list[Path]:
     """Every file of this project that can change what a chapter shows, sorted.
 
     Modules are followed through their own imports; data files of a package, and kept runs, count where a module names
-    them; ledger files count where the chapter names a claim of theirs.
+    them; ledger files count where the chapter names a claim of theirs, and margins where a rule of its rows names one.
     """
     code = _code(source(chapter))
     modules = _closure(code)
@@ -82,9 +83,16 @@ def depends_on(chapter: str) -> list[Path]:
     files |= data_files(text)
     papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
     files |= {CLAIMS / f"{paper}.yml" for paper in papers}
+    files |= {CLAIMS / margins.PATH.name for paper in papers if _names_margins(chapter, paper)}
     files |= {path for path in RESULTS.glob("*.json") if path.name in code + text}
     files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
     return sorted(path for path in files if path.exists())
+
+
+def _names_margins(chapter: str, paper: str) -> bool:
+    """Whether a rule of a chapter's rows of a paper names a margin."""
+    rows = [row for row in claims.load(paper).values() if row.chapter == chapter]
+    return any(rules.margins_of(rule) for row in rows for rule in (row.rule, row.corrected) if rule)
 
 
 def data_files(code: str) -> set[Path]:

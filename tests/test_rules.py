@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from dplib import claims, rules
+from dplib import claims, margins, rules
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -258,6 +258,7 @@ def met(rule, printed):
     found = {}
     for kind, said in simple(rule):
         numbers = {key: printed.get(one, one) if isinstance(one, str) else one for key, one in said.items()}
+        numbers |= {key: margins.bound(one) for key, one in said.items() if isinstance(one, dict)}
         if kind == "count":
             found |= counts(said, "least" in said)
         elif kind == "ordered":
@@ -268,7 +269,13 @@ def met(rule, printed):
             ends = numbers.get("least", numbers.get("most")), numbers.get("most", numbers.get("least"))
             found[said["value"]] = exactly(sum(ends) / 2)
         else:
-            start = numbers["of"] if kind == "within" else 0 if kind == "equivalent" else numbers.get("by", 0)
+            start = (
+                numbers["of"]
+                if kind == "within"
+                else rules._neutral(said["margin"])
+                if kind == "equivalent"
+                else numbers.get("by", 0)
+            )
             found[said["value"]] = exactly(start + {"ahead": 1e9, "behind": -1e9}.get(kind, 0))
     return found
 
