@@ -13,6 +13,7 @@ A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
                                                                       with ``against: NAME``, undecided unless the rest
                                                                       of all is against it
     all_of: [RULES], any_of: [RULES]
+    readings: [RULES]                                                 what the text allows a fair reader, one rule each
     by_hand: {holds: true, false or null, proof: what shows it}
 
 where a MARGIN, ``by``, ``least`` and ``most`` may name one of :mod:`dplib.margins` instead of a number, such as
@@ -23,7 +24,8 @@ over a constant. Each comes out true, false or undecided (None).
 
 One convention throughout. A value with an interval is on one side of a bound if its 95% interval is; "the same" is two
 one-sided tests at 5%, which is the 90% interval inside the margin. Of many comparisons: ``all_of`` holds if each does
-at its own level, and is refuted by one of k only at a level of 5%/k; ``any_of`` the other way round.
+at its own level, and is refuted by one of k only at a level of 5%/k; ``any_of`` the other way round. ``readings`` are
+not many comparisons but one, read several ways: each at its own level, and nothing is said before all are decided.
 """
 
 import itertools
@@ -54,7 +56,8 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
     ``row`` has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that; "unstated"
     names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
     refuted and the corrected one holds, "undecided" where that one is open: what fails is false under the most
-    charitable reading, too. "not reproducible as stated" where it fails and something is unstated.
+    charitable reading, too. "not reproducible as stated" where it fails and something is unstated, or where some of its
+    ``readings`` hold and others fail.
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
@@ -64,6 +67,8 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
         return HOLDS
     if as_printed is None:
         return UNDECIDED
+    if any(decide(reading, values, printed) for reading in readings(row["rule"])):
+        return UNSTATED
     if row.get("corrected"):
         as_corrected = decide(row["corrected"], values, printed)
         if as_corrected is not False:
@@ -80,6 +85,9 @@ def decide(
         support, refute: levels at which a comparison may support the rule, or refute it.
     """
     (kind, about), needs = kind_of(rule), rule.get("needs", {})
+    if kind == "readings":
+        inner = [decide(reading, values, printed, support, refute) for reading in readings(rule)]
+        return None if None in inner else all(inner)
     if kind in ("all_of", "any_of"):
         levels = (support, refute / len(about)) if kind == "all_of" else (support / len(about), refute)
         inner = [decide({"needs": needs, **one}, values, printed, *levels) for one in about]
@@ -100,7 +108,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
         raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
     kind, about = found[0]
     checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
-    if kind in ("all_of", "any_of"):
+    if kind in COMBINED:
         checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
         return kind, about
     must, may, one_of, _ = KINDS[kind]
@@ -116,10 +124,16 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     return kind, about
 
 
+def readings(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rules of the readings of a statement, each with what all of them need; [] where it is read in one way."""
+    kind, about = kind_of(rule)
+    return [{"needs": rule.get("needs", {}), **reading} for reading in about] if kind == "readings" else []
+
+
 def names(rule: Mapping[str, Any]) -> list[str]:
     """The measured values that a rule asks for."""
     kind, about = kind_of(rule)
-    if kind in ("all_of", "any_of"):
+    if kind in COMBINED:
         return [name for one in about for name in names(one)]
     if kind == "by_hand":
         return []
@@ -142,8 +156,8 @@ def words(rule: Mapping[str, Any]) -> str:
     needs = [f"{asked['runs']} runs or more"] if "runs" in asked else []
     needs += [f"if {name.replace('_', ' ')} is above 0" for name in asked.get("ahead", ())]
     needs = f" ({', '.join(needs)})" if needs else ""
-    if kind in ("all_of", "any_of"):
-        return ("; " if kind == "all_of" else " or ").join(words(one) for one in about) + needs
+    if kind in COMBINED:
+        return COMBINED[kind].join(words(one) for one in about) + needs
     if kind == "by_hand":
         return f"by hand: {about['proof'].rstrip('.')}"
     value = str(about.get("value", "")).replace("_", " ")
@@ -174,7 +188,7 @@ def words(rule: Mapping[str, Any]) -> str:
 def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
     """The proofs that a rule rests on instead of values."""
     kind, about = kind_of(rule)
-    if kind in ("all_of", "any_of"):
+    if kind in COMBINED:
         for one in about:
             yield from by_hand(one)
     elif kind == "by_hand":
@@ -282,8 +296,10 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
     "count": (("value", "of"), ("against",), ("least", "most"), _count),
     "all_of": ((), (), (), None),
     "any_of": ((), (), (), None),
+    "readings": ((), (), (), None),
     "by_hand": (("holds", "proof"), (), (), None),
 }
+COMBINED = {"all_of": "; ", "any_of": " or ", "readings": "; and, read otherwise: "}  # rules of rules, and in words
 
 
 def _all(outcomes: list[Outcome]) -> Outcome:

@@ -307,10 +307,11 @@ def measured(
     rates: Mapping[str, Sequence[float]],
     *,
     seeds: int,
+    first: int = 0,
     tuning_seeds: int = 3,
     extensions: int = 2,
 ) -> dict[Hashable, Outcome]:
-    """Tune every cell by itself, then train each with seeds 0, 1, ...; equal seeds may be paired.
+    """Tune every cell by itself, then train each with seeds ``first``, first + 1, ...; equal seeds may be paired.
 
     Args:
         cells: those with a ``learning_rate`` are not tuned.
@@ -329,5 +330,6 @@ def measured(
                 get, train, own, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
             )
     rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
-    found = plans.by_seed(get, train, {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}, seeds)
+    reported = {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}
+    found = plans.by_seed(get, train, reported, seeds, first)
     return {key: Outcome(job, rate[key], chosen.get(key), found[key]) for key, job in cells.items()}

@@ -109,6 +109,26 @@ def test_combinations(parts, every, some):
     assert list(rules.by_hand({"all_of": inner})) == [str(one) for one in parts]
 
 
+@pytest.mark.parametrize(
+    ("gains", "wanted"),
+    [
+        ((HIGH, HIGH), "holds"),
+        ((LOW, LOW), "fails"),
+        ((HIGH, LOW), "not reproducible as stated"),
+        ((LOW, HIGH), "not reproducible as stated"),
+        ((LOW, WIDE), "undecided"),  # a later reading may hold or fail
+        ((HIGH, WIDE), "undecided"),
+    ],
+)
+def test_readings_of_one_statement(gains, wanted):
+    rule = {"readings": [{"ahead": {"value": name}} for name in "ab"], "needs": {"runs": 5}}
+    values = dict(zip("ab", gains, strict=True))
+    assert rules.verdict({"rule": rule}, values, {}) == wanted
+    assert rules.names(rule) == ["a", "b"]
+    assert rules.words(rule) == "a above 0; and, read otherwise: b above 0 (5 runs or more)"
+    assert rules.verdict({"rule": {**rule, "needs": {"runs": 6}}}, values, {}) == "undecided"
+
+
 def test_of_many_comparisons_one_needs_more_to_decide():
     """A gain just above 0 at 95%, which is not above 0 at 98.75%; and a loss likewise."""
     gain, loss = Measured(1.0, 0.1, 1.9, 5), Measured(-1.0, -1.9, -0.1, 5)
@@ -224,7 +244,7 @@ def test_rows_of_the_ledger_state_their_rules_well():
 def simple(*given):
     """The rules that rules are made of, as (kind, what it says), but for those by hand."""
     for kind, said in (item for rule in given for item in rule.items()):
-        if kind in ("all_of", "any_of"):
+        if kind in rules.COMBINED:
             yield from simple(*said)
         elif kind == "needs":
             yield from (("ahead", {"value": name}) for name in said.get("ahead", ()))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dplib import claims, plotting, printed, stats
-from dplib.architecture import crossover, crossover_rows
+from dplib.architecture import crossover, crossover_rows, length_rows
 from dplib.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells
 from dplib.architecture.crossover_study import COMPLEX, SIMPLE, Swept, accuracies
 from dplib.data import registry
@@ -22,8 +22,11 @@ SERVES = 0.5  # points that a network may lose at a rate that is not its own
 
 
 def every(study: Plan, found: Mapping[str, Pair]) -> Values:
-    """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`."""
-    return {
+    """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`.
+
+    Those of shorter trainings stand beside what decides a row at the paper's batch (:mod:`length_rows`).
+    """
+    shorter = {
         **data_sets(),
         **crossover_rows.of_pairs(found),
         **crossover_rows.of_seeds(found),
@@ -33,6 +36,8 @@ def every(study: Plan, found: Mapping[str, Pair]) -> Values:
         **table_4(study),
         "B.fig1": sizes(study)[1],
     }
+    at_batch = length_rows.rows(study)
+    return {**shorter, **{row: {**shorter.get(row, {}), **values} for row, values in at_batch.items()}}
 
 
 THREE = ("logistic regression", "PAW FCN", "PAW CNN")

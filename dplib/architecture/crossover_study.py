@@ -79,22 +79,26 @@ def swept(
     rates: Sequence[float],
     sgd_rates: Sequence[float] = (0.3, 1.0, 3.0),
     seeds: int = 5,
+    first: int = 0,
     tuning_seeds: int = 3,
     extensions: int = 2,
     **settings: Any,
 ) -> Swept:
     """Every model at every budget (None: plain SGD), each at the rate that is best on validation data.
 
+    Each result has its "learning_rate" and the "tuning_score" of that rate, the mean over the tuning runs.
+
     Args:
         cells: model to its part of a job. rates, sgd_rates: grids with and without privacy, increasing.
+        first: the first seed that is reported.
         settings: further arguments of :func:`dplib.trainings.train`, for all models alike.
     """
     asked = {(name, e): {**cell, **settings, **budget(e)} for e in epsilons for name, cell in cells.items()}
     grids = {"sgd": sgd_rates, "dp": rates}
-    outcomes = measured(get, asked, grids, seeds=seeds, tuning_seeds=tuning_seeds, extensions=extensions)
+    outcomes = measured(get, asked, grids, seeds=seeds, first=first, tuning_seeds=tuning_seeds, extensions=extensions)
     found: Swept = {name: {} for name in cells}
     for (name, e), one in outcomes.items():
-        own = [{**run, "learning_rate": one.rate} for run in one.runs]
+        own = [{**run, "learning_rate": one.rate, "tuning_score": one.tuned.tried[one.rate]} for run in one.runs]
         found[name][math.inf if e is None else float(e)] = own
     return found
 
