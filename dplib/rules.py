@@ -144,7 +144,7 @@ def names(rule: Mapping[str, Any]) -> list[str]:
 def margins_of(rule: Mapping[str, Any]) -> list[Margin]:
     """The margins that a rule names; ParameterError for an unknown one."""
     kind, about = kind_of(rule)
-    if kind in ("all_of", "any_of"):
+    if kind in COMBINED:
         return [margin for inner in about for margin in margins_of(inner)]
     return [margins.named(about[key]) for key in BOUNDS if isinstance(about.get(key), Mapping)]
 

@@ -125,6 +125,7 @@ def test_readings_of_one_statement(gains, wanted):
     values = dict(zip("ab", gains, strict=True))
     assert rules.verdict({"rule": rule}, values, {}) == wanted
     assert rules.names(rule) == ["a", "b"]
+    assert rules.margins_of(rule) == []
     assert rules.words(rule) == "a above 0; and, read otherwise: b above 0 (5 runs or more)"
     assert rules.verdict({"rule": {**rule, "needs": {"runs": 6}}}, values, {}) == "undecided"
 
