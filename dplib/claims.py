@@ -261,6 +261,7 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     """:func:`rests_on` for a page drawn from the kept runs of a plan: what these took, where and when they
     were made.
     """
+    from dplib import runs
     from dplib.data import registry
 
     lines = plan.reached()
@@ -269,7 +270,9 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
         name: "" if name.endswith("(synthetic)") else registry.entry(name).stand_in_for or "" for name in datasets
     }
     commits = sorted({one["commit"] for one in made})
-    where = sorted({f"{one['processor']} ({one['capability']})" for one in made})
+    where = sorted({runs.place(line) for line in lines})
+    gpu_hours = sum(line["made"]["seconds"] for line in lines if line["device"] == "cuda") / 3600
+    where += [f"{gpu_hours:.2f} GPU-hours"] if gpu_hours else []
     runs_text = f"{len(lines)} kept runs, {min(m['date'] for m in made)[:10]} to {max(m['date'] for m in made)[:10]}"
     found = {
         "core_seconds": round(sum(one["processor_seconds"] for one in made), 1),

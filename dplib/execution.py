@@ -124,15 +124,62 @@ def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def hardware() -> dict[str, Any]:
     """Processor, cores and, where there is one, GPU of this machine."""
-    processor = platform.processor() or platform.machine()
+    return {"processor": processor(), "cores": os.cpu_count(), "gpu": _asked("name"), "system": platform.system()}
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), processor)
-    gpu = ""
-    if shutil.which("nvidia-smi"):
-        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-        gpu = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
-    return {"processor": processor, "cores": os.cpu_count(), "gpu": gpu, "system": platform.system()}
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    return name
+
+
+def gpu() -> dict[str, Any]:
+    """Name, driver, CUDA and cuDNN of the GPU that PyTorch uses; empty texts for what this machine does not tell."""
+    import torch
+
+    seen = torch.version.cuda and torch.cuda.is_available()
+    return {
+        "gpu": torch.cuda.get_device_name() if seen else "",
+        "driver": _driver(),
+        "cuda": torch.version.cuda or "",
+        "cudnn": torch.backends.cudnn.version() or "",
+    }
+
+
+def _driver() -> str:
+    with contextlib.suppress(OSError):
+        found = re.search(r"\d+\.\d[\d.]*", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
+        return found[0] if found else ""
+    return _asked("driver_version")
+
+
+def _asked(field: str) -> str:
+    """What nvidia-smi says of the GPUs; empty where it is not installed."""
+    if not shutil.which("nvidia-smi"):
+        return ""
+    query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def precision(device: str) -> dict[str, str]:
+    """How float32 is multiplied in this process now, in matrix products and in convolutions: "ieee" as it is, or cut to
+    "tf32" or "bf16".
+    """
+    import torch
+
+    backends = torch.backends
+    if hasattr(backends.cudnn, "conv"):  # from PyTorch 2.9 on
+        cuda = backends.cuda.matmul, backends.cudnn.conv
+        kinds = cuda if device == "cuda" else (backends.mkldnn.matmul, backends.mkldnn.conv)
+        said = [kind.fp32_precision for kind in kinds]
+    elif device == "cuda":
+        said = ["tf32" if kind.allow_tf32 else "ieee" for kind in (backends.cuda.matmul, backends.cudnn)]
+    else:
+        said = ["bf16" if torch.get_float32_matmul_precision() == "medium" else "ieee", "ieee"]
+    return dict(zip(("matmul", "conv"), ("ieee" if one == "none" else one for one in said), strict=True))
 
 
 def commit() -> str:

@@ -111,6 +111,23 @@ def key_of_line(one: Line) -> str:
     return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
 
 
+def as_text(one: Line) -> str:
+    """A line as its file has it; ParameterError where it holds what is not plain or finite."""
+    try:
+        return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{one['experiment']}: a result must hold plain finite values or None ({error})."
+        ) from None
+
+
+def parsed(text: str) -> tuple[str, Line]:
+    """Key and line of a text; an error of DAMAGE where it is none."""
+    one = json.loads(text)
+    one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
+    return key_of_line(one), one
+
+
 def _flat(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value

@@ -6,7 +6,7 @@ Part of :mod:`dplib.runs`; ``python -m dplib runs keep --from FOLDER``.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from dplib import execution, plans, runs
+from dplib import agreement, execution, jobs, plans, runs
 from dplib.checks import ParameterError
 
 FIELDS = {"experiment", "version", "job", "data", "device", "result", "made"}
@@ -24,7 +24,7 @@ def merge(source: Path) -> tuple[dict[str, int], list[str]]:
     refused, place = [], None
     for place, text in _texts(source):
         try:
-            key, line = runs.parsed(text.decode())
+            key, line = jobs.parsed(text.decode())
             name = line["experiment"]
             if name not in stored:
                 stored[name] = {runs.key_of_line(known): known for known in runs.lines(name)}
@@ -32,7 +32,7 @@ def merge(source: Path) -> tuple[dict[str, int], list[str]]:
             if known is None:
                 _check(line, experiments, commits)
                 new.setdefault(name, {})[key] = line
-            elif known["result"] != line["result"]:
+            elif known["result"] != line["result"] and agreement.disagreement(known, line, [*stored[name].values()]):
                 raise ParameterError(f"another result is stored for this job of {name}: {key}")
         except ParameterError as error:
             refused.append(f"{place}: {error}")
@@ -67,7 +67,7 @@ def _check(line: runs.Line, experiments: Mapping[str, Callable], commits: Collec
     if line["device"] not in ("cpu", "cuda") or runs.key_of_line(here) != runs.key_of_line(line):
         field = next((field for field in ("version", "data", "job") if here[field] != line[field]), "device or job")
         raise ParameterError(f"its {field} is not what {line['experiment']} has here.")
-    runs.as_text(line)
+    jobs.as_text(line)
     commit = line["made"].get("commit", "").removesuffix("-dirty")
     if len(commit) < 7 or not any(known.startswith(commit) for known in commits):
         raise ParameterError(f"commit = {commit!r} is not in this checkout's log: fetch it first, if it is one.")

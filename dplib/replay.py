@@ -2,25 +2,27 @@
 
 A training parts ways on another processor after some hundred steps. So a probe is short and compared with a tolerance:
 it shows a constant, a random stream or an algorithm that changed behind an unraised version. Whole runs are equal to
-the bit at their own commit; at another one a change of rounding may have come between.
+the bit at their own commit; at another one a change of rounding may have come between. Runs on a GPU, or trained
+beside others, are nowhere equal to the bit: how far apart those of other seeds lie is the measure there.
 """
 
 import itertools
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from dplib import files, plans, runs
+from dplib import agreement, files, plans, runs
+from dplib.agreement import TOLERANCE as TOLERANCE
+from dplib.agreement import Difference
+from dplib.agreement import differences as differences
 from dplib.checks import ParameterError
 
-TOLERANCE = 1e-4
 PLACE = ("capability", "versions", "threads")  # where these and the commit are the same, so is every bit
+ON_GPU = ("gpu", "driver", "cuda", "cudnn", "precision", "many")  # what else a line names that is not to the bit
 
 
 class Probe(TypedDict):
@@ -29,23 +31,6 @@ class Probe(TypedDict):
     version: int
     job: dict[str, Any]
     result: dict[str, Any]
-
-
-def differences(wanted: Any, found: Any, tolerance: float = 0.0, path: tuple = ()) -> Iterator[tuple[tuple, Any, Any]]:
-    """Where two plain values differ: (path of keys and indices, wanted, found), in order; ``tolerance`` is relative, of
-    numbers, all else must be equal.
-    """
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for key in [*wanted, *(key for key in found if key not in wanted)]:
-            yield from differences(wanted.get(key), found.get(key), tolerance, (*path, key))
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for i, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(one, other, tolerance, (*path, i))
-    elif _number(wanted) and _number(found):
-        if not math.isclose(wanted, found, rel_tol=tolerance, abs_tol=1e-9 * bool(tolerance)):
-            yield path, wanted, found
-    elif wanted != found:
-        yield path, wanted, found
 
 
 def probes() -> dict[str, Probe]:
@@ -85,7 +70,7 @@ def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str
     return told
 
 
-def said(difference: tuple[tuple, Any, Any]) -> str:
+def said(difference: Difference) -> str:
     """A difference in words."""
     path, wanted, found = difference
     return f"{'.'.join(map(str, path))} was {_short(wanted)} and is {_short(found)}"
@@ -107,56 +92,31 @@ def sample(lines: Sequence[runs.Line], count: int, most_seconds: float, seed: in
 def replayed(line: runs.Line, known: Sequence[runs.Line]) -> tuple[bool, str]:
     """Make a stored run again, on one thread: whether it is what it has to be here, and what it is in words.
 
-    ``known`` are lines of its experiment; elsewhere a difference stands beside the spread of those that differ in seed.
+    ``known`` are lines of its experiment; elsewhere a difference stands beside the spread of those that differ in seed,
+    and what is not to the bit anywhere is judged by it (:mod:`dplib.agreement`).
     """
     runs.one_thread()
     now = runs.made(plans.experiments()[line["experiment"]], runs.as_called(line["job"]), line["device"])
     found = list(differences(line["result"], now["result"]))
     if not found:
         return True, "equal to the bit"
-    elsewhere = [name for name in PLACE if line["made"].get(name) != now["made"][name]]
+    place = PLACE if agreement.exact(line) else (*PLACE, *ON_GPU)
+    elsewhere = [name for name in place if line["made"].get(name) != now["made"].get(name)]
+    text = f"made with another {' and '.join(elsewhere)}: " if elsewhere else ""
+    seeds = agreement.of_seeds(line, known)
+    if not agreement.exact(line):
+        wrong = agreement.disagreement(line, now, known)
+        judged = f"as {len(seeds)} seeds do" if len(seeds) >= agreement.FEWEST else "with too few seeds to judge by"
+        return wrong is None, f"{text}{said(wrong or found[0])}{'' if wrong else f', {judged}'}"
     if not elsewhere:
-        wrong = [one for one in found if line["made"]["commit"] == now["made"]["commit"] or not _near(one, line, known)]
+        same = line["made"]["commit"] == now["made"]["commit"]
+        wrong = [one for one in found if same or not agreement.near(one, seeds)]
         return not wrong, said(wrong[0]) if wrong else f"made at another commit: {said(found[0])}, as other seeds do"
-    text = f"made with another {' and '.join(elsewhere)}"
     for one in found:
-        if _number(one[1]) and _number(one[2]) and (beside := _of_other_seeds(line, known, one[0])):
-            return True, f"{text}: {said(one)}; over {len(beside)} seeds {min(beside):.6g} to {max(beside):.6g}"
-    return True, f"{text}: {said(found[0])}"
-
-
-def _near(difference: tuple[tuple, Any, Any], line: runs.Line, known: Sequence[runs.Line]) -> bool:
-    """Whether a change of rounding since the run's commit may be behind it: a training diverges from the last digit on.
-
-    So where it is within the probes' tolerance, or no farther from the other seeds than these are apart.
-    """
-    path, then, now = difference
-    if not (_number(then) and _number(now)):
-        return False
-    beside = _of_other_seeds(line, known, path) or [then]
-    apart = max(beside) - min(beside)
-    return math.isclose(then, now, rel_tol=TOLERANCE) or min(beside) - apart <= now <= max(beside) + apart
-
-
-def _of_other_seeds(line: runs.Line, known: Sequence[runs.Line], path: tuple) -> list[float]:
-    def cell(one: runs.Line) -> dict[str, Any]:
-        return {key: value for key, value in one["job"].items() if key != "seed"}
-
-    values = [_at(one["result"], path) for one in known if cell(one) == cell(line)]
-    return [value for value in values if _number(value)]
-
-
-def _at(value: Any, path: tuple) -> Any:
-    for key in path:
-        try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+        beside = [value for seed in seeds if agreement.is_number(value := agreement.at(seed["result"], one[0]))]
+        if agreement.is_number(one[1]) and agreement.is_number(one[2]) and beside:
+            return True, f"{text}{said(one)}; over {len(beside)} seeds {min(beside):.6g} to {max(beside):.6g}"
+    return True, f"{text}{said(found[0])}"
 
 
 def _short(value: Any) -> str:

@@ -24,12 +24,12 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from dplib import checks, execution
+from dplib import agreement, checks, execution
 from dplib.checks import ParameterError
 from dplib.execution import ROOT
 from dplib.files import locked, publish
 from dplib.jobs import Experiment as Experiment
-from dplib.jobs import Job, Line, Result, as_called, changed, job_of, key_of, key_of_line
+from dplib.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from dplib.jobs import experiment as experiment
 from dplib.jobs import identity as identity
 
@@ -293,11 +293,15 @@ def _alone(name: str) -> contextlib.AbstractContextManager:
 
 
 def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
-    """Lines by key; of equal ones the first, with the place and time where it was made."""
+    """Lines by key; of those that agree the first, with the place and time where it was made."""
     found: dict[str, Line] = {}
+    again: list[tuple[str, Line]] = []
     for one in all_lines:
         known = found.setdefault(text := key_of_line(one), one)
         if known["result"] != one["result"]:
+            again.append((text, one))
+    for text, one in again:  # once all seeds are known
+        if agreement.disagreement(found[text], one, list(found.values())):
             raise StoreError(f"{KEPT / name}.jsonl: two runs of one job differ in their results: {text}")
     return found
 
@@ -309,19 +313,41 @@ def _write(name: str, by_key: Mapping[str, Line]) -> None:
 
 
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
-    """Make one run, whether it is stored or not; its line, which is filed nowhere."""
+    """Make one run, whether it is stored or not; its line, which is filed nowhere. On a GPU float32 is multiplied as it
+    is, unless the experiment itself says otherwise.
+    """
+    from dplib import clipping
+
     full = job_of(function, job)
     takes = {"device": device} if takes_device(function) else {}
     if device != "cpu" and not takes:
         raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
-    start, worked = time.perf_counter(), time.process_time()
-    result = dict(function(**as_called(full), **takes))
-    spent = {
-        "seconds": round(time.perf_counter() - start, 2),
-        "processor_seconds": round(time.process_time() - worked, 2),
-    }
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    line = {**identity(function, job, device), "result": result, "made": {**spent, "date": now, **machine(device)}}
+    with clipping.whole_float32() if device == "cuda" else contextlib.nullcontext():
+        start, worked = time.perf_counter(), time.process_time()
+        result = function(**as_called(full), **takes)
+        seconds, spent = time.perf_counter() - start, time.process_time() - worked
+        return as_line(function, full, result, device=device, seconds=seconds, processor_seconds=spent)
+
+
+def as_line(
+    function: Callable[..., Result],
+    job: Job,
+    result: Result,
+    *,
+    device: str = "cpu",
+    seconds: float,
+    processor_seconds: float,
+    many: int = 1,
+) -> Line:
+    """The line of a result that was made in this process just now, filed nowhere (:func:`file` does).
+
+    Args:
+        many: how many models were trained side by side with this one, itself included; the seconds are its share.
+    """
+    spent = {"seconds": round(seconds, 2), "processor_seconds": round(processor_seconds, 2)}
+    now = {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+    how = {"precision": execution.precision(device), **({"many": many} if many > 1 else {})}
+    line = {**identity(function, job, device), "result": dict(result), "made": spent | now | machine(device) | how}
     return json.loads(as_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
 
 
@@ -331,18 +357,11 @@ def takes_device(function: Callable[..., Result]) -> bool:
 
 
 def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
-    digest = hashlib.sha256(key_of(function, job, device).encode()).hexdigest()[:32]
-    return STORE / function.experiment.name / f"{digest}.json"
+    return _path_of(function.experiment.name, key_of(function, job, device))
 
 
-def as_text(one: Line) -> str:
-    """A line as its file has it; ParameterError where it holds what is not plain or finite."""
-    try:
-        return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{one['experiment']}: a result must hold plain finite values or None ({error})."
-        ) from None
+def _path_of(name: str, key: str) -> Path:
+    return STORE / name / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
 def _filed(path: Path) -> Line | None:
@@ -353,13 +372,6 @@ def _filed(path: Path) -> Line | None:
     except DAMAGE as error:
         what = f"{type(error).__name__}: {error}"
         raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
-
-
-def parsed(text: str) -> tuple[str, Line]:
-    """Key and line of a text; an error of DAMAGE where it is none."""
-    one = json.loads(text)
-    one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
-    return key_of_line(one), one
 
 
 def _kept(name: str) -> Mapping[str, Line]:
@@ -391,12 +403,25 @@ def machine(device: str = "cpu") -> dict[str, Any]:
     """Where runs of this process are made; the commit is that of the process's first run."""
     import torch
 
-    hardware = execution.hardware()
     capability = torch.backends.cpu.get_cpu_capability()
-    here = {"commit": execution.commit() or "unknown", "processor": hardware["processor"], "capability": capability}
-    if device == "cuda":
-        here["gpu"] = hardware["gpu"]
+    processor = {"processor": execution.processor(), "capability": capability}
+    gpu = execution.gpu() if device == "cuda" else {}
+    here = {"commit": execution.commit() or "unknown", **processor, **gpu}
     return {**here, "threads": torch.get_num_threads(), "versions": execution.versions()}
+
+
+def file(line: Line) -> None:
+    """File a line that was made elsewhere than in :func:`compute`, such as one of many trained side by side."""
+    path = _path_of(line["experiment"], key_of_line(line))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish(path, as_text(line))
+
+
+def place(line: Line) -> str:
+    """What a run was made on, in short: its GPU, or its processor; and how many were trained beside it, if any were."""
+    where = line["made"]
+    name = where["gpu"] if line["device"] == "cuda" else f"{where['processor']} ({where['capability']})"
+    return f"{name}, {where['many']} side by side" if "many" in where else name
 
 
 def _failures(

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dplib import __main__, execution, plans, replay, runs, runs_command
+from dplib import __main__, agreement, execution, plans, replay, runs, runs_command
 from dplib.checks import ParameterError
 from dplib.data.fetch import DataError
 from tests import run_toys, stand_in_gpu
@@ -156,6 +156,46 @@ def test_on_another_processor_a_difference_stands_beside_the_seeds(stored):
     assert "toy seed=0, size=1.0: made with another capability: accuracy was 0.4" in told
     assert "; over 3 seeds 0.4" in told
     assert "DIFFERS" not in told
+
+
+@pytest.mark.parametrize(("by", "fine"), [(1e-3, True), (0.2, False)])
+def test_check_judges_a_gpus_runs_by_the_spread_of_seeds(folder, monkeypatch, by, fine):
+    monkeypatch.setattr(runs, "has", lambda device: True)
+    (folder / "plans" / "toy.yml").write_text(
+        "{module: tests.run_toys, published: {grid: {sizes: [1], seeds: 5, gpus: 1}}}"
+    )
+    runs.make(train, [one.job for one in plans.load("toy").missing()], device="cuda")
+    runs.keep()
+
+    def change(line):
+        line["result"]["accuracy"] += by * (line["job"]["seed"] == 0)
+        return line
+
+    lines = runs.lines("toy")
+    apart = [line["result"]["accuracy"] for line in lines]
+    assert 1e-3 < max(apart) - min(apart) < 0.1
+    made = runs.made
+    monkeypatch.setattr(runs, "made", lambda *call: change(made(*call)))
+    told = dplib("check", "--sample", "5", status=0 if fine else 1)
+    assert told.count("equal to the bit") == 4
+    assert told.count("as 5 seeds do") == fine
+    assert told.count("DIFFERS") == (not fine)
+
+
+def test_what_is_no_number_is_judged_by_the_other_seeds_too():
+    def line(seed, **result):
+        return {"device": "cuda", "version": 1, "job": {"seed": seed}, "result": result, "made": {}}
+
+    seeds = [line(0, diverged=False, curve=[1, 2]), line(1, diverged=True, curve=[1]), line(2, diverged=True, curve=[])]
+    for again, agrees in (
+        (line(0, diverged=True, curve=[7.0]), True),
+        (line(0, diverged=None, curve=[1, 2]), False),
+        (line(0, diverged=False, curve=[1, 2, 3]), False),
+    ):
+        assert (agreement.disagreement(seeds[0], again, seeds) is None) == agrees
+    assert agreement.disagreement(seeds[0], line(0, diverged=None, curve=[]), seeds[:2]) is None
+    cpu = {**seeds[0], "device": "cpu"}
+    assert agreement.disagreement(cpu, {**cpu, "result": {}}, [cpu]) is not None
 
 
 @pytest.mark.parametrize(("kind", "status"), [(DataError, 0), (ParameterError, 1)])

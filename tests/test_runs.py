@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import torch
 
-from dplib import files, runs
+from dplib import execution, files, runs
 from dplib.checks import ParameterError
 from tests import run_toys
 from tests.conftest import ROOT
@@ -91,6 +92,83 @@ def test_key_of_data_and_device(monkeypatch):
     runs.make(train, [job], device="cuda")
     assert runs.line(train, job) is None
     assert runs.read(train, [job], device="cuda")[0]["device"] == "cuda"
+
+
+def test_a_line_says_how_float32_is_multiplied_and_what_the_gpu_is(monkeypatch):
+    on_cpu = runs.made(train, jobs(1)[0])["made"]
+    assert on_cpu["precision"] == {"matmul": "ieee", "conv": "ieee"}
+    assert not {"gpu", "driver", "cuda", "cudnn", "many"} & set(on_cpu)
+    monkeypatch.setattr("torch.version.cuda", "12.8")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "H100")
+    monkeypatch.setattr("torch.backends.cudnn.version", lambda: 91002)
+    runs.machine.cache_clear()
+    on_gpu = runs.made(train, jobs(1)[0], "cuda")["made"]
+    runs.machine.cache_clear()
+    assert {name: on_gpu[name] for name in ("gpu", "cuda", "cudnn")} == {"gpu": "H100", "cuda": "12.8", "cudnn": 91002}
+    assert isinstance(on_gpu["driver"], str)
+
+
+def test_the_precision_of_a_process_is_what_pytorch_has_it_at():
+    kinds, before = torch.backends.cuda.matmul, torch.backends.cuda.matmul.allow_tf32
+    try:
+        for allowed, said in ((True, "tf32"), (False, "ieee")):
+            kinds.allow_tf32 = allowed
+            assert execution.precision("cuda")["matmul"] == said
+    finally:
+        kinds.allow_tf32 = before
+
+
+def test_a_run_on_a_gpu_takes_float32_as_it_is():
+    seen = []
+
+    @runs.experiment("precise", version=1, probe={})
+    def precise(*, device: str = "cpu"):
+        seen.append(execution.precision(device))
+        return {"n": 1}
+
+    assert execution.precision("cuda")["conv"] == "tf32", "PyTorch's default"
+    line = runs.made(precise, {}, "cuda")
+    assert seen == [line["made"]["precision"]] == [{"matmul": "ieee", "conv": "ieee"}]
+    assert execution.precision("cuda")["conv"] == "tf32"
+
+
+def test_a_run_of_many_side_by_side_says_so_and_is_filed():
+    job = jobs(1)[0]
+    result = runs.made(train, job)["result"]
+    line = runs.as_line(train, job, result, seconds=0.5, processor_seconds=0.25, many=20)
+    assert (line["made"]["many"], line["made"]["seconds"]) == (20, 0.5)
+    assert runs.place(line).endswith(", 20 side by side")
+    runs.file(line)
+    assert runs.line(train, job) == line
+    assert runs.keep() == {"toy": 1}
+
+
+def on_gpu(seeds, by=0.0):
+    """Lines of a GPU, whose accuracies are off by so much."""
+    lines = [runs.made(train, one, "cuda") for one in jobs(seeds)]
+    return [{**line, "result": {**line["result"], "accuracy": line["result"]["accuracy"] + by}} for line in lines]
+
+
+def test_a_gpus_run_that_is_made_twice_is_kept_as_it_was_first(folder):
+    first, again = on_gpu(5), on_gpu(5, by=1e-3)
+    spread = [line["result"]["accuracy"] for line in first]
+    assert 1e-3 < max(spread) - min(spread) < 0.1
+    runs.merge("toy", first)
+    runs.file(again[0])
+    assert runs.keep() == {}
+    assert (runs.lines("toy"), runs.filed("toy")) == (first, [])
+    runs.file(on_gpu(1, by=0.2)[0])  # farther than seeds lie apart
+    with pytest.raises(runs.StoreError, match="two runs of one job differ"):
+        runs.keep()
+    assert runs.lines("toy") == first
+
+
+def test_with_too_few_seeds_to_judge_by_the_first_of_two_runs_on_a_gpu_is_kept(folder):
+    first = on_gpu(2)
+    runs.merge("toy", first)
+    assert runs.merge("toy", on_gpu(1, by=0.2)) == 0
+    assert runs.lines("toy") == first
 
 
 def test_a_readers_runs_are_made_where_they_are_not_stored(monkeypatch):
