@@ -53,15 +53,26 @@ def table_1(
 
 
 def non_private(
-    get: Get, *, datasets: Sequence[str], seeds: int, rates: Sequence[float], tuning_seeds: int, epochs: int, held: int
+    get: Get,
+    *,
+    datasets: Sequence[str],
+    seeds: int,
+    rates: Sequence[float],
+    tuning_seeds: int,
+    epochs: int,
+    held: int,
+    first: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """SGD with the rate that is best on ``held`` validation records: {data set: {"rate", "tried", "results"}}."""
+    """SGD with the rate that is best on ``held`` validation records: {data set: {"rate", "tried", "results"}}.
+
+    Results are by seed, from ``first`` on.
+    """
     fixed = {**ARMS["non_dp"], "epsilon": None, "epochs": epochs}
     tuning = {"held": held, "report": "validation"}
     cells = {(name, rate): {"dataset": name, **fixed, "learning_rate": rate} for name in datasets for rate in rates}
     tried = _means(get, {cell: {**job, **tuning} for cell, job in cells.items()}, tuning_seeds)
     best = {name: max(rates, key=lambda rate, name=name: tried[name, rate]) for name in datasets}
-    results = by_seed(get, train, {name: cells[name, best[name]] for name in datasets}, seeds)
+    results = by_seed(get, train, {name: cells[name, best[name]] for name in datasets}, seeds, first)
     return {
         name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": own}
         for name, own in results.items()
@@ -73,6 +84,7 @@ def variants(
     *,
     cells: Mapping[str, Mapping[str, Any]],
     seeds: int,
+    first: int = 0,
     dataset: str = "mnist",
     arm: str = "ours",
     **settings: Any,
@@ -83,7 +95,7 @@ def variants(
                **{k: v for k, v in one.items() if k != "arm"}}
         for name, one in cells.items()
     }  # fmt: skip
-    return by_seed(get, train, jobs, seeds)
+    return by_seed(get, train, jobs, seeds, first)
 
 
 def tuned(
