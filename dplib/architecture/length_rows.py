@@ -5,10 +5,12 @@ for each length, with and without privacy. The two readings of a claim on a pair
 network after the length that is best for it. Rates and lengths are chosen on records held out of the training part.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 
 from dplib import models, printed, stats
 from dplib.architecture.crossover_rows import best_of
@@ -48,6 +50,23 @@ def leads(found: Lengths) -> dict[str, Measured]:
     pairs = {epochs: [accuracies(found[epochs][name]) for name in (SIMPLE, COMPLEX)] for epochs in found}
     by_length = {str(epochs): mean(*pairs.get(epochs, (None, None))) for epochs in EPOCHS}
     return {**by_length, "own": mean(at_best_length(found, SIMPLE), at_best_length(found, COMPLEX))}
+
+
+def table(study: Plan) -> pd.DataFrame:
+    """The lead of the simple network in points, a row for each data set, kind of training and length.
+
+    Columns dataset (of :data:`SETS`), training ("DP-SGD" or "SGD"), epochs, lead, low, high (95% interval), seeds,
+    rate_simple and rate_complex; a length that has not been run has a row without numbers.
+    """
+    rows = []
+    for dataset, (training, private) in itertools.product(SETS, (("DP-SGD", True), ("SGD", False))):
+        found = lengths(study, dataset, private=private)
+        for epochs, lead in zip(EPOCHS, leads(found).values(), strict=False):
+            rates = [found[epochs][name][0]["learning_rate"] if epochs in found else None for name in (SIMPLE, COMPLEX)]
+            seeds = lead.n if epochs in found else 0
+            rows.append([dataset, training, epochs, lead.value, lead.low, lead.high, seeds, *rates])
+    columns = ["dataset", "training", "epochs", "lead", "low", "high", "seeds", "rate_simple", "rate_complex"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def mean(values: np.ndarray | None, less: np.ndarray | None) -> Measured:

@@ -12,6 +12,13 @@ from dplib.architecture.crossover_study import COMPLEX, SIMPLE, accuracies
 from tests.toys import Asked
 
 REGISTERED = {100 + i for i in range(20)}
+# Complete parts are in plan "published", the others in "wanted".
+PARTS = {
+    name: part
+    for plan in ("published", "wanted")
+    for name, part in plans.load("04", plan).parts.items()
+    if part.inputs.get("first") == min(REGISTERED)
+}
 
 
 def made_up(job):
@@ -24,16 +31,12 @@ def made_up(job):
 
 def on(*parts):
     """The plan's parts of these names, with made-up runs."""
-    wanted = plans.load("04", "wanted").parts
-    chosen = {name: wanted[name] for name in parts}
+    chosen = {name: PARTS[name] for name in parts}
     return SimpleNamespace(parts=chosen, read=lambda part: chosen[part].function(Asked(made_up), **chosen[part].inputs))
 
 
-EVERY = [name for name in plans.load("04", "wanted").parts if name != "cnns"]
-
-
 def test_every_part_is_read_and_every_rule_has_its_values():
-    values = rows.rows(on(*EVERY))
+    values = rows.rows(on(*PARTS))
     for row, own in values.items():
         assert set(rules.names(claims.get(row).rule)) <= set(own), row
         for name in rules.names(claims.get(row).rule):
@@ -65,8 +68,7 @@ def test_rows_wait_for_runs_that_are_missing():
 
 def test_the_registered_seeds_are_reported_and_no_others():
     get = Asked(made_up)
-    part = plans.load("04", "wanted").parts["mnist_5"]
-    part.function(get, **part.inputs)
+    PARTS["mnist_5"].function(get, **PARTS["mnist_5"].inputs)
     assert {job["seed"] for job in get.reported()} == REGISTERED
     assert {job["seed"] for job in get.tuning()} == {1000, 1001, 1002}
 
@@ -86,3 +88,14 @@ def test_best_of_three_is_above_the_mean_and_has_an_interval():
     best = rows.best_of_three(values)
     assert best.low < best.value < best.high
     assert best.value == pytest.approx(values.mean() + 0.846 * values.std(ddof=1), abs=0.05)  # E max of three normals
+
+
+def test_a_table_has_a_row_for_each_length_run_or_not():
+    leads = rows.table(on("mnist_1", "mnist_200", "fashion_5_sgd"))
+    assert len(leads) == 2 * 2 * len(rows.EPOCHS)
+    run = leads[leads["seeds"] > 0]
+    assert run[["dataset", "training", "epochs"]].values.tolist() == [
+        ["mnist", "DP-SGD", 1], ["mnist", "DP-SGD", 200], ["fashion", "SGD", 5]
+    ]  # fmt: skip
+    assert run["lead"].iloc[0] > 0 > run["lead"].iloc[1]
+    assert leads[leads["seeds"] == 0]["lead"].isna().all()
