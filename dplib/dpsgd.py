@@ -116,15 +116,8 @@ class Engine:
         self.divisor = settings.divisor or settings.sample_rate * train.n
         self._clips = settings.max_grad_norm is not None
         self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
-        trained = {name: p for name, p in net.named_parameters() if p.requires_grad}
-        _check_trained(trained, train)
-        if self._clips:  # on as many as a step will have, since a network may do otherwise with fewer
-            expected = math.ceil(min(settings.sample_rate * train.n, self._physical_batch))
-            clipping.check(net, *train.batch(_some(train.n, max(expected, clipping.FEW)).to(train.y.device)), loss)
-        else:
-            few = train.batch(_some(train.n).to(train.y.device))
-            clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
-        self._trained = list(trained.values())
+        check_network(net, train, loss, min(settings.sample_rate * train.n, self._physical_batch), self._clips)
+        self._trained = [p for p in net.parameters() if p.requires_grad]
         self.weights = _in_one_vector(self._trained)
         self._gradient = torch.zeros_like(self.weights)
         self._parts = _parts(self._gradient, self._trained)
@@ -239,9 +232,9 @@ def train(
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
     place = find_device(device)
-    sets = _examples(net, data, place)
+    sets = placed(net, data, place)
     train_set = sets["train"]
-    _check_targets(net, sets, loss)
+    check_targets(net, sets, loss)
     metric = examples.absolute_error if loss is squared_error else examples.correct
 
     noise_seed, sampling_seed, _, dropout_seed = (int(seed) for seed in rng.integers(2**63, size=4))
@@ -277,7 +270,7 @@ def train(
     return run
 
 
-def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
+def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
     """Network and examples on one device, "train" first, in the network's precision."""
     own = next((p.device for p in net.parameters()), place)
     dtype = next((p.dtype for p in net.parameters()), torch.float32)
@@ -292,7 +285,7 @@ def _examples(net: nn.Module, data: Data, place: torch.device) -> dict[str, Exam
     return sets
 
 
-def _check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None:
+def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None:
     """One example tells the outputs' shape, which labels or real targets have to fit."""
     training = net.training
     with torch.no_grad():
@@ -303,6 +296,20 @@ def _check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> Non
             examples.check_labels(one.y, outputs.shape[-1], name)
         elif loss is squared_error and outputs[0].numel() != one.y[0].numel():
             raise ParameterError(f"{name}: {one.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
+
+
+def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool) -> None:
+    """Raise ParameterError for a network that cannot be trained on these records, or whose gradients, where they are
+    to be clipped, are not each record's own: tried on as many as a step will have (``expected``), since a network may
+    do otherwise with fewer.
+    """
+    _check_trained({name: p for name, p in net.named_parameters() if p.requires_grad}, train)
+    if clips:
+        count = max(math.ceil(expected), clipping.FEW)
+        clipping.check(net, *train.batch(_some(train.n, count).to(train.y.device)), loss)
+    else:
+        few = train.batch(_some(train.n).to(train.y.device))
+        clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
 
 
 def _some(n: int, count: int = clipping.FEW) -> Tensor:

@@ -1,7 +1,8 @@
 """Examples and targets for training: checked once, then gathered a batch at a time into memory that is used again."""
 
+import copy
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,8 +91,28 @@ class Examples:
         self._buffer = self._rows.new_empty(0, self._rows.shape[1])
         self._norms: dict[bool, Tensor] = {}
 
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Examples (b, ...) and targets (b, ...) of rows (b,); the examples are overwritten by the next batch."""
+    @staticmethod
+    def joined(sets: Sequence["Examples"]) -> tuple["Examples", list[int]]:
+        """All in one, each set once; and the rows at which each begins."""
+        distinct = list({id(one): one for one in sets}.values())
+        if len({(one._shape, one._is_last, one.y.shape[1:], one.y.dtype) for one in distinct}) > 1:
+            raise ParameterError("data: all models need examples of one shape, and targets of one kind.")
+        ends = np.cumsum([one.n for one in distinct]).tolist()
+        starts = {id(one): end - one.n for one, end in zip(distinct, ends, strict=True)}
+        whole = copy.copy(distinct[0])
+        if len(distinct) > 1:
+            whole.n, whole._norms, whole._buffer = ends[-1], {}, whole._rows.new_empty(0, whole._rows.shape[1])
+            whole._rows, whole.y = (
+                torch.cat(parts) for parts in zip(*(one.tensors() for one in distinct), strict=True)
+            )
+        return whole, [starts[id(one)] for one in sets]
+
+    def batch(self, rows: Tensor, fresh: bool = False) -> tuple[Tensor, Tensor]:
+        """Examples (b, ...) and targets (b, ...) of rows (b,); the examples are overwritten by the next batch, unless
+        they are to be in ``fresh`` memory.
+        """
+        if fresh:
+            return self._shaped(self._rows.index_select(0, rows)), self.y.index_select(0, rows)
         if len(rows) > len(self._buffer):
             self._buffer = self._rows.new_empty(len(rows), self._rows.shape[1])
         x = torch.index_select(self._rows, 0, rows, out=self._buffer[: len(rows)])
@@ -166,7 +187,7 @@ def layout_of(net: nn.Module, x: Array) -> torch.memory_format:
     """
     if np.ndim(x) != 4:
         return torch.preserve_format
-    return torch.contiguous_format if any(map(_breaks, net.modules())) else torch.channels_last
+    return torch.contiguous_format if any(map(needs_plain_order, net.modules())) else torch.channels_last
 
 
 def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
@@ -174,7 +195,7 @@ def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
     return x.contiguous() if layout == torch.contiguous_format else x
 
 
-def _breaks(module: nn.Module) -> bool:
+def needs_plain_order(module: nn.Module) -> bool:
     """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk."""
     if isinstance(module, nn.InstanceNorm2d):
         return True
@@ -198,12 +219,39 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     """
     if rng is None:
         return np.flatnonzero(_secure_uniform(n) < sample_rate)
-    mean = n * sample_rate
-    size = int(mean + 6 * mean**0.5) + 8
+    size = room(n, sample_rate)
     ends = rng.geometric(sample_rate, size).cumsum()
-    while ends[-1] <= n:  # six standard deviations away; trials have no memory, so the sequence just goes on
+    while ends[-1] <= n:  # trials have no memory, so the sequence just goes on
         ends = np.concatenate([ends, ends[-1] + rng.geometric(sample_rate, size).cumsum()])
     return ends[: np.searchsorted(ends, n, side="right")] - 1
+
+
+def poisson_table(n: int, sample_rate: float, rng: np.random.Generator, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The samples that :func:`poisson` draws in so many calls, at a fraction of the cost: rows (steps, most), of which
+    the first of each are its sample and the others 0; and their numbers (steps,).
+    """
+    state, size = rng.bit_generator.state, room(n, sample_rate)
+    ends = rng.geometric(sample_rate, (steps, size)).cumsum(1)
+    if (ends[:, -1] > n).all():
+        taken = ends <= n
+        return np.where(taken, ends - 1, 0), taken.sum(1)
+    rng.bit_generator.state = state  # a sample has no room: draw one after another
+    return padded([poisson(n, sample_rate, rng) for _ in range(steps)])
+
+
+def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Samples as a table (samples, most rows), filled up with 0, and their sizes (samples,)."""
+    sizes = np.array([len(rows) for rows in samples])
+    table = np.zeros((len(samples), max(1, sizes.max())), np.int64)
+    for row, rows in zip(table, samples, strict=True):
+        row[: len(rows)] = rows
+    return table, sizes
+
+
+def room(n: int, sample_rate: float) -> int:
+    """Gaps that nearly always reach beyond n records: of the mean number and six standard deviations."""
+    mean = n * sample_rate
+    return int(mean + 6 * mean**0.5) + 8
 
 
 class Sampler:

@@ -170,7 +170,7 @@ def patches(module: nn.Conv2d, a: Tensor, out: torch.Size) -> Tensor:
     ``out`` is (out_height, out_width). A strided view of the channels-last image, copied once: several times as fast
     as ``F.unfold``. The weights are in the order (kernel height, kernel width, channel of the group).
     """
-    image = F.pad(a.permute(0, 2, 3, 1), (0, 0, *_padding(module, 1), *_padding(module, 0))).contiguous()
+    image = F.pad(a.permute(0, 2, 3, 1), (0, 0, *padding(module, 1), *padding(module, 0))).contiguous()
     b, _, _, channels = image.shape
     of_example, of_row, of_column, _ = image.stride()
     (rows, columns), (row_step, column_step), (row_gap, column_gap) = module.kernel_size, module.stride, module.dilation
@@ -193,13 +193,13 @@ def _conv2d_weight(module: nn.Conv2d, a: Tensor, d: Tensor) -> Tensor:
 
 def _with_even_padding(module: nn.Conv2d, a: Tensor) -> tuple[Tensor, tuple[int, int]]:
     """The input and a padding (height, width) that is the same on both sides, as "same" is not for even kernels."""
-    (top, bottom), (left, right) = _padding(module, 0), _padding(module, 1)
+    (top, bottom), (left, right) = padding(module, 0), padding(module, 1)
     if top == bottom and left == right:
         return a, (top, left)
     return F.pad(a, (left, right, top, bottom)), (0, 0)
 
 
-def _padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
+def padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
     """Zeros before and after, along the height (0) or the width (1)."""
     if module.padding == "valid":
         return 0, 0
