@@ -150,6 +150,23 @@ def pair() -> None:
         click.echo(sources.write_pair(chapter))
 
 
+@main.command("history")
+@click.option("--check", is_flag=True, help="Write nothing; fail where the stored one is not that of rules and plans.")
+def history_(check: bool) -> None:
+    """Make the history of rules, book/claims/history.json, from the repository's log."""
+    from dplib import history, history_log
+
+    if not check:
+        history_log.write(history_log.build())
+    elif rows := history_log.stale(stored := history.read()):
+        raise ParameterError(
+            f"{history.PATH.name} is not what log and ledger say ({len(rows)}: {', '.join(rows[:12])}): "
+            "`python -m dplib history` makes it."
+        )
+    for row, mark in history_log.silent(stored if check else history.read()):
+        click.echo(f"{row} was changed with results known: a reason is asked for in reasons.yml, {{{row}: {mark}}}")
+
+
 def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
     from dplib.execution import EXECUTED

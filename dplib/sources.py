@@ -76,7 +76,7 @@ def depends_on(chapter: str) -> list[Path]:
     Modules are followed through their own imports; data files of a package, and kept runs, count where a module names
     them; ledger files count where the chapter names a claim of theirs, and margins where a rule of its rows names one.
     """
-    code = _code(source(chapter))
+    code = code_of(source(chapter))
     modules = _closure(code)
     files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
     text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
@@ -180,5 +180,12 @@ def _files(name: str) -> Iterator[Path]:
         folder = folder / part
 
 
-def _code(path: Path) -> str:
+def module_path(name: str) -> Path | None:
+    """The file of one of the project's own modules by its dotted name; None where it is none."""
+    *_, last = [None, *_files(name)] if own(name) else [None]
+    return last if last and last.stem in (name.rpartition(".")[2], "__init__") else None
+
+
+def code_of(path: Path) -> str:
+    """The code of a MyST source, cell after cell."""
     return "\n".join(cell.source for cell in as_notebook(path).cells if cell.cell_type == "code")
