@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dplib.plans import Plan
 from dplib.runs import Result
@@ -47,10 +48,30 @@ def at(run: Result, account: str, column: str, epsilon: float = EPSILON, *, anne
 
 
 def gain(arms: Arms, account: str, records: str, scheme: str, epsilon: float = EPSILON) -> np.ndarray:
-    """Accuracy of the annealed method less that of a plain scheme, in points, by seed; nan beyond a curve's end."""
-    ours = [at(run, account, RECORDS[records], epsilon) for run in arms["ours"]]
-    plain = [at(run, account, "accuracy", epsilon, annealed=False) for run in arms[SCHEMES[scheme]]]
-    return 100 * (np.array(ours) - np.array(plain))
+    """Accuracy of the annealed method less that of a plain scheme, in points, by seed; nan beyond a curve's end.
+
+    Seeds are those that both schemes have.
+    """
+    pairs = zip(arms["ours"], arms[SCHEMES[scheme]], strict=False)
+    return 100 * np.array([
+        at(ours, account, RECORDS[records], epsilon) - at(plain, account, "accuracy", epsilon, annealed=False)
+        for ours, plain in pairs
+    ])  # fmt: skip
+
+
+def leads(trained: Mapping[str, Arms], scheme: str) -> pd.DataFrame:
+    """The annealed method less a plain scheme, a row for each data set, account, kind of records and budget.
+
+    Columns dataset, account, records, epsilon, lead, low, high (points, 95% intervals), seeds; without rows for budgets
+    that pay for less than the first evaluation of a curve, or for more than all of it.
+    """
+    found = []
+    for (dataset, arms), account, records, epsilon in product(trained.items(), ACCOUNTS, RECORDS, GRID):
+        by_seed = gain(arms, account, records, scheme, float(epsilon))
+        if np.isfinite(by_seed).all():
+            lead = mean(by_seed)
+            found.append([dataset, account, records, float(epsilon), lead.value, lead.low, lead.high, lead.n])
+    return pd.DataFrame(found, columns=["dataset", "account", "records", "epsilon", "lead", "low", "high", "seeds"])
 
 
 def loss_lead(arms: Arms, account: str, scheme: str, epsilon: float) -> np.ndarray:
@@ -225,9 +246,17 @@ class Settings:
         return self.found[part][name] if part in self.found else None
 
     def level(self, cell: Cell, account: str, records: str = "all", epsilon: float = EPSILON) -> np.ndarray | None:
-        """Accuracies in percent by seed, where ε is spent by an account; None where the runs are missing."""
+        """Accuracies in percent by seed, where ε is spent by an account; None where the runs are missing.
+
+        A training that stopped before that counts with what it had when it stopped.
+        """
         runs = self.runs(cell)
-        return None if runs is None else 100 * np.array([at(run, account, RECORDS[records], epsilon) for run in runs])
+        if runs is None:
+            return None
+        column = RECORDS[records]
+        found = [at(run, account, column, epsilon) for run in runs]
+        ends = [run["curve"][column][-1] for run in runs]
+        return 100 * np.where(np.isnan(found), ends, found)
 
     def less(self, first: Cell, second: Cell, account: str, records: str = "all", epsilon: float = EPSILON) -> Measured:
         """Accuracy of one cell less another, in points, paired over the seeds that both have."""
