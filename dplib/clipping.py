@@ -25,11 +25,13 @@ from torch.nn.utils.rnn import PackedSequence
 
 from dplib import layers
 from dplib.checks import ParameterError
+from dplib.devices import whole_float32
 from dplib.examples import Loss
 from dplib.layers import Layer, is_recurrent, is_recurrent_network, trained_layers
 
 Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
+WHOLE = (torch.float32, torch.float64)
 FEW = 5  # examples that a trial tries one by one
 MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
 
@@ -64,7 +66,7 @@ class ClippedSums:
         self._calls: list[list[Call]] = [[] for _ in self.layers]
         self._watching = False
         self._hooks = [
-            layer.module.register_forward_hook(self._watcher(calls))
+            layer.module.register_forward_hook(self._watcher(layer.name, calls))
             for layer, calls in zip(self.layers, self._calls, strict=True)
         ]
         self._hooks += [m.register_forward_pre_hook(_refuse_packed) for m in net.modules() if is_recurrent_network(m)]
@@ -98,10 +100,14 @@ class ClippedSums:
         for hook in self._hooks:
             hook.remove()
 
-    def _watcher(self, calls: list[Call]) -> Callable[..., None]:
+    def _watcher(self, name: str, calls: list[Call]) -> Callable[..., None]:
         def watch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             # The edge rather than the output: a later in-place activation changes what the output stands for.
             if self._watching:
+                if output.dtype not in WHOLE:
+                    raise ParameterError(
+                        f"layer {name} works in {output.dtype} (by autocast?), which bounds no clipped sum."
+                    )
                 calls.append((inputs[0], inputs[0]._version, get_gradient_edge(output)))
 
         return watch
@@ -162,6 +168,7 @@ def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         )
 
 
+@whole_float32()
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """Try on a batch (b, ...), best of the size of a step's, what a list of layers cannot show: code between layers.
 
@@ -179,7 +186,7 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
         ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart.
     """
     for name, p in net.named_parameters():
-        if p.requires_grad and p.dtype not in (torch.float32, torch.float64):
+        if p.requires_grad and p.dtype not in WHOLE:
             raise ParameterError(f"{name} is of {p.dtype}, which bounds no clipped sum: it must be float32 or float64.")
     net = copy.deepcopy(net)
     few, labels = x[:FEW], y[:FEW]
@@ -335,20 +342,6 @@ def check_losses(losses: Tensor, b: int) -> None:
         raise ParameterError(f"the loss has shape {shape}: it must give one number for each of {b} examples, ({b},).")
     if not losses.requires_grad:
         raise ParameterError("the loss depends on no trained parameter (is it detached?), so there is no gradient.")
-
-
-@contextlib.contextmanager
-def whole_float32() -> Iterator[None]:
-    """Inside, a GPU multiplies float32 as it is: TF32 cuts it to 11 bits, so that clipped gradients exceed the norm."""
-    kinds = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = [kind.allow_tf32 for kind in kinds]
-    try:
-        for kind in kinds:
-            kind.allow_tf32 = False
-        yield
-    finally:
-        for kind, allowed in zip(kinds, before, strict=True):
-            kind.allow_tf32 = allowed
 
 
 @contextlib.contextmanager

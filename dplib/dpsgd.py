@@ -25,10 +25,10 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, examples
+from dplib import checks, clipping, devices, examples
 from dplib.checks import ParameterError
+from dplib.devices import Work, find_device, whole_float32
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
-from dplib.sgd import find_device
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
@@ -88,6 +88,10 @@ class DPSGD:
         if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
             raise ParameterError("sampling = 'shuffled' is not allowed with noise: accounting is about 'poisson'.")
 
+    def work(self, net: nn.Module, x: examples.Array) -> Work:
+        """How much such a training of ``net`` on examples x (n, ...) is."""
+        return devices.training_work(net, x, self.sample_rate * len(x), self.steps)
+
 
 class Engine:
     """A network in training: its trained weights in one vector, and steps on it.
@@ -103,6 +107,7 @@ class Engine:
         ParameterError: for a network that is refused, or that is on another device than the data.
     """
 
+    @whole_float32()
     def __init__(
         self,
         net: nn.Module,
@@ -169,6 +174,7 @@ class Engine:
         share = 1 / self.divisor
         return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * share, share)
 
+    @whole_float32()
     def _add(self, rows: Tensor) -> Tensor:
         x, y = self.examples.batch(rows)
         total = self.loss(self.net(x), y).sum()
@@ -205,6 +211,7 @@ class Run:
         return self.evaluations[-1]
 
 
+@whole_float32()
 def train(
     net: nn.Module,
     data: Data,
@@ -213,7 +220,7 @@ def train(
     *,
     loss: Loss = cross_entropy,
     evaluate_every: int | None = None,
-    device: str = "auto",
+    device: str = "cpu",
     progress: bool = True,
 ) -> Run:
     """Train ``net`` in place, and leave it on the device, in evaluation mode.
@@ -224,14 +231,15 @@ def train(
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
             labels, or absolute errors with ``squared_error``.
         evaluate_every: steps between evaluations; by default there is one, at the end.
-        device: "auto" (a GPU where there is one), "cpu" or "cuda"; tensors must come on the device of ``net``.
+        device: "cpu"; "cuda"; or "auto", a GPU where there is one and the training is large enough to gain by it.
+            Tensors must come on the device of ``net``.
 
     Raises:
-        ParameterError: before any step, for data, labels, networks or settings that are not allowed.
+        ParameterError: before any step, for data, labels, networks or settings that are not allowed, or with autocast.
     """
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
-    place = find_device(device)
+    place = find_device(device, settings.work(net, data.train[0]) if device == "auto" else None)
     sets = placed(net, data, place)
     train_set = sets["train"]
     check_targets(net, sets, loss)

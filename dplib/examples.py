@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError
+from dplib.devices import whole_float32
 from dplib.layers import row_norms
 
 Array = np.ndarray | Tensor
@@ -142,6 +143,7 @@ class Examples:
         return x.permute(0, 3, 1, 2) if self._is_last else x
 
 
+@whole_float32()
 @torch.no_grad()
 def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int = 2048) -> dict[str, float]:
     """Mean loss and metric over all examples, in evaluation mode: {"loss", "metric"}."""

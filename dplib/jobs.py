@@ -27,17 +27,19 @@ Line = dict[str, Any]
 class Experiment:
     """What :func:`experiment` says of a function: the name of its file in ``book/runs``; a version that rises when the
     distribution of the results changes; names of the arguments that name data sets; and a probe, a job on embedded data
-    that takes about a second and shows a change behind an unraised version.
+    that takes about a second and shows a change behind an unraised version. ``work`` tells of a job how much there is
+    to do (:class:`dplib.devices.Work`); a page's "auto" leaves an experiment without it on the processor.
     """
 
     name: str
     version: int
     data: tuple[str, ...]
     probe: Mapping[str, Any]
+    work: Callable[[Job], Any] | None = None
 
 
 def experiment(
-    name: str, *, version: int, probe: Job, data: Sequence[str] = ()
+    name: str, *, version: int, probe: Job, data: Sequence[str] = (), work: Callable[[Job], Any] | None = None
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Declare a function of a module an experiment. All of its randomness must come from its job.
 
@@ -46,7 +48,7 @@ def experiment(
     """
 
     def declare(function: Callable[..., Result]) -> Callable[..., Result]:
-        function.experiment = Experiment(name, version, tuple(data), dict(probe))
+        function.experiment = Experiment(name, version, tuple(data), dict(probe), work)
         return function
 
     return declare

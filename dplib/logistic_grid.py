@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, examples
+from dplib import checks, examples
 from dplib.checks import ParameterError
+from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data, Examples
-from dplib.sgd import find_device
 
 _OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ between models
 
@@ -54,7 +54,7 @@ class LogisticGrid:
         bounds = [1e30 if one.max_grad_norm is None else one.max_grad_norm for one in settings]
         self._scaled = rows.new_tensor([r * bound for r, bound in zip(self._rates, bounds, strict=True)]).unsqueeze(1)
 
-    @clipping.whole_float32()
+    @whole_float32()
     def step(self, rows: Tensor) -> None:
         """One step of every model on the records ``rows`` (b,), b >= 0."""
         if len(rows):
@@ -66,6 +66,7 @@ class LogisticGrid:
             self.bias -= d.sum(2)
         self._add_noise()
 
+    @whole_float32()
     def evaluate(self, held_out: Examples, size: int = 2048) -> dict[str, np.ndarray]:
         """Mean loss and accuracy of every model: {"loss": (m,), "metric": (m,)}."""
         losses, right = (torch.zeros(len(self.settings), dtype=torch.float64) for _ in range(2))
@@ -97,13 +98,14 @@ class LogisticGrid:
         self.bias -= bias.t()
 
 
+@whole_float32()
 def train_grid(
     data: Data,
     settings: Sequence[DPSGD],
     rng: np.random.Generator,
     *,
     classes: int,
-    device: str = "auto",
+    device: str = "cpu",
     progress: bool = True,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Train one logistic regression for each of ``settings``, on shared batches; see the warning above.
@@ -111,17 +113,21 @@ def train_grid(
     Args:
         data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
         rng: decides sampling and every model's noise; not with ``secure``.
+        device: "cpu"; "cuda"; or "auto", a GPU where there is one and the trainings are large enough to gain by it.
 
     Returns:
         Of "validation" and "test", where given, "loss" and "metric" (the accuracy) of every model, (m,).
 
     Raises:
-        ParameterError: before any step, for data, labels or settings that are not allowed.
+        ParameterError: before any step, for data, labels or settings that are not allowed, or with autocast.
     """
     _check_alike(settings)
-    one, place = settings[0], find_device(device)
+    one = settings[0]
     pairs = {"train": data.train, **data.held_out()}
     flat = {name: (torch.as_tensor(x).flatten(1), y) for name, (x, y) in pairs.items()}
+    # Two products of (b, p) and (p, m k) a step.
+    operations = 4.0 * one.sample_rate * flat["train"][0].numel() * len(settings) * classes
+    place = find_device(device, Work(operations, one.steps))
     sets = {name: Examples(pair, name, place, torch.float32) for name, pair in flat.items()}
     for name, some in sets.items():
         examples.check_labels(some.y, classes, name)

@@ -31,9 +31,9 @@ from tqdm.auto import tqdm
 
 from dplib import checks, clipping, dpsgd, examples
 from dplib.checks import ParameterError
+from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Run
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
-from dplib.sgd import find_device
 from dplib.stacked import Stack, check_alike
 
 __all__ = ["EACH", "train"]
@@ -118,6 +118,7 @@ class Models:
                 of_model.zero_()
         return out
 
+    @whole_float32()
     def move(self, rows: Tensor, sizes: Tensor) -> None:
         """The step without its noise, which is in the gradient; nothing waits for a number of a GPU."""
         real = torch.arange(rows.shape[1], device=rows.device) < sizes.unsqueeze(1)
@@ -253,6 +254,7 @@ class _Recorded:
         self._graph.replay()
 
 
+@whole_float32()
 def train(
     nets: Sequence[nn.Module],
     data: Data | Sequence[Data],
@@ -274,7 +276,7 @@ def train(
         data: for all of them, or one for each. Neighbouring data sets differ by adding or removing one record.
         settings: for all, or one for each; they may differ in what is in :data:`EACH`.
         rngs: one for each: decides its sampling and its noise; not with ``secure``.
-        loss, evaluate_every, device: as in :func:`dplib.dpsgd.train`; "auto" is a GPU where there is one.
+        loss, evaluate_every, device: as in :func:`dplib.dpsgd.train`; "auto" weighs all trainings together.
         at_once: most models that take steps together, by default all on a GPU, and on the processor as many as its
             cache is good for. It changes no result but for rounding.
 
@@ -286,7 +288,7 @@ def train(
         ParameterError: before any step, for data, networks or settings that are not allowed; for a layer that is not
             known here it says which, and that such networks are trained one at a time.
     """
-    nets, rngs, place = list(nets), list(rngs), find_device(device)
+    nets, rngs = list(nets), list(rngs)
     data = [data] * len(nets) if isinstance(data, Data) else list(data)
     settings = [settings] * len(nets) if isinstance(settings, DPSGD) else list(settings)
     _check(nets, data, settings, rngs)
@@ -294,6 +296,7 @@ def train(
     checks.integer(1).check("evaluate_every", evaluate_every)
     if at_once is not None:
         checks.integer(1).check("at_once", at_once)
+    place = find_device(device, _work(nets, data, settings) if device == "auto" else None)
     sets = _placed(nets, data, place)
     for net, of_model in zip(nets, sets, strict=True):
         dpsgd.check_targets(net, of_model, loss)
@@ -311,6 +314,12 @@ def train(
         for training in trainings:
             training(evaluate_every, bar)
     return [run for training in trainings for run in training.runs]
+
+
+def _work(nets: Sequence[nn.Module], data: Sequence[Data], settings: Sequence[DPSGD]) -> Work:
+    """How much all trainings are, a step of theirs being one step."""
+    of_each = [one.work(net, of.train[0]) for one, net, of in zip(settings, nets, data, strict=True)]
+    return Work(sum(one.operations for one in of_each), settings[0].steps)
 
 
 class _Training:

@@ -105,18 +105,20 @@ def make(
 
 class Maker:
     """What a page gets its reader's runs by: they are read where they are stored, and made where they are not; on a GPU
-    with "auto" where there is one and the processor's runs are not stored.
+    with "auto" where there is one, the processor's runs are not stored, and they are large enough to gain by it.
     """
 
     def __init__(self, device: str, workers: int):
         self.device, self.workers = device, workers
         self._places: list[str] = []
+        self._small = False
 
     def __call__(self, function: Callable[..., Result], jobs: Sequence[Job]) -> list[Result]:
         device = self.device
         if device == "auto":
-            stored = all(line(function, job) for job in jobs)
-            device = "cpu" if stored or not takes_device(function) or not has("cuda") else "cuda"
+            missing = [job for job in jobs if not line(function, job)]
+            device = "cuda" if missing and has("cuda") and worth_a_gpu(function, missing) else "cpu"
+            self._small |= bool(missing) and has("cuda") and device == "cpu"
         results = make(function, jobs, device=device, workers=self.workers)
         for made in (line(function, job, device=device)["made"] for job in jobs):
             self._places.append(f"the GPU {made['gpu']}" if device == "cuda" else f"the processor {made['processor']}")
@@ -124,7 +126,8 @@ class Maker:
 
     def where(self) -> str:
         """What all of these runs were made on, a sentence for the page."""
-        return f"These runs were made on {' and '.join(dict.fromkeys(self._places))}."
+        said = f"These runs were made on {' and '.join(dict.fromkeys(self._places))}."
+        return f"{said} The GPU was left alone: it gains nothing on runs of this size." if self._small else said
 
 
 def device_rule() -> checks.Rule:
@@ -313,16 +316,16 @@ def _write(name: str, by_key: Mapping[str, Line]) -> None:
 
 
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
-    """Make one run, whether it is stored or not; its line, which is filed nowhere. On a GPU float32 is multiplied as it
-    is, unless the experiment itself says otherwise.
+    """Make one run, whether it is stored or not; its line, which is filed nowhere. float32 is multiplied as it is,
+    unless the experiment itself says otherwise.
     """
-    from dplib import clipping
+    from dplib import devices
 
     full = job_of(function, job)
     takes = {"device": device} if takes_device(function) else {}
     if device != "cpu" and not takes:
         raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
-    with clipping.whole_float32() if device == "cuda" else contextlib.nullcontext():
+    with devices.whole_float32():
         start, worked = time.perf_counter(), time.process_time()
         result = function(**as_called(full), **takes)
         seconds, spent = time.perf_counter() - start, time.process_time() - worked
@@ -349,6 +352,16 @@ def as_line(
     how = {"precision": execution.precision(device), **({"many": many} if many > 1 else {})}
     line = {**identity(function, job, device), "result": dict(result), "made": spent | now | machine(device) | how}
     return json.loads(as_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
+
+
+def worth_a_gpu(function: Callable[..., Result], jobs: Sequence[Job]) -> bool:
+    """Whether runs of these jobs are known to be large enough to gain by a GPU."""
+    from dplib import devices
+
+    work = function.experiment.work
+    if work is None or not takes_device(function):
+        return False
+    return devices.worth_a_gpu(work(as_called(job_of(function, job))) for job in jobs)
 
 
 def takes_device(function: Callable[..., Result]) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from dplib import checks, examples
+from dplib.devices import whole_float32
 
 PADDING = 4  # pixels, the usual amount for CIFAR
 
@@ -26,6 +27,7 @@ class Sgd:
     learning_rate: float = 0.1
     weight_decay: float = 5e-4
     augment: bool = False  # random crops out of the padded image, and mirror images: for photographs
+    precision: str = "float32"  # "bfloat16" runs the forward pass in it by autocast; never by itself
 
     def __post_init__(self):
         checks.integer(1).check("epochs", self.epochs)
@@ -33,8 +35,10 @@ class Sgd:
         checks.positive().check("learning_rate", self.learning_rate)
         checks.number(0).check("weight_decay", self.weight_decay)
         checks.boolean().check("augment", self.augment)
+        checks.one_of("float32", "bfloat16").check("precision", self.precision)
 
 
+@whole_float32()
 def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, device: torch.device) -> None:
     """Train ``net`` in place with the cross-entropy loss, and leave it on ``device``.
 
@@ -62,7 +66,7 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
         order = torch.randperm(len(x), generator=generator)[: steps * batch].view(steps, batch)
         for rows in order.to(device):
             inputs = examples.follow(_augmented(x[rows], generator) if sgd.augment else x[rows], kept)
-            with _autocast(device):
+            with torch.autocast(device.type, torch.bfloat16, enabled=sgd.precision == "bfloat16"):
                 loss = nn.functional.cross_entropy(net(inputs), y[rows])
             optimizer.zero_grad()
             loss.backward()
@@ -70,12 +74,12 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
             schedule.step()
 
 
+@whole_float32()
 @torch.inference_mode()
 def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int = 512) -> np.ndarray:
     """net(x) in float32, (n, ...) to (n, k), in evaluation mode."""
     net.to(device).eval()
-    with _autocast(device):
-        return torch.cat([net(b.to(device)).float().cpu() for b in torch.as_tensor(x).split(batch_size)]).numpy()
+    return torch.cat([net(b.to(device)).cpu() for b in torch.as_tensor(x).split(batch_size)]).numpy()
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -83,15 +87,6 @@ def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return build()
-
-
-def find_device(device: str) -> torch.device:
-    """The device of "auto" (a GPU where there is one), "cpu" or "cuda"; ParameterError for a GPU that is not there."""
-    checks.one_of("auto", "cpu", "cuda").check("device", device)
-    gpu = device != "cpu" and torch.cuda.is_available()
-    if device == "cuda" and not gpu:
-        raise checks.ParameterError("device = 'cuda' is not allowed: PyTorch sees no GPU here; use 'auto' or 'cpu'.")
-    return torch.device("cuda" if gpu else "cpu")
 
 
 def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -103,8 +98,3 @@ def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:
     top, left, mirrored = (torch.randint(k, (n,), generator=generator).to(x.device) for k in (places, places, 2))
     crops = views[torch.arange(n, device=x.device), :, top, left]
     return torch.where(mirrored.bool()[:, None, None, None], crops.flip(3), crops)
-
-
-def _autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 where a GPU makes it fast; on a CPU everything stays float32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")

@@ -14,8 +14,9 @@ from dplib import accounting, checks, dpsgd, models, plans, printed, runs, stats
 from dplib.checks import ParameterError
 from dplib.data import Dataset
 from dplib.data.tasks import PATIENTS, shifted, task
+from dplib.devices import Work, find_device, training_work, whole_float32
 from dplib.models import ACTIVATIONS, block_cnn, mlp
-from dplib.sgd import find_device, seeded
+from dplib.sgd import seeded
 
 __all__ = ["Model", "Outcome", "freeze", "measured", "network", "noise_for", "shifted", "task", "train"]
 
@@ -107,10 +108,20 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
     return accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "prv" if epsilon <= PRV_LIMIT else "rdp")
 
 
+def _work(job: runs.Job) -> Work:
+    """How much a job of :func:`train` is."""
+    found = task(job["dataset"], job["features"], None, 0, "report", job["length"])
+    outputs = 1 if job["dataset"] in PATIENTS else len(found.classes)
+    net = network(job["model"], found.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
+    batch = min(job["batch"], job["n_train"] or len(found.y_train))
+    return training_work(net, found.x_train, batch, job["steps"])
+
+
 @runs.experiment(
     "network",
     version=1,
     data=("dataset",),
+    work=_work,
     probe={"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3,
            "batch": 250, "steps": 60, "momentum": 0.5, "dropout": 0.1},
 )  # fmt: skip
@@ -212,6 +223,7 @@ def train(
     return result
 
 
+@whole_float32()
 def _frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> tuple[nn.Sequential, dict[str, Any]]:
     """The network from its first trained layer or dropout on, and what the layers before make of every part."""
     at = next(
@@ -255,6 +267,7 @@ def _result(run: dpsgd.Run, evaluate_every: int | None) -> dict[str, Any]:
     return result
 
 
+@whole_float32()
 @torch.no_grad()
 def _by_class(net: nn.Module, x: np.ndarray, found: Dataset) -> dict[str, float]:
     """Mean recall, the share predicted to be of the majority class, and that class's own share of the test part."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dplib import plans, runs
 from dplib.checks import ParameterError
+from dplib.devices import Work
 
 RATE = 0.1
 STREAM = 0
@@ -23,7 +24,11 @@ quick:
 """
 
 
-@runs.experiment("toy", version=1, probe={"size": 3, "seed": 0}, data=("dataset",))
+def _work(job):
+    return Work(1e11, job["steps"])
+
+
+@runs.experiment("toy", version=1, probe={"size": 3, "seed": 0}, data=("dataset",), work=_work)
 def train(
     *,
     size: float,

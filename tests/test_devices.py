@@ -75,15 +75,15 @@ def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
 
 
 def test_chapter_3_of_old(stand_in):
-    """Training with "auto" leaves the network on the GPU, and a look at its weights ends in a TypeError."""
+    """Training on a GPU leaves the network there, and a look at its weights ends in a TypeError."""
     net = trainings.network([], (4,), 3, "relu", 0.0, 1)
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
     data = dpsgd.Data((np.ones((8, 4), np.float32), np.zeros(8, np.int64)))
     settings = dpsgd.DPSGD(1, 1.0, 0.7, 3.0, 0.5)
-    dpsgd.train(net, data, settings, np.random.default_rng(9), progress=False)
+    dpsgd.train(net, data, settings, np.random.default_rng(9), progress=False, device="cuda")
     with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
         np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
-    dpsgd.train(net, data, settings, np.random.default_rng(9), progress=False, device="cpu")
+    dpsgd.train(net, data, settings, np.random.default_rng(9), progress=False)
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
 
 

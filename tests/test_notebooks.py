@@ -1,9 +1,5 @@
 """Every chapter: in step with its pair, without outputs, executes on embedded data, refuses nonsense."""
 
-import ast
-import functools
-import importlib
-import inspect
 import json
 import os
 import subprocess
@@ -89,27 +85,6 @@ def test_the_check_covers_every_parameter(chapter):
     assert "checks.parameters(" in cells[1]
     for name in sources.default_parameters(chapter):
         assert f"{name}=" in cells[1].replace(" ", ""), f"{chapter}: {name} is not checked"
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_cell_that_computes_says_where(chapter):
-    """Left to itself a training goes to a GPU where there is one, and a look at its weights fails there alone."""
-    cells = [cell.source for cell in sources.as_notebook(sources.source(chapter)).cells if cell.cell_type == "code"]
-    tree = ast.parse("\n".join(cells))
-    names = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("dplib"):
-            own = importlib.import_module(node.module)
-            for one in node.names:
-                if not hasattr(own, one.name):
-                    importlib.import_module(f"{node.module}.{one.name}")
-                names[one.asname or one.name] = getattr(own, one.name)
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        path = ast.unparse(call.func).split(".")
-        called = functools.reduce(lambda at, name: getattr(at, name, None), path[1:], names.get(path[0]))
-        default = inspect.signature(called).parameters.get("device") if inspect.isfunction(called) else None
-        if default is not None and default.default == "auto":
-            assert "device" in [one.arg for one in call.keywords], f"{chapter}: {ast.unparse(call)[:80]}"
 
 
 def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(tmp_path):

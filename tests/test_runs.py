@@ -184,7 +184,7 @@ def test_a_readers_runs_are_made_where_they_are_not_stored(monkeypatch):
         runs.device_rule().check("device", "cuda")
     monkeypatch.setattr(runs, "has", lambda device: True)
     assert devices("auto", 1)[0] == ["cpu"], "what is stored is read"
-    assert devices("auto", 2) == (["cuda", "cuda"], "These runs were made on the GPU G.")
+    assert devices("auto", 3) == (["cuda"] * 3, "These runs were made on the GPU G.")
     assert devices("cpu", 2)[0] == ["cpu", "cpu"]
     assert devices("cuda", 1)[0] == ["cuda"]
     assert all(map(runs.device_rule().accepts, ("auto", "cpu", "cuda")))

@@ -17,8 +17,8 @@ from dplib import checks, dpsgd, plans, runs
 from dplib.architecture import feature_data, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
+from dplib.devices import find_device
 from dplib.plans import Get
-from dplib.sgd import find_device
 from dplib.trainings import Outcome, freeze, measured, network, noise_for
 
 SGD, CLIPPED = "SGD", "clipped SGD"

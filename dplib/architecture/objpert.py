@@ -50,7 +50,7 @@ from scipy import special
 
 from dplib.architecture import newton
 from dplib.checks import ParameterError, boolean, integer, one_of
-from dplib.sgd import find_device
+from dplib.devices import find_device
 
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
@@ -101,7 +101,7 @@ def fit(
     neighbours="replace",
     noise=None,
     tol=1e-10,
-    device="auto",
+    device="cpu",
 ) -> Fit:
     """Train private logistic regressions; everything marked (problems,) may be one number for all.
 
@@ -118,6 +118,7 @@ def fit(
         variant, neighbours: see :func:`calibrate` and above.
         noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
         tol: of :func:`dplib.architecture.newton.minimise`. The proof asks for the exact minimiser.
+        device: "cpu"; "cuda"; or "auto", which is the processor: Newton's steps are small, and wait for each other.
 
     Raises:
         ParameterError: for a value outside these ranges, a label other than 0 and 1, a number that is not finite, a row

@@ -13,9 +13,9 @@ from scipy import optimize
 
 from dplib import accounting, checks, dpsgd, examples, rdp, runs, trainings
 from dplib.architecture.printed_budgets import TOOL_ORDERS
+from dplib.devices import find_device
 from dplib.dpsgd import Engine
 from dplib.examples import Examples
-from dplib.sgd import find_device
 
 EVERY = 5  # steps between looks at the accuracy
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from dplib import checks
+from dplib.devices import find_device, whole_float32
 from dplib.labels.releases import Evidence
-from dplib.sgd import find_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class Heads:
     bias: Tensor
     classes: int
 
+    @whole_float32()
     def log_probabilities(self, x: np.ndarray, rows: int = 5000) -> np.ndarray:
         """ln p(y | x), shape (m, n, K), float32. x: shape (n, d)."""
         parts = [
@@ -40,6 +41,7 @@ class Heads:
         return (self.log_probabilities(x).argmax(axis=2) == np.asarray(y)).mean(axis=1)
 
 
+@whole_float32()
 def fit(
     x: np.ndarray,
     evidence: Sequence[Evidence],

@@ -18,11 +18,11 @@ from torch import nn
 
 from dplib import data, runs
 from dplib.checks import ParameterError, integer, one_of
+from dplib.devices import find_device
 from dplib.labels import stages, training
 from dplib.labels.randomised_response import rr
 from dplib.labels.staged import Learner, reported
 from dplib.models import keras_weights_, two_branch
-from dplib.sgd import find_device
 
 SYNTHETIC = "synthetic-ratings"  # drawn at random, for runs without any file: says nothing about MovieLens
 NAMES = (SYNTHETIC, "movielens-latest-small", "movielens-1m")

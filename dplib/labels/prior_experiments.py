@@ -14,13 +14,14 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
 from dplib import accounting, dpsgd, logistic_grid, runs
+from dplib.devices import find_device
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data
 from dplib.labels import priors as label_priors
 from dplib.labels import randomised_response, training
 from dplib.labels.prior_methods import for_groups, task
 from dplib.models import mlp
-from dplib.sgd import find_device, seeded
+from dplib.sgd import seeded
 
 
 @runs.experiment(

@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from dplib import checks, data, examples, runs
 from dplib.checks import ParameterError
+from dplib.devices import Work, find_device, training_work
 from dplib.execution import ROOT
 from dplib.files import locked
 from dplib.labels import patch_features, stages, training
 from dplib.labels.randomised_response import rr
 from dplib.models import mlp, preact_resnet18, small_inception
-from dplib.sgd import find_device, seeded
+from dplib.sgd import seeded
 
 PRETRAINED = ROOT / "_build" / "pretrained"
 DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
@@ -32,9 +33,18 @@ LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and t
 NETWORKS = ("small-cnn", "larger-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
 
 
+def _work(job: runs.Job) -> Work:
+    """How much a job of :func:`train` is."""
+    x, y, _, _ = inputs(job["dataset"], job["form"])
+    net = built(job["network"], tuple(x.shape[1:]), int(y.max()) + 1)
+    batch = min(job["batch"], n := (job["n_train"] or len(y)) - job["validation"])
+    return training_work(net, x, batch, job["epochs"] * n // batch)
+
+
 @runs.experiment(
     "label_stages",
     version=1,
+    work=_work,
     probe={"dataset": "digits", "network": "mlp-16", "epsilon": 2.0, "shares": [0.6, 0.4], "mixup": [1.0, 0.0],
            "epochs": 2, "batch": 100, "learning_rate": 0.2, "shift": 1, "validation": 500, "seed": 3},
     data=("dataset", "start"),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from dplib import checks
+from dplib.devices import whole_float32
 
 Inputs = Tensor | tuple[Tensor, ...]
 BATCH = 1000  # examples at a time where no gradients are taken
@@ -23,6 +24,7 @@ RULES = {
 }  # fmt: skip
 
 
+@whole_float32()
 def fit(
     net: nn.Module,
     inputs: Inputs,
@@ -111,6 +113,7 @@ def rate(step: int, steps: int, peak: float, warmup: float = 0.15, drops: Sequen
     return peak * (1 - done) / (1 - warmup)
 
 
+@whole_float32()
 @torch.inference_mode()
 def logits(net: nn.Module, inputs: Inputs, batch_size: int = BATCH) -> np.ndarray:
     """net(inputs) in evaluation mode, (n, K) float32."""

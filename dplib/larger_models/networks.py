@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dplib import checks, models, sgd
+from dplib import checks, devices, models, sgd
 from dplib.larger_models import selection
 
 ROWS = ("narrow", "wide", "wide + t-statistic", "wide + distance")
@@ -53,7 +53,7 @@ def last_layer(dataset, architecture: str, width: int, training: sgd.Sgd, seed: 
 
     Raises ParameterError for a training that diverges, or a device that is not there.
     """
-    place, rng = sgd.find_device(device), np.random.default_rng([seed, 0])
+    place, rng = devices.find_device(device), np.random.default_rng([seed, 0])
     x = dataset.x_train
     mean, scale = x.mean((0, 2, 3), keepdims=True), _nonzero(x.std((0, 2, 3), keepdims=True))
     train, test = (((part - mean) / scale).astype(np.float32) for part in (x, dataset.x_test))
@@ -120,7 +120,7 @@ def perceptron_labels(
     Features are centred and scaled by those it learns from. Each learning rate starts from the same weights and sees
     the same batches; the best on the held-out records wins, the first of equals.
     """
-    place = sgd.find_device(device)
+    place = devices.find_device(device)
     held_out, fit = np.split(rng.permutation(len(x)), [max(1, round(HELD_OUT * len(x)))])
     mean, scale = x[fit].mean(0), _nonzero(x[fit].std(0))
     x, test = (((values - mean) / scale).astype(np.float32) for values in (x, test))

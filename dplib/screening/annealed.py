@@ -14,6 +14,7 @@ from torch import nn
 
 from dplib import checks, runs
 from dplib.checks import ParameterError
+from dplib.devices import Work, training_work
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair, squared_error
 from dplib.screening import accounts, annealing, jobs
@@ -36,9 +37,25 @@ TENTHS = 10
 OUTCOMES = ("rejected", "lower", "by_chance", "forced")
 
 
+def _work(job: runs.Job) -> Work:
+    """How much a job of :func:`train` is, without J and without what is rejected."""
+    x = jobs.records(job["dataset"], 0, 0)["train"][0]
+    names = "learning_rate", "batch", "noise_multiplier"
+    used, _ = jobs.settings(job["dataset"], job["rejection_limit"], **{name: job[name] for name in names})
+    batch = min(used["batch"], len(x))
+    if job["epochs"]:
+        steps = job["epochs"] * len(x) // batch
+    else:
+        setting = used["noise_multiplier"], batch / len(x)
+        allowed = job["updates"] or accounts.steps_allowed(job["epsilon"], *setting, job["delta"])
+        steps = job["queries"] or allowed
+    return training_work(jobs.network(x.shape[1:], "tanh", 0), x, batch, steps)
+
+
 @runs.experiment(
     "annealed",
     version=1,
+    work=_work,
     data=("dataset",),
     # Large steps, so that all four outcomes of a query are among 200.
     probe={"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "epsilon": 2.0, "queries": 200,

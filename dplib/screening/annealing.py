@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
+from dplib.devices import find_device, whole_float32
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
-from dplib.sgd import find_device
 
 REJECTED, LOWER, BY_CHANCE, FORCED = range(4)  # what became of a query
 PIECE = 512  # examples at once: larger pieces leave the cache
@@ -51,6 +51,7 @@ class FixedEnergy(Energy):
         self._net, self._data, self._loss = net, data, loss
         self.current = self._new = self()
 
+    @whole_float32()
     @torch.no_grad()
     def __call__(self) -> float:
         """The mean loss at the weights as they are."""
@@ -71,6 +72,7 @@ class BatchEnergy(Energy):
     def __init__(self, engine: Engine):
         self._engine = engine
 
+    @whole_float32()
     @torch.no_grad()
     def change(self, rows: Tensor, losses: Tensor) -> float:
         if not len(rows):
@@ -243,6 +245,7 @@ class Screen:
         return limit is not None and self.rejections >= limit + self.annealing.exceeds
 
 
+@whole_float32()
 def train(
     net: nn.Module,
     data: Pair,
@@ -274,15 +277,17 @@ def train(
         evaluate: examples on which loss and metric are computed, at the counts ``at_accepted`` and ``at_queries`` and
             at the end; what these tell is not accounted for. witness: a second energy, which decides nothing.
         follow: called after every query with the weights (parameters,), which are overwritten later.
+        device: "cpu"; "cuda"; or "auto", a GPU where there is one and the training is large enough to gain by it.
 
-    Raises ParameterError, before any step, for data, networks or settings that are not allowed.
+    Raises ParameterError, before any step, for data, networks or settings that are not allowed, or with autocast.
     """
     annealing = annealing or Annealing(initial_temperature=0.0)
     if energy is None and annealing.initial_temperature > 0:
         raise ParameterError("energy = None is not allowed with annealing: J has to be computed on something.")
     if accepted is not None:
         checks.integer(1).check("accepted", accepted)
-    net.to(find_device(device), memory_format=examples.layout_of(net, data[0]))
+    place = find_device(device, settings.work(net, data[0]) if device == "auto" else None)
+    net.to(place, memory_format=examples.layout_of(net, data[0]))
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
     held_out = {name: _placed(net, name, pair) for name, pair in (evaluate or {}).items()}
     training = _Training(net, _placed(net, "train", data), settings, annealing, loss, rng)

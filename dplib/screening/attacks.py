@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dplib import checks
+from dplib.devices import whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.screening.annealing import PIECE
@@ -73,6 +74,7 @@ class GradientAttack:
         found = per_example_gradients(self.net, x, y)
         return found / found.norm(dim=1, keepdim=True).clamp_min(self.settings.max_grad_norm)
 
+    @whole_float32()
     def _score(self) -> None:
         own, others = self.seen
         share = self.batch / len(others)  # records of a batch for each reference record
@@ -120,6 +122,7 @@ class RuleAttack:
         factors = self.initial_temperature * np.maximum(np.arange(len(changes)), 1)
         return log_odds(changes[:, : self.count], known, factors, self.forced, chains, sweeps, burn_in)
 
+    @whole_float32()
     @torch.no_grad()
     def _losses(self) -> np.ndarray:
         pieces = zip(self.x.split(PIECE), self.y.split(PIECE), strict=True)
@@ -164,6 +167,7 @@ def log_odds(
     return mean
 
 
+@whole_float32()
 def per_example_gradients(net: nn.Module, x: Tensor, y: Tensor, piece: int = 64) -> Tensor:
     """Gradients of the cross-entropy of each example by itself, (b, parameters), parameters in the network's order."""
     parameters = {name: p.detach() for name, p in net.named_parameters()}

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from dplib import audit, checks, runs
 from dplib.checks import ParameterError
+from dplib.devices import find_device
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.screening import accounts, annealing, jobs
 from dplib.screening.annealing import Annealing
 from dplib.screening.attacks import GradientAttack, RuleAttack
-from dplib.sgd import find_device
 
 Result = Mapping[str, Any]
 SHARES = (0.2, 0.5)  # of the canaries that are guessed; fixed in advance, they share the error rate
@@ -125,7 +125,8 @@ def train(
         physical_batch=jobs.PHYSICAL_BATCH,
     )
     net = jobs.network(parts["train"][0].shape[1:], "tanh", int(weights.generate_state(1)[0]))
-    net.to(find_device(device))  # the attacks look at it from the start
+    place = find_device(device)
+    net.to(place)  # the attacks look at it from the start
     if judged == "test":
         attack = GradientAttack(net, settings, n, parts["canaries"], parts["reference"], block)
     else:
@@ -141,7 +142,7 @@ def train(
         evaluate={"test": parts["test"]},
         follow=attack,
         loss=present_cross_entropy,
-        device=device,
+        device=place.type,
     )
     counts = {name: run.outcomes.count(i) for i, name in enumerate(("rejected", "lower", "by_chance", "forced"))}
     return counts | {

@@ -1,0 +1,173 @@
+"""Where work is done, the processor or a GPU, and that float32 stays float32 there.
+
+Nothing here has been measured on a GPU yet: the figures of :func:`worth_a_gpu` are reckoned.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dplib import checks
+from dplib.checks import ParameterError
+
+# A core of 2023 does 2e10 (a small CNN) to 1e11 (a wide perceptron) floating point operations a second in our steps.
+# Reckoned until somebody measures them: the seconds that a GPU takes for a step of some 90 kernels, however small they
+# are, and those that CUDA takes to begin.
+CORE, STEP, START = 4e10, 1.5e-3, 10.0
+
+
+class Work(NamedTuple):
+    """How much there is to do: floating point operations a step, and steps."""
+
+    operations: float
+    steps: int
+
+
+def worth_a_gpu(works: Iterable[Work]) -> bool:
+    """Whether one core would spend more time on all of this than a GPU spends on beginning, and on launching steps."""
+    return sum(steps * (operations / CORE - STEP) for operations, steps in works) > START
+
+
+def find_device(device: str, work: Work | None = None) -> torch.device:
+    """The device that a name means.
+
+    Args:
+        device: "cpu"; "cuda"; or "auto", a GPU where there is one and ``work`` is large enough to gain by it.
+        work: None where it is not known: "auto" is the processor then.
+
+    Raises:
+        ParameterError: for another name, or a GPU that is not there.
+    """
+    checks.one_of("auto", "cpu", "cuda").check("device", device)
+    there = device != "cpu" and torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise ParameterError("device = 'cuda' is not allowed: PyTorch sees no GPU here; use 'auto' or 'cpu'.")
+    gpu = there and (device == "cuda" or (work is not None and worth_a_gpu([work])))
+    return torch.device("cuda" if gpu else "cpu")
+
+
+def training_work(net: nn.Module, x: np.ndarray | Tensor, batch: float, steps: int) -> Work:
+    """How much a training on examples like x (n, ...), n at least 1, is: forward, and twice as much backward.
+
+    batch: examples of a step, on average. Evaluations are not counted.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    like, training = next(net.parameters()), net.training
+    example = torch.as_tensor(x[:1])
+    example = example.to(like.device, like.dtype if example.is_floating_point() else torch.int64)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        net.eval()(example)
+    net.train(training)
+    return Work(3.0 * counter.get_total_flops() * batch, steps)
+
+
+class _Switch(NamedTuple):
+    """What says since torch 2.9 how one kind of product of float32 is made; "none" is what ``above`` it says."""
+
+    at: Any
+    above: Any
+    read: Callable[[], str]
+
+    def put(self, precision: str) -> None:
+        """Set it to what it read before."""
+        if self.read() != precision:
+            self.at.fp32_precision = "none" if precision == self.above.fp32_precision else precision
+
+
+def _switches() -> list[_Switch]:
+    """Of a GPU's products and the processor's; none before torch 2.9."""
+    cuda, cudnn, mkldnn = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
+    if not hasattr(cuda.matmul, "fp32_precision"):
+        return []
+    above = {"cuda": cudnn, "mkldnn": mkldnn}
+    kinds = {("cuda", "matmul"): cuda.matmul} | {
+        (backend, kind): getattr(above[backend], kind)
+        for backend, kind in (("cuda", "conv"), ("cuda", "rnn"), *(("mkldnn", k) for k in ("matmul", "conv", "rnn")))
+    }
+    # Read at every step: what the attribute calls is several times as fast as the attribute.
+    read = getattr(torch._C, "_get_fp32_precision_getter", None)
+    return [
+        _Switch(at, above[name[0]], partial(read, *name) if read else partial(getattr, at, "fp32_precision"))
+        for name, at in kinds.items()
+    ]
+
+
+SWITCHES = _switches()
+_WHOLE = ("ieee", "none")
+
+
+@contextlib.contextmanager
+def whole_float32() -> Iterator[None]:
+    """Inside, float32 is multiplied as it is; also a decorator. For every sum that privacy or a verdict rests on.
+
+    TF32 cuts factors to 11 bits, bfloat16 to 8, so that clipped gradients exceed the norm and a small difference of
+    two losses is rounding. Both switches are turned off, the one since torch 2.9 (``fp32_precision``) and the one
+    before (``allow_tf32`` and ``torch.set_float32_matmul_precision``, which the processor follows, too); afterwards
+    they are as they were. cuDNN does not try its algorithms out: it would again for each new size of a batch, and
+    nearly every Poisson batch has one.
+
+    Raises:
+        ParameterError: where autocast is on.
+    """
+    refuse_autocast()
+    before = [(switch, switch.read()) for switch in SWITCHES]
+    cutting = [(switch, precision) for switch, precision in before if precision not in _WHOLE]
+    benchmark = torch.backends.cudnn.benchmark
+    if SWITCHES and not cutting and not benchmark:  # as within another one
+        yield
+        return
+    old = _old_matmul(), _old_convolutions()
+    try:
+        _put_old(old, "highest", False)
+        for switch, _ in cutting:
+            if switch.read() not in _WHOLE:
+                switch.at.fp32_precision = "ieee"
+        if benchmark:
+            torch.backends.cudnn.benchmark = False
+        yield
+    finally:
+        _put_old(old, *old)
+        for switch, precision in cutting if old[0] in ("highest", None) else before:
+            switch.put(precision)
+        if benchmark:
+            torch.backends.cudnn.benchmark = True
+
+
+def refuse_autocast() -> None:
+    """Raise ParameterError where autocast is on, on the processor or a GPU."""
+    for kind in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(kind):
+            raise ParameterError(
+                f"torch.autocast is on ({kind}, {torch.get_autocast_dtype(kind)}): products of few bits bound no "
+                "clipped sum and carry no verdict; leave it out around this call."
+            )
+
+
+def _old_matmul() -> str | None:
+    """The switch of products before torch 2.9; None where it cannot be read, since those of today say otherwise."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None
+
+
+def _old_convolutions() -> bool | None:
+    """As :func:`_old_matmul`, of convolutions and recurrent layers."""
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        return None
+
+
+def _put_old(before: tuple[str | None, bool | None], matmul: str | None, convolutions: bool | None) -> None:
+    """Set those of the old switches that cut ``before`` and could be read."""
+    if before[0] not in ("highest", None):
+        torch.set_float32_matmul_precision(matmul)
+    if before[1]:
+        torch.backends.cudnn.allow_tf32 = convolutions
