@@ -84,7 +84,6 @@ def test_work_of_a_training():
         lambda: dpsgd.train(models.mlp([4, 2]), TABLE, settings(), np.random.default_rng(0), device="auto"),
         lambda: annealing.train(models.mlp([4, 2]), TABLE.train, settings(), np.random.default_rng(0), device="auto"),
         lambda: logistic_grid.train_grid(TABLE, [settings()], np.random.default_rng(0), classes=2, device="auto"),
-        lambda: many.train([models.mlp([4, 2])], TABLE, settings(), [np.random.default_rng(0)], device="auto"),
         lambda: objpert.fit(np.eye(2), [0, 1], epsilon=1.0, rng=np.random.default_rng(0), device="auto"),
     ],
 )
@@ -96,6 +95,12 @@ def test_auto_weighs_each_training(train, least, monkeypatch):
         train()
     kept = least or gpu.products["cuda"] == 0  # Newton's method never leaves the processor by itself
     assert (gpu.products["cuda"] == 0) == bool(kept)
+
+
+def test_many_trainings_are_weighed_together():
+    of_one = settings().work(models.mlp([4, 2]), TABLE.train[0])
+    together = many._work([models.mlp([4, 2])] * 3, [TABLE] * 3, [settings()] * 3)
+    assert together == (3 * of_one.operations, of_one.steps)
 
 
 def test_experiments_that_pages_leave_to_auto_say_how_much_they_are():
