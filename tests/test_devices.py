@@ -2,14 +2,17 @@
 
 import inspect
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from dplib import clipping, dpsgd, models, plans, replay, runs, trainings
-from dplib.architecture.objpert import fit
-from dplib.labels import staged
+from dplib import clipping, dpsgd, logistic_grid, models, plans, replay, runs, sgd, trainings
+from dplib.dpsgd import DPSGD
+from dplib.labels import staged, training
+from dplib.screening import annealing
 from tests import stand_in_gpu
 
 EXPERIMENTS = plans.experiments()
@@ -33,8 +36,8 @@ JOBS = [  # (experiment, changes to its probe)
 
 @pytest.fixture
 def stand_in():
-    with stand_in_gpu.present() as memory:
-        yield memory
+    with stand_in_gpu.present() as gpu:
+        yield gpu
 
 
 @pytest.mark.parametrize(("name", "changes"), JOBS)
@@ -49,6 +52,7 @@ def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, monkeypatch):
     assert list(replay.differences(_plain(due), _plain(found), replay.TOLERANCE)) == []
     assert gpu.products["cuda"] > 20
     assert gpu.products["cpu"] == 0
+    assert gpu.faults() == []
 
 
 def _plain(result):
@@ -87,6 +91,72 @@ def test_chapter_3_of_old(stand_in):
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
 
 
+def _images(n=60):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, n)
+
+
+def _cnn():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 8, 3, stride=2), nn.Tanh(), nn.Flatten(), nn.Linear(32, 10)
+    )
+
+
+def _private(steps, **settings):
+    settings = DPSGD(steps, 0.2, 0.1, **{"noise_multiplier": 1.0, "max_grad_norm": 1.0} | settings)
+    data = dpsgd.Data(_images(), test=_images())
+    dpsgd.train(_cnn(), data, settings, np.random.default_rng(0), device="cuda", progress=False)
+
+
+def _grid(steps):
+    settings, data = [DPSGD(steps, 0.2, 0.1, 1.0, 1.0)] * 3, dpsgd.Data(_images())
+    logistic_grid.train_grid(data, settings, np.random.default_rng(0), classes=10, device="cuda", progress=False)
+
+
+def _annealed(steps, energy):
+    settings, annealing_ = DPSGD(steps, 0.2, 0.1, 1.0, 1.0), annealing.Annealing()
+    rng = np.random.default_rng(0)
+    annealing.train(_cnn(), _images(), settings, rng, annealing=annealing_, energy=energy, device="cuda")
+
+
+def _labels(steps, **settings):
+    x, y = _images()
+    x, settings = torch.as_tensor(x).cuda(), {"batch_size": len(y), "learning_rate": 0.1, "seed": 0, **settings}
+    training.fit(_cnn().cuda(), x, y, epochs=steps, **settings)
+
+
+def _plain_sgd(steps, **settings):
+    sgd.train(_cnn(), *_images(), sgd.Sgd(steps, 60, **settings), 0, torch.device("cuda"))
+
+
+LOOPS = {  # name: (a training of so many steps, the most waits for each of them)
+    "private": (_private, 1),
+    "with momentum": (partial(_private, momentum=0.5), 1),
+    "without clipping": (partial(_private, noise_multiplier=0.0, max_grad_norm=None), 2),
+    "grid": (_grid, 1),
+    "annealed": (partial(_annealed, energy=_images()), 2),
+    "annealed by its batch": (partial(_annealed, energy="batch"), 3),
+    "labels": (_labels, 1),  # an epoch has one step
+    "labels, augmented": (partial(_labels, mixup=1.0, shift=1, flip=True, cutout=2), 6),
+    "SGD": (_plain_sgd, 1),
+    "SGD, augmented": (partial(_plain_sgd, augment=True), 4),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_step_waits_for_little(name):
+    """The host may not stop at each operation: a small step on a GPU is as long as what the host does."""
+    train, most = LOOPS[name]
+    waits = []
+    for steps in (3, 8):
+        with stand_in_gpu.present() as gpu:
+            train(steps)
+        assert gpu.faults() == []
+        waits.append(gpu.waits)
+    more = waits[1] - waits[0]
+    assert more.total() <= 5 * most, more
+
+
 def test_private_sums_take_float32_as_it_is():
     kinds, seen = (torch.backends.cudnn, torch.backends.cuda.matmul), []
 
@@ -106,61 +176,6 @@ def test_private_sums_take_float32_as_it_is():
         for kind, allowed in zip(kinds, before, strict=True):
             kind.allow_tf32 = allowed
     assert seen == [[False, False]]
-
-
-def here():
-    return torch.ones(3, 3)
-
-
-def there():
-    return torch.ones(3, 3, device="cuda")
-
-
-@pytest.mark.parametrize(
-    "mixed",
-    [
-        lambda: here() @ there(),
-        lambda: here() + there(),
-        lambda: torch.cat([here(), there()]),
-        lambda: there().index_select(0, torch.tensor([1])),
-        lambda: here()[torch.tensor([1], device="cuda")],
-        lambda: torch.zeros(()).add_(there().sum()),
-        lambda: torch.nn.Linear(3, 3)(there()),
-        lambda: torch.nn.functional.cross_entropy(there(), torch.zeros(3, dtype=torch.long)),
-        lambda: torch.equal(torch.nn.Linear(3, 3).cuda().weight, torch.nn.Linear(3, 3).weight),
-    ],
-)
-def test_two_devices_are_refused(stand_in, mixed):
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        mixed()
-    with pytest.raises(TypeError, match="can't convert cuda:0"):
-        np.asarray(there())
-
-
-def test_a_generator_of_the_other_device_is_refused(stand_in):
-    for draw in (
-        lambda: there().normal_(generator=torch.Generator()),
-        lambda: here().normal_(generator=torch.Generator("cuda")),
-        lambda: torch.randn(3, device="cuda", generator=torch.Generator()),
-    ):
-        with pytest.raises(RuntimeError, match="device type for generator"):
-            draw()
-
-
-def test_what_a_gpu_allows(stand_in):
-    given = np.zeros(3, np.float32)
-    moved = torch.as_tensor(given, device="cuda").add_(1)
-    assert given.sum() == 0, "a GPU's tensor shares no memory with the processor's"
-    assert moved.is_cuda
-    assert moved.cpu().numpy().sum() == 3
-    assert (there() * torch.tensor(2.0)).device.type == "cuda"
-    assert there()[torch.tensor([0, 2])].is_cuda
-    assert here().copy_(there()).device.type == "cpu"
-    weight = torch.ones(3, 3, device="cuda", requires_grad=True)
-    (weight @ there()).sum().backward()
-    assert weight.grad.is_cuda
-    assert torch.nn.Linear(3, 3).to("cuda").weight.new_empty(2).is_cuda
-    assert fit(np.eye(3), [0, 1, 1], epsilon=1.0, norm_bound=1.0, rng=np.random.default_rng(0)).converged.all()
 
 
 def test_without_a_gpu_one_is_refused_in_a_sentence(monkeypatch):

@@ -26,7 +26,7 @@ def test_the_probes_agree_with_what_is_stored(monkeypatch):
     made, products = runs.made, {}
 
     def watched(function, job):
-        memory = stand_in_gpu.Memory()
+        memory = stand_in_gpu.GPU()
         with contextlib.nullcontext() if function.experiment.name in ON_GPU else stand_in_gpu.Operations(memory):
             found = made(function, job)
         products[function.experiment.name] = memory.products["cpu"]
