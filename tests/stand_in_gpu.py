@@ -32,7 +32,7 @@ from torch.utils._pytree import tree_map_only
 CPU, CUDA, META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
 CAPACITY = 80 * 2**30  # bytes
 # The sums that privacy rests on, by the names of the functions that make them.
-PRIVATE = ("ClippedSums.add", "LogisticGrid.step")
+PRIVATE = ("ClippedSums.add", "LogisticGrid.step", "Stack.add_clipped")
 _COPIES = ("aten::copy_", "aten::_foreach_copy_", "aten::_to_copy")
 _INDEXED = ("aten::index.", "aten::index_put")  # a GPU's tensor may be indexed by the processor's
 _CONVOLUTIONS = ("aten::convolution", "aten::mkldnn_conv")
