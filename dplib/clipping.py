@@ -15,7 +15,9 @@ Such a network must be read, not run.
 
 import contextlib
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,6 +35,7 @@ Norms = Callable[[bool], Tensor]
 GAMMA = 0.01  # AUTO-S: stability constant of Bu et al. 2023
 WHOLE = (torch.float32, torch.float64)
 FEW = 5  # examples that a trial tries one by one
+SOME = 64  # at most, at other weights than the first
 MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
 
 
@@ -51,11 +54,19 @@ def auto_s(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
 RULES: Mapping[str, Callable[..., Tensor]] = {"flat": flat, "auto-s": auto_s}
 
 
+def largest_weight(rule: str, max_grad_norm: float, share: float = 1.0) -> float:
+    """What no weight by this rule exceeds; see the rules."""
+    return max_grad_norm / GAMMA if rule == "auto-s" else share
+
+
 Call = tuple[Tensor, int, Any]  # what went into a layer, its version then, and the edge of the graph that came out
 
 
 class ClippedSums:
     """A network, watched, whose clipped gradient sums are added to given tensors: one for each trained parameter.
+
+    An example of which something is not finite (its loss, the norm of what goes into a layer or of what comes back, its
+    gradient) adds exactly nothing, and is counted in ``dropped``: a number that tells of single records; no release.
 
     Raises ParameterError for a layer that is not known to keep examples apart; it names the layer.
     """
@@ -63,6 +74,8 @@ class ClippedSums:
     def __init__(self, net: nn.Module, sums: Mapping[nn.Parameter, Tensor]):
         self.net = net
         self.layers = trained_layers(net, sums)
+        self._dropped = next(iter(sums.values())).new_zeros((), dtype=torch.int64)
+        self.finite: Tensor | None = None  # of the last batch, (b,); None for all of it
         self._calls: list[list[Call]] = [[] for _ in self.layers]
         self._watching = False
         self._hooks = [
@@ -71,34 +84,83 @@ class ClippedSums:
         ]
         self._hooks += [m.register_forward_pre_hook(_refuse_packed) for m in net.modules() if is_recurrent_network(m)]
 
+    @property
+    def dropped(self) -> int:
+        """How many examples added nothing so far, each as often as it was there; not private."""
+        return int(self._dropped)
+
     def add(
         self, x: Tensor, y: Tensor, loss: Loss, factors: Callable[[Tensor], Tensor], x_norms: Norms | None = None
     ) -> Tensor:
-        """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the losses.
+        """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the finite losses.
 
         Args:
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """
-        before = x._version  # a network may begin with an activation in place: then the known norms are not those
-        self._watching = True
-        try:
-            with whole_float32():
-                total = loss(self.net(x), y).sum()
-                self._watching = False
-                gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
-                with torch.no_grad():
-                    self._add(gradients, factors, x if x._version == before else None, x_norms)
-        finally:
-            self._watching = False
-            for calls in self._calls:
-                calls.clear()
-        return total.detach()
+        before = x._version
+        with whole_float32():
+            losses, norms, adders = self._pass(x, y, loss, x_norms)
+            if norms is None:  # the losses depend on no trained layer
+                return losses.sum()
+            batches, self.finite = [(slice(None), adders, _as_it_is)], None
+            if norms.is_cuda or not math.isfinite(norms.add(losses).sum()):  # a GPU is not waited for
+                finite = norms.isfinite() & losses.isfinite()
+                batches = [(slice(None), adders, partial(_with_zeros, ~finite))]
+                if not norms.is_cuda and x._version == before:
+                    batches += self._again(x, y, loss, losses, norms, finite)
+                self.finite = finite
+                self._dropped += finite.logical_not().sum()
+                norms = norms.where(finite, 0)
+                losses = losses.where(losses.isfinite(), 0)
+            weights = factors(norms)
+            with torch.no_grad():
+                for rows, adders, clean in batches:
+                    for add in adders:
+                        add(weights[rows], clean)
+        return losses.sum()
 
     def close(self) -> None:
         """Stop watching."""
         for hook in self._hooks:
             hook.remove()
+
+    def _pass(
+        self, x: Tensor, y: Tensor, loss: Loss, x_norms: Norms | None = None
+    ) -> tuple[Tensor, Tensor | None, list[Callable[..., None]]]:
+        """Losses and gradient norms (b,) of a batch, and what adds a weighted sum layer by layer."""
+        before = x._version  # a network may begin with an activation in place: then the known norms are not those
+        self._watching = True
+        try:
+            losses = loss(self.net(x), y)
+            self._watching = False
+            check_losses(losses, len(x))
+            gradients = torch.autograd.grad(losses.sum(), self._edges(), allow_unused=True)
+            with torch.no_grad():
+                return losses.detach(), *self._rules(len(x), gradients, x if x._version == before else None, x_norms)
+        finally:
+            self._watching = False
+            for calls in self._calls:
+                calls.clear()
+
+    def _again(
+        self, x: Tensor, y: Tensor, loss: Loss, losses: Tensor, norms: Tensor, finite: Tensor
+    ) -> list[tuple[slice, list[Callable[..., None]], layers.Clean]]:
+        """Examples that are not finite, each by itself: another one may have spoiled it (0 times infinity).
+
+        What is finite by itself is so from now on: it is written into losses, norms and finite, (b,).
+        """
+        batches = []
+        for i in finite.logical_not().nonzero()[:, 0].tolist():
+            row = slice(i, i + 1)
+            try:
+                single, norm, adders = self._pass(x[row].clone(), y[row], loss)
+            except (RuntimeError, ValueError, IndexError):  # a network that takes no single example
+                continue
+            if norm is not None and bool((single + norm).isfinite()):
+                losses[row], norms[row], finite[row] = single, norm, True
+                batches.append((row, adders, _as_it_is))
+        return batches
 
     def _watcher(self, name: str, calls: list[Call]) -> Callable[..., None]:
         def watch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -125,13 +187,9 @@ class ClippedSums:
                     raise ParameterError(f"the input of layer {layer.name} is changed in place after it was used.")
         return [edge for calls in self._calls for _, _, edge in calls]
 
-    def _add(
-        self,
-        gradients: Sequence[Tensor | None],
-        factors: Callable[[Tensor], Tensor],
-        x: Tensor | None,
-        x_norms: Norms | None,
-    ) -> None:
+    def _rules(
+        self, b: int, gradients: Sequence[Tensor | None], x: Tensor | None, x_norms: Norms | None
+    ) -> tuple[Tensor | None, list[Callable[..., None]]]:
         norms, adders, i = None, [], 0
         for layer, calls in zip(self.layers, self._calls, strict=True):
             of_layer = gradients[i : i + len(calls)]
@@ -139,14 +197,25 @@ class ClippedSums:
             a, d = _one(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
+            if len(a) != b:
+                raise ParameterError(
+                    f"layer {layer.name} takes an input of shape {tuple(a.shape)} in a batch of {b}: it needs the "
+                    "batch as its input's first dimension."
+                )
             known = (x_norms,) if a is x and layer.rule is layers.linear else ()
             of_examples, add = layer.rule(layer.module, layer.sums, a, d, *known)
             norms = of_examples if norms is None else torch.hypot(norms, of_examples)
             adders.append(add)
-        if adders:
-            weights = factors(norms)
-        for add in adders:
-            add(weights)
+        return norms, adders
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def _with_zeros(where: Tensor, x: Tensor) -> Tensor:
+    """Numbers (b, ...) with zeros for the examples for which ``where`` (b,) is true; indices stay what they are."""
+    return x.masked_fill(where.view(-1, *[1] * (x.dim() - 1)), 0) if x.is_floating_point() else x
 
 
 def _one(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
@@ -173,14 +242,18 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """Try on a batch (b, ...), best of the size of a step's, what a list of layers cannot show: code between layers.
 
     Looks whether a forward pass changes a buffer or a parameter; whether an example's loss or its gradient changes
-    with its neighbours, or follows from them; and whether a weight is used outside of its layer; compares norms and
-    weighted sums with gradients of each example's loss by itself. For each of the first five examples; for the first
-    two of them alone; for five whose every number is that of another one, drawn at random; and for the first and the
-    last of the whole batch. Random layers draw the same numbers each time; the network is left as it was.
+    with its neighbours or with their number, or follows from them; and whether a weight is used outside of its layer;
+    compares norms and weighted sums with gradients of each example's loss by itself. For each of the first five
+    examples; for the first two of them alone; for five whose every number is that of another one, drawn at random; and
+    for the first and the last of the whole batch. Then once more at other weights, moved both ways from where they are,
+    since a branch behind a factor of 0 is not to be seen before that factor has moved. Random layers draw the same
+    numbers each time; the network is left as it was.
 
     What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to
     their words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a
-    network does not repeat its own bits, the second is known to 0.1% only.
+    network does not repeat its own bits, the second is known to 0.1% only. What it owes to their number is known to a
+    millionth, or to 5% for a network that cannot be had in float64; the random draws of one that is random even in
+    evaluation mode hide it.
 
     Raises:
         ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart.
@@ -192,21 +265,36 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     few, labels = x[:FEW], y[:FEW]
     _try(net, few, labels, loss, range(len(few)))
     if len(few) > 2:
-        _try(net, few[:2], labels[:2], loss, range(2))
+        _try(net, few[:2], labels[:2], loss, (0,))
     if len(few) > 1:
         mixed = _mixed(few)
         if _possible(net, mixed):
             _try(net, mixed, labels, loss, range(len(few)))
     if len(x) > FEW:
-        _try(net, x, y, loss, (0, len(x) - 1))
+        _try(net, x, y, loss, _ends(x))
+    some, targets = _some_mixed(net, x[:SOME]), y[:SOME]
+    for sign in (1, -1):
+        moved = _moved(net, sign)
+        _try(moved, some, targets, loss, _ends(some))
+    _check_sizes(moved, x, y, loss)
+
+
+def check_again(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """What :func:`check` looks for, on some examples of a batch (b, ...) and at the weights as they are, in brief."""
+    _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
+
+
+def _ends(x: Tensor) -> list[int]:
+    """The first and the last of a batch."""
+    return sorted({0, len(x) - 1})
 
 
 def _possible(net: nn.Module, x: Tensor) -> bool:
     """Whether a network takes these examples at all: made-up ones need not be possible, such as words of length 0."""
     try:
         with _same_randomness(x.device):
-            copy.deepcopy(net)(x.clone())
-    except (RuntimeError, IndexError, ValueError):
+            net(x.clone())
+    except (RuntimeError, IndexError, ValueError, AssertionError):
         return False
     return True
 
@@ -217,42 +305,134 @@ def _mixed(x: Tensor) -> Tensor:
     return x.gather(0, rows)
 
 
+def _some_mixed(net: nn.Module, x: Tensor) -> Tensor:
+    """The examples (b, ...), the first few of them mixed where the network takes these."""
+    mixed = torch.cat([_mixed(x[:FEW]), x[FEW:]])
+    return mixed if _possible(net, mixed) else x
+
+
+def _moved(net: nn.Module, sign: int) -> nn.Module:
+    """The network at other weights: each trained one with noise of half its parameter's size, or of what is usual."""
+    net, generator = copy.deepcopy(net), torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in net.parameters():
+            if p.requires_grad and p.numel():
+                usual = p[0].numel() ** -0.5 if p.dim() > 1 else 0.1
+                size = p.square().mean().sqrt().clamp_min(usual)
+                noise = torch.randn(p.shape, dtype=p.dtype, generator=generator)
+                p.add_(noise.to(p.device) * size, alpha=sign / 2)
+    return net
+
+
+def _check_sizes(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """An example has the same loss and gradients in batches of all sizes, and alone."""
+    exact = _in_float64(net, x, y, loss)
+    net, x, y = exact or (copy.deepcopy(net), x, y)
+    for module in net.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0  # its draws for an example change with the batch before it
+    with torch.no_grad():
+        draws = [_losses(net, x[:1], y[:1], loss, seed) for seed in (0, 1)]
+        if not torch.equal(*draws):
+            net.eval()  # random elsewhere
+            draws = [_losses(net, x[:1], y[:1], loss, seed) for seed in (0, 1)]
+    if draws[0].isfinite().all() and not torch.equal(*draws):
+        return
+    for size in sorted({2, 3, FEW, len(x)}):
+        for i in {0, min(size, FEW) - 1} if size <= len(x) else ():
+            alone = _gradients(net, x[i : i + 1], y[i : i + 1], loss, 0)
+            if not _same(alone, _gradients(net, x[:size], y[:size], loss, i), 1e-6 if exact else 0.05):
+                raise ParameterError(
+                    f"an example's loss by itself is not its loss in a batch of {size}: what depends on the number of "
+                    "examples (such as a loss divided by it) lets each of them change with its neighbours, so clipping "
+                    "bounds nothing."
+                )
+
+
+def _in_float64(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[nn.Module, Tensor, Tensor] | None:
+    """Network and batch in float64, where rounding is no excuse; None for one that is written for float32."""
+    net = copy.deepcopy(net).double()
+    x, y = (array.double() if array.is_floating_point() else array for array in (x, y))
+    try:
+        with torch.no_grad():
+            losses = _losses(net, x[:1], y[:1], loss, 0)
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    return (net, x, y) if losses.dtype == torch.float64 else None
+
+
+def _losses(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, seed: int) -> Tensor:
+    with _same_randomness(x.device, seed), whole_float32():
+        return loss(net(x.clone()), y)
+
+
+def _gradients(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, i: int) -> tuple[Tensor, ...]:
+    """The loss of example i of a batch, and its gradients by the trained parameters."""
+    trained = [p for p in net.parameters() if p.requires_grad]
+    own = _losses(net, x, y, loss, 0)[i]
+    return own.detach(), *torch.autograd.grad(own, trained, materialize_grads=True)
+
+
 def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]) -> None:
     """Try a network on a batch (b, ...), and for the examples ``which`` of it; see :func:`check`."""
     names, parameters = zip(*((k, p) for k, p in net.named_parameters() if p.requires_grad), strict=True)
-    sums = {p: torch.zeros_like(p) for p in parameters}
     before = {name: kept.clone() for name, kept in _state(net)}
+    sums = {p: torch.zeros_like(p) for p in parameters}
     watched = ClippedSums(net, sums)
+    norms, weights = [], []
+
+    def factors(lengths: Tensor) -> Tensor:
+        norms.append(lengths.clone())
+        chosen = torch.zeros_like(lengths)
+        # None counts for much more than the others, or for less than rounding leaves of the others.
+        chosen[list(which)] = torch.linspace(0.5, 1, len(which), dtype=lengths.dtype, device=lengths.device)
+        weights.append(chosen * (lengths.median() / lengths.clamp_min(1e-30)).clamp_max(1))
+        return weights[0].clone()
+
     try:
+        with _same_randomness(x.device):
+            watched.add(x.clone(), y, loss, factors)
+        finite = watched.finite
+        if finite is not None and finite.any() and not finite.all():  # what is not a number shows nothing of the others
+            return _try(net, x[finite], y[finite], loss, sorted({0, *which} & set(range(int(finite.sum())))))
         losses, singles = _one_by_one(net, x, y, loss, which)
         for name, kept in _state(net):
             if name not in before or not torch.equal(kept, before[name]):
                 raise ParameterError(f"{name} changes with the examples, and no noise protects what it keeps.")
         _check_alone(singles, net, x, y, loss, which)
-        chosen = torch.as_tensor(which, device=x.device)
-        weights = torch.zeros_like(losses)
-        weights[chosen] = torch.linspace(0.5, 1, len(which), dtype=losses.dtype, device=losses.device)
-        norms = torch.zeros_like(losses)
-        with _same_randomness(x.device):
-            watched.add(x.clone(), y, loss, lambda found: (norms.copy_(found), weights)[1])
+        if x.is_cuda and x.is_floating_point():
+            _check_beside_infinite(watched, x, y, loss, which[0])
     finally:
         watched.close()
-    of_each = [torch.stack(gs) for gs in zip(*(gradients for _, *gradients in singles), strict=True)]
-    expected = [torch.tensordot(weights[chosen], gs, 1) for gs in of_each]
-    total = torch.stack([g.norm() for g in expected]).norm()
-    for name, found, due in zip(names, sums.values(), expected, strict=True):
-        if (found - due).norm() > 1e-3 * due.norm() + 1e-4 * total + 1e-6:
+    _check_sums(names, sums, singles, weights[0][list(which)])
+    _check_norms(singles, norms[0][list(which)])
+    _check_uses(losses.sum(), dict(zip(names, parameters, strict=True)), watched.layers)
+
+
+def _check_sums(
+    names: Sequence[str], sums: Mapping[nn.Parameter, Tensor], singles: Sequence[tuple[Tensor, ...]], weights: Tensor
+) -> None:
+    """The weighted sums are those of the examples' gradients, each by itself."""
+    of_each = [torch.stack(gradients) for gradients in zip(*(rest for _, *rest in singles), strict=True)]
+    due = [torch.tensordot(weights, gradients, 1) for gradients in of_each]
+    total = torch.stack([g.norm() for g in due]).norm()
+    for name, got, expected in zip(names, sums.values(), due, strict=True):
+        if (got - expected).norm() > 1e-3 * expected.norm() + 1e-4 * total + 1e-6:
             raise ParameterError(
                 f"{name} has other gradients than its layer explains: each layer needs the batch as its input's first "
                 "dimension, and its parameters to itself."
             )
-    due = torch.stack([torch.linalg.vector_norm(gs.flatten(1), dim=1) for gs in of_each]).norm(dim=0)
-    if (norms[chosen] - due).norm() > 1e-3 * due.norm() + 1e-6:
+
+
+def _check_norms(singles: Sequence[tuple[Tensor, ...]], norms: Tensor) -> None:
+    """The gradient norms are those of the examples, each by itself; too small is worse than too large."""
+    due = torch.stack([torch.stack([g.norm() for g in gradients]).norm() for _, *gradients in singles])
+    apart = 1e-3 * due.clamp_min(due.median()) + 1e-6
+    if (norms < due - apart).any() or (norms > 1.5 * due + apart).any():  # rounding may count as length, see the layers
         raise ParameterError(
             "the examples' gradient norms are not those of the examples by themselves: each layer needs the batch as "
             "the first dimension of its input, and none may mix examples."
         )
-    _check_uses(losses.sum(), dict(zip(names, parameters, strict=True)), watched.layers)
 
 
 def _state(net: nn.Module) -> list[tuple[str, Tensor]]:
@@ -305,12 +485,44 @@ def _check_alone(
         rows[i] = i
         if not _same(single, _one_by_one(net, x[rows], y[rows], loss, [i])[1][0], 0 if exact else 1e-3):
             raise ParameterError(MIXED)
+    if not x.is_floating_point():
+        return
+    beside = _beside(x, which[0], -1e3)  # as for code that scales a batch by its largest number
+    if beside.isfinite().all() and _possible(net, beside):
+        (again,) = _one_by_one(net, beside, y, loss, which[:1])[1]
+        if not _same(singles[0], again, 0 if exact else 1e-3):
+            raise ParameterError(MIXED)
+
+
+def _beside(x: Tensor, i: int, factor: float) -> Tensor:
+    """The batch (b, ...), all but example i of it times a factor."""
+    beside = x * factor
+    beside[i] = x[i]
+    return beside
+
+
+def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int) -> None:
+    """Examples that are not finite spoil no other: on a GPU a step does not wait to see whether they did."""
+    passes = []
+    for batch in (x, _beside(x, i, math.inf)):
+        with _same_randomness(x.device), whole_float32():
+            losses, norms, _ = watched._pass(batch.clone(), y, loss)
+        passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
+    if not _same(passes[:1], passes[1:], 1e-3):
+        raise ParameterError(MIXED)
 
 
 def _same(one: Sequence[Tensor], other: Sequence[Tensor], within: float) -> bool:
-    """Whether two losses with their gradients agree, to a share of each one's norm; what is not a number agrees."""
-    pairs = zip(one, other, strict=True)
-    return not any((a - b).norm() > within * (a.norm() + 1e-3) for a, b in pairs)
+    """Whether two losses with their gradients agree, to a share of each one's norm; not finite agrees with such."""
+
+    def differ(a: Tensor, b: Tensor) -> bool:
+        if torch.equal(a, b):
+            return False
+        if not (length := a.norm()).isfinite():
+            return bool(b.norm().isfinite())
+        return not (a - b).norm() <= within * (length + 1e-3)
+
+    return not any(differ(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _check_uses(loss: Tensor, parameters: Mapping[str, nn.Parameter], layers: Sequence[Layer]) -> None:
@@ -345,8 +557,10 @@ def check_losses(losses: Tensor, b: int) -> None:
 
 
 @contextlib.contextmanager
-def _same_randomness(device: torch.device) -> Iterator[None]:
+def _same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
     """Inside, random layers draw the same numbers each time; outside, as if nothing had been drawn."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than a forward pass
+        if device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
         yield

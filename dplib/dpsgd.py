@@ -123,6 +123,7 @@ class Engine:
         self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
         check_network(net, train, loss, min(settings.sample_rate * train.n, self._physical_batch), self._clips)
         self._trained = [p for p in net.parameters() if p.requires_grad]
+        self.steps = 0
         self.weights = _in_one_vector(self._trained)
         self._gradient = torch.zeros_like(self.weights)
         self._parts = _parts(self._gradient, self._trained)
@@ -132,13 +133,26 @@ class Engine:
             self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
 
     def step(self, rows: Tensor) -> Tensor:
-        """One step on the records ``rows`` (b,), b >= 0; returns the sum of their losses, which is not private."""
+        """One step on the records ``rows`` (b,), b >= 0; returns the sum of their losses, which is not private.
+
+        With clipping, a loss that is not finite counts as 0. After half of the steps and after the last one the network
+        is tried once more, on some of these records: ParameterError where it no longer keeps examples apart. Its
+        weights are then not to be released.
+        """
         total = self._fill(rows)
         gradient = self._gradient
         if self.settings.momentum:
             gradient = self.velocity.mul_(self.settings.momentum).add_(gradient)
         self.weights.sub_(gradient, alpha=self.settings.learning_rate)
+        self.steps += 1
+        if self._clips and self.steps in (self.settings.steps // 2, self.settings.steps) and len(rows):
+            clipping.check_again(self.net, *self.examples.batch(rows[: clipping.SOME]), self.loss)
         return total
+
+    @property
+    def dropped(self) -> int:
+        """Examples of all steps so far that added nothing, since something of them was not finite; not private."""
+        return self._clipped.dropped if self._clipped else 0
 
     def gradient(self, rows: Tensor) -> Tensor:
         """The noisy gradient of the records ``rows`` (b,), (parameters,); the next call overwrites it."""
@@ -154,16 +168,31 @@ class Engine:
 
     def _fill(self, rows: Tensor) -> Tensor:
         """Noise once, the clipped gradients on top of it in pieces, all over the divisor."""
-        settings = self.settings
+        settings, unit = self.settings, self._unit()
         if settings.noise_multiplier:
-            sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor
+            sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor / unit
             examples.fill_normal(self._gradient, sd, self._generator)
         else:
             self._gradient.zero_()
         add = self._add_clipped if self._clips else self._add
-        if len(rows) <= self._physical_batch:
-            return add(rows) if len(rows) else self._gradient.new_zeros(())
-        return torch.stack([add(piece) for piece in rows.split(self._physical_batch)]).sum()
+        if len(rows) > self._physical_batch:
+            total = torch.stack([add(piece) for piece in rows.split(self._physical_batch)]).sum()
+        else:
+            total = add(rows) if len(rows) else self._gradient.new_zeros(())
+        if unit != 1:
+            self._gradient.mul_(unit)
+        return total
+
+    def _unit(self) -> float:
+        """What the sum is counted in, so that no example's weight is above 1: times a large number it would overflow.
+
+        A power of two, which changes no digit; nearly always 1.
+        """
+        if not self._clips:
+            return 1.0
+        share = 1 / self.divisor
+        most = clipping.largest_weight(self.settings.clipping, self.settings.max_grad_norm * share, share)
+        return 2.0 ** math.ceil(math.log2(most)) if most > 1 else 1.0
 
     def _add_clipped(self, rows: Tensor) -> Tensor:
         x, y = self.examples.batch(rows)
@@ -171,7 +200,7 @@ class Engine:
         return self._clipped.add(x, y, self.loss, self._factors, known)
 
     def _factors(self, norms: Tensor) -> Tensor:
-        share = 1 / self.divisor
+        share = 1 / self.divisor / self._unit()
         return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * share, share)
 
     @whole_float32()
@@ -192,7 +221,10 @@ class Run:
         sample_rate: q that was sampled with: what is to be accounted.
         parameters, trained_parameters: of the whole network, and those that were trained. device: where it ran.
         steps: steps done, as many as set unless ``diverged``: account the number set.
-        diverged: the weights were not finite at an evaluation, so that training ended there.
+        diverged: the weights were not finite at an evaluation, so that training ended there. With clipping no record
+            does that: the learning rate and the noise do.
+        dropped: examples of all steps that added nothing, since something of them was not finite. It tells of single
+            records, and is no release.
         evaluations: {"step", "train_loss", "validation": {"loss", "metric"}, "test": {...}} in time. ``train_loss`` is
             the mean over the records sampled since the evaluation before, each before its step; None without any.
     """
@@ -203,6 +235,7 @@ class Run:
     device: str
     steps: int = 0
     diverged: bool = False
+    dropped: int = 0
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -273,6 +306,7 @@ def train(
                     if run.diverged:
                         break
         finally:
+            run.dropped = engine.dropped
             engine.close()
     net.eval()
     return run

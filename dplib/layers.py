@@ -5,10 +5,13 @@ layer the gradient of example i is the outer product d_i a_i^T, with the norm |a
 with weights c_i is (c d)^T a: one matrix product, and no gradient of a single example is ever stored.
 
 Each rule takes ``(module, sums, a, d)``: ``sums`` maps the trained parameters' names to the tensors that a weighted sum
-is added to. It returns the gradient norms (b,), and a function that adds for weights c (b,). :func:`trained_layers`
-says which layers have one; whatever is not on its list is refused by name.
+is added to. It returns the gradient norms (b,), and a function that adds for weights c (b,). An example of which
+anything is not finite has a norm that is not finite either. No weight takes it out of a sum, for 0 times infinity is
+not a number: so the second function takes ``clean`` as well, which puts zeros in the place of such examples in a tensor
+(b, ...). :func:`trained_layers` says which layers have a rule; whatever is not on its list is refused by name.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,11 +21,18 @@ from torch import Tensor, nn
 
 from dplib.checks import ParameterError
 
-Rule = tuple[Tensor, Callable[[Tensor], None]]
+Clean = Callable[[Tensor], Tensor]
+Rule = tuple[Tensor, Callable[[Tensor, Clean], None]]
 # Numbers held at once where a product is made example by example: a core's cache, or a little of a GPU's memory.
 CHUNK, GPU_CHUNK = 2**19, 2**26
 # Below this share of what it would be without cancellation, a squared norm in float32 is computed again in float64.
 CANCELLED = 1e-3
+# The square of a smaller number may be 0 in float32. A norm that comes out as less counts as this much, so that a long
+# vector times a short one is no product of length 0 that would not be clipped.
+SHORTEST = 1e-19
+# Below this share of the length that its terms have together, a sum's norm is not trusted.
+ROUNDED = 1e-4
+NEGLIGIBLE = 1e-16  # a squared norm that no clipping norm is near
 
 
 def linear(
@@ -41,14 +51,15 @@ def linear(
         return _linear_of_sequences(sums, a.flatten(1, -2), d.flatten(1, -2))
     # Few operations: on small networks, what an operation costs before it begins decides.
     weight, bias = sums.get("weight"), sums.get("bias")
-    norms = torch.linalg.vector_norm(d, dim=1)
+    norms = torch.linalg.vector_norm(d, dim=1).clamp_min_(SHORTEST)
     if weight is not None:
         norms *= known_norms(bias is not None) if known_norms else row_norms(a, with_one=bias is not None)
 
-    def add(c: Tensor) -> None:
-        columns = d.t()
+    def add(c: Tensor, clean: Clean) -> None:
+        columns = clean(d).t()
         if weight is not None:  # the weights c go to the smaller factor
-            weight.addmm_(*((columns * c, a) if d.shape[1] < a.shape[1] else (columns, a * c.unsqueeze(1))))
+            rows = clean(a)
+            weight.addmm_(*((columns * c, rows) if d.shape[1] < a.shape[1] else (columns, rows * c.unsqueeze(1))))
         if bias is not None:
             bias.addmv_(columns, c)
 
@@ -63,11 +74,12 @@ def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Ru
     )
     if bias is not None:
         squared = squared + _squared(d.sum(1))
+    squared = _with_rounding(squared, a, d, 1, bias is not None)
 
-    def add(c: Tensor) -> None:
-        columns, c = d.flatten(0, 1).t(), c.repeat_interleave(d.shape[1])
+    def add(c: Tensor, clean: Clean) -> None:
+        columns, c = clean(d).flatten(0, 1).t(), c.repeat_interleave(d.shape[1])
         if weight is not None:
-            weight.addmm_(columns * c, a.flatten(0, 1))
+            weight.addmm_(columns * c, clean(a).flatten(0, 1))
         if bias is not None:
             bias.addmv_(columns, c)
 
@@ -87,14 +99,18 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
     if bias is not None:
         of_bias = d.sum((2, 3))
         squared += _squared(of_bias)
+    if weight is not None:  # one pixel is in so many patches
+        uses = math.prod(-(-k // step) for k, step in zip(module.kernel_size, module.stride, strict=True))
+        squared = _with_rounding(squared, a, d, uses, bias is not None)
 
-    def add(c: Tensor) -> None:
+    def add(c: Tensor, clean: Clean) -> None:
         column = c.view(-1, 1, 1, 1)
         if weight is not None:  # the weights c go to the smaller factor
-            factors = (a * column, d) if a[0].numel() < d[0].numel() else (a, d * column)
+            images, outer = clean(a), clean(d)
+            factors = (images * column, outer) if a[0].numel() < d[0].numel() else (images, outer * column)
             weight.add_(_conv2d_weight(module, *factors))
         if bias is not None:
-            bias.addmv_(of_bias.t(), c)
+            bias.addmv_(clean(of_bias).t(), c)
 
     return squared.sqrt_(), add
 
@@ -112,9 +128,10 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
         chunks = zip(a.split(size := _chunk(d, a.shape[1] ** 2)), d.double().split(size), strict=True)
         squared = torch.cat([((i[:, :, None] == i[:, None]) * (e @ e.mT)).sum((1, 2)) for i, e in chunks])
         squared = squared.clamp_min_(0).to(d.dtype)
+        squared = _with_rounding(squared, torch.ones_like(a, dtype=d.dtype), d, 1, False)
 
-    def add(c: Tensor) -> None:
-        sums["weight"].index_add_(0, a.flatten(), (d * c.view(-1, 1, 1)).flatten(0, 1))
+    def add(c: Tensor, clean: Clean) -> None:
+        sums["weight"].index_add_(0, a.flatten(), (clean(d) * c.view(-1, 1, 1)).flatten(0, 1))
 
     return squared.sqrt_(), add
 
@@ -127,9 +144,9 @@ def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
     gradients = {name: by_parameter[getattr(module, name)] for name in sums}
     squared = sum(_squared(g.flatten(1)) for g in gradients.values())  # at least one parameter is trained
 
-    def add(c: Tensor) -> None:
+    def add(c: Tensor, clean: Clean) -> None:
         for name, g in gradients.items():
-            sums[name].add_(torch.tensordot(c, g, 1))
+            sums[name].add_(torch.tensordot(c, clean(g), 1))
 
     return squared.sqrt_(), add
 
@@ -150,13 +167,36 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
     a, d = a.reshape(b * groups, t, p), d.reshape(b * groups, t, q)
     if paired:
         squared = _paired(a, d)
-        most = (torch.linalg.vector_norm(a, dim=2) * torch.linalg.vector_norm(d, dim=2)).sum(1).square_()
-        lost = squared < CANCELLED * most
+        lengths = (torch.linalg.vector_norm(rows, dim=2).clamp_min_(SHORTEST) for rows in (a, d))
+        most = math.prod(lengths).sum(1).square_()
+        lost = (squared < CANCELLED * most) & (most > NEGLIGIBLE)
         if bool(lost.any()):
             squared[lost] = _paired(a[lost].double(), d[lost].double()).to(squared.dtype)
     else:
         squared = _squared(torch.bmm(d.mT, a).flatten(1))
     return squared.view(b, groups).sum(1)
+
+
+def _with_rounding(squared: Tensor, a: Tensor, d: Tensor, uses: int, bias: bool) -> Tensor:
+    """Squared norms of sums over positions of d_t a_t^T, (b,), raised to what rounding makes of terms that cancel.
+
+    The sum is made by other operations than the norm. Where little is left of large terms, as of a constant image
+    behind a convolution and a normalisation, both are rounding: the norm of one says nothing of the other's length. So
+    it counts as much as the terms may lose, an upper bound. a (b, ...), each number in ``uses`` terms; d (b, ...).
+    """
+    positions = d[0].numel() // d.shape[1 if d.dim() == 4 else 2]
+    inputs = _lengths(a).square_().mul_(uses)
+    if bias:
+        inputs += positions
+    most = inputs.sqrt_().mul_(_lengths(d))
+    norms = squared.sqrt()
+    lost = 4 * torch.finfo(d.dtype).eps * positions**0.5
+    return torch.where(norms > ROUNDED * most, squared, (norms + lost * most).square_())
+
+
+def _lengths(x: Tensor) -> Tensor:
+    """Norms of all numbers of each example, (b, ...) to (b,), without a copy."""
+    return torch.linalg.vector_norm(x, dim=tuple(range(1, x.dim()))).clamp_min_(SHORTEST)
 
 
 def _paired(a: Tensor, d: Tensor) -> Tensor:
@@ -211,7 +251,7 @@ def padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
 
 def row_norms(x: Tensor, with_one: bool) -> Tensor:
     """Norms of rows (b, k), (b,), or of rows with a 1 appended: a bias is the weight of such an input."""
-    norms = torch.linalg.vector_norm(x, dim=1)
+    norms = torch.linalg.vector_norm(x, dim=1).clamp_min_(SHORTEST)
     return torch.hypot(norms, norms.new_ones(())) if with_one else norms
 
 

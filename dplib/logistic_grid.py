@@ -6,6 +6,7 @@ together, which helps when settings are compared with each other and misleads wh
 repeat the grid with other seeds.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -19,12 +20,16 @@ from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data, Examples
+from dplib.layers import SHORTEST
 
 _OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ between models
 
 
 class LogisticGrid:
     """m logistic regressions on the same records, all weights zero at first: ``weights`` (k, m, p), ``bias`` (k, m).
+
+    Where something of a record is not finite for a model that clips, it adds nothing to that model, and is counted in
+    ``dropped`` (m,), which tells of single records and is no release.
 
     Args:
         settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
@@ -52,6 +57,8 @@ class LogisticGrid:
         self._rates = [one.learning_rate / (one.sample_rate * train.n) for one in settings]
         self._most = rows.new_tensor(self._rates).unsqueeze(1)
         bounds = [1e30 if one.max_grad_norm is None else one.max_grad_norm for one in settings]
+        self._clips = torch.tensor([[bound < 1e30] for bound in bounds], device=rows.device)
+        self.dropped = torch.zeros(m, dtype=torch.int64, device=rows.device)
         self._scaled = rows.new_tensor([r * bound for r, bound in zip(self._rates, bounds, strict=True)]).unsqueeze(1)
 
     @whole_float32()
@@ -60,8 +67,13 @@ class LogisticGrid:
         if len(rows):
             x, y = self.train.batch(rows)
             d = self._errors(x, y)
-            norms = (d.square().sum(0) * (torch.linalg.vector_norm(x, dim=1).square_() + 1)).sqrt_()  # (m, b)
-            d *= torch.minimum(self._scaled / norms.add_(1e-6), self._most)
+            errors = d.square().sum(0).clamp_min_(SHORTEST**2)
+            norms = (errors * (torch.linalg.vector_norm(x, dim=1).square_() + 1)).sqrt_().add_(1e-6)  # (m, b)
+            d *= torch.minimum(self._scaled / norms, self._most)
+            if norms.is_cuda or not math.isfinite(norms.sum()):  # a GPU is not waited for
+                lost = ~norms.isfinite() & self._clips
+                d.masked_fill_(lost, 0)  # no weight takes it out: 0 times infinity is not a number
+                self.dropped += lost.sum(1)
             self.weights.flatten(0, 1).addmm_(d.flatten(0, 1), x, alpha=-1)
             self.bias -= d.sum(2)
         self._add_noise()

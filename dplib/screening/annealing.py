@@ -55,8 +55,8 @@ class FixedEnergy(Energy):
     @torch.no_grad()
     def __call__(self) -> float:
         """The mean loss at the weights as they are."""
-        losses = (self._loss(self._net(x), y) for x, y in self._data.pieces(PIECE))
-        return float(sum(one.sum(dtype=torch.float64) for one in losses)) / self._data.n  # one wait for a GPU
+        sums = (_total(self._loss(self._net(x), y)) for x, y in self._data.pieces(PIECE))
+        return float(sum(sums)) / self._data.n  # one wait for a GPU
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
         self._new = self()
@@ -64,6 +64,12 @@ class FixedEnergy(Energy):
 
     def accept(self) -> None:
         self.current = self._new
+
+
+def _total(losses: Tensor) -> Tensor:
+    """The sum of losses (b,), where those that are not finite count as 0, as in a step; unless none is finite."""
+    finite = losses.isfinite()
+    return losses.where(finite, 0).sum(dtype=torch.float64).where(finite.any(), math.nan)
 
 
 class BatchEnergy(Energy):
@@ -80,7 +86,7 @@ class BatchEnergy(Energy):
         engine, new = self._engine, 0.0
         for few in rows.split(PIECE):
             x, y = engine.examples.batch(few)
-            new += float(engine.loss(engine.net(x), y).sum(dtype=torch.float64))
+            new += float(_total(engine.loss(engine.net(x), y)))
         return (new - float(losses)) / len(rows)
 
 
@@ -107,7 +113,8 @@ class Run:
     outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
     (BY_CHANCE) or after too many rejections (FORCED). changes: of the energy by each query; 0 without one. evaluations:
     {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time.
-    diverged: the weights were not finite at an evaluation, where training ended.
+    diverged: the weights were not finite at an evaluation, where training ended. dropped: as in
+    :class:`dplib.dpsgd.Run`.
     """
 
     settings: DPSGD
@@ -116,6 +123,7 @@ class Run:
     changes: list[float] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     diverged: bool = False
+    dropped: int = 0
 
     @property
     def queries(self) -> int:
@@ -303,6 +311,7 @@ def train(
         if not run.evaluations or run.final["queries"] < screen.queries:
             training.evaluate(held_out, metric)
     finally:
+        run.dropped = training.engine.dropped
         training.engine.close()
     net.eval()
     return run

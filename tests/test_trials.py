@@ -1,0 +1,269 @@
+"""What the trial of a network finds besides mixing at its first weights: the number of neighbours, branches that open.
+
+Each refused network moves a clipped sum by more than the clipping norm when a record comes or goes.
+"""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dplib import clipping, dpsgd, models
+from dplib.checks import ParameterError
+from dplib.examples import Examples, cross_entropy, squared_error
+
+CPU = torch.device("cpu")
+
+
+def records(n=20, shape=(6,), seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, *shape, generator=generator), torch.arange(n) % 4
+
+
+class Code(nn.Module):
+    """Two linear layers and code around them."""
+
+    def __init__(self, forward):
+        super().__init__()
+        self.first, self.second, self.code = nn.Linear(6, 6), nn.Linear(6, 4), forward
+
+    def forward(self, x):
+        return self.code(self, x)
+
+
+def plain():
+    torch.manual_seed(0)
+    return models.mlp([6, 5, 4], nn.Tanh)
+
+
+def code(forward):
+    def build():
+        torch.manual_seed(0)
+        return Code(forward)
+
+    return build
+
+
+def divided(by):
+    """The loss over a function of the batch size."""
+    return plain, lambda outputs, y: cross_entropy(outputs, y) / by(len(y))
+
+
+def scaled(by):
+    """The network's outputs times a function of the batch size."""
+    return code(lambda net, x: by(len(x)) * net.second(torch.tanh(net.first(x)))), cross_entropy
+
+
+SIZES = {
+    "loss over the number of labels": divided(lambda b: b),
+    "loss over the root": divided(lambda b: b**0.5),
+    "loss over the logarithm": divided(lambda b: 1 + math.log(b)),
+    "loss over at most four": divided(lambda b: min(b, 4)),
+    "loss over what two examples make": divided(lambda b: 1 + (b == 2)),
+    "loss over what an odd number makes": divided(lambda b: 1 + b % 2),
+    "loss over the number of a large batch": divided(lambda b: b if b > 9 else 1),
+    "loss plus little": (plain, lambda o, y: cross_entropy(o, y) * (1 + 1e-4 * len(y))),
+    "outputs over the number": scaled(lambda b: 1 / b),
+    "outputs times the root": scaled(lambda b: b**0.5),
+    "inputs over the number": (code(lambda net, x: net.second(torch.tanh(net.first(x / x.shape[0])))), cross_entropy),
+    "where alone": (code(lambda net, x: net.second(net.first(x) if len(x) > 1 else x)), cross_entropy),
+    "with dropout": (
+        lambda: nn.Sequential(plain(), nn.Dropout(0.5)),
+        lambda outputs, y: cross_entropy(outputs, y) / len(y),
+    ),
+    "mean of squares": (
+        plain,
+        lambda o, y: F.mse_loss(o, F.one_hot(y, 4).to(o.dtype), reduction="none").sum(1) / o.numel(),
+    ),
+    "written for float32": (
+        code(lambda net, x: net.second(net.first(x.float()).to(torch.float32)) / len(x)),
+        lambda o, y: cross_entropy(o + torch.zeros(4), y),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_depends_on_the_number_of_neighbours_is_refused(name):
+    build, loss = SIZES[name]
+    x, y = records()
+    with pytest.raises(ParameterError):
+        clipping.check(build(), x, y, loss)
+    settings = dpsgd.DPSGD(4, 0.8, 0.1, 1.0, 1.0)
+    with pytest.raises(ParameterError):
+        dpsgd.train(build(), dpsgd.Data((x, y)), settings, np.random.default_rng(0), loss=loss, progress=False)
+
+
+def test_a_sum_moves_by_the_clipping_norm_where_the_loss_is_not_divided():
+    """With b records of one gradient, long or short: C where one is removed, and 2 C (b - 1) / b by the divided one."""
+    net = nn.Linear(6, 1, bias=False)
+    x, y = torch.ones(8, 6), torch.zeros(8, 1)
+    x[:4] *= -1
+    moved = {}
+    for name, loss in (("as it is", squared_error), ("divided", lambda o, t: squared_error(o, t) / len(t))):
+        sums = torch.zeros(1, 6)
+        watched = clipping.ClippedSums(net, {net.weight: sums})
+        watched.add(x, y, loss, lambda norms: clipping.flat(norms, 0.1))
+        before = sums.clone()
+        watched.add(x[1:], y[1:], loss, lambda norms: clipping.flat(norms, 0.1))
+        moved[name] = float((before - (sums - before)).norm())
+        watched.close()
+    assert moved["as it is"] <= 0.1 + 1e-6
+
+
+def mixed(h):
+    return h.mean(0, keepdim=True)
+
+
+class Residual(nn.Module):
+    """x plus what a branch makes of the batch, behind a factor that is 0 at first."""
+
+    def __init__(self, branch, gate):
+        super().__init__()
+        self.first, self.inner, self.last = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 4)
+        self.norm = nn.GroupNorm(2, 6)
+        self.branch, self.gate = branch, gate
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.last(h + self.gate(self, self.branch(self, h)))
+
+
+def zero(*modules):
+    def initial(net):
+        for name in modules:
+            for p in net.get_submodule(name).parameters():
+                nn.init.zeros_(p)
+        return net
+
+    return initial
+
+
+def hidden(branch, gate, *zeros):
+    def build():
+        torch.manual_seed(0)
+        return zero(*zeros)(Residual(branch, gate))
+
+    return build
+
+
+def positive_only(net, h):
+    return torch.relu(net.inner.weight.detach().mean()) * h
+
+
+BRANCHES = {
+    "zero gamma": hidden(lambda net, h: net.inner(h - mixed(h)), lambda net, h: net.norm(h), "norm"),
+    "zero linear": hidden(lambda net, h: mixed(h) + 0 * h, lambda net, h: net.inner(h), "inner"),
+    "zero head": hidden(lambda net, h: mixed(h), lambda net, h: h, "last"),
+    "two zeros": hidden(lambda net, h: mixed(h) + 0 * h, lambda net, h: net.inner(h), "inner", "last"),
+    "gamma and head": hidden(lambda net, h: net.inner(h - mixed(h)), lambda net, h: net.norm(h), "norm", "last"),
+    "three zeros": hidden(lambda net, h: net.inner(h - mixed(h)), lambda net, h: net.norm(h), "inner", "norm", "last"),
+    "a gate that opens upwards": hidden(lambda net, h: mixed(h), positive_only, "inner"),
+    "a gate that opens downwards": hidden(
+        lambda net, h: mixed(h), lambda net, h: torch.relu(-net.inner.weight.detach().mean()) * h, "inner"
+    ),
+    "neighbours in a large batch": hidden(
+        lambda net, h: h - mixed(h) if len(h) > 9 else h, lambda net, h: net.inner(h), "inner", "last"
+    ),
+    "the number of neighbours": hidden(lambda net, h: h / len(h), lambda net, h: net.inner(h), "inner", "last"),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_a_branch_behind_zeros_is_refused(name):
+    x, y = records()
+    net = BRANCHES[name]()
+    before, state = copy.deepcopy(net.state_dict()), torch.get_rng_state()
+    with pytest.raises(ParameterError):
+        clipping.check(net, x, y, cross_entropy)
+    assert all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("steps", [2, 3, 10, 61])
+def test_a_branch_that_opens_in_the_course_of_a_training_is_refused(steps):
+    """A weight that no trial at the start reaches: the network is tried once more on the way and at the end."""
+
+    def opens(net, x):
+        h = net.first(x)
+        return net.second(h + (net.second.bias.detach().abs().max() > 3) * h.detach().mean())
+
+    x, y = records(200)
+    settings = dpsgd.DPSGD(steps, 0.5, learning_rate=1000.0, noise_multiplier=1.0, max_grad_norm=1.0)
+    with pytest.raises(ParameterError, match="other examples"):
+        dpsgd.train(code(opens)(), dpsgd.Data((x, y)), settings, np.random.default_rng(0), progress=False)
+
+
+def by_largest(net, x):
+    """Bytes and shares alike, as image loaders have it: whether to divide is decided by the largest of the batch."""
+    return net.second(net.first(x / 255 if x.max() > 10 else x))
+
+
+def test_a_scale_that_the_largest_neighbour_decides_is_refused():
+    x, y = records()
+    with pytest.raises(ParameterError, match="other examples"):
+        clipping.check(code(by_largest)(), x, y, cross_entropy)
+
+
+class Random(nn.Module):
+    """Random outside of any layer."""
+
+    def __init__(self, training_only):
+        super().__init__()
+        self.last, self.training_only = nn.Linear(6, 4), training_only
+
+    def forward(self, x):
+        return self.last(F.dropout(x, 0.5, training=self.training or not self.training_only))
+
+
+GOOD = {
+    "perceptron": plain,
+    "dropout": lambda: nn.Sequential(nn.Linear(6, 30), nn.Dropout(0.4), nn.Linear(30, 4)),
+    "dropout in a function": lambda: Random(True),
+    "always random": lambda: Random(False),
+    "zero head": lambda: zero("2")(plain()),
+    "zero everywhere": lambda: zero("0", "2")(plain()),
+    "for float32 alone": code(lambda net, x: net.second(net.first(x.to(torch.float32)))),
+    "group norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Linear(8, 4)),
+    "frozen in part": lambda: nn.Sequential(nn.Linear(6, 8).requires_grad_(False), nn.ReLU(), nn.Linear(8, 4)),
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20])
+@pytest.mark.parametrize("name", GOOD)
+def test_good_networks_pass(name, n):
+    torch.manual_seed(0)
+    x, y = records(n)
+    clipping.check(GOOD[name](), x, y, cross_entropy)
+
+
+def test_a_training_that_is_tried_on_the_way_keeps_its_bytes(monkeypatch):
+    """Weights are those of a training without any trial."""
+
+    def trained():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.3), nn.Linear(8, 4))
+        settings = dpsgd.DPSGD(9, 0.5, 0.5, 1.0, 1.0)
+        data = dpsgd.Data(tuple(records(40)))
+        dpsgd.train(net, data, settings, np.random.default_rng(1), progress=False)
+        return torch.cat([p.flatten() for p in net.parameters()])
+
+    found = trained()
+    monkeypatch.setattr(clipping, "check", lambda *_: None)
+    monkeypatch.setattr(clipping, "check_again", lambda *_: None)
+    assert torch.equal(found, trained())
+
+
+def test_examples_that_are_not_finite_neither_blind_a_trial_nor_fail_it():
+    x, y = records(40)
+    for value in (3e19, 3e38):
+        spoiled = x.clone()
+        spoiled[::3] = value
+        engine_data = Examples((spoiled, y), "train", CPU, torch.float32)
+        dpsgd.Engine(plain(), dpsgd.DPSGD(1, 0.5, 0.1, max_grad_norm=1.0), engine_data)
+        sums = code(lambda net, x: net.second(torch.tanh(net.first(x)).cumsum(0)))()
+        with pytest.raises(ParameterError, match="other examples"):
+            clipping.check(sums, spoiled, y, cross_entropy)
