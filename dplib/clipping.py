@@ -279,6 +279,7 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     _check_sizes(moved, x, y, loss)
 
 
+@whole_float32()
 def check_again(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """What :func:`check` looks for, on some examples of a batch (b, ...) and at the weights as they are, in brief."""
     _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
@@ -362,7 +363,7 @@ def _in_float64(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[nn.Mo
 
 
 def _losses(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, seed: int) -> Tensor:
-    with _same_randomness(x.device, seed), whole_float32():
+    with _same_randomness(x.device, seed):
         return loss(net(x.clone()), y)
 
 
@@ -456,7 +457,7 @@ def _one_by_one(
 
     hooks = [m.register_forward_hook(hold) for m in net.modules() if isinstance(m, nn.Embedding)]
     try:
-        with _same_randomness(x.device), whole_float32():
+        with _same_randomness(x.device):
             losses = loss(net((held[0] if held else x).clone()), y)
     finally:
         for hook in hooks:
@@ -505,7 +506,7 @@ def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Los
     """Examples that are not finite spoil no other: on a GPU a step does not wait to see whether they did."""
     passes = []
     for batch in (x, _beside(x, i, math.inf)):
-        with _same_randomness(x.device), whole_float32():
+        with _same_randomness(x.device):
             losses, norms, _ = watched._pass(batch.clone(), y, loss)
         passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
     if not _same(passes[:1], passes[1:], 1e-3):
