@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: env otter zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
+.PHONY: gpu env otter zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -75,6 +75,9 @@ test-long: $(READY) ## what the tests leave out: more settings, more kills, larg
 
 replay: $(READY) ## make five stored runs again and compare them
 	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
+
+gpu: $(READY) ## first light on a GPU, in five minutes; LIMIT=10m makes more runs, DEVICE=cpu tries it on the processor
+	@$(BIN)/python -m dplib gpu --limit $(or $(LIMIT),5m) $(if $(DEVICE),--device $(DEVICE)) $(if $(STAGE),--stage $(STAGE))
 
 bench: $(READY) ## ratios of run times, both sides measured in one run
 	@for script in tests/benchmarks/bench_*.py; do \

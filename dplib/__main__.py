@@ -133,6 +133,25 @@ def assignments_(seed) -> None:
 
 
 @main.command()
+@click.option("--device", default="cuda", show_default=True, help="cuda, or cpu to try all of it on the processor.")
+@click.option("--limit", default="5m", show_default=True, metavar="TIME", help="10m, 300s: longer means more runs.")
+@click.option("--stage", "stages", multiple=True, help="This stage only; as often as you like.")
+@click.option("--only-failed", is_flag=True, help="Only what failed, was killed or was not reached.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the report; _build/gpu.")
+@click.option("--write", is_flag=True, help="Run nothing: write what the report says of a GPU for the book's page.")
+def gpu(device: str, limit: str, stages: tuple[str, ...], only_failed: bool, out: Path | None, write: bool) -> None:
+    """First light on a GPU, in five minutes: faults, speed, first runs."""
+    from dplib import first_light
+
+    out = out or first_light.OUT
+    if write:
+        click.echo(f"{first_light.write(out / 'report.jsonl')}: what the page On a GPU shows.")
+        return
+    if not first_light.run(device, out, runs_command.seconds(limit), stages, only_failed, said=runs_command._said):
+        sys.exit(1)
+
+
+@main.command()
 def chapters() -> None:
     """List the chapters."""
     from dplib import sources

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,8 +29,10 @@ import numpy as np
 
 from dplib import checks, execution, files, runs
 from dplib.checks import ParameterError
+from dplib.claims import NOT_RUN, Claim
 
 PLANS = execution.ROOT / "notebooks" / "plans"
+OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
 
 
 class Wanted(NamedTuple):
@@ -132,6 +135,22 @@ def on_gpu(study: str) -> OnGPU | None:
     """What a study says of its GPU, if anything."""
     document = _document(_file(study))
     return files.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
+
+
+def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
+    """The open rows of the ledger that a study's GPU would decide: {study: {pattern: rows}}.
+
+    Raises:
+        ParameterError: for a pattern that no row has.
+    """
+    found: dict[str, dict[str, list[Claim]]] = {}
+    for study in studies():
+        if about := on_gpu(study):
+            matched = {ids: [claim for claim in claims if fnmatchcase(claim.id, ids)] for ids in about.rows}
+            if unknown := [ids for ids, rows in matched.items() if not rows]:
+                raise ParameterError(f"{unknown[0]} of plan {study} is no row of the ledger.")
+            found[study] = {ids: [claim for claim in rows if claim.expects in OPEN] for ids, rows in matched.items()}
+    return found
 
 
 def load(study: str, plan: str = "published") -> Plan:

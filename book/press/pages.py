@@ -41,6 +41,7 @@ def build() -> Path:
         "course.md": course.markdown(),
         "seeds.md": tables.seeds(),
         "gpu.md": tables.gpu([row.claim for row in rows]),
+        "gpu_measured.md": tables.gpu_measured(),
     }
     for name, text in parts.items():
         (GENERATED / name).write_text(text, encoding="utf-8")

@@ -3,7 +3,6 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -12,8 +11,7 @@ from typing_extensions import TypedDict
 
 from dplib import data, files, plans, runs, sources, stats
 from dplib.architecture import crossover_study
-from dplib.checks import ParameterError
-from dplib.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
+from dplib.claims import PAPERS, RESULTS, VERDICTS, Claim
 from press import ledger
 
 
@@ -141,24 +139,6 @@ def seeds() -> str:
 
 # ---- what needs a GPU ----
 
-OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
-
-
-def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
-    """The open rows that a study's GPU would decide: {study: {pattern: rows}}.
-
-    Raises:
-        ParameterError: for a pattern that no row has.
-    """
-    found: dict[str, dict[str, list[Claim]]] = {}
-    for study in plans.studies():
-        if about := plans.on_gpu(study):
-            some = {one: [claim for claim in claims if fnmatchcase(claim.id, one)] for one in about.rows}
-            if unknown := [one for one, rows in some.items() if not rows]:
-                raise ParameterError(f"{unknown[0]} of plan {study} is no row of the ledger.")
-            found[study] = {one: [claim for claim in rows if claim.expects in OPEN] for one, rows in some.items()}
-    return found
-
 
 def gpu_data(study: str) -> list[str]:
     """The data sets of a study's runs on a GPU, as far as its plan "paper" knows them."""
@@ -171,9 +151,48 @@ def gpu_data(study: str) -> list[str]:
 def gpu(claims: Sequence[Claim]) -> str:
     """The studies with a part on a GPU: the rows that it would decide, its data, its hours."""
     lines = []
-    for study, rows in routes(claims).items():
+    for study, rows in plans.routes(claims).items():
         about, chapter = plans.on_gpu(study), sources.resolve(study)
         ids = ", ".join(f"`{one}`" + (f" ({len(some)})" if "*" in one else "") for one, some in rows.items() if some)
         link = f"[{sources.shown_number(chapter)}](../notebooks/{chapter})"
         lines.append([link, ids or "none is open", ", ".join(gpu_data(study)), f"{about.hours:g}", about.how])
     return table("chapter | rows that it would decide | data | GPU-hours: | reckoned by", lines)
+
+
+GPU_UNMEASURED = "Nobody has measured any of it on a GPU yet.\n"
+
+
+def gpu_measured(results: Path = RESULTS) -> str:
+    """What first light measured on a GPU (``python -m dplib gpu --write``), or that nobody has."""
+    path = results / "gpu.json"
+    if not path.exists():
+        return GPU_UNMEASURED
+    facts = files.checked(path, dict[str, dict[str, dict[str, Any]]])
+    start, speed = facts["machine"]["start-up"], facts.get("speed", {})
+    versions = f"PyTorch {start['torch']}, CUDA {start.get('cuda')}, cuDNN {start.get('cudnn')}"
+    parts = [f"One {start['gpu']}, {versions}, commit `{start['commit'] or 'unknown'}`.\n"]
+    rows = [
+        [name, side, _shown(of.get("steps_a_second"), ",.0f"), _shown(of.get("peak_memory_bytes"), ",.2f", 2**30)]
+        for name, case in speed.items()
+        for side, of in case.get("sides", {}).items()
+    ]
+    parts.append(table("network, batch | | steps a second: | GiB:", rows))
+    if together := speed.get("processes", {}).get("steps_a_second"):
+        rows = [[count, f"{rate:,.0f}"] for count, rate in together.items()]
+        parts.append(table("processes, the CNN | steps a second of all:", rows))
+    if many := speed.get("many", {}).get("model_steps_a_second"):
+        rows = [[how, f"{rate:,.0f}"] for how, rate in many.items()]
+        parts.append(table(f"{speed['many']['models']} trainings of the CNN | steps a second of all:", rows))
+    if crossing := speed.get("crossing"):
+        step, core = crossing["device_step_seconds"], crossing["core_operations_a_second"]
+        equal, begins = f"{step * core:.2g}", f"{start['first_step_seconds']:.2g}"
+        parts.append(
+            f"A step takes {1000 * step:.2g} ms at least, and a core of that machine does {core:.2g} operations a "
+            f"second: steps of {equal} operations take both equally long. The first step is made {begins} s after "
+            "PyTorch is there.\n"
+        )
+    return "\n".join(parts)
+
+
+def _shown(value: float | None, shape: str, unit: float = 1.0) -> str:
+    return "–" if value is None else format(value / unit, shape)

@@ -5,11 +5,10 @@
 One process, one thread. Both sides run alternately, in blocks of steps on the same batches; a figure is the ratio of
 the medians over the blocks. Data are random numbers in MNIST's shape: the time does not depend on them.
 
-The SGD is the fastest we can write: the batch is copied out of memory into a buffer that is used again; one forward and
-one backward pass; weights move in one fused operation; images are channels-last; where a batch in pieces is faster than
-in one, pieces. Drawing the batch is on neither side, and is timed by itself. Opacus's default is timed with its loader,
-and so are our steps then with their sampling. Opacus again in a process whose memory allocator keeps large blocks
-(glibc's MALLOC_ variables) instead of asking the system for them at each step.
+The steps are those of :mod:`dplib.step_times`; images are channels-last. Drawing the batch is on neither side, and is
+timed by itself. Opacus's default is timed with its loader, and so are our steps then with their sampling. Opacus again
+in a process whose memory allocator keeps large blocks (glibc's MALLOC_ variables) instead of asking the system for them
+at each step.
 """
 
 import contextlib
@@ -17,24 +16,19 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from dplib import examples, logistic_grid, models
-from dplib.dpsgd import DPSGD, Engine
-from dplib.examples import Examples
+from dplib.step_times import Step, dpsgd_step, opacus_step, records, settings, sgd_step, timed, with_opacus
 from tests.benchmarks.written import medians, parser, report, row, save
 
 N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40
-CPU = torch.device("cpu")
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
-Step = Callable[[torch.Tensor], object]
 
 MLP = ("784-128-10", lambda: models.mlp([784, 128, 10]), (784,))
 CASES = [  # network, batch size, DP-SGD step over SGD step at most
@@ -46,44 +40,6 @@ CASES = [  # network, batch size, DP-SGD step over SGD step at most
     (("4-layer CNN", models.cnn4, (1, 28, 28)), 256, 2.0),
     (("4-layer CNN", models.cnn4, (1, 28, 28)), 2048, 1.8),
 ]
-
-
-def records(shape: tuple[int, ...]) -> Examples:
-    rng = np.random.default_rng(0)
-    x = rng.random((N, *shape), np.float32)
-    return Examples((x, rng.integers(10, size=N)), "train", CPU, torch.float32)
-
-
-def settings(batch: int, **changes) -> DPSGD:
-    return DPSGD(**{"steps": 1, "sample_rate": batch / N, "learning_rate": 0.1, "noise_multiplier": 1.0} | changes)
-
-
-def dpsgd_step(net: nn.Module, train: Examples, batch: int) -> Step:
-    private = settings(batch, max_grad_norm=1.0)
-    return Engine(net, private, train, generator=torch.Generator().manual_seed(0)).step
-
-
-def sgd_step(net: nn.Module, train: Examples, piece: int) -> Step:
-    """Plain SGD; in pieces where ``piece`` is less than the batch."""
-    parameters = list(net.parameters())
-    sums = [torch.zeros_like(p) for p in parameters]
-
-    def gradients(rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        x, y = train.batch(rows)
-        return torch.autograd.grad(F.cross_entropy(net(x), y), parameters)
-
-    def step(rows: torch.Tensor) -> None:
-        if len(rows) <= piece:
-            move = gradients(rows)
-        else:
-            torch._foreach_zero_(sums)
-            for few in rows.split(piece):
-                torch._foreach_add_(sums, gradients(few), alpha=len(few) / len(rows))
-            move = sums
-        with torch.no_grad():
-            torch._foreach_add_(parameters, move, alpha=-0.1)
-
-    return step
 
 
 def alternately(sides: dict[str, Step], batches: Callable[[], list[torch.Tensor]], quick: bool) -> dict[str, float]:
@@ -100,13 +56,6 @@ def alternately(sides: dict[str, Step], batches: Callable[[], list[torch.Tensor]
         for name in list(sides) if i % 2 else reversed(list(sides)):
             seconds[name].append(timed(sides[name], block[: sizes[name]]))
     return medians(seconds)
-
-
-def timed(step: Step, block: list[torch.Tensor]) -> float:
-    start = time.perf_counter()
-    for rows in block:
-        step(rows)
-    return (time.perf_counter() - start) / len(block)
 
 
 def drawn(batch: int) -> Callable[[], list[torch.Tensor]]:
@@ -131,7 +80,7 @@ def against_sgd(quick: bool) -> list[dict]:
 
 def shared_batches(quick: bool, batch: int = 256, m: int = 32) -> dict:
     train = records((784,))
-    private = [settings(batch, learning_rate=0.01 * (i + 1), max_grad_norm=1.0) for i in range(m)]
+    private = [settings(batch / N, learning_rate=0.01 * (i + 1), max_grad_norm=1.0) for i in range(m)]
     grid = logistic_grid.LogisticGrid(private, train, 10, [torch.Generator().manual_seed(i) for i in range(m)])
     sides = {"grid": grid.step, "sgd": sgd_step(models.mlp([784, 10]), train, 10**9)}
     seconds = alternately(sides, drawn(batch), quick)
@@ -153,24 +102,10 @@ def against_opacus(quick: bool, batch: int = 256) -> dict[str, dict[str, float]]
     }
     memory = {
         "dplib": ours,
-        "opacus ghost": opacus_in_memory(x, y, batch, "ghost"),
-        "opacus hooks": opacus_in_memory(x, y, batch, "hooks"),
+        "opacus ghost": opacus_step(MLP[1](), train, batch, "ghost"),
+        "opacus hooks": opacus_step(MLP[1](), train, batch, "hooks"),
     }
     return {"default": alternately(default, drawn(batch), quick), "memory": alternately(memory, drawn(batch), quick)}
-
-
-def with_opacus(net: nn.Module, x: torch.Tensor, y: torch.Tensor, batch: int, **how):
-    """What Opacus makes of a network: network, optimizer, then its loss function where it has one, and its loader."""
-    from opacus import PrivacyEngine
-
-    return PrivacyEngine().make_private(
-        module=net.train(),
-        optimizer=torch.optim.SGD(net.parameters(), 0.1),
-        data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=batch),
-        noise_multiplier=1.0,
-        max_grad_norm=1.0,
-        **how,
-    )
 
 
 def opacus_default(x: torch.Tensor, y: torch.Tensor, batch: int):
@@ -182,22 +117,6 @@ def opacus_default(x: torch.Tensor, y: torch.Tensor, batch: int):
             F.cross_entropy(net(a), b).backward()
             optimizer.step()
             yield
-
-
-def opacus_in_memory(x: torch.Tensor, y: torch.Tensor, batch: int, mode: str) -> Step:
-    """The same without the loader, on batches out of memory."""
-    criterion = nn.CrossEntropyLoss()
-    how = {"criterion": criterion, "poisson_sampling": False, "grad_sample_mode": mode}
-    net, optimizer, *made = with_opacus(MLP[1](), x, y, batch, **how)
-    criterion = made[0] if mode == "ghost" else criterion
-    buffer = torch.empty(2 * batch, x.shape[1])
-
-    def step(rows: torch.Tensor) -> None:
-        optimizer.zero_grad()
-        criterion(net(torch.index_select(x, 0, rows, out=buffer[: len(rows)])), y[rows]).backward()
-        optimizer.step()
-
-    return step
 
 
 def sampling_seconds(batch: int) -> float:

@@ -24,7 +24,7 @@ from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.models import LSTM
 from dplib.sgd import seeded
-from tests.benchmarks.bench_dpsgd import Step, with_opacus
+from dplib.step_times import Step, with_opacus
 from tests.benchmarks.written import medians, report, row, write
 
 NETWORKS = {  # row of Table XVII: network

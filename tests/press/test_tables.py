@@ -4,11 +4,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from dplib import claims, plans, stats
+from dplib import claims, first_light, plans, stats
 from dplib.architecture import cost_rows
 from dplib.checks import ParameterError
 from dplib.data import registry
 from press import course, ledger, pdf_pages, tables
+from tests.test_first_light import cuda_report
 
 ROWS = list(claims.load_all().values())
 # What would decide these is not to be had: the features of BYOL and DINO, Table XVII's own machine.
@@ -16,9 +17,9 @@ WITHOUT = {"C.s-histogram-share", "C.s-cluster-counts"}
 
 
 def test_a_row_that_needs_a_gpu_has_a_plan():
-    routed = {claim.id for rows in tables.routes(ROWS).values() for some in rows.values() for claim in some}
+    routed = {claim.id for rows in plans.routes(ROWS).values() for some in rows.values() for claim in some}
     for claim in ROWS:
-        if claim.expects in tables.OPEN and "GPU" in f"{claim.because} {claim.note} {claim.rule}":
+        if claim.expects in plans.OPEN and "GPU" in f"{claim.because} {claim.note} {claim.rule}":
             assert claim.id in routed | WITHOUT or claim.sort == "cited", claim.id
 
 
@@ -32,7 +33,7 @@ def test_every_part_on_a_gpu_is_reckoned():
 def test_a_row_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(plans, "on_gpu", lambda study: plans.OnGPU(1, "", ["A.nothing*"]))
     with pytest.raises(ParameterError, match=r"A.nothing\* of plan .* is no row of the ledger"):
-        tables.routes(ROWS)
+        plans.routes(ROWS)
 
 
 def test_the_data_of_a_plan():
@@ -111,3 +112,14 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch, name, text, message):
     }
     with pytest.raises(ParameterError, match=f"^{tmp_path / name}:? .*{message}"):
         read[name]()
+
+
+def test_the_page_shows_what_a_gpu_was_measured_to_do(tmp_path, monkeypatch):
+    assert tables.gpu_measured(tmp_path) == tables.GPU_UNMEASURED
+    monkeypatch.setattr(first_light, "RESULT", tmp_path / "gpu.json")
+    first_light.write(cuda_report(tmp_path / "report.jsonl"))
+    text = tables.gpu_measured(tmp_path)
+    assert "Toy GPU" in text
+    assert "| CNN, 512 | DP-SGD | 900 | 1.00 |" in text
+    assert "| CNN, 512 | SGD | 2,000 | – |" in text
+    assert "| 4 | 2,400 |" in text
