@@ -11,7 +11,7 @@ PIP := --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready-$(LOCKED)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
-SNAKEMAKE := $(BIN)/python -m dplib.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
+SNAKEMAKE := $(BIN)/python -m book.evidence.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
 .PHONY: gpu env otter zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
@@ -37,19 +37,19 @@ book: $(READY) ## execute every chapter that changed and render the site
 env: $(READY) ## the environment alone, in .venv
 
 zip: book ## the site in one file, _build/dp-book.zip
-	@$(BIN)/python -m dplib zip
+	@$(BIN)/python -m book zip
 
 links: book ## whether every address outside the book still answers; needs a network
-	@$(BIN)/python -m dplib links
+	@$(BIN)/python -m book links
 
 pdf: book ## the book on paper, _build/dp-book.pdf; needs Chromium
-	@$(BIN)/python -m dplib pdf
+	@$(BIN)/python -m book pdf
 
 executed: $(READY) ## the executed chapters, without the site
 	@$(SNAKEMAKE) executed
 
 slides: executed ## slides of every chapter, _build/slides
-	@$(BIN)/python -m dplib slides
+	@$(BIN)/python -m book slides
 
 # Otter-Grader lives in a folder of its own: it brings ipywidgets, which would turn the chapters' progress bars into widgets.
 OTTER := $(CURDIR)/_build/otter-$(shell cksum < book/assignments/requirements.lock | cut -d" " -f1)
@@ -62,7 +62,7 @@ $(OTTER): | $(READY)
 otter: $(OTTER)
 
 assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
-	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m dplib assignments $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m book assignments $(if $(SEED),--seed $(SEED))
 
 # Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -74,10 +74,10 @@ test-long: $(READY) ## what the tests leave out: more settings, more kills, larg
 	@$(PYTEST) -m long
 
 replay: $(READY) ## make five stored runs again and compare them
-	@OMP_NUM_THREADS=1 $(BIN)/python -m dplib runs check --sample 5
+	@OMP_NUM_THREADS=1 $(BIN)/python -m book runs check --sample 5
 
 gpu: $(READY) ## first light on a GPU, in five minutes; LIMIT=10m makes more runs, DEVICE=cpu tries it on the processor
-	@$(BIN)/python -m dplib gpu --limit $(or $(LIMIT),5m) $(if $(DEVICE),--device $(DEVICE)) $(if $(STAGE),--stage $(STAGE))
+	@$(BIN)/python -m book gpu --limit $(or $(LIMIT),5m) $(if $(DEVICE),--device $(DEVICE)) $(if $(STAGE),--stage $(STAGE))
 
 bench: $(READY) ## ratios of run times, both sides measured in one run
 	@for script in tests/benchmarks/bench_*.py; do \
@@ -87,7 +87,7 @@ lint: $(READY) ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 pair: $(READY) ## bring each .ipynb in step with its .md source
-	@$(BIN)/python -m dplib pair
+	@$(BIN)/python -m book pair
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock

@@ -1,11 +1,11 @@
 # The engine: executes each chapter that changed (by content, not by time) and renders the site.
-#   python -m dplib.alone --cores 2            everything that `make book` makes
-#   python -m dplib.alone --cores 2 executed   the notebooks only
+#   python -m book.evidence.alone --cores 2            everything that `make book` makes
+#   python -m book.evidence.alone --cores 2 executed   the notebooks only
 # That is Snakemake with a lock that ends with it.
 from dplib import sources
 
 CHAPTERS = sources.chapters()
-PAGES = [str(path) for path in sources.module_files("press.pages")]
+PAGES = [str(path) for path in sources.module_files("book.press.pages")]
 
 
 rule site:
@@ -24,7 +24,7 @@ rule render:
         "_build/html/index.html",
     shell:
         # Snakemake removes the output of a rule before it runs; the rest of the site stays and is brought up to date.
-        "python -m dplib site"
+        "python -m book site"
 
 
 rule executed:
@@ -40,4 +40,4 @@ rule chapter:
     threads: 1
     shell:
         # One thread a notebook: two notebooks side by side are faster than two threads in one.
-        "OMP_NUM_THREADS=1 python -m dplib run {wildcards.chapter} --output {output}"
+        "OMP_NUM_THREADS=1 python -m book run {wildcards.chapter} --output {output}"

@@ -4,8 +4,8 @@ So ``net(x)`` gives class scores, and ``net[:-1](x)`` the features of the last-b
 ``(batch, in_channels, height, width)``; scores ``(batch, num_classes)``; features ``(batch, net[-1].in_features)``.
 Weights come from PyTorch's own initialisation, so from its CPU generator: seed that to repeat a network
 (:func:`dplib.sgd.seeded` does so and leaves the generator as it was); the papers' own began otherwise where they used
-Keras (:func:`keras_weights_`). No network has a softmax, which belongs to the loss. :mod:`dplib.printed` has the size
-that each table prints.
+Keras (:func:`keras_weights_`). No network has a softmax, which belongs to the loss. :mod:`papers.common.printed` has
+the size that each table prints.
 """
 
 from collections.abc import Callable, Sequence

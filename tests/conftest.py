@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dplib.execution import RunError
-from press import pdf
+from book.evidence.execution import RunError
+from book.press import pdf
 from tests import toys
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +28,7 @@ _FLAGS = [
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A function that writes toy chapters into a scratch project, which dplib then takes for its own."""
-    from dplib import claims, execution, sources
+    from book.evidence import claims, execution, sources
 
     for folder in ("notebooks", "book/results", "executed"):
         (tmp_path / folder).mkdir(parents=True)

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from dplib import first_light, first_light_process
+from book.evidence import first_light, first_light_process
 
 
 def pieces(asked):

@@ -15,7 +15,8 @@ from typing import Any
 import click
 from papermill.translators import PythonTranslator
 
-from dplib import checks, files, plans, sources
+from book.evidence import plans, sources
+from dplib import checks, files
 from dplib.checks import ParameterError
 
 EDGES = [0, 1, -1, 2, 0.5, -0.0, 1e-12, 1e12, 5e-324, 1e308, -1e308, math.nan, math.inf, -math.inf, 2**53, 2**63 - 1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dplib import plans, runs
+from book.evidence import plans, runs
 from dplib.checks import ParameterError
 from dplib.devices import Work
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import clipping, dpsgd, logistic_grid, models, plans, replay, runs, sgd, trainings
+from book.evidence import plans, replay, runs
+from dplib import annealing, clipping, dpsgd, logistic_grid, models, sgd
 from dplib.dpsgd import DPSGD
-from dplib.labels import staged, training
-from dplib.screening import annealing
+from papers.common import network_runs
+from papers.labels import soft_labels, stage_training_runs
 from tests import stand_in_gpu
 
 EXPERIMENTS = plans.experiments()
@@ -45,7 +46,7 @@ def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, monkeypatch):
     """All of its products are made there, and the numbers are those of the processor."""
     function = EXPERIMENTS[name]
     job = {**function.experiment.probe, **changes}
-    monkeypatch.setattr(staged, "PRETRAINED", tmp_path)
+    monkeypatch.setattr(stage_training_runs, "PRETRAINED", tmp_path)
     due = function(**job) if changes else replay.stored_probes()[name]["result"]
     with stand_in_gpu.present() as gpu:
         found = function(**job, device="cuda")
@@ -68,19 +69,19 @@ def test_an_experiment_runs_on_this_gpu(name):
 
 
 def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(staged, "PRETRAINED", tmp_path)
+    monkeypatch.setattr(stage_training_runs, "PRETRAINED", tmp_path)
     settings = {"epochs": 1, "batch_size": 200, "learning_rate": 0.1}
     job = "digits", "small-cnn", 3, settings, torch.device("cpu")
-    first = staged._pretrained(*job)
-    monkeypatch.setattr(staged.training, "fit", lambda *_, **__: pytest.fail("trained again"))
-    assert all(torch.equal(first[name], value) for name, value in staged._pretrained(*job).items())
+    first = stage_training_runs._pretrained(*job)
+    monkeypatch.setattr(stage_training_runs.training, "fit", lambda *_, **__: pytest.fail("trained again"))
+    assert all(torch.equal(first[name], value) for name, value in stage_training_runs._pretrained(*job).items())
     with pytest.raises(pytest.fail.Exception, match="trained again"):
-        staged._pretrained(*job[:2], 4, *job[3:])
+        stage_training_runs._pretrained(*job[:2], 4, *job[3:])
 
 
 def test_chapter_3_of_old(stand_in):
     """Training on a GPU leaves the network there, and a look at its weights ends in a TypeError."""
-    net = trainings.network([], (4,), 3, "relu", 0.0, 1)
+    net = network_runs.network([], (4,), 3, "relu", 0.0, 1)
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
     data = dpsgd.Data((np.ones((8, 4), np.float32), np.zeros(8, np.int64)))
     settings = dpsgd.DPSGD(1, 1.0, 0.7, 3.0, 0.5)
@@ -122,7 +123,7 @@ def _annealed(steps, energy):
 def _labels(steps, **settings):
     x, y = _images()
     x, settings = torch.as_tensor(x).cuda(), {"batch_size": len(y), "learning_rate": 0.1, "seed": 0, **settings}
-    training.fit(_cnn().cuda(), x, y, epochs=steps, **settings)
+    soft_labels.fit(_cnn().cuda(), x, y, epochs=steps, **settings)
 
 
 def _plain_sgd(steps, **settings):

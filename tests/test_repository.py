@@ -9,7 +9,7 @@ import tomllib
 import pytest
 import yaml
 
-from dplib import sources
+from book.evidence import sources
 from tests.conftest import ROOT
 
 TRACKED = [

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import clipping, dpsgd, layers, logistic_grid, runs
-from dplib.architecture.objpert import fit
+from book.evidence import runs
+from dplib import clipping, dpsgd, layers, logistic_grid
 from dplib.dpsgd import DPSGD
+from dplib.objpert import fit
 from tests import run_toys, stand_in_gpu
 
 LARGE = 2**20

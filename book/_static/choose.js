@@ -1,5 +1,5 @@
 // The form of "Choose a model": finds the nearest results and looks up the noise, all from the data that
-// Python wrote into the page (book/press/choice_page.py). A browser test holds its lines against those of press.choice.
+// Python wrote into the page (book/press/choice_page.py). A browser test holds its lines against those of book.press.choice.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("choose-data").textContent);

@@ -24,9 +24,9 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
+from book.evidence.claims import ROOT
+from book.evidence.execution import RunError
 from dplib.checks import ParameterError
-from dplib.claims import ROOT
-from dplib.execution import RunError
 
 SOURCES = ROOT / "book" / "assignments"
 OUTPUT = ROOT / "_build" / "assignments"
@@ -153,13 +153,13 @@ def master(assignment: Assignment) -> nbformat.NotebookNode:
 def build(seed: int | None = None) -> Iterator[str]:
     """Make every assignment in ``_build/assignments``, grade its solutions and an empty copy; yields a line for each.
 
-    With a ``seed`` it is a variant, in which the public solutions fail (``press.variants``).
+    With a ``seed`` it is a variant, in which the public solutions fail (``book.press.variants``).
 
     Raises:
         ParameterError: where Otter-Grader is not on the path.
         RunError: where solutions earn less than full marks, or an empty notebook earns any.
     """
-    from press import variants
+    from book.press import variants
 
     if importlib.util.find_spec("otter") is None:
         raise ParameterError("Otter-Grader is not on the path: make assignments installs it and calls this command.")

@@ -16,10 +16,11 @@ import nbformat
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from dplib import claims, files, sources
-from dplib.claims import NOT_RUN, ROOT, VERDICTS, Claim
-from dplib.execution import RunError
-from press.ledger import Row
+from book.evidence import claims, sources
+from book.evidence.claims import NOT_RUN, ROOT, VERDICTS, Claim
+from book.evidence.execution import RunError
+from book.press.ledger import Row
+from dplib import files
 
 BOXES = ROOT / "book" / "boxes.yml"
 WORDS_A_MINUTE = 200  # of text with formulas and tables in it
@@ -71,7 +72,7 @@ def load() -> dict[str, Box]:
 
 
 def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
-    """Hold every line of a box against the ledger, from :func:`press.ledger.gather`.
+    """Hold every line of a box against the ledger, from :func:`book.press.ledger.gather`.
 
     Raises:
         RunError: for a line that rests on no row, on a row that does not exist, on a verdict that its list does not

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from book.press.choice_evidence import IMAGE, LABELS, LISTED, RECORDS, TABLE, TEXT, Data, Result, table
 from dplib import accounting, checks, files, mechanisms
 from dplib.checks import ParameterError
-from press.choice_evidence import IMAGE, LABELS, LISTED, RECORDS, TABLE, TEXT, Data, Result, table
 
 WORDS = Path(__file__).with_name("choice.toml")
 REACH = 1.0  # decades: beyond a factor of ten in one quantity alone, nothing is near

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dplib import mechanisms, plans, stats
-from dplib.architecture import table_study
+from book.evidence import plans
+from dplib import mechanisms, stats
 from dplib.data import preprocess
-from dplib.labels import later_methods, prior_methods, stage_rows, stage_study
-from dplib.labels.prior_experiments import private_sgd
 from dplib.stats import Measured
+from papers.architecture import table_runs
+from papers.labels import later_method_runs, prior_method_runs, stage_rows, stage_runs
+from papers.labels.prior_check_runs import private_sgd
 
 RECORDS, LABELS = "records", "labels"
 IMAGE, TABLE, TEXT = "image", "table", "text"
@@ -93,7 +94,7 @@ def table() -> tuple[Result, ...]:
 IMAGES = {"cifar10-jpeg": (50_000, 3072, 10.0), "mnist": (60_000, 784, 11.35), "fashion-mnist": (60_000, 784, 10.0)}
 
 
-def _images(name: str, held: int = prior_methods.VALIDATION) -> Data:
+def _images(name: str, held: int = prior_method_runs.VALIDATION) -> Data:
     n, d, constant = IMAGES[name]
     return Data(name, IMAGE, n - held, d, 10, constant)
 
@@ -128,7 +129,7 @@ def _percent(shares: Iterable[float]) -> Measured:
 
 def _tables() -> Iterator[Result]:
     """Chapter 13's own: logistic regression by DP-SGD on full batches."""
-    steps = table_study.train.__kwdefaults__["steps"]
+    steps = table_runs.train.__kwdefaults__["steps"]
     for (name, n), found in plans.load("13").read("tables").items():
         plain = found[math.inf]
         constant = 100 * sum(one["constant"] for one in plain) / len(plain)
@@ -157,12 +158,12 @@ def _objective() -> Iterator[Result]:
 
 def _labels() -> Iterator[Result]:
     """Chapter 10: randomised labels, sums of a curator, and linear classifiers on features of public inputs."""
-    show, settings = plans.load("10"), later_methods.compare_later.__kwdefaults__
+    show, settings = plans.load("10"), later_method_runs.compare_later.__kwdefaults__
     first = show.read("methods") | show.read("other_labels")
     clean = {name: one.mean("clean", one.epsilons[0]).value for name, one in first.items()}
     for name, one in (*first.items(), *show.read("later").items()):
-        for method in sorted(set(one.test) & {*ANSWERS, *LISTED, *later_methods.CENTRAL}):
-            central = method in later_methods.CENTRAL
+        for method in sorted(set(one.test) & {*ANSWERS, *LISTED, *later_method_runs.CENTRAL}):
+            central = method in later_method_runs.CENTRAL
             for i, epsilon in enumerate(one.epsilons):
                 yield Result(
                     _images(name), method, LABELS, epsilon, one.mean(method, epsilon), clean[name],
@@ -178,7 +179,7 @@ def _networks() -> Iterator[Result]:
         found = show.read(name)
         without = stats.mean_interval(stage_rows.accuracies(found["cells"][math.inf, 1])).value
         for epsilon, results in ((epsilon, runs) for (epsilon, stages), runs in found["cells"].items() if stages == 2):
-            one = stage_study.chosen(found["choices"], epsilon, 2)
+            one = stage_runs.chosen(found["choices"], epsilon, 2)
             more = {"mixup": one["mixup"][0], "temperature": one["temperature"]}
             level = stats.mean_interval(stage_rows.accuracies(results))
             data = _images(name, 0)

@@ -9,9 +9,9 @@ import json
 
 import numpy as np
 
-from press import choice, choice_evidence
-from press.choice import LEAST_LABELS, Answer, Problem
-from press.choice_evidence import LABELS, RECORDS
+from book.press import choice, choice_evidence
+from book.press.choice import LEAST_LABELS, Answer, Problem
+from book.press.choice_evidence import LABELS, RECORDS
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
 DELTAS = (1e-5, 1e-6, 1e-7)

@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from sklearn.datasets import load_breast_cancer
 
+from book.press import choice
+from book.press.choice import Answer
 from dplib import stats
-from press import choice
-from press.choice import Answer
 
 
 def run(

@@ -15,11 +15,12 @@ import nbformat
 import numpy as np
 from typing_extensions import TypedDict
 
-from dplib import files, sources
-from dplib.claims import ROOT
-from dplib.execution import EXECUTED, RunError
-from press import assignments, boxes
-from press.slide_rules import items
+from book.evidence import sources
+from book.evidence.claims import ROOT
+from book.evidence.execution import EXECUTED, RunError
+from book.press import assignments, boxes
+from book.press.slide_rules import items
+from dplib import files
 
 COURSE = ROOT / "book" / "course.yml"
 GRADES = ("easy", "medium", "hard", "open")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from press import dials_data as data
-from press import dials_formulas, dials_page
-from press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
-from press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
+from book.press import dials_data as data
+from book.press import dials_formulas, dials_page
+from book.press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
+from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
 
 
 def build(generated: Path, static: Path) -> None:

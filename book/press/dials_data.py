@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from dplib import mechanisms, plans
-from dplib.architecture import crossover_models, crossover_rows
-from dplib.larger_models import gmm
-from dplib.screening import accounts, one_update
+from book.evidence import plans
+from dplib import gmm, mechanisms
+from papers.architecture import crossover_model_rows, crossover_rows
+from papers.screening import accounts, one_update
 
 # ---- Chapter 1: private Gaussian mixtures ----
 
@@ -82,7 +82,7 @@ _SWEEPS = {"longer": "MNIST, 1,200 steps", "mnist": "MNIST, 400 steps", "fashion
 def pairs() -> tuple[Pair, ...]:
     """Every pair of curves of chapter 4 with four budgets or more: Figure 7's networks, and the models of Figure 8."""
     study = plans.load("04")
-    seven, (eight, crossings) = crossover_rows.pairs(study), crossover_models.three(study)
+    seven, (eight, crossings) = crossover_rows.pairs(study), crossover_model_rows.three(study)
     found = [(name, _FCNS, seven[part].curves.values(), seven[part].crossing, seven[part].leads)
              for part, name in _SWEEPS.items()]  # fmt: skip
     found += [("MNIST, 400 steps of batch 256", models, [eight[model] for model in models], crossing, None)
@@ -129,7 +129,7 @@ def prior(shape: str, sharpness: float) -> np.ndarray:
 def screened() -> dict[str, pd.DataFrame]:
     """Chapter 12's published trainings, {setting of paper D: a row for each push of the other records}.
 
-    Columns as of :func:`dplib.screening.leak_study.training`, among them "passing", the probability that a candidate
+    Columns as of :func:`papers.screening.leak_runs.training`, among them "passing", the probability that a candidate
     passes the test, "rate", accepted over drawn, and epsilon as "claimed", "exact", and of "all" noisy gradients.
     """
     return {name: pd.DataFrame(rows) for name, rows in plans.load("12").read("trainings").items()}

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
+from book.press import dials_data as data
+from book.press.dials_page import Formula
 from dplib import mechanisms
-from dplib.labels import randomised_response as response
-from press import dials_data as data
-from press.dials_page import Formula
+from dplib import randomised_response as response
 
 # ---- Chapter 1 ----
 
@@ -20,7 +20,7 @@ FRACTIONS = 40  # of the continued fraction
 
 
 def mixture_error(scale: str, p: str, informative: str, epsilon: str = "epsilon") -> str:
-    """:func:`dplib.larger_models.gmm.predicted_error` of the dial's mixtures, with noise of ``scale``.
+    """:func:`dplib.gmm.predicted_error` of the dial's mixtures, with noise of ``scale``.
 
     Each feature's variance is v = 1 + (scale ln(1/delta) / epsilon)^2; Gamma = distance^2 m / v for m informative ones.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 import seaborn as sns
 
-from press.dials_page import INK
+from book.press.dials_page import INK
 
 _, ORANGE, GREEN, RED, *_ = sns.color_palette("colorblind").as_hex()  # blue follows the theme: dials_page
 GREY = "#949494"

@@ -7,12 +7,12 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from scipy.stats import norm
 
-from dplib import plans, plotting
-from dplib.architecture import crossover_rows
-from dplib.claims import PAPERS, VERDICTS
-from dplib.larger_models import gmm_tables
-from press import dials_data
-from press.ledger import Row
+from book.evidence import plans, plotting
+from book.evidence.claims import PAPERS, VERDICTS
+from book.press import dials_data
+from book.press.ledger import Row
+from papers.architecture import crossover_rows
+from papers.larger_models import gmm_table_rows
 
 # The verdicts' colours on the pages (book/_static/book.css), light theme.
 COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#c9ced4"), strict=True))
@@ -88,7 +88,7 @@ def _dimension(axes: plt.Axes, _: dict[str, Row]) -> None:
         "L1": "by ℓ₁ norm: as printed",
     }
     for (noise, label), colour in zip(names.items(), sns.color_palette("colorblind", 4), strict=True):
-        table = gmm_tables.separation(curves["dense", noise], "dense")
+        table = gmm_table_rows.separation(curves["dense", noise], "dense")
         axes.plot(table["p"], table["mean"], "o-", ms=4, color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="number of features p", ylabel="Ψ: separation of the classes")
     for error in (1e-3, 0.4, 0.49):

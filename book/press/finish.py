@@ -14,7 +14,7 @@ from typing import Any
 
 from PIL import Image
 
-from dplib.execution import ROOT, RunError
+from book.evidence.execution import ROOT, RunError
 
 HTML = ROOT / "_build" / "html"
 FOLDER = "dp-book"

@@ -10,9 +10,10 @@ from typing import Any
 import nbformat
 from typing_extensions import TypedDict
 
-from dplib import claims, execution, files, plans, rules, sources
+from book.evidence import claims, execution, plans, rules, sources
+from book.evidence.claims import NOT_RUN, PAPERS, VERDICTS, Claim
+from dplib import files
 from dplib.checks import ParameterError
-from dplib.claims import NOT_RUN, PAPERS, VERDICTS, Claim
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Row:
         """How to run what is not run yet."""
         study = sources.number(self.claim.chapter)
         plan = "wanted" if "wanted" in self.claim.because else "paper"
-        made = f"python -m dplib runs make {study} --plan {plan}" if study in plans.studies() else ""
+        made = f"python -m book runs make {study} --plan {plan}" if study in plans.studies() else ""
         return made if self.verdict == NOT_RUN else ""
 
 
@@ -181,7 +182,7 @@ def _more(row: Row) -> str:
         return f"{_paragraph('Another paper’s result, cited: not ours to run.')}{text}"
     if row.verdict == NOT_RUN:
         return f"<details><summary>how to run it</summary>{text}<p><code>{row.command}</code></p></details>"
-    runs = f"runs: <code>python -m dplib runs export {study}</code>"
+    runs = f"runs: <code>python -m book runs export {study}</code>"
     card = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">card in chapter {sources.shown_number(study)}</a>'
     return f"<details><summary>rule, card and runs</summary>{text}<p>{card}; {runs}</p></details>"
 

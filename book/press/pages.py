@@ -12,10 +12,10 @@ from pathlib import Path
 
 import nbformat
 
-from dplib import claims, sources
-from dplib.claims import ROOT
-from dplib.execution import RunError
-from press import boxes, course, dials, findings, finish, ledger, tables
+from book.evidence import claims, sources
+from book.evidence.claims import ROOT
+from book.evidence.execution import RunError
+from book.press import boxes, course, dials, findings, finish, ledger, tables
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"

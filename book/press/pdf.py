@@ -9,11 +9,11 @@ import re
 import shutil
 from pathlib import Path
 
+from book.evidence.claims import ROOT
+from book.evidence.execution import RunError
+from book.press import pdf_pages
+from book.press.ledger import Row
 from dplib import files
-from dplib.claims import ROOT
-from dplib.execution import RunError
-from press import pdf_pages
-from press.ledger import Row
 
 HTML = ROOT / "_build" / "html"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -1,4 +1,4 @@
-"""All pages of the rendered site as one HTML document, ready to be printed: what ``press.pdf`` prints."""
+"""All pages of the rendered site as one HTML document, ready to be printed: what ``book.press.pdf`` prints."""
 
 import html
 import os
@@ -11,9 +11,10 @@ from urllib.parse import unquote
 from bs4 import BeautifulSoup, Tag
 from typing_extensions import TypedDict
 
-from dplib import claims, execution, files
-from dplib.claims import ROOT
-from press.ledger import Row
+from book.evidence import claims, execution
+from book.evidence.claims import ROOT
+from book.press.ledger import Row
+from dplib import files
 
 # The site may set formulas as they come into view; on paper all are in view.
 AT_ONCE = """<script>if (window.MathJax.loader?.load)

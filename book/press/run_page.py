@@ -9,8 +9,8 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from dplib.execution import ROOT, RunError
-from press import finish
+from book.evidence.execution import ROOT, RunError
+from book.press import finish
 
 RUNS = ROOT / "_build" / "runs"
 DIAL = "<p>The interactive figure stands in the book; it does not depend on this run.</p>"

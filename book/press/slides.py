@@ -1,4 +1,4 @@
-"""Slides of every chapter from its executed notebook: chosen by :mod:`press.slide_rules`, rendered for reveal.js.
+"""Slides of every chapter from its executed notebook: chosen by :mod:`book.press.slide_rules`, rendered for reveal.js.
 
 They work offline and from ``file://``: reveal.js comes in the wheel of sphinx-revealjs, MathJax in that of
 sphinx-mathjax-offline. The result, ``_build/slides``, is no part of the site.
@@ -15,11 +15,11 @@ from pathlib import Path
 import nbformat
 from pybtex.database import parse_file
 
-from dplib import sources
-from dplib.claims import ROOT, VERDICTS
-from dplib.execution import EXECUTED, RunError
-from press import boxes, finish, ledger
-from press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
+from book.evidence import sources
+from book.evidence.claims import ROOT, VERDICTS
+from book.evidence.execution import EXECUTED, RunError
+from book.press import boxes, finish, ledger
+from book.press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
 
 SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
@@ -97,7 +97,7 @@ def deck(
     yield from bullets("Exercises", exercises(notebook, plain))
     seconds = notebook.metadata["dplib"]["seconds"]
     changed = " -p epsilon 0.5" if "epsilon" in sources.default_parameters(chapter) else ""
-    command = f"python -m dplib run {sources.number(chapter)}{changed}"
+    command = f"python -m book run {sources.number(chapter)}{changed}"
     yield Slide("Run it yourself", f"```bash\n{command}\n```\n\nIt took {seconds:.0f} seconds here, on one core.")
 
 

@@ -9,10 +9,11 @@ from typing import Any, NotRequired
 import numpy as np
 from typing_extensions import TypedDict
 
-from dplib import data, files, plans, runs, sources, stats
-from dplib.architecture import crossover_study
-from dplib.claims import PAPERS, RESULTS, VERDICTS, Claim
-from press import ledger
+from book.evidence import plans, runs, sources
+from book.evidence.claims import PAPERS, RESULTS, VERDICTS, Claim
+from book.press import ledger
+from dplib import data, files, stats
+from papers.architecture import crossover_runs
 
 
 def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
@@ -108,11 +109,11 @@ SEEN = 0.1  # points of accuracy: the difference whose seeds are counted
 def comparisons() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, and test accuracies in % of two methods on the same seeds, of shape (seeds,) each; chapters 0, 4, 11."""
     halves = plans.load("00", "published").read("curves")
-    whole, tenth = (crossover_study.accuracies(halves[name][1.0]) for name in ("all records", "a tenth of them"))
+    whole, tenth = (crossover_runs.accuracies(halves[name][1.0]) for name in ("all records", "a tenth of them"))
     yield "MNIST, ε = 1: 60,000 records, 6,000 (chapter 0)", whole, tenth
     pair = plans.load("04", "published").read("mnist")
     for epsilon in (1.09, 2.11):
-        both = (crossover_study.accuracies(cells[epsilon]) for cells in pair.values())
+        both = (crossover_runs.accuracies(cells[epsilon]) for cells in pair.values())
         yield f"MNIST, ε = {epsilon}: small and large perceptron (chapter 4)", *both
     for name, arms in plans.load("11", "published").read("table_1").items():
         accuracy = {arm: 100 * np.array([run["accuracy"] for run in some]) for arm, some in arms.items()}
@@ -163,7 +164,7 @@ GPU_UNMEASURED = "Nobody has measured any of it on a GPU yet.\n"
 
 
 def gpu_measured(results: Path = RESULTS) -> str:
-    """What first light measured on a GPU (``python -m dplib gpu --write``), or that nobody has."""
+    """What first light measured on a GPU (``python -m book gpu --write``), or that nobody has."""
     path = results / "gpu.json"
     if not path.exists():
         return GPU_UNMEASURED

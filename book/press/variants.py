@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dplib.execution import RunError
-from press import assignments
-from press.assignments import Assignment, Question
+from book.evidence.execution import RunError
+from book.press import assignments
+from book.press.assignments import Assignment, Question
 
 
 def variant(assignment: Assignment, seed: int) -> Assignment:

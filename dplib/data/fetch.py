@@ -224,7 +224,7 @@ def missing(dataset: Entry, file: File, why: str) -> DataError:
         places = f"not in the cache ({known['cache'] / dataset.name})"
         advice = f"set DPLIB_DATA to a folder that has it as {dataset.name}/{file.name}"
     if file.urls or file.archive:
-        advice += f", or run `python -m dplib data --download {dataset.name}` where there is a network"
+        advice += f", or run `python -m book data --download {dataset.name}` where there is a network"
     return DataError(f"{dataset.name}: {file.name} is {places}, and {why}; {advice}.")
 
 

@@ -5,7 +5,7 @@
 One process, one thread. Both sides run alternately, in blocks of steps on the same batches; a figure is the ratio of
 the medians over the blocks. Data are random numbers in MNIST's shape: the time does not depend on them.
 
-The steps are those of :mod:`dplib.step_times`; images are channels-last. Drawing the batch is on neither side, and is
+The steps are those of :mod:`book.evidence.step_times`; images are channels-last. Drawing the batch is on neither side, and is
 timed by itself. Opacus's default is timed with its loader, and so are our steps then with their sampling. Opacus again
 in a process whose memory allocator keeps large blocks (glibc's MALLOC_ variables) instead of asking the system for them
 at each step.
@@ -23,8 +23,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from book.evidence.step_times import Step, dpsgd_step, opacus_step, records, settings, sgd_step, timed, with_opacus
 from dplib import examples, logistic_grid, models
-from dplib.step_times import Step, dpsgd_step, opacus_step, records, settings, sgd_step, timed, with_opacus
 from tests.benchmarks.written import medians, parser, report, row, save
 
 N, BLOCK_SECONDS, BLOCKS = 60_000, 0.06, 40

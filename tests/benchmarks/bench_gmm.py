@@ -9,7 +9,7 @@ Its training sets are drawn noise included (one normal a number), which is the f
 
 import numpy as np
 
-from dplib.larger_models import gmm
+from dplib import gmm
 from tests.benchmarks.long_way import draw_the_long_way
 from tests.benchmarks.written import medians, report, row, timed, write
 

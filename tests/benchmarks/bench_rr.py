@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from dplib.labels import randomised_response
+from dplib import randomised_response
 from tests.benchmarks.written import medians, report, row, timed, write
 
 RECORDS, CLASSES, EPSILON, PART, ROUNDS = 50_000, 100, 2.0, 500, 21

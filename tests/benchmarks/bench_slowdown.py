@@ -19,12 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dplib import examples, printed
+from book.evidence.step_times import Step, with_opacus
+from dplib import examples
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples
 from dplib.models import LSTM
 from dplib.sgd import seeded
-from dplib.step_times import Step, with_opacus
+from papers.common import printed
 from tests.benchmarks.written import medians, report, row, write
 
 NETWORKS = {  # row of Table XVII: network

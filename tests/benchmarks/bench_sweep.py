@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from sweeps import sweep
+from book.evidence.sweeps import sweep
 from tests import toys
 from tests.benchmarks.written import parser, report, row, save
 
@@ -32,7 +32,7 @@ class Sweep:
 
     def __init__(self, folder: Path, runs: int, cores: int):
         out, store = folder / f"out-{runs}-{cores}", folder / f"store-{runs}-{cores}"
-        words = ["-m", "dplib", "sweep", str(folder / "short.md"), "-p", f"seed=0:{runs}", "--cores", str(cores)]
+        words = ["-m", "book", "sweep", str(folder / "short.md"), "-p", f"seed=0:{runs}", "--cores", str(cores)]
         words += ["--no-summary", "--out", str(out), "--store", str(store)]
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

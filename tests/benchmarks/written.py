@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dplib import execution
+from book.evidence import execution
 
 
 def timed(call: Callable[..., Any], *values: Any) -> tuple[float, Any]:

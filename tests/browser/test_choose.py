@@ -1,12 +1,12 @@
-"""The form of "Choose a model" in headless Chromium: it answers, and refuses, as press.choice does."""
+"""The form of "Choose a model" in headless Chromium: it answers, and refuses, as book.press.choice does."""
 
 import shutil
 from dataclasses import replace
 
 import pytest
 
-from press import choice, choice_page
-from press.choice import Problem
+from book.press import choice, choice_page
+from book.press.choice import Problem
 from tests.conftest import ROOT, needs_chromium, watched
 
 STATIC = ROOT / "book" / "_static"

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from press import dials
+from book.press import dials
 from tests.conftest import ROOT, needs_chromium, watched
 
 HTML = ROOT / "_build" / "html"

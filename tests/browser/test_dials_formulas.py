@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from press import dials, dials_page
-from press.dials_page import Number
+from book.press import dials, dials_page
+from book.press.dials_page import Number
 from tests.conftest import ROOT, needs_chromium, watched
 
 pytestmark = [pytest.mark.site, needs_chromium]

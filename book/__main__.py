@@ -1,0 +1,210 @@
+"""The command line: ``python -m book run 01_gmm_theory -p epsilon 0.5``."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from book.evidence import runs_command
+from dplib.checks import ParameterError
+from dplib.files import value
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Run chapters of the book, look after its data, build its pages."""
+
+
+main.add_command(runs_command.runs)
+
+
+@main.command()
+@click.argument("chapter")
+@click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter of the notebook.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
+@click.option("--page", is_flag=True, help="Also render the result as a page to read.")
+def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
+    """Execute a chapter (name or number) and say where the result is."""
+    from book.evidence import execution, sources
+
+    chapter = sources.resolve(chapter)
+    parameters = {name: value(text) for name, text in pairs}
+    output = output or _default_output(chapter, parameters)
+    provenance = execution.run(chapter, parameters, output.resolve())
+    click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
+    if page:
+        from book.press import run_page
+
+        click.echo(f"To read: {run_page.render(output.resolve()).as_uri()}")
+
+
+@main.command()
+@click.argument("chapter")
+@click.option("-p", "axes", multiple=True, metavar="NAME=VALUES", help="epsilon=0.1,0.3 or seed=0:20 or x=[1,2],[3].")
+@click.option("--cores", default=1, show_default=True, type=click.IntRange(1), help="Cores of this machine to use.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where table, summary and index go.")
+@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Where finished runs are kept.")
+@click.option("--dry-run", is_flag=True, help="Say how many runs, which are done, and roughly how long.")
+@click.option("--retry-failed", is_flag=True, help="Also make the runs that failed before.")
+@click.option("--no-summary", is_flag=True, help="Table and index only.")
+@click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
+@click.option("--jobs", default=100, show_default=True, type=click.IntRange(1), help="On a cluster: runs at once.")
+@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1), help="Cores of one run.")
+@click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one run.")
+@click.option("--gpus", type=click.IntRange(1), help="On a cluster: GPUs of one run.")
+@click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
+def sweep(chapter: str, axes: tuple, **options: Any) -> None:
+    """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
+    from book.evidence.sweeps import sweep as sweeps
+
+    sys.exit(sweeps.command(chapter, axes, **options))
+
+
+@main.command()
+@click.option("--verify", metavar="NAME", help="Check the files of one data set against their checksums.")
+@click.option("--download", metavar="NAME", help="Fetch one data set from its publisher.")
+def data(verify: str | None, download: str | None) -> None:
+    """List the data sets: where each is, size, licence, whether it is present and verified."""
+    from dplib import data as datasets
+
+    if download:
+        datasets.download(download)
+    if verify:
+        datasets.verify(verify)
+    if download or verify:
+        click.echo(f"{download or verify}: present, checksums verified.")
+        return
+    click.echo(datasets.listing())
+
+
+@main.command()
+def site() -> None:
+    """Render the site from the executed notebooks and the pages of book/."""
+    from book.press import pages
+
+    click.echo(f"The book: {pages.build().as_uri()}")
+
+
+@main.command()
+def links() -> None:
+    """Ask whether every address outside the book still answers; this needs the site and a network."""
+    from book.press import pages
+
+    click.echo(f"Every address answers: {pages.check_links()}")
+
+
+@main.command("zip")
+def zip_() -> None:
+    """Pack the rendered site into one file."""
+    from book.press import finish
+
+    click.echo(f"The site: {finish.zip_site()}")
+
+
+@main.command()
+def pdf() -> None:
+    """Print the rendered site as one PDF; this needs Chromium."""
+    from book.press import ledger
+    from book.press import pdf as printer
+
+    click.echo(f"The book: {printer.build(ledger.gather(ledger.executed_chapters()))}")
+
+
+@main.command()
+def slides() -> None:
+    """Render slides of the executed chapters."""
+    from book.press import slides as decks
+
+    click.echo(f"The slides: {decks.build().as_uri()}")
+
+
+@main.command("assignments")
+@click.option("--seed", type=click.IntRange(0), help="Of a variant in which public solutions fail. Keep it secret.")
+def assignments_(seed) -> None:
+    """Make the assignments, and mark their solutions and an empty copy of each (make assignments has the set-up)."""
+    from book.press import assignments
+
+    for line in assignments.build(seed):
+        click.echo(line)
+    click.echo(f"The assignments: {assignments.OUTPUT.as_uri()}")
+
+
+@main.command()
+@click.option("--device", default="cuda", show_default=True, help="cuda, or cpu to try all of it on the processor.")
+@click.option("--limit", default="5m", show_default=True, metavar="TIME", help="10m, 300s: longer means more runs.")
+@click.option("--stage", "stages", multiple=True, help="This stage only; as often as you like.")
+@click.option("--only-failed", is_flag=True, help="Only what failed, was killed or was not reached.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the report; _build/gpu.")
+@click.option("--write", is_flag=True, help="Run nothing: write what the report says of a GPU for the book's page.")
+def gpu(device: str, limit: str, stages: tuple[str, ...], only_failed: bool, out: Path | None, write: bool) -> None:
+    """First light on a GPU, in five minutes: faults, speed, first runs."""
+    from book.evidence import first_light
+
+    out = out or first_light.OUT
+    if write:
+        click.echo(f"{first_light.write(out / 'report.jsonl')}: what the page On a GPU shows.")
+        return
+    if not first_light.run(device, out, runs_command.seconds(limit), stages, only_failed, said=runs_command._said):
+        sys.exit(1)
+
+
+@main.command()
+def chapters() -> None:
+    """List the chapters."""
+    from book.evidence import sources
+
+    for chapter in sources.chapters():
+        click.echo(chapter)
+
+
+@main.command()
+def pair() -> None:
+    """Bring each notebook (.ipynb) in step with its source (.md)."""
+    from book.evidence import sources
+
+    for chapter in sources.chapters():
+        click.echo(sources.write_pair(chapter))
+
+
+@main.command("history")
+@click.option("--check", is_flag=True, help="Write nothing; fail where the stored one is not that of rules and plans.")
+def history_(check: bool) -> None:
+    """Make the history of rules, book/claims/history.json, from the repository's log."""
+    from book.evidence import history, history_log
+
+    if not check:
+        history_log.write(history_log.build())
+    elif rows := history_log.stale(stored := history.read()):
+        raise ParameterError(
+            f"{history.PATH.name} is not what log and ledger say ({len(rows)}: {', '.join(rows[:12])}): "
+            "`python -m book history` makes it."
+        )
+    for row, mark in history_log.silent(stored if check else history.read()):
+        click.echo(f"{row} was changed with results known: a reason is asked for in reasons.yml, {{{row}: {mark}}}")
+
+
+def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
+    """One file per setting, apart from the copies that the book is made of."""
+    from book.evidence.execution import EXECUTED
+
+    setting = json.dumps(parameters, sort_keys=True, default=str)
+    return EXECUTED / "runs" / f"{chapter}-{hashlib.sha256(setting.encode()).hexdigest()[:8]}.ipynb"
+
+
+def cli() -> None:
+    """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
+    from book.evidence.execution import RunError
+    from book.evidence.runs import RunFailed, StoreError
+
+    try:
+        main(prog_name="dplib")
+    except (ParameterError, RunError, RunFailed, StoreError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,267 @@
+"""Execute notebooks and chapters through papermill, and write down where and by what. Quick to import."""
+
+import contextlib
+import datetime
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import psutil
+
+from dplib import files
+from dplib.checks import ParameterError
+
+ROOT = Path(__file__).resolve().parent.parent
+EXECUTED = ROOT / "executed"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
+
+
+class RunError(RuntimeError):
+    """A cell failed; the message names the exception and where the partial notebook lies."""
+
+
+def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], output: Path, *, bar: bool = False) -> None:
+    """Execute a notebook, one of whose cells has the tag ``parameters``; ``output`` is partial where this raises.
+
+    Raises:
+        ParameterError: when the notebook refuses a parameter, or its data are missing.
+        RunError: when a cell raises anything else; the message is the exception's.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    try:
+        papermill.execute_notebook(
+            notebook,
+            # To papermill a path is a template; this one has no fields.
+            str(output).replace("{", "{{").replace("}", "}}"),
+            parameters=dict(parameters),
+            kernel_name="python3",
+            progress_bar=bar and sys.stderr.isatty(),
+            # The kernel's remarks about its own transport and its end are no reader's business.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+            # Asked to leave, one kernel in a hundred hangs for seconds; after the last cell it has nothing left to say.
+            shutdown_kernel="immediate",
+        )
+    except PapermillExecutionError as error:
+        if error.ename in ("ParameterError", "DataError"):
+            raise ParameterError(error.evalue) from None
+        raise RunError(f"{error.ename}: {error.evalue}") from error
+
+
+def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, Any]:
+    """Execute a chapter and put the executed notebook at ``output``, in one step; returns its provenance.
+
+    Raises:
+        ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
+        RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
+    """
+    from book.evidence import sources
+
+    sources.check_parameter_names(chapter, parameters)
+    parameters = {name: files.plain(name, value) for name, value in parameters.items()}
+    check_writable(output)
+    # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
+    origin = provenance(chapter, parameters)
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+            partial = Path(folder) / f"{chapter}.ipynb"
+            try:
+                execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+            except RunError as error:
+                failed = EXECUTED / "failed" / partial.name
+                failed.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(partial, failed)
+                raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
+            notebook = nbformat.read(partial, as_version=4)
+        notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
+        output.parent.mkdir(parents=True, exist_ok=True)
+        files.publish(output, nbformat.writes(notebook) + "\n")
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}.") from error
+    return notebook.metadata["dplib"]
+
+
+def check_writable(output: Path) -> None:
+    """Raise ParameterError, before anything is computed, for a file that cannot be written."""
+    try:
+        folder = next(folder for folder in output.parents if folder.exists())
+        if output.exists() and not output.is_file():
+            raise IsADirectoryError(None, "it is no file")
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ParameterError(f"output = {output} is not allowed: {error.strerror or error}.") from None
+
+
+def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
+    from book.evidence import sources
+
+    return {
+        "chapter": chapter,
+        "parameters": {**sources.default_parameters(chapter), **parameters},
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "digest": sources.digest(chapter),
+        "hardware": hardware(),
+        "versions": versions(),
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores and, where there is one, GPU of this machine."""
+    return {"processor": processor(), "cores": os.cpu_count(), "gpu": _asked("name"), "system": platform.system()}
+
+
+def processor() -> str:
+    """The name of this machine's processor."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    return name
+
+
+def gpu() -> dict[str, Any]:
+    """Name, driver, CUDA and cuDNN of the GPU that PyTorch uses; empty texts for what this machine does not tell."""
+    import torch
+
+    seen = torch.version.cuda and torch.cuda.is_available()
+    return {
+        "gpu": torch.cuda.get_device_name() if seen else "",
+        "driver": _driver(),
+        "cuda": torch.version.cuda or "",
+        "cudnn": torch.backends.cudnn.version() or "",
+    }
+
+
+def _driver() -> str:
+    with contextlib.suppress(OSError):
+        found = re.search(r"\d+\.\d[\d.]*", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
+        return found[0] if found else ""
+    return _asked("driver_version")
+
+
+def _asked(field: str) -> str:
+    """What nvidia-smi says of the GPUs; empty where it is not installed."""
+    if not shutil.which("nvidia-smi"):
+        return ""
+    query = ["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def precision(device: str) -> dict[str, str]:
+    """How float32 is multiplied in this process now, in matrix products and in convolutions: "ieee" as it is, or cut to
+    "tf32" or "bf16".
+    """
+    import torch
+
+    backends = torch.backends
+    if hasattr(backends.cudnn, "conv"):  # from PyTorch 2.9 on
+        cuda = backends.cuda.matmul, backends.cudnn.conv
+        kinds = cuda if device == "cuda" else (backends.mkldnn.matmul, backends.mkldnn.conv)
+        said = [kind.fp32_precision for kind in kinds]
+    elif device == "cuda":
+        said = ["tf32" if kind.allow_tf32 else "ieee" for kind in (backends.cuda.matmul, backends.cudnn)]
+    else:
+        said = ["bf16" if torch.get_float32_matmul_precision() == "medium" else "ieee", "ieee"]
+    return dict(zip(("matmul", "conv"), ("ieee" if one == "none" else one for one in said), strict=True))
+
+
+def commit() -> str:
+    """The commit checked out, marked where tracked files differ from it; of a tree that was copied without its
+    repository the commit that it carries, if its code is that of the commit (:func:`check_carried`); else empty.
+    """
+    if not (ROOT / ".git").exists():
+        try:
+            return check_carried()
+        except ParameterError:
+            return ""
+    if not shutil.which("git"):
+        return ""
+    query = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def check_carried() -> str:
+    """The commit, twelve digits, that a tree without its repository carries, or "" where it carries none.
+
+    ``.travel/commit`` is what ``git rev-parse HEAD`` said, ``.travel/manifest`` what ``git ls-tree -r HEAD`` did, or of
+    that the hash and the path. They are words that anybody may have written: so every file in the folders of the
+    packages is hashed as git does it, and ParameterError names the first that is not the manifest's. Whether there is
+    such a commit, ``runs keep --from`` asks the log.
+    """
+    from book.evidence import sources
+
+    try:
+        head, manifest = ((ROOT / ".travel" / name).read_text(encoding="utf-8") for name in ("commit", "manifest"))
+    except OSError:
+        return ""
+    known = dict(reversed(found) for found in re.findall(r"^(?:\d+ blob )?([0-9a-f]{40})[ \t](.+)$", manifest, re.M))
+    for folder in sources.PACKAGES.values():
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"):
+            text, name = path.read_bytes(), path.relative_to(ROOT).as_posix()
+            if hashlib.sha1(b"blob %d\0" % len(text) + text).hexdigest() != known.get(name):
+                raise ParameterError(f"{name} is not that of commit {head[:12]}, which this tree says it is of.")
+    return head[:12] if re.fullmatch(r"[0-9a-f]{40}\n?", head) else ""
+
+
+def log() -> frozenset[str]:
+    """All commits that led to the one checked out, in full; empty outside a git checkout."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        return frozenset()
+    query = ["git", "-C", str(ROOT), "rev-list", "HEAD"]
+    return frozenset(subprocess.run(query, capture_output=True, text=True, check=False).stdout.split())
+
+
+def check_commit() -> None:
+    """Raise ParameterError where this is a git checkout and git cannot say of which commit, or a tree that carries a
+    commit and is not its: a run's line names it. A tree without history, such as a downloaded archive, passes.
+    """
+    if not (ROOT / ".git").exists():
+        check_carried()
+    elif not commit():
+        raise ParameterError(
+            f"git cannot tell the commit of {ROOT}, and the line of a run names it: `git -C {ROOT} describe --always` "
+            "says why."
+        )
+
+
+def end_with_parent() -> None:
+    """Let this process, which multiprocessing has started, end with its parent, however that ends; its children too."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is None:
+        return
+    parent.join()
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide results; empty for one that is not installed."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,426 @@
+"""The history of rules (:mod:`book.evidence.history`) from the repository's log, and whether the stored one agrees with
+it.
+
+The order is by descent in the log, never by date. A version is followed along the line of work that was kept; a row
+that got a new id begins anew.
+
+What it does not see. ``code`` is the functions that name the row's id, and the functions of the same file which they
+call, without comments, docstrings and the names of local variables, in whatever file they lay at the time; where the id
+is put together, or a function in another file changes, nothing is said. ``reads`` is :mod:`book.evidence.reads`, which
+may name
+a part too many. A part's own function, the experiments behind it and the library are not followed: a run's key has the
+experiment's version.
+"""
+
+import ast
+import functools
+import hashlib
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from book.evidence import claims, gitlog, history, plans, reads, runs
+from book.evidence.gitlog import Log
+from book.evidence.history import JUDGED, PATH, digest, plain
+from dplib import files
+from dplib.checks import ParameterError
+
+# Where code that writes values lies, or lay in an earlier commit, and which files are such.
+FOLDERS = ("dplib", "papers", "notebooks", "book")
+CODE = re.compile(r"^(?:dplib|papers|book/evidence)/.*\.py$|^notebooks/[^/]+\.md$")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LEAST = 3  # letters of an id, behind the paper's, by which a text with gaps is taken for ids
+
+
+# --- what the log says ------------------------------------------------------------------------------------------------
+
+
+def build(root: Path = claims.ROOT) -> dict[str, Any]:
+    """The history of every row that the ledger has now; ParameterError where the whole log is not here."""
+    log = _log(root)
+    states, verdicts = _ledger(log)
+    written, parts, code = _written(log), _parts(log), _code(log, list(states))
+    made = _made()
+    rows = {}
+    for row, state in states.items():
+        read = [f"{study}/{part}" for study, part in _reads()[row]]
+        commits = Counter({key: commit for name in read for key, commit in made[name].items()}.values())
+        rows[row] = _row(log, state, verdicts[row], commits) | {"reads": read, "code": _commits(code[row][1:])}
+        if hand := written.get(row):
+            rows[row]["written"] = hand
+    used = {version["commit"] for row in rows.values() for version in row["versions"]}
+    used |= {commit for row in rows.values() for commit in row["code"]}
+    used |= {commit for row in rows.values() for commit, _ in [*row["verdicts"], *filter(None, [row.get("written")])]}
+    used |= {change["commit"] for changes in parts.values() for change in changes}
+    dates = {commit: log.dates[log.full(commit)] for commit in sorted(used) if commit}
+    return {"commits": dates, "parts": parts, "rows": dict(sorted(rows.items()))}
+
+
+def _row(log: Log, states: list[gitlog.Version], verdicts: list[gitlog.Version], made: Counter) -> dict[str, Any]:
+    versions, before = [], {}
+    for version in states:
+        now = json.loads(version.state) if version.state else {}
+        changed = [name for name in JUDGED if now.get(name) != before.get(name)]
+        order = _order(log, version.commit, made)
+        versions.append({"commit": _short(version.commit), "digest": digest(now), "changed": changed, "runs": order})
+        before = now
+    first = next((json.loads(v.state) for v in states if v.state and json.loads(v.state).get("rule")), {})
+    known = {name: first[name] for name in ("rule", "corrected", "unstated", "margins", "published") if name in first}
+    said = [[_short(version.commit), version.state] for version in verdicts if version.state]
+    found = {"versions": versions, "verdicts": said, "made_at": len(made)}
+    return found | ({"first": known} if known and digest(known) != digest(_deciding(before)) else {})
+
+
+def _deciding(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: state[name] for name in ("rule", "corrected", "unstated", "margins", "published") if name in state}
+
+
+def _order(log: Log, commit: str, made: Counter) -> list[int]:
+    """How many runs were made from a commit that contains this one, from one that does not, and from an unknown one."""
+    found = [0, 0, 0]
+    for prefix, n in made.items():
+        of = log.full(prefix)
+        found[2 if of is None else 1 if not commit else int(not log.contains(of, commit))] += n
+    return found
+
+
+def _short(commit: str) -> str:
+    return commit[: gitlog.SHORT]
+
+
+def _commits(versions: Iterable[gitlog.Version]) -> list[str]:
+    return [_short(version.commit) for version in versions]
+
+
+def _ledger(log: Log) -> tuple[dict[str, list[gitlog.Version]], dict[str, list[gitlog.Version]]]:
+    """For each row of today its versions, and the verdicts that it was expected to have."""
+    paths = {paper: f"book/claims/{paper}.yml" for paper in claims.PAPERS}
+    margins = "book/claims/margins.yml"
+    at = log.objects([*paths.values(), margins])
+    text = log.contents(at.values())
+    now = {path: (log.root / path).read_bytes() for path in paths.values()}
+    table_now = (log.root / margins).read_bytes() if (log.root / margins).exists() else b""
+
+    @functools.cache
+    def ledger(blob: str, table: str) -> dict[str, tuple[str, str]]:
+        return _states(text[blob], text[table] if table else b"")
+
+    states, verdicts = {}, {}
+    for path in paths.values():
+        present = _states(now[path], table_now)
+        for row in present:
+            for place, found in enumerate((states, verdicts)):
+                found[row] = log.versions(
+                    lambda commit, row=row, path=path, place=place: (
+                        ledger(at[commit, path], at.get((commit, margins), "")).get(row, (None, None))[place]
+                        if (commit, path) in at
+                        else None
+                    ),
+                    present[row][place],
+                )
+    return states, verdicts
+
+
+def _states(text: bytes, margins: bytes) -> dict[str, tuple[str, str]]:
+    """Of each row of a file of the ledger: what is judged, as text, and the verdict that is expected."""
+    table = yaml.load(margins, Loader=LOADER) or {}
+    found = {}
+    for row in _rows(text):
+        judged = {name: row[name] for name in JUDGED if row.get(name)}
+        if named := dict(_margins([row.get("rule"), row.get("corrected")], table)):
+            judged["margins"] = named
+        found[row["id"]] = (plain(judged), row.get("expects") or "")
+    return found
+
+
+def _rows(text: bytes) -> Iterator[dict[str, Any]]:
+    """The rows of a file of the ledger, those of tables with what the table says for all."""
+    section = ""
+    for piece in re.split(r"(?m)^(?=claims:|tables:|  - )", text.decode()):
+        section = next((name for name in ("claims", "tables") if piece.startswith(f"{name}:")), section)
+        if not piece.startswith("  - "):
+            continue
+        (entry,) = _parsed(piece)
+        if section == "claims":
+            yield entry
+            continue
+        shared = {name: value for name, value in entry.items() if name not in ("rows", "columns")}
+        for row in entry["rows"]:
+            values = zip(entry["columns"], row["values"], strict=True)
+            published = {column: value for column, value in values if value is not None}
+            yield {**shared, **row, "id": f"{entry['id']}.{row['id']}", "published": published}
+
+
+@functools.cache
+def _parsed(piece: str) -> list[dict[str, Any]]:
+    """An entry of the ledger; most are the same in most commits."""
+    return yaml.load(piece, Loader=LOADER)
+
+
+def _margins(rule: Any, table: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The margins that a rule names, with their values."""
+    if isinstance(rule, list):
+        for inner in rule:
+            yield from _margins(inner, table)
+    elif isinstance(rule, Mapping):
+        if isinstance(named := rule.get("margin"), list) and len(named) == 2:
+            metric, data = table.get(named[0], {}), {}
+            data = table.get(metric.get("of"), metric).get("data", {}).get(named[1], {})
+            yield "/".join(named), round(data.get("margin", float("nan")) * metric.get("times", 1), 12)
+        for inner in rule.values():
+            yield from _margins(inner, table)
+
+
+def _written(log: Log) -> dict[str, list[str]]:
+    """The first verdict of a row in the frozen results of the first days, where chapters wrote verdicts by code of
+    their own, without a rule in the ledger: [commit, verdict].
+    """
+    names = [path for path, _ in log.files_ever("book/results")]
+    at = log.objects(names)
+    text = log.contents(at.values())
+    found: dict[str, list[str]] = {}
+    for commit in log.oldest_first():
+        for path in names:
+            if (commit, path) in at and at[commit, path] not in found.setdefault("", []):
+                found[""].append(at[commit, path])
+                records = json.loads(text[at[commit, path]]).get("records") or {}
+                for row, record in records.items() if isinstance(records, Mapping) else ():
+                    if isinstance(record, Mapping) and record.get("verdict"):
+                        found.setdefault(row, [_short(commit), record["verdict"]])
+    return found
+
+
+# --- the file, and what it must agree with ----------------------------------------------------------------------------
+
+
+def write(made: Mapping[str, Any], path: Path | None = None) -> None:
+    """Store a history, a row a line."""
+    files.publish(path or PATH, text(made))
+
+
+def text(made: Mapping[str, Any]) -> str:
+    """A history as its file has it."""
+    blocks = []
+    for name, block in made.items():
+        if name in ("parts", "rows"):
+            lines = ",\n".join(f"{json.dumps(key)}:{plain(value)}" for key, value in block.items())
+            blocks.append(f'"{name}":{{\n{lines}\n}}')
+        else:
+            blocks.append(f'"{name}":{plain(block)}')
+    return "{\n" + ",\n".join(blocks) + "\n}\n"
+
+
+def stale(stored: Mapping[str, Any], root: Path | None = None) -> list[str]:
+    """What a stored history says otherwise than the log and the working tree: rows, and parts of plans, by id.
+
+    A change that is not committed yet has no commit in the history, and keeps its blank until the file is made again.
+    """
+    root = root or claims.ROOT
+    log = _log(root)
+    states, _ = _ledger(log)
+    now = {row: _digests(versions) for row, versions in states.items()}
+    then = {row: [(v["commit"], v["digest"]) for v in entry["versions"]] for row, entry in stored["rows"].items()}
+    parts_now = {name: [(v["commit"], v["digest"]) for v in changes] for name, changes in _parts(log).items()}
+    parts = {name: [(v["commit"], v["digest"]) for v in changes] for name, changes in stored["parts"].items()}
+    found = [row for row in {*now, *then} if not _agree(then.get(row, []), now.get(row, []))]
+    found += [part for part in {*parts_now, *parts} if not _agree(parts.get(part, []), parts_now.get(part, []))]
+    return sorted(found)
+
+
+def _digests(versions: list[gitlog.Version]) -> list[tuple[str, str]]:
+    return [(_short(v.commit), digest(json.loads(v.state) if v.state else {})) for v in versions]
+
+
+def _agree(stored: list[tuple[str, str]], present: list[tuple[str, str]]) -> bool:
+    same = [mark for _, mark in stored] == [mark for _, mark in present]
+    return same and all(a in ("", b) for (a, _), (b, _) in zip(stored, present, strict=True))
+
+
+def silent(stored: Mapping[str, Any], root: Path | None = None) -> list[tuple[str, str]]:
+    """Changes without a reason, as (row, digest): made with a run known or of unknown order, or where the page computes
+    the values without runs, and after the commit up to which none were asked for.
+    """
+    log, written = _log(root or claims.ROOT), history.reasons()
+    reasons, found = written.by_state(), []
+    if (since := log.full(written.since)) is None:
+        raise ParameterError(f"{history.REASONS}: since = {written.since} is not a commit of this log.")
+    for row, entry in stored["rows"].items():
+        for version in entry["versions"]:
+            commit = log.full(version["commit"]) if version["commit"] else None
+            new = commit is None or not log.contains(since, commit)
+            if new and _known(row, version["runs"]) and (row, version["digest"]) not in reasons:
+                found.append((row, version["digest"]))
+    return found
+
+
+def _known(row: str, order: list[int]) -> bool:
+    """Whether a result was, or may have been, known when a row was changed."""
+    claim = claims.load_all().get(row)
+    computed = claim is not None and claim.expects not in ("", claims.NOT_RUN)
+    return bool(order[1] + order[2]) or (computed and not sum(order))
+
+
+def _log(root: Path) -> Log:
+    if not gitlog.available(root):
+        raise ParameterError(f"{root} has no log, or a shallow one: the history of rules is made from the whole log.")
+    return Log(root)
+
+
+# --- plans and runs ---------------------------------------------------------------------------------------------------
+
+
+def _parts(log: Log) -> dict[str, list[dict[str, Any]]]:
+    """Each part of today's published plans, as "study/part": the states of its inputs, and what changed in each."""
+    found = {}
+    for study in plans.studies():
+        path = f"notebooks/plans/{study}.yml"
+        at = log.objects([path])
+        text = log.contents(at.values())
+
+        @functools.cache
+        def published(blob: str, text: Mapping[str, bytes] = text) -> dict[str, str]:
+            return _published(text[blob])
+
+        for part, present in _published((log.root / path).read_bytes()).items():
+            versions = log.versions(
+                lambda commit, at=at, path=path, part=part, published=published: (
+                    published(at[commit, path]).get(part) if (commit, path) in at else None
+                ),
+                present,
+            )
+            found[f"{study}/{part}"] = list(_changes(versions))
+    return found
+
+
+def _published(text: bytes) -> dict[str, str]:
+    try:
+        parts = (yaml.load(text, Loader=LOADER) or {}).get("published") or {}
+    except yaml.YAMLError:  # some commit of a merge holds a file that nobody can read
+        parts = {}
+    return {name: plain(inputs or {}) for name, inputs in parts.items()}
+
+
+def _changes(versions: list[gitlog.Version]) -> Iterator[dict[str, Any]]:
+    """The states of a part's inputs with the names of those that changed."""
+    before: dict[str, Any] = {}
+    for version in versions:
+        now = json.loads(version.state) if version.state else before
+        if version.state and (now != before or not before):
+            changed = sorted(name for name in {*now, *before} if now.get(name) != before.get(name))
+            yield {"commit": _short(version.commit), "digest": digest(now), "changed": changed}
+            before = now
+
+
+def _made() -> dict[str, dict[str, str]]:
+    """Of each part of the published plans its runs, {a run's key: the commit from which it was made}."""
+    found = {}
+    for study in plans.studies():
+        plan = plans.load(study)
+        for part in plan.parts:
+            lines = plans.Plan(study, plan.name, {part: plan.parts[part]}).reached()
+            found[f"{study}/{part}"] = {
+                f"{line['experiment']} {runs.key_of_line(line)}": line["made"]["commit"].removesuffix("-dirty")
+                for line in lines
+            }
+    return found
+
+
+@functools.cache
+def _reads() -> dict[str, list[tuple[str, str]]]:
+    """The parts that each row reads, as (study, part)."""
+    known = {study: list(plans.load(study).parts) for study in plans.studies()}
+    return {row: reads.parts(claim.chapter, row, known) for row, claim in claims.load_all().items()}
+
+
+# --- the code that writes values --------------------------------------------------------------------------------------
+
+
+def _code(log: Log, rows: list[str]) -> dict[str, list[gitlog.Version]]:
+    """The states of the code that writes each row's values, wherever it lay."""
+    folders = log.objects(FOLDERS)
+    trees = {tree: [(p, blob) for p, blob in log.files(tree)] for tree in sorted(set(folders.values()))}
+    wanted: dict[str, set[str]] = {}  # of each folder the files with code
+    for (_, folder), tree in folders.items():
+        wanted[tree] = {blob for path, blob in trees[tree] if CODE.match(f"{folder}/{path}")}
+    text = log.contents(set().union(*wanted.values()))
+    of_file = {blob: writers(content, frozenset(rows)) for blob, content in text.items()}
+
+    @functools.cache
+    def of_tree(tree: str) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for row, mark in itertools.chain.from_iterable(of_file[blob].items() for blob in wanted[tree]):
+            found.setdefault(row, set()).add(mark)
+        return {row: frozenset(marks) for row, marks in found.items()}
+
+    def state(commit: str, row: str) -> frozenset[str]:
+        trees_here = (folders.get((commit, folder)) for folder in FOLDERS)
+        return frozenset().union(*(of_tree(tree).get(row, frozenset()) for tree in trees_here if tree))
+
+    return {row: log.versions(lambda commit, row=row: state(commit, row)) for row in rows}
+
+
+def writers(content: bytes, rows: frozenset[str]) -> dict[str, str]:
+    """{row: digest of the code in a file that names it, and of the functions of that file which this code calls}."""
+    text = content.decode()
+    if not re.search(r"[\"'][A-D]\.[a-z0-9]", text):
+        return {}
+    if text.startswith("---"):  # a chapter
+        text = "\n".join(re.findall(r"(?ms)^```\{code-cell\}.*?\n(?:---\n.*?\n---\n|(?::.*?\n)*)(.*?)^```$", text))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}
+    lines = text.splitlines()
+    source = {id(node): "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in tree.body}
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    pieces: dict[str, set[str]] = {}
+    for node in tree.body:
+        if named := _named_rows(node, rows):
+            called = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & set(functions)
+            marks = [_mark(source[id(one)]) for one in [node, *(functions[name] for name in sorted(called))]]
+            for row in named:
+                pieces.setdefault(row, set()).update(marks)
+    return {row: hashlib.sha256("".join(sorted(marks)).encode()).hexdigest()[:10] for row, marks in pieces.items()}
+
+
+def _named_rows(node: ast.AST, rows: frozenset[str]) -> set[str]:
+    """The rows that a piece of code names, in whole or with gaps ("B.table4.{budget}")."""
+    found: set[str] = set()
+    for pattern in {pattern for one in ast.walk(node) if (pattern := reads.pattern(one))}:
+        found |= _matching(pattern, rows)
+    return found
+
+
+@functools.cache
+def _matching(pattern: str, rows: frozenset[str]) -> frozenset[str]:
+    start, gap, _ = pattern.partition(".+")
+    if gap and len(start) < len(r"A\.") + LEAST:
+        return frozenset()
+    return frozenset(row for row in rows if re.fullmatch(pattern, row))
+
+
+@functools.cache
+def _mark(source: str) -> str:
+    """A digest of a statement without comments, docstrings, places and the names of local variables."""
+    node = ast.parse(source).body[0]
+    names: dict[str, str] = {}
+    if isinstance(node, ast.FunctionDef):
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+        for one in ast.walk(node):
+            if isinstance(one, ast.arg):
+                names.setdefault(one.arg, f"_{len(names)}")
+            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                names.setdefault(one.id, f"_{len(names)}")
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            one.id = names.get(one.id, one.id)
+        elif isinstance(one, ast.arg):
+            one.arg, one.annotation = names.get(one.arg, one.arg), None
+    return hashlib.sha256(ast.dump(node).encode()).hexdigest()

@@ -1,0 +1,172 @@
+"""Experiments and their jobs: what a run is called with, in one form, so that one job has one key.
+
+Part of :mod:`book.evidence.runs`, which names it all again.
+"""
+
+import functools
+import hashlib
+import inspect
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dplib import checks
+from dplib.checks import ParameterError
+from dplib.data import registry
+
+Job = Mapping[str, Any]
+Result = dict[str, Any]
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What :func:`experiment` says of a function: the name of its file in ``book/runs``; a version that rises when the
+    distribution of the results changes; names of the arguments that name data sets; and a probe, a job on embedded data
+    that takes about a second and shows a change behind an unraised version. ``work`` tells of a job how much there is
+    to do (:class:`dplib.devices.Work`); a page's "auto" leaves an experiment without it on the processor.
+    """
+
+    name: str
+    version: int
+    data: tuple[str, ...]
+    probe: Mapping[str, Any]
+    work: Callable[[Job], Any] | None = None
+
+
+def experiment(
+    name: str, *, version: int, probe: Job, data: Sequence[str] = (), work: Callable[[Job], Any] | None = None
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Declare a function of a module an experiment. All of its randomness must come from its job.
+
+    Its arguments are keyword-only, with plain values and annotated with their types; an argument ``device`` ("cpu" or
+    "cuda") is not part of the job. For the other arguments see :class:`Experiment`.
+    """
+
+    def declare(function: Callable[..., Result]) -> Callable[..., Result]:
+        function.experiment = Experiment(name, version, tuple(data), dict(probe), work)
+        return function
+
+    return declare
+
+
+def job_of(function: Callable[..., Result], job: Job) -> dict[str, Any]:
+    """A job in its one form: all arguments, with defaults filled in and numbers as the signature types them;
+    infinities are texts, which JSON can hold. ParameterError for an argument that is not there or missing, or a value
+    that is not plain.
+    """
+    name, (signature, types_) = function.experiment.name, _signature(function)
+    checks.check_names(job, signature, f"experiment {name}")
+    missing = [key for key, default in signature.items() if default is inspect.Parameter.empty and key not in job]
+    if missing:
+        raise ParameterError(f"{name}: {missing[0]} is missing from the job {dict(job)!r}.")
+    return {key: _typed(f"{name}: {key}", {**signature, **job}[key], types_.get(key)) for key in sorted(signature)}
+
+
+def changed(function: Callable[..., Result], job: Job) -> dict[str, Any]:
+    """What a job says beside the experiment's defaults: the short form for people."""
+    full, (defaults, types_) = job_of(function, job), _signature(function)
+    usual = {k: _typed(k, d, types_.get(k)) for k, d in defaults.items() if d is not inspect.Parameter.empty}
+    return {key: value for key, value in full.items() if key not in usual or usual[key] != value}
+
+
+def as_called(value: Any) -> Any:
+    """A job, or a value of it, as the function takes it: infinities are numbers again."""
+    if isinstance(value, dict):
+        return {key: as_called(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_called(one) for one in value]
+    return float(value) if value in ("inf", "-inf") else value
+
+
+def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
+    """What the key of a run is made of: experiment, version, job, data, device."""
+    about, full = function.experiment, job_of(function, job)
+    sets = [value for key in about.data for value in _flat(full[key])]
+    data = {one: checksum(one) for one in sorted(set(sets))}
+    return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
+
+
+def checksum(dataset: str) -> str:
+    """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
+    if dataset.startswith("synthetic-"):  # drawn by the code
+        return "synthetic"
+    entry = registry.entry(dataset)
+    if not entry.files:
+        return "embedded"
+    text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> str:
+    """The key of a run within its experiment's file."""
+    return key_of_line(identity(function, job, device))
+
+
+def key_of_line(one: Line) -> str:
+    """The key of a line within its experiment's file."""
+    # The job first: a file is sorted by it.
+    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
+
+
+def as_text(one: Line) -> str:
+    """A line as its file has it; ParameterError where it holds what is not plain or finite."""
+    try:
+        return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{one['experiment']}: a result must hold plain finite values or None ({error})."
+        ) from None
+
+
+def parsed(text: str) -> tuple[str, Line]:
+    """Key and line of a text; an error of DAMAGE where it is none."""
+    one = json.loads(text)
+    one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
+    return key_of_line(one), one
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _flat(one)
+
+
+@functools.cache
+def _signature(function: Callable[..., Result]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Argument to default, and argument to type; without ``device``."""
+    parameters = inspect.signature(function).parameters
+    defaults = {name: p.default for name, p in parameters.items() if name != "device"}
+    return defaults, typing.get_type_hints(function)
+
+
+def _typed(where: str, value: Any, type_: Any) -> Any:
+    """A value as JSON holds it, with numbers as the annotation has them: 1 and 1.0 are one."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    options = typing.get_args(type_) if typing.get_origin(type_) in (types.UnionType, typing.Union) else (type_,)
+    if isinstance(value, str) and {int, float} & set(options) and str not in options and value not in ("inf", "-inf"):
+        # YAML reads 1e-5 as a text; its number is 1.0e-5.
+        raise ParameterError(f"{where} = {value!r} is not allowed: it must be a number.")
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        if isinstance(value, float) and math.isnan(value):
+            raise ParameterError(f"{where} = nan is not allowed: a job holds plain values.")
+        if float in options and int not in options:
+            value = float(value)
+        elif int in options and float not in options and float(value).is_integer():
+            value = int(value)
+        return str(value) if isinstance(value, float) and math.isinf(value) else value
+    inner = next((args for one in options if (args := typing.get_args(one))), (None,))
+    if isinstance(value, list | tuple):
+        return [_typed(where, one, inner[0]) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _typed(where, one, inner[-1]) for key, one in sorted(value.items())}
+    raise ParameterError(f"{where} = {value!r} is not allowed: a job holds plain values.")

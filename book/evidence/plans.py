@@ -1,0 +1,440 @@
+"""Plans: which runs a chapter rests on, as short files of data (``notebooks/plans/NN.yml``).
+
+A file names a module and has a few plans: ``quick``; ``published``, what the pages show; ``wanted``, what is still to
+be run for them; ``paper``, the printed settings, for GPUs. A plan is a list of parts by name, what matters most first.
+A part is a function of the module, ``part(get, **inputs)``, which asks ``get(experiment, jobs)`` for results and may
+choose further jobs by them: so tuning extends its grids, and a search its candidates. Or it is an experiment itself,
+by seed and over values (:func:`repeated`).
+With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU; ``gpu`` beside the plans
+says what those of "paper" may take (:class:`OnGPU`).
+"""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from book.evidence import execution, runs
+from book.evidence.claims import NOT_RUN, Claim
+from dplib import checks, files
+from dplib.checks import ParameterError
+
+PLANS = execution.ROOT / "notebooks" / "plans"
+OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
+
+
+class Wanted(NamedTuple):
+    """A run that a plan asks for: an experiment, a job in its one form, and "cpu" or "cuda"."""
+
+    function: Callable[..., runs.Result]
+    job: Mapping[str, Any]
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a plan: ``function(get, **inputs)``; ``device`` is that of its runs, "cpu" or "cuda"."""
+
+    function: Callable[..., Any]
+    inputs: Mapping[str, Any]
+    device: str = "cpu"
+
+    def on(self, function: Callable[..., runs.Result]) -> str:
+        """Where it has an experiment run: on the processor those that take no device, such as a least-squares fit."""
+        return self.device if runs.takes_device(function) else "cpu"
+
+
+@dataclass(frozen=True)
+class OnGPU:
+    """What a study's plan "paper" may take on a GPU: hours of one GPU, what they are reckoned by (never measured),
+    and the ledger's rows that need it, ids in which * stands for any text.
+    """
+
+    hours: float
+    how: str
+    rows: list[str]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts of one plan of a study, by name, what matters most first."""
+
+    study: str
+    name: str
+    parts: Mapping[str, Part]
+
+    def read(self, part: str) -> Any:
+        """What a part finds in the stored runs; nothing is computed. MissingRuns where runs are missing."""
+        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
+
+    def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
+        """A part with its inputs, on results that ``get`` has."""
+        if part not in self.parts:
+            raise ParameterError(f"{part} is not in plan {self.name} of {self.study}: it has {', '.join(self.parts)}.")
+        return self.parts[part].function(get, **self.parts[part].inputs)
+
+    def missing(self) -> list[Wanted]:
+        """The runs that are not stored, at least: a part stops at the first wave of jobs that are missing."""
+        found: list[Wanted] = []
+        for name, part in self.parts.items():
+            try:
+                self.read(name)
+            except runs.MissingRuns as error:
+                function = error.function
+                found += [Wanted(function, runs.job_of(function, job), part.on(function)) for job in error.jobs]
+        return list({repr(one): one for one in found}.values())
+
+    def reached(self) -> list[runs.Line]:
+        """The stored lines that the plan's parts ask for, each once."""
+        found: dict[tuple[str, str], runs.Line] = {}
+
+        def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
+            device = part.on(function)
+            lines = {runs.key_of(function, job, device): runs.line(function, job, device=device) for job in jobs}
+            found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
+            return runs.read(function, jobs, device=device)
+
+        for name, part in self.parts.items():
+            with contextlib.suppress(runs.MissingRuns):
+                self.call(name, functools.partial(get, part))
+        return list(found.values())
+
+
+def rule(study: str) -> checks.Rule:
+    """What a chapter's parameter ``plan`` may be: the name of a plan, or the path of a file of one's own."""
+    known = ", ".join(names(study))
+    return checks.Rule(
+        f"one of {known}, or the path of a .yml file with parts",
+        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and os.path.isfile(v))),
+    )
+
+
+def studies() -> list[str]:
+    """The studies that have a file of plans."""
+    return sorted(path.stem for path in PLANS.glob("*.yml"))
+
+
+def names(study: str) -> list[str]:
+    """The plans of a study."""
+    return [name for name in _document(_file(study)) if name not in ("module", "gpu")]
+
+
+def on_gpu(study: str) -> OnGPU | None:
+    """What a study says of its GPU, if anything."""
+    document = _document(_file(study))
+    return files.checked(_file(study), OnGPU, document["gpu"]) if "gpu" in document else None
+
+
+def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
+    """The open rows of the ledger that a study's GPU would decide: {study: {pattern: rows}}.
+
+    Raises:
+        ParameterError: for a pattern that no row has.
+    """
+    found: dict[str, dict[str, list[Claim]]] = {}
+    for study in studies():
+        if about := on_gpu(study):
+            matched = {ids: [claim for claim in claims if fnmatchcase(claim.id, ids)] for ids in about.rows}
+            if unknown := [ids for ids, rows in matched.items() if not rows]:
+                raise ParameterError(f"{unknown[0]} of plan {study} is no row of the ledger.")
+            found[study] = {ids: [claim for claim in rows if claim.expects in OPEN] for ids, rows in matched.items()}
+    return found
+
+
+def load(study: str, plan: str = "published") -> Plan:
+    """A plan of a study by name, or by the path of a file of one's own with parts, ending in ".yml"."""
+    module, document = _module(study), _document(_file(study))
+    if plan.endswith(".yml"):
+        parts = _document(Path(plan))
+    elif plan in names(study):
+        parts = document[plan]
+    else:
+        raise ParameterError(
+            f"plan = {checks.shown(plan)} is not in {_file(study).name}: it has {', '.join(names(study))}."
+        )
+    return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
+
+
+def experiments() -> dict[str, Callable[..., runs.Result]]:
+    """The experiments that the studies' modules have, by name."""
+    found = [one for study in studies() for one in vars(_module(study)).values()]
+    return {one.experiment.name: one for one in found if isinstance(getattr(one, "experiment", 0), runs.Experiment)}
+
+
+def _module(study: str) -> ModuleType:
+    document = _document(_file(study))
+    if "module" not in document:
+        raise ParameterError(f"{_file(study).name} must name the module of its study: `module: dplib...`.")
+    return importlib.import_module(document["module"])
+
+
+def _part(module: ModuleType, name: str, inputs: Any) -> Part:
+    if not isinstance(inputs or {}, Mapping):
+        raise ParameterError(f"part {name} = {inputs!r} is not allowed: it must be a mapping of inputs to values.")
+    inputs = dict(inputs or {})
+    checks.one_of(0, 1).check(f"part {name}: gpus", gpus := inputs.pop("gpus", 0))
+    function = getattr(module, str(call := inputs.pop("call", name)), None)
+    if not inspect.isfunction(function):
+        raise ParameterError(f"part {name}: {call} is not a function of {module.__name__}.")
+    if hasattr(function, "experiment"):  # which checks each job
+        return Part(functools.partial(repeated, function=function), inputs, "cuda" if gpus else "cpu")
+    _, *known = inspect.signature(function).parameters.values()
+    if not any(one.kind is one.VAR_KEYWORD for one in known):  # else each job is checked by its experiment
+        checks.check_names(inputs, [one.name for one in known], f"part {name}")
+    needed = [one.name for one in known if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
+    if missing := [one for one in needed if one not in inputs]:
+        raise ParameterError(f"part {name}: {missing[0]} is missing from its inputs.")
+    return Part(function, inputs, "cuda" if gpus else "cpu")
+
+
+def _file(study: str) -> Path:
+    checks.one_of(*studies()).check("study", study)
+    return PLANS / f"{study}.yml"
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise ParameterError(f"plan {path} cannot be read: {error.strerror}.") from None
+    return _parsed(path, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: Path, _time: int) -> dict[str, Any]:
+    return files.checked(path, dict[str, Any])
+
+
+def missing(plans: Sequence[Plan]) -> list[Wanted]:
+    """The runs of plans that are not stored, each once; at least, as :meth:`Plan.missing` says."""
+    return list({repr(one): one for plan in plans for one in plan.missing()}.values())
+
+
+def make(
+    plans: Sequence[Plan],
+    *,
+    workers: int = 1,
+    limit: float | None = None,
+    said: Callable[[str], None] = print,
+) -> int:
+    """Make the missing runs of plans in their order, each filed as it comes; how many are still missing, at least.
+
+    Args:
+        limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
+
+    Raises:
+        RunFailed: where runs failed; all others are made first.
+        ParameterError: where runs are to be made on a GPU and this machine has none.
+    """
+    checks.integer(1).check("workers", workers)
+    _check_gpu(plans)
+    end = math.inf if limit is None else time.monotonic() + limit
+    running: dict[Future, Wanted] = {}
+    failed: list[tuple[Wanted, str]] = []
+    todo, seconds, looked, took = [], [], -math.inf, 0.0
+    with runs.pool(workers) as pool:
+        while True:
+            # With thousands of short runs the look at the store must not take longer than they do.
+            if not todo or time.monotonic() - looked > 20 * took:
+                begun = time.monotonic()
+                busy = {repr(one) for one in [*running.values(), *(one for one, _ in failed)]}
+                todo = [one for one in missing(plans) if repr(one) not in busy]
+                seconds = estimates(todo)
+                looked = time.monotonic()
+                took = looked - begun
+            while len(running) < workers and (at := _first_that_fits(seconds, end - time.monotonic())) is not None:
+                one, _ = todo.pop(at), seconds.pop(at)
+                running[pool.submit(runs.compute, *one)] = one
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                one, outcome = running.pop(future), future.result()
+                if isinstance(outcome, tuple):
+                    failed.append((one, str(outcome[1])))
+                    said(f"FAILED {shown(one)}: {outcome[1]}")
+                else:
+                    said(f"{outcome['made']['seconds']:7.0f} s  {shown(one)}; {left(seconds, workers)}")
+    if failed:
+        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(failed[0][0])}: {failed[0][1]}")
+    return len(missing(plans))
+
+
+def _first_that_fits(seconds: Sequence[float | None], left: float) -> int | None:
+    return next((i for i, one in enumerate(seconds) if left > 0 and (one or 0) <= left), None)
+
+
+def _check_gpu(plans: Sequence[Plan]) -> None:
+    # A part whose first runs are there asks for the others with them: nothing on a GPU can turn up later.
+    some = [plan for plan in plans if any(part.device == "cuda" for part in plan.parts.values())]
+    asking = [one for one in missing(some) if one.device == "cuda"]
+    if asking and not runs.has("cuda"):
+        raise ParameterError(
+            f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to a cluster "
+            f"(--executor slurm), or take gpus out of the plan. The first is {shown(asking[0])}."
+        )
+
+
+def shown(one: Wanted) -> str:
+    """A run in short: experiment, and what its job says beside the defaults."""
+    said = ", ".join(f"{k}={v}" for k, v in runs.changed(one.function, one.job).items())
+    return f"{one.function.experiment.name} {said}{' on a GPU' if one.device == 'cuda' else ''}"
+
+
+def left(seconds: Sequence[float | None], workers: int) -> str:
+    """How many runs wait, and how long they take by :func:`estimates`."""
+    known = [one for one in seconds if one is not None]
+    more = f", about {sum(known) / 60 / workers:.0f} min" if known else ""
+    return f"at least {len(seconds)} to go{more}"
+
+
+def estimates(todo: Sequence[Wanted]) -> list[float | None]:
+    """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
+    only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
+    """
+    stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
+    known: dict[tuple, float | None] = {}
+    found = []
+    for function, job, device in todo:
+        own = [one for one in stored[function.experiment.name] if one["device"] == device]
+        for keys in (set(job) - {"seed", "trace"}, {k for k, v in job.items() if isinstance(v, str)}, set()):
+            like = {key: job[key] for key in keys}
+            cell = function.experiment.name, device, repr(sorted(like.items()))
+            if cell not in known:
+                known[cell] = _mean([one for one in own if all(one["job"].get(k) == v for k, v in like.items())])
+            if known[cell] is not None:
+                break
+        found.append(known[cell])
+    return found
+
+
+def _mean(lines: Sequence[runs.Line]) -> float | None:
+    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
+    return sum(took) / len(took) if took else None
+
+
+FIRST = 1000  # seeds from here on are for tuning
+Get = Callable[[Callable[..., dict[str, Any]], Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was chosen for one cell: ``value``, the one with the best mean score, and of equal ones the smallest;
+    value to mean score, -inf where a run diverged; and whether the value is still the smallest or largest tried.
+    """
+
+    value: float
+    tried: dict[float, float]
+    at_edge: bool
+
+
+def by_seed(
+    get: Get,
+    function: Callable[..., dict[str, Any]],
+    cells: Mapping[Any, Mapping[str, Any]],
+    seeds: int,
+    first: int = 0,
+) -> dict[Any, list[dict[str, Any]]]:
+    """{cell: results by seed}: a function called with each cell's job and the seeds first, ..., first + seeds - 1."""
+    found = iter(get(function, [{**job, "seed": first + i} for job in cells.values() for i in range(seeds)]))
+    return {cell: [next(found) for _ in range(seeds)] for cell in cells}
+
+
+def repeated(
+    get: Get,
+    *,
+    function: Callable[..., dict[str, Any]],
+    seeds: int | None = None,
+    first: int = 0,
+    over: Mapping[str, Sequence[Any]] | None = None,
+    **job: Any,
+) -> Any:
+    """An experiment as a part: results by seed, from ``first`` on; without ``seeds`` the one result of its job.
+
+    ``over``: arguments with several values each; then {value, or tuple of values: results}.
+    """
+    over = over or {}
+    keys = itertools.product(*over.values())
+    cells = {key[0] if len(key) == 1 else key: {**job, **dict(zip(over, key, strict=True))} for key in keys}
+    if seeds is None:
+        found = dict(zip(cells, get(function, list(cells.values())), strict=True))
+    else:
+        found = by_seed(get, function, cells, seeds, first)
+    return found if over else found[()]
+
+
+def tune(
+    get: Get,
+    function: Callable[..., dict[str, Any]],
+    cells: Mapping[Hashable, Mapping[str, Any]],
+    values: Sequence[float],
+    *,
+    seeds: int = 3,
+    name: str = "learning_rate",
+    score: str = "validation",
+    smaller: bool = False,
+    extensions: int = 2,
+) -> dict[Hashable, Tuned]:
+    """For each cell the value of ``name`` with the best mean ``score`` over the tuning seeds 1000, 1001, ...
+
+    Where the best value lies at an end of the grid, the grid grows there by its own ratio, up to ``extensions`` times.
+    What the choice costs in privacy is not accounted here.
+
+    Args:
+        get: of a part of a plan. function: an experiment, called with a cell, ``name`` and ``seed``.
+        cells: jobs without ``name`` and ``seed``. The caller asks for validation data that no report uses.
+        values: of the grid, at least two, increasing.
+        score: the entry of the results to maximise, or with ``smaller`` to minimise; None counts as the worst.
+    """
+    checks.list_of(checks.positive(), least=2).check("values", list(values))
+    if any(a >= b for a, b in itertools.pairwise(values)):
+        raise ParameterError(f"values = {list(values)} is not allowed: they must increase.")
+    grids = {key: list(values) for key in cells}
+    for extension in range(extensions + 1):
+        jobs = {
+            (key, value, i): {**cell, name: value, "seed": FIRST + i}
+            for key, cell in cells.items()
+            for value in grids[key]
+            for i in range(seeds)
+        }
+        found = {at: result[score] for at, result in zip(jobs, get(function, list(jobs.values())), strict=True)}
+        tuned = {
+            key: _best({v: [found[key, v, i] for i in range(seeds)] for v in grid}, smaller)
+            for key, grid in grids.items()
+        }
+        if extension == extensions or not any(one.at_edge for one in tuned.values()):
+            break
+        grids = {key: _longer(grid, tuned[key]) for key, grid in grids.items()}
+    return tuned
+
+
+def _best(scores: Mapping[float, Sequence[float | None]], smaller: bool) -> Tuned:
+    sign = -1 if smaller else 1
+    means = {
+        value: sign * float(np.mean(own)) if all(one is not None and np.isfinite(one) for one in own) else -np.inf
+        for value, own in scores.items()
+    }
+    best = max(means, key=means.__getitem__)
+    tried = {value: sign * mean if np.isfinite(mean) else -np.inf for value, mean in means.items()}
+    return Tuned(best, tried, best in (min(means), max(means)))
+
+
+def _longer(grid: list[float], tuned: Tuned) -> list[float]:
+    """One more value beyond the end at which the best one lies; rounded, so that equal grids give equal jobs."""
+    if not tuned.at_edge:
+        return grid
+    if tuned.value == grid[-1]:
+        return [*grid, float(f"{grid[-1] ** 2 / grid[-2]:.4g}")]
+    return [float(f"{grid[0] ** 2 / grid[1]:.4g}"), *grid]

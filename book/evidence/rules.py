@@ -1,0 +1,362 @@
+"""The rules that turn measured values into a verdict: few, shared, and each can come out either way.
+
+A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
+
+    exact: {value: NAME, equals: NUMBER or text}
+    within: {value: NAME, of: PRINTED NAME or NUMBER, by: MARGIN}     the value is the printed one, up to a margin
+    ahead: {value: NAME, by: 0}                                       the value is above ``by``
+    behind: {value: NAME, by: 0}                                      the value is below ``by``
+    equivalent: {value: NAME, margin: NUMBER}                         the value is 0, up to a margin that matters
+    in_range: {value: NAME, least: NUMBER, most: NUMBER}
+    ordered: {values: [NAMES]}                                        values rise strictly in this order
+    count: {value: NAME, of: NAME or NUMBER, least: NUMBER}           at least so many (``most``: at most) of all;
+                                                                      with ``against: NAME``, undecided unless the rest
+                                                                      of all is against it
+    all_of: [RULES], any_of: [RULES]
+    readings: [RULES]                                                 what the text allows a fair reader, one rule each
+    by_hand: {holds: true, false or null, proof: what shows it}
+
+where a MARGIN, ``by``, ``least`` and ``most`` may name one of :mod:`book.evidence.margins` instead of a number, such as
+``by: {margin: [accuracy_points, mnist]}``, or its other side, ``{margin: [loss, mnist], side: lower}``; a row also
+says with ``needs`` what must be there before it may decide: ``{runs: 5}``, runs behind each value that has an interval,
+and ``{ahead: [NAMES]}``, values that are above 0, such as SGD's lead where a cost of privacy is compared, or a model's
+over a constant. Each comes out true, false or undecided (None).
+
+One convention throughout. A value with an interval is on one side of a bound if its 95% interval is; "the same" is two
+one-sided tests at 5%, which is the 90% interval inside the margin. Of many comparisons: ``all_of`` holds if each does
+at its own level, and is refuted by one of k only at a level of 5%/k; ``any_of`` the other way round. ``readings`` are
+not many comparisons but one, read several ways: each at its own level, and nothing is said before all are decided.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from numbers import Real
+from typing import Any
+
+from scipy.stats import t as student
+
+from book.evidence import margins
+from book.evidence.margins import Margin
+from dplib import checks
+from dplib.checks import ParameterError
+from dplib.stats import Measured
+
+LEVEL = 0.05
+BOUNDS = ("by", "margin", "least", "most")  # what may name a margin
+Values = Mapping[str, Any]
+Outcome = bool | None
+
+HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with change", "fails", "undecided"
+UNSTATED = "not reproducible as stated"
+
+
+def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
+    """A row's verdict from measured and printed values by name.
+
+    ``row`` has "rule", of the claim as printed, and, where a correction makes it true, "corrected", of that; "unstated"
+    names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
+    refuted and the corrected one holds, "undecided" where that one is open: what fails is false under the most
+    charitable reading, too. "not reproducible as stated" where it fails and something is unstated, or where some of its
+    ``readings`` hold and others fail.
+
+    Raises:
+        ParameterError: for a rule that does not exist, or names a value that is not there.
+    """
+    as_printed = decide(row["rule"], values, printed)
+    if as_printed:
+        return HOLDS
+    if as_printed is None:
+        return UNDECIDED
+    if any(decide(reading, values, printed) for reading in readings(row["rule"])):
+        return UNSTATED
+    if row.get("corrected"):
+        as_corrected = decide(row["corrected"], values, printed)
+        if as_corrected is not False:
+            return CORRECTED if as_corrected else UNDECIDED
+    return UNSTATED if row.get("unstated") else FAILS
+
+
+def decide(
+    rule: Mapping[str, Any], values: Values, printed: Values, support: float = LEVEL, refute: float = LEVEL
+) -> Outcome:
+    """Whether a rule holds (True), is refuted (False), or neither (None).
+
+    Args:
+        support, refute: levels at which a comparison may support the rule, or refute it.
+    """
+    (kind, about), needs = kind_of(rule), rule.get("needs", {})
+    if kind == "readings":
+        inner = [decide(reading, values, printed, support, refute) for reading in readings(rule)]
+        return None if None in inner else all(inner)
+    if kind in ("all_of", "any_of"):
+        levels = (support, refute / len(about)) if kind == "all_of" else (support / len(about), refute)
+        inner = [decide({"needs": needs, **one}, values, printed, *levels) for one in about]
+        return _all(inner) if kind == "all_of" else _not(_all([_not(one) for one in inner]))
+    if kind == "by_hand":
+        return about["holds"]
+    if any(_runs(values, name) < needs.get("runs", 0) for name in names(rule)):
+        return None
+    if not all(_ahead({"value": name}, values, printed, LEVEL, LEVEL) for name in needs.get("ahead", ())):
+        return None
+    return KINDS[kind][3](about, values, printed, support, refute)
+
+
+def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
+    """The name of a rule and what it is about; ParameterError unless there is exactly one, well formed."""
+    found = [(key, value) for key, value in rule.items() if key != "needs"]
+    if len(found) != 1 or found[0][0] not in KINDS:
+        raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
+    kind, about = found[0]
+    checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
+    if kind in COMBINED:
+        checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
+        return kind, about
+    must, may, one_of, _ = KINDS[kind]
+    checks.check_names(about, (*must, *may, *one_of), f"rule {kind}")
+    if any(key not in about for key in must) or (one_of and not set(one_of) & set(about)):
+        more = f", and {' or '.join(one_of)}" if one_of else ""
+        raise ParameterError(f"rule {kind}: {about} is not allowed: it must have {', '.join(must)}{more}.")
+    _check_margins(kind, about)
+    if kind == "ordered":
+        checks.list_of(checks.Rule("a name", lambda one: isinstance(one, str)), least=2).check(
+            "values", about["values"]
+        )
+    return kind, about
+
+
+def readings(rule: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rules of the readings of a statement, each with what all of them need; [] where it is read in one way."""
+    kind, about = kind_of(rule)
+    return [{"needs": rule.get("needs", {}), **reading} for reading in about] if kind == "readings" else []
+
+
+def names(rule: Mapping[str, Any]) -> list[str]:
+    """The measured values that a rule asks for."""
+    kind, about = kind_of(rule)
+    if kind in COMBINED:
+        return [name for one in about for name in names(one)]
+    if kind == "by_hand":
+        return []
+    of = [about["of"]] if kind == "count" and isinstance(about["of"], str) else []
+    return [*about.get("values", ()), *(about[key] for key in ("value", "against") if key in about), *of]
+
+
+def margins_of(rule: Mapping[str, Any]) -> list[Margin]:
+    """The margins that a rule names; ParameterError for an unknown one."""
+    kind, about = kind_of(rule)
+    if kind in COMBINED:
+        return [margin for inner in about for margin in margins_of(inner)]
+    return [margins.named(about[key]) for key in BOUNDS if isinstance(about.get(key), Mapping)]
+
+
+def words(rule: Mapping[str, Any]) -> str:
+    """A rule for people, such as "gain mnist above 0; gain fashion mnist above 0 (5 runs or more)"."""
+    kind, about = kind_of(rule)
+    asked = rule.get("needs", {})
+    needs = [f"{asked['runs']} runs or more"] if "runs" in asked else []
+    needs += [f"if {name.replace('_', ' ')} is above 0" for name in asked.get("ahead", ())]
+    needs = f" ({', '.join(needs)})" if needs else ""
+    if kind in COMBINED:
+        return COMBINED[kind].join(words(one) for one in about) + needs
+    if kind == "by_hand":
+        return f"by hand: {about['proof'].rstrip('.')}"
+    value = str(about.get("value", "")).replace("_", " ")
+    ends = [
+        f"{name} {_in_words(about[key])}" for name, key in (("at least", "least"), ("at most", "most")) if key in about
+    ]
+    by = about.get("by", 0)
+    side = _in_words(by) if isinstance(by, Mapping) else by
+    of = about.get("of", "")
+    if isinstance(of, str):
+        of = "the printed one" if of == about.get("value") else "those" if of == "of" else of.replace("_", " ")
+    equals = about.get("equals")
+    if equals == about.get("value"):
+        equals = "the printed one"
+    says = {
+        "exact": lambda: f"{value} is {equals if isinstance(equals, str) else f'{equals:.6g}'}",
+        "within": lambda: f"{value} within {_in_words(by)} of {of}",
+        "ahead": lambda: f"{value} above {side}",
+        "behind": lambda: f"{value} below {side}",
+        "equivalent": lambda: f"{value} is {_neutral(about['margin']):g}, up to {_in_words(about['margin'])}",
+        "in_range": lambda: f"{value.removesuffix(' at most')} {' and '.join(ends)}",
+        "ordered": lambda: " < ".join(about["values"]).replace("_", " "),
+        "count": lambda: f"{value} {' and '.join(ends)}, of {of}",
+    }
+    return says[kind]() + needs
+
+
+def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
+    """The proofs that a rule rests on instead of values."""
+    kind, about = kind_of(rule)
+    if kind in COMBINED:
+        for one in about:
+            yield from by_hand(one)
+    elif kind == "by_hand":
+        yield about["proof"]
+
+
+def interval(value: Any, level: float) -> tuple[float, float]:
+    """The (1 - level) interval of a value: of a Measured one by Student's t, from its 95% interval; a number is
+    exact, and a value of one run has no interval, and tells nothing.
+    """
+    if isinstance(value, Mapping):
+        value = Measured(**value)
+    if not isinstance(value, Measured):
+        return float(value), float(value)
+    if value.low is None or value.high is None:
+        return (-math.inf, math.inf) if value.n == 1 else (value.value, value.value)
+    freedom = value.n - 1 if value.n and value.n > 1 else math.inf  # of one run, or of none: not Student's
+    scale = student.ppf(1 - level / 2, freedom) / student.ppf(0.975, freedom)
+    return value.value - scale * (value.value - value.low), value.value + scale * (value.high - value.value)
+
+
+def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    found, wanted = _value(values, about["value"]), about["equals"]
+    if isinstance(wanted, str):
+        wanted = printed.get(wanted, wanted)
+    if isinstance(found, Measured | Mapping):
+        raise ParameterError(f"{about['value']} = {found} is not allowed in an exact rule: it must be exact itself.")
+    if all(isinstance(one, Real) for one in (found, wanted)):
+        return math.isclose(found, wanted, rel_tol=1e-9)
+    return found == wanted
+
+
+def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    centre = _number(about["of"], printed)
+    least, most = _around(centre, about["by"])
+    slack = 1e-9 * max(abs(centre), most - centre)  # 98.31 is within 0.1 of 98.21, whatever binary fractions make of it
+    bounds = {"value": about["value"], "least": least - slack, "most": most + slack}
+    return _in_range(bounds, values, printed, support, refute)
+
+
+def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    least, most = (_number(about.get(key, end), printed) for key, end in (("least", -math.inf), ("most", math.inf)))
+    value = _value(values, about["value"])
+    low, high = interval(value, support)
+    if least <= low and high <= most:
+        return True
+    low, high = interval(value, refute)
+    return False if high < least or low > most else None
+
+
+def _ahead(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
+    if interval(value, support)[0] > by:
+        return True
+    low, high = interval(value, refute)
+    return False if high < by or low == high == by else None
+
+
+def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
+    if interval(value, support)[1] < by:
+        return True
+    low, high = interval(value, refute)
+    return False if low > by or low == high == by else None
+
+
+def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    least, most = _around(_neutral(about["margin"]), about["margin"])
+    bounds = {"value": about["value"], "least": least, "most": most}
+    return _in_range(bounds, values, printed, 2 * support, refute)  # two one-sided tests, each at the level
+
+
+def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    found = [_value(values, name) for name in about["values"]]
+    pairs = list(itertools.pairwise(found))
+    refute /= len(pairs)  # as in all_of: it is refuted by one of them
+    if all(interval(a, support)[1] < interval(b, support)[0] for a, b in pairs):
+        return True
+    return False if any(interval(a, refute)[0] >= interval(b, refute)[1] for a, b in pairs) else None
+
+
+def _count(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+    found = _value(values, about["value"])
+    total = _value(values, about["of"]) if isinstance(about["of"], str) else about["of"]
+    against = _value(values, about["against"]) if "against" in about else 0
+    for name, one in ((about["value"], found), ("of", total), ("against", against)):
+        checks.integer(0).check(name, one)
+    if found > total - against:
+        raise ParameterError(f"{about['value']} = {found} is not allowed: it must be at most {total - against}.")
+    most = total - against if "against" in about else found  # some may be open
+    if about.get("least", 0) <= found and most <= about.get("most", total):
+        return True
+    return False if most < about.get("least", 0) or found > about.get("most", total) else None
+
+
+# What a rule must have, what it may have, of what it must have at least one, lest it always hold, and who decides it.
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Outcome] | None]] = {
+    "exact": (("value", "equals"), (), (), _exact),
+    "within": (("value", "of", "by"), (), (), _within),
+    "ahead": (("value",), ("by",), (), _ahead),
+    "behind": (("value",), ("by",), (), _behind),
+    "equivalent": (("value", "margin"), (), (), _equivalent),
+    "in_range": (("value",), (), ("least", "most"), _in_range),
+    "ordered": (("values",), (), (), _ordered),
+    "count": (("value", "of"), ("against",), ("least", "most"), _count),
+    "all_of": ((), (), (), None),
+    "any_of": ((), (), (), None),
+    "readings": ((), (), (), None),
+    "by_hand": (("holds", "proof"), (), (), None),
+}
+COMBINED = {"all_of": "; ", "any_of": " or ", "readings": "; and, read otherwise: "}  # rules of rules, and in words
+
+
+def _all(outcomes: list[Outcome]) -> Outcome:
+    if False in outcomes:
+        return False
+    return None if None in outcomes else True
+
+
+def _not(outcome: Outcome) -> Outcome:
+    return None if outcome is None else not outcome
+
+
+def _value(values: Values, name: str) -> Any:
+    if name not in values:
+        raise ParameterError(f"{name} is not among the measured values: they are {', '.join(values)}.")
+    return values[name]
+
+
+def _number(value: Any, printed: Values) -> Any:
+    """A number as it is, the end of a margin, or the printed value of that name."""
+    if isinstance(value, Mapping):
+        return margins.bound(value)
+    if isinstance(value, str) and value not in printed:
+        raise ParameterError(f"{value} is not among the printed values: they are {', '.join(map(str, printed))}.")
+    return printed[value] if isinstance(value, str) else value
+
+
+def _around(centre: float, margin: Any) -> tuple[float, float]:
+    """What is the same as a number, up to a margin: a number, or the name of one."""
+    return margins.named(margin).around(centre) if isinstance(margin, Mapping) else (centre - margin, centre + margin)
+
+
+def _neutral(margin: Any) -> float:
+    """What "no difference" is, in the unit of a margin."""
+    return margins.named(margin).neutral if isinstance(margin, Mapping) else 0.0
+
+
+def _in_words(bound: Any) -> str:
+    if not isinstance(bound, Mapping):
+        return f"{bound:g}"
+    margin = margins.named(bound)
+    return f"{margins.bound(bound):g} ({margin.name})" if "side" in bound else str(margin)
+
+
+def _check_margins(kind: str, about: Mapping[str, Any]) -> None:
+    """Refuse an unknown margin, and a side of one where both sides are asked for."""
+    for key in (key for key in BOUNDS if isinstance(about.get(key), Mapping)):
+        if kind == "count" or ("side" in about[key] and kind in ("within", "equivalent")):
+            allowed, given = "a number" if kind == "count" else "a margin without a side", checks.shown(about[key])
+            raise ParameterError(f"rule {kind}: {key} = {given} is not allowed: it must be {allowed}.")
+        margins.named(about[key])
+
+
+def _runs(values: Values, name: str) -> float:
+    """Independent runs behind a value; an exact number needs none."""
+    value = _value(values, name)
+    if isinstance(value, Mapping):
+        value = Measured(**value)
+    return value.n or math.inf if isinstance(value, Measured) else math.inf

@@ -1,0 +1,450 @@
+"""Kept runs: one line for each call of an experiment, in ``book/runs``; whatever a page says is computed from them.
+
+A *run* is a call ``function(**job)`` of an experiment with plain values that returns plain values. A line has the job,
+the result, the checksums of the data, and where and when the run was made. Its *key* is the experiment's name and
+version, the job, the data and the kind of device: not the source text, so that a docstring or a moved module throws no
+run away. An experiment's version rises when the distribution of its results changes.
+
+``read`` never computes, and needs no data; ``make`` computes what is missing. A new run goes to ``_build/store``, a
+file of its own that appears whole or not at all; ``keep`` folds these files into ``book/runs``.
+"""
+
+import contextlib
+import datetime
+import functools
+import hashlib
+import inspect
+import json
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+from book.evidence import agreement, execution
+from book.evidence.execution import ROOT
+from book.evidence.jobs import Experiment as Experiment
+from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
+from book.evidence.jobs import experiment as experiment
+from book.evidence.jobs import identity as identity
+from dplib import checks
+from dplib.checks import ParameterError
+from dplib.files import locked, publish
+
+KEPT = ROOT / "book" / "runs"
+STORE = ROOT / "_build" / "store"
+
+UNNAMED = ("", "unknown")  # commits of runs that are not published
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line
+
+
+class StoreError(RuntimeError):
+    """A file of runs is damaged, or two runs of one key differ; the message names the file and the line."""
+
+
+class MissingRuns(LookupError):
+    """Runs that were asked for are in no store: ``jobs`` of the experiment ``function``, in order."""
+
+    def __init__(self, function: Callable[..., Result], jobs: Sequence[Job]):
+        self.function, self.jobs = function, list(jobs)
+        shown = json.dumps(changed(function, jobs[0]))
+        super().__init__(
+            f"{len(jobs)} run(s) of {function.experiment.name} are not stored; the first is {shown}. "
+            "`python -m book runs make` makes those of a plan."
+        )
+
+
+class RunFailed(RuntimeError):
+    """Some runs raised an error; the others are kept. The message names a job that failed, and why."""
+
+
+def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
+    """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
+    MissingRuns where some are not stored, StoreError for a damaged file.
+    """
+    found = [line(function, job, device=device) for job in jobs]
+    if absent := [job for job, one in zip(jobs, found, strict=True) if one is None]:
+        raise MissingRuns(function, absent)
+    return [one["result"] for one in found]
+
+
+def make(
+    function: Callable[..., Result],
+    jobs: Sequence[Job],
+    *,
+    device: str = "cpu",
+    workers: int = 1,
+    done: Callable[[Line], None] | None = None,
+) -> list[Result]:
+    """The results of ``function(**job)`` in the order of the jobs; those that are not stored are made and filed.
+
+    Args:
+        workers: processes, each on one thread; with 1 the jobs run in this process. done: told each new line.
+
+    Raises:
+        ParameterError: for a job that is not plain, or the first one that a run raised.
+        RunFailed: where a run failed otherwise. All other runs are made and kept before it is raised.
+    """
+    checks.integer(1).check("workers", workers)
+    todo = {key_of(function, job, device): job for job in jobs if line(function, job, device=device) is None}
+    if (workers := min(workers, len(todo))) > 1:
+        with pool(workers) as processes:
+            calls = [processes.submit(compute, function, job, device) for job in todo.values()]
+            failed = _failures((call.result() for call in as_completed(calls)), done)
+    else:
+        failed = _failures((compute(function, job, device) for job in todo.values()), done)
+    if failed:
+        job, error = next((f for f in failed if isinstance(f[1], ParameterError)), failed[0])
+        if isinstance(error, ParameterError):
+            raise error
+        raise RunFailed(f"{len(failed)} of {len(todo)} runs failed: {job}: {error}")
+    return read(function, jobs, device=device)
+
+
+class Maker:
+    """What a page gets its reader's runs by: they are read where they are stored, and made where they are not; on a GPU
+    with "auto" where there is one, the processor's runs are not stored, and they are large enough to gain by it.
+    """
+
+    def __init__(self, device: str, workers: int):
+        self.device, self.workers = device, workers
+        self._places: list[str] = []
+        self._small = False
+
+    def __call__(self, function: Callable[..., Result], jobs: Sequence[Job]) -> list[Result]:
+        device = self.device
+        if device == "auto":
+            missing = [job for job in jobs if not line(function, job)]
+            device = "cuda" if missing and has("cuda") and worth_a_gpu(function, missing) else "cpu"
+            self._small |= bool(missing) and has("cuda") and device == "cpu"
+        results = make(function, jobs, device=device, workers=self.workers)
+        for made in (line(function, job, device=device)["made"] for job in jobs):
+            self._places.append(f"the GPU {made['gpu']}" if device == "cuda" else f"the processor {made['processor']}")
+        return results
+
+    def where(self) -> str:
+        """What all of these runs were made on, a sentence for the page."""
+        said = f"These runs were made on {' and '.join(dict.fromkeys(self._places))}."
+        return f"{said} The GPU was left alone: it gains nothing on runs of this size." if self._small else said
+
+
+def device_rule() -> checks.Rule:
+    """What a page's parameter ``device`` may be."""
+    return checks.Rule(
+        "auto or cpu, or cuda where PyTorch sees a GPU",
+        lambda v: v in ("auto", "cpu") or (v == "cuda" and has("cuda")),
+    )
+
+
+@contextlib.contextmanager
+def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes for runs, each on one thread, that file where this process does, and end with it, however it ends.
+    RunFailed where one is killed.
+    """
+    given = {"mp_context": get_context("spawn"), "initializer": _begin, "initargs": (KEPT, STORE)}
+    try:
+        with ProcessPoolExecutor(workers, **given) as processes:
+            try:
+                yield processes
+            except KeyboardInterrupt:  # the executor would wait for runs that take hours
+                for process in active_children():
+                    process.terminate()
+                raise
+    except BrokenProcessPool:
+        raise RunFailed("a worker process was killed, perhaps for its memory; finished runs are filed.") from None
+
+
+def _begin(kept: Path, store: Path) -> None:
+    settle(kept, store)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
+    execution.end_with_parent()
+
+
+def settle(kept: Path, store: Path) -> None:
+    """Let this process make runs for another one: they are kept and filed where that one says, on one thread."""
+    global KEPT, STORE
+    KEPT, STORE = kept, store
+    one_thread()
+
+
+def one_thread() -> None:
+    """Let this process compute on one thread, as all kept runs do."""
+    import threadpoolctl
+    import torch
+
+    torch.set_num_threads(1)
+    threadpoolctl.threadpool_limits(1)
+
+
+def has(device: str) -> bool:
+    """Whether this machine can make runs on "cpu" or "cuda"."""
+    if device == "cpu":
+        return True
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line | tuple[Job, Exception]:
+    """Make one run and file it in one step; its line, or the job and a ParameterError or RunFailed.
+
+    Another process that makes the same run at the same time is waited for, and its line is taken.
+    """
+    try:
+        path = _path(function, job, device)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock := path.with_suffix(".lock"), blocking=True):
+            try:
+                if known := line(function, job, device=device):
+                    return known
+                publish(path, as_text(one := made(function, job, device)))
+                return one
+            finally:
+                lock.unlink(missing_ok=True)
+    except ParameterError as error:  # one run must not take the others with it
+        return dict(job), error
+    except Exception as error:  # by its text: not every exception can be sent from a worker
+        return dict(job), RunFailed(f"{type(error).__name__}: {error}")
+
+
+def line(function: Callable[..., Result], job: Job, *, device: str = "cpu") -> Line | None:
+    """The stored line of a run, with "made": where, when and how long; None where there is none."""
+    name, key = function.experiment.name, key_of(function, job, device)
+    # Asked twice: `keep` may move the line between two looks.
+    return _kept(name).get(key) or _filed(_path(function, job, device)) or _kept(name).get(key)
+
+
+def lines(name: str) -> list[Line]:
+    """All lines of an experiment in ``book/runs``, in their order there."""
+    return list(_kept(name).values())
+
+
+def filed(name: str) -> list[Line]:
+    """The lines of an experiment that are in ``_build/store`` and not in ``book/runs`` yet."""
+    return [one for path in sorted((STORE / name).glob("*.json")) if (one := _filed(path))]
+
+
+def names() -> list[str]:
+    """The experiments that have lines in ``book/runs``."""
+    return sorted(path.stem for path in KEPT.glob("*.jsonl"))
+
+
+def keep() -> dict[str, int]:
+    """Fold the files of ``_build/store`` into ``book/runs``; {experiment: new lines}. Equal lines merge.
+
+    Raises StoreError where a line of one key has another result than the stored one, or names no commit; nothing of
+    that experiment's file is changed.
+    """
+    return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
+
+
+def _keep(folder: Path) -> int:
+    new = {path: one for path in sorted(folder.glob("*.json")) if (one := _filed(path))}
+    if unnamed := [path for path, one in new.items() if one["made"].get("commit", "") in UNNAMED]:
+        raise StoreError(
+            f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
+            f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
+        )
+    count = merge(folder.name, new.values())
+    for path in new:
+        path.unlink(missing_ok=True)
+    return count
+
+
+def merge(name: str, new: Iterable[Line]) -> int:
+    """Add lines to an experiment's file in one step, sorted by the text of their jobs; how many were new. StoreError
+    where a line of one key has another result than the stored one.
+    """
+    with _alone(name):
+        stored = _kept(name)
+        merged = _united(name, [*stored.values(), *new])
+        if len(merged) > len(stored):
+            _write(name, merged)
+        return len(merged) - len(stored)
+
+
+def remove(name: str, gone: Iterable[Line]) -> None:
+    """Take lines out of an experiment's file, in one step."""
+    with _alone(name):
+        keys = {key_of_line(one) for one in gone}
+        _write(name, {key: one for key, one in _kept(name).items() if key not in keys})
+
+
+def rekey(function: Callable[..., Result]) -> int:
+    """Keep what is filed, and give stored runs the arguments that their experiment has got since, with their
+    defaults; how many lines changed.
+
+    Raises ParameterError for a stored argument that the experiment has no more, and StoreError where lines that have
+    one key from now on differ in their results; nothing is changed then.
+    """
+    name = function.experiment.name
+    if (STORE / name).is_dir():
+        _keep(STORE / name)
+    with _alone(name):
+        old = lines(name)
+        new = [{**one, "job": job_of(function, as_called(one["job"]))} for one in old]
+        _write(name, _united(name, new))
+    return sum(a["job"] != b["job"] for a, b in zip(old, new, strict=True))
+
+
+def _alone(name: str) -> contextlib.AbstractContextManager:
+    """Whoever changes an experiment's file is the only one."""
+    STORE.mkdir(parents=True, exist_ok=True)
+    return locked(STORE / f".{name}.lock", blocking=True)
+
+
+def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
+    """Lines by key; of those that agree the first, with the place and time where it was made."""
+    found: dict[str, Line] = {}
+    again: list[tuple[str, Line]] = []
+    for one in all_lines:
+        known = found.setdefault(text := key_of_line(one), one)
+        if known["result"] != one["result"]:
+            again.append((text, one))
+    for text, one in again:  # once all seeds are known
+        if agreement.disagreement(found[text], one, list(found.values())):
+            raise StoreError(f"{KEPT / name}.jsonl: two runs of one job differ in their results: {text}")
+    return found
+
+
+def _write(name: str, by_key: Mapping[str, Line]) -> None:
+    """Write an experiment's file in one step: these lines and no others, sorted by the text of their jobs."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    publish(KEPT / f"{name}.jsonl", "".join(as_text(by_key[key]) + "\n" for key in sorted(by_key)))
+
+
+def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
+    """Make one run, whether it is stored or not; its line, which is filed nowhere. float32 is multiplied as it is,
+    unless the experiment itself says otherwise.
+    """
+    from dplib import devices
+
+    full = job_of(function, job)
+    takes = {"device": device} if takes_device(function) else {}
+    if device != "cpu" and not takes:
+        raise ParameterError(f"device = {device} is not allowed: {function.experiment.name} runs on the processor.")
+    with devices.whole_float32():
+        start, worked = time.perf_counter(), time.process_time()
+        result = function(**as_called(full), **takes)
+        seconds, spent = time.perf_counter() - start, time.process_time() - worked
+        return as_line(function, full, result, device=device, seconds=seconds, processor_seconds=spent)
+
+
+def as_line(
+    function: Callable[..., Result],
+    job: Job,
+    result: Result,
+    *,
+    device: str = "cpu",
+    seconds: float,
+    processor_seconds: float,
+    many: int = 1,
+) -> Line:
+    """The line of a result that was made in this process just now, filed nowhere (:func:`file` does).
+
+    Args:
+        many: how many models were trained side by side with this one, itself included; the seconds are its share.
+    """
+    spent = {"seconds": round(seconds, 2), "processor_seconds": round(processor_seconds, 2)}
+    now = {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+    how = {"precision": execution.precision(device), **({"many": many} if many > 1 else {})}
+    line = {**identity(function, job, device), "result": dict(result), "made": spent | now | machine(device) | how}
+    return json.loads(as_text(line))  # what a page will read: lists for tuples, texts for the keys of mappings
+
+
+def worth_a_gpu(function: Callable[..., Result], jobs: Sequence[Job]) -> bool:
+    """Whether runs of these jobs are known to be large enough to gain by a GPU."""
+    from dplib import devices
+
+    work = function.experiment.work
+    if work is None or not takes_device(function):
+        return False
+    return devices.worth_a_gpu(work(as_called(job_of(function, job))) for job in jobs)
+
+
+def takes_device(function: Callable[..., Result]) -> bool:
+    """Whether an experiment can run on a GPU."""
+    return "device" in inspect.signature(function).parameters
+
+
+def _path(function: Callable[..., Result], job: Job, device: str) -> Path:
+    return _path_of(function.experiment.name, key_of(function, job, device))
+
+
+def _path_of(name: str, key: str) -> Path:
+    return STORE / name / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def _filed(path: Path) -> Line | None:
+    try:
+        return parsed(path.read_text(encoding="utf-8"))[1]
+    except FileNotFoundError:
+        return None
+    except DAMAGE as error:
+        what = f"{type(error).__name__}: {error}"
+        raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
+
+
+def _kept(name: str) -> Mapping[str, Line]:
+    path = KEPT / f"{name}.jsonl"
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return {}
+    return _parsed(path, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
+    found: dict[str, Line] = {}
+    with path.open("rb") as file:  # texts may hold what else ends a line
+        for number, text in enumerate(file, 1):
+            try:
+                key, one = parsed(text.decode())
+            except DAMAGE as error:
+                raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
+            if key in found:
+                raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
+            found[key] = one
+    return found
+
+
+@functools.cache
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """Where runs of this process are made; the commit is that of the process's first run."""
+    import torch
+
+    capability = torch.backends.cpu.get_cpu_capability()
+    processor = {"processor": execution.processor(), "capability": capability}
+    gpu = execution.gpu() if device == "cuda" else {}
+    here = {"commit": execution.commit() or "unknown", **processor, **gpu}
+    return {**here, "threads": torch.get_num_threads(), "versions": execution.versions()}
+
+
+def file(line: Line) -> None:
+    """File a line that was made elsewhere than in :func:`compute`, such as one of many trained side by side."""
+    path = _path_of(line["experiment"], key_of_line(line))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    publish(path, as_text(line))
+
+
+def place(line: Line) -> str:
+    """What a run was made on, in short: its GPU, or its processor; and how many were trained beside it, if any were."""
+    where = line["made"]
+    name = where["gpu"] if line["device"] == "cuda" else f"{where['processor']} ({where['capability']})"
+    return f"{name}, {where['many']} side by side" if "many" in where else name
+
+
+def _failures(
+    outcomes: Iterable[Line | tuple[Job, Exception]], done: Callable[[Line], None] | None
+) -> list[tuple[Job, Exception]]:
+    failed = []
+    for outcome in outcomes:
+        if isinstance(outcome, tuple):
+            failed.append(outcome)
+        elif done:
+            done(outcome)
+    return failed

@@ -1,0 +1,292 @@
+"""The command line of kept runs: ``python -m book runs``."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dplib.checks import ParameterError
+
+if TYPE_CHECKING:  # the command line must answer before anything heavy is loaded
+    from book.evidence.plans import Plan, Wanted
+    from book.evidence.runs import Line
+
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def runs(context: click.Context) -> None:
+    """Kept runs: which are stored and which are missing, for each study and plan."""
+    if context.invoked_subcommand is None:
+        for line in [*_of_plans(), "", *_of_files()]:
+            click.echo(line)
+
+
+@runs.command()
+@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+@click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
+@click.option("--workers", type=click.IntRange(1), help="Here: processes, each on one thread; 1 if not given.")
+@click.option("--limit", metavar="TIME", help="Here: begin no run that would end after 90m, 2h or 300s.")
+@click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
+@click.option("--jobs", type=click.IntRange(1), help="On a cluster: jobs at once; 100 if not given.")
+@click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one job.")
+@click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one job.")
+def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> None:
+    """Make the missing runs of studies; stopped at any time, the same command goes on."""
+    from book.evidence import execution, plans
+
+    execution.check_commit()
+    wanted = [plans.load(study, plan) for study in studies]
+    given = {name: value for name, value in options.items() if value is not None}
+    own = {"workers", "limit"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
+    if foreign := [name for name in given if name not in own]:
+        raise ParameterError(f"--{foreign[0].replace('_', '-')} is not allowed with --executor {executor}.")
+    if executor == "local":
+        limit = {"limit": seconds(given["limit"])} if "limit" in given else {}
+        missing = plans.make(wanted, **{**given, **limit}, said=_said)
+    else:
+        from book.evidence.sweeps import submit, waves
+
+        missing = waves.make(wanted, submit.Resources(executor, **given), said=_said)
+    click.echo(f"At least {missing} still missing." if missing else "Nothing is missing.")
+    click.echo("`python -m book runs keep` folds what was made into book/runs.")
+
+
+@runs.command(hidden=True)
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def compute(file: Path) -> None:
+    """Make the runs of a bundle: what a job of a cluster does."""
+    from book.evidence.sweeps import bundles
+
+    bundles.compute(file)
+
+
+@runs.command()
+@click.option("--from", "source", type=click.Path(path_type=Path, exists=True), help="A clone, or lines.")
+def keep(source: Path | None) -> None:
+    """Fold the runs of _build/store into book/runs.
+
+    With --from, those that were made elsewhere instead: in a clone, or a folder or file of lines (*.jsonl, */*.json).
+    What this checkout cannot vouch for is refused, a sentence a line; the others are kept.
+    """
+    from book.evidence import merging
+    from book.evidence import runs as kept
+
+    counts, refused = merging.merge(source) if source else (kept.keep(), [])
+    for name, count in counts.items():
+        click.echo(f"{kept.KEPT / name}.jsonl: {count} new, {len(kept.lines(name))} in all.")
+    if not counts:
+        click.echo(f"No new runs in {source or '_build/store'}.")
+    for sentence in refused:
+        click.echo(f"REFUSED {sentence}")
+    if refused:
+        click.echo(f"{len(refused)} line(s) refused; they are where they were.")
+        sys.exit(1)
+
+
+@runs.command()
+@click.argument("study", required=False)
+@click.option("--sample", default=5, show_default=True, type=click.IntRange(1), help="How many runs.")
+@click.option("--seed", type=click.IntRange(0), help="Of the choice; another one each time where none is given.")
+@click.option("--most-seconds", default=120.0, show_default=True, help="What the runs took in all, at most.")
+def check(study: str | None, sample: int, seed: int | None, most_seconds: float) -> None:
+    """Make random stored runs again, and compare them with what is stored."""
+    import secrets
+
+    from book.evidence import plans, replay
+    from book.evidence import runs as kept
+    from dplib import checks
+
+    checks.positive().check("most-seconds", most_seconds)
+    seed = secrets.randbelow(10**6) if seed is None else seed
+    reached = _reached([study] if study else plans.studies())
+    here = [line for line in reached.values() if kept.has(line["device"])]
+    drawn = replay.sample(here, sample, most_seconds, seed)
+    click.echo(f"{len(drawn)} of {len(reached)} stored runs, drawn with --seed {seed}:")
+    right = True
+    for line in drawn:
+        known = [one for one in reached.values() if one["experiment"] == line["experiment"]]
+        try:
+            fine, text = replay.replayed(line, known)
+        except ParameterError as error:  # data that are not here are no fault; a job that is refused is one
+            fine, text = type(error).__name__ == "DataError", f"not made: {error}"
+        right &= fine
+        _said(f"{'' if fine else 'DIFFERS '}{_shown(line)}: {text}")
+    if not right:
+        sys.exit(1)
+
+
+@runs.command()
+@click.argument("study")
+@click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
+@click.option("--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where they go.")
+def export(study: str, plan: str, folder: Path) -> None:
+    """Write the stored runs of a plan as CSV and Parquet, one row a run."""
+    from book.evidence import execution, plans
+
+    lines = plans.load(study, plan).reached()
+    if not lines:
+        raise ParameterError(f"No run of plan {plan} of {study} is stored.")
+    table = tidy(lines)
+    stem = folder / f"{study}-{Path(plan).stem}"
+    execution.check_writable(Path(f"{stem}.csv"))
+    folder.mkdir(parents=True, exist_ok=True)
+    table.to_csv(f"{stem}.csv", index=False)
+    table.to_parquet(f"{stem}.parquet", index=False)
+    click.echo(f"{len(table)} runs, {len(table.columns)} columns: {stem}.csv, {stem}.parquet")
+
+
+@runs.command()
+@click.option("--yes", is_flag=True, help="Remove them.")
+def prune(yes: bool) -> None:
+    """List the stored runs that no plan reaches."""
+    from book.evidence import plans
+    from book.evidence import runs as kept
+
+    reached = _reached(plans.studies())
+    for name in kept.names():
+        gone = [line for line in kept.lines(name) if (name, kept.key_of_line(line)) not in reached]
+        for line in gone:
+            click.echo(f"{'removed' if yes else 'no plan reaches'} {_shown(line)} (version {line['version']})")
+        if yes and gone:
+            kept.remove(name, gone)
+    if some := [f"{one.study} {one.name}" for one in _plans() if one.missing()]:
+        click.echo(f"These plans are not complete, and may reach more once they are: {', '.join(some)}.")
+
+
+@runs.command()
+@click.argument("experiment")
+def rekey(experiment: str) -> None:
+    """Give stored runs the arguments that their experiment has got since, with their defaults."""
+    from book.evidence import plans
+    from book.evidence import runs as kept
+    from dplib import checks
+
+    found = plans.experiments()
+    checks.one_of(*found).check("experiment", experiment)
+    click.echo(f"{kept.rekey(found[experiment])} of {len(kept.lines(experiment))} lines changed.")
+
+
+@runs.command()
+@click.option("--write", is_flag=True, help="Store the results.")
+def probe(write: bool) -> None:
+    """Make the probe of every experiment, and compare it with the stored one."""
+    from book.evidence import replay
+
+    found = replay.probes()
+    told = replay.changes(replay.stored_probes(), found)
+    for line in told:
+        click.echo(line)
+    if write:
+        replay.write_probes(found)
+        click.echo(f"{len(found)} probes: {replay.probes_file()}")
+    elif told:
+        sys.exit(1)
+    else:
+        click.echo(f"{len(found)} probes agree.")
+
+
+def seconds(text: str) -> float:
+    """Seconds of "90m", "2h" or "300s"; ParameterError for anything else."""
+    if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)):
+        raise ParameterError(f"limit = {text} is not allowed: it must be a number of s, m or h, such as 90m.")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def tidy(lines: "Sequence[Line]") -> Any:
+    """A data frame of stored lines: experiment, version, device, job_*, results, made_*.
+
+    What is nested is JSON text, and so is a column that holds texts and numbers.
+    """
+    import pandas as pd
+
+    rows = [
+        {key: line[key] for key in ("experiment", "version", "device")}
+        | {f"job_{key}": _cell(value) for key, value in line["job"].items()}
+        | {key: _cell(value) for key, value in line["result"].items()}
+        | {f"made_{key}": _cell(value) for key, value in line["made"].items()}
+        for line in lines
+    ]
+    table = pd.DataFrame(rows, dtype=object)  # else an integer beside a gap would be a float
+    return table.apply(_column)
+
+
+def _column(values: Any) -> Any:
+    """One type for a column, as Parquet wants it: texts where texts and numbers are mixed."""
+    kinds = {type(value) for value in values.dropna()}
+    numbers = {"boolean": {bool}, "Int64": {int}, "Float64": {int, float}}
+    kind = next((name for name, types in numbers.items() if kinds and kinds <= types), "string")
+    return (values.map(str, na_action="ignore") if kind == "string" else values).astype(kind)
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, Mapping | list) else value
+
+
+def _of_plans() -> list[str]:
+    from book.evidence import plans
+
+    row = "{:<8} {:<12} {:>7} {:>14} {:>12} {:>16}".format
+    table = [row("study", "plan", "stored", "missing", "core-hours", "hours missing")]
+    for plan in _plans():
+        reached, missing = plan.reached(), plan.missing()
+        spent = sum(line["made"]["processor_seconds"] for line in reached) / 3600
+        least = f"at least {len(missing)}" if missing else "0"
+        table.append(row(plan.study, plan.name, len(reached), least, f"{spent:.2f}", _hours(plans, missing)))
+    return table
+
+
+def _hours(plans: Any, missing: "Sequence[Wanted]") -> str:
+    known = [one for one in plans.estimates(missing) if one is not None]
+    unknown = f"{len(missing) - len(known)} unknown" if len(known) < len(missing) else ""
+    return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not missing else "", unknown]))
+
+
+def _of_files() -> list[str]:
+    from book.evidence import runs as kept
+
+    found = []
+    for name in kept.names():
+        lines = kept.lines(name)
+        commits = sorted({line["made"].get("commit", "") or "none" for line in lines})
+        more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
+        size = (kept.KEPT / f"{name}.jsonl").stat().st_size
+        found.append(f"{name}: {len(lines)} lines, {size:,} bytes, commits {', '.join(commits[:3])}{more}")
+    waiting = {path.name: len(list(path.glob("*.json"))) for path in sorted(kept.STORE.glob("*")) if path.is_dir()}
+    text = ", ".join(f"{count} of {name}" for name, count in waiting.items() if count)
+    return [*found, *([f"In _build/store, for `python -m book runs keep`: {text}."] if text else [])]
+
+
+def _plans(studies: Sequence[str] = ()) -> "list[Plan]":
+    """All plans of studies, or of all of them."""
+    from book.evidence import plans
+
+    return [plans.load(study, name) for study in studies or plans.studies() for name in plans.names(study)]
+
+
+def _reached(studies: Sequence[str]) -> "dict[tuple[str, str], Line]":
+    """The stored lines that any plan of the studies reaches, by experiment and key."""
+    from book.evidence import runs as kept
+
+    lines = [line for plan in _plans(studies) for line in plan.reached()]
+    return {(line["experiment"], kept.key_of_line(line)): line for line in lines}
+
+
+def _shown(line: "Line") -> str:
+    from book.evidence import plans
+
+    function = plans.experiments().get(line["experiment"])
+    try:
+        return plans.shown(plans.Wanted(function, line["job"], line["device"]))
+    except (AttributeError, ParameterError):  # of an experiment that is gone, or has other arguments now
+        return f"{line['experiment']} {json.dumps(line['job'])}"
+
+
+def _said(text: str) -> None:
+    click.echo(text)
+    sys.stdout.flush()  # a log that is read while hours pass

@@ -1,0 +1,191 @@
+"""What a chapter's result depends on: its source, the modules it imports, its plans and runs, its ledger rows.
+
+Snakemake re-runs a chapter when one of these changes in content, and a frozen result names their digest.
+"""
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+from book.evidence import claims, margins, rules
+from book.evidence.claims import CLAIMS, RESULTS, ROOT
+from dplib.checks import ParameterError, check_names, shown
+
+NOTEBOOKS = ROOT / "notebooks"
+PLANS = NOTEBOOKS / "plans"
+KEPT = ROOT / "book" / "runs"  # kept runs, a file for each experiment
+# The project's own packages by name: imports are followed into these.
+PACKAGES = {"dplib": ROOT / "dplib", "press": ROOT / "book" / "press", "sweeps": ROOT / "sweeps"}
+
+
+def chapters() -> list[str]:
+    """Names of all chapters, such as ``01_gmm_theory`` and ``09b_label_dp_ratings``, in order."""
+    return sorted(path.stem for path in NOTEBOOKS.glob("*.md") if re.match(r"\d\d[a-z]?_", path.stem))
+
+
+def number(chapter: str) -> str:
+    """A chapter's number as its files have it: "01", "09b"."""
+    return chapter.partition("_")[0]
+
+
+def shown_number(chapter: str) -> str:
+    """A chapter's number as people say it: "1", "9b"."""
+    return number(chapter).lstrip("0") or "0"
+
+
+def resolve(name: str) -> str:
+    """A chapter's full name from its name or its number ("01"); ParameterError for one that does not exist."""
+    for chapter in chapters():
+        if name in (chapter, number(chapter), shown_number(chapter)):
+            return chapter
+    raise ParameterError(f"chapter = {shown(name)} does not exist: it must be one of {', '.join(chapters())}.")
+
+
+def source(chapter: str) -> Path:
+    """The chapter's source, MyST Markdown."""
+    return NOTEBOOKS / f"{chapter}.md"
+
+
+def as_notebook(path: Path) -> nbformat.NotebookNode:
+    """A MyST source as a notebook without outputs; cell ids come from position, so equal text gives equal bytes."""
+    notebook = jupytext.read(path)
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number:03d}"
+    notebook.metadata.jupytext = {"formats": "ipynb,md:myst"}
+    notebook.metadata.language_info = {"name": "python"}
+    return notebook
+
+
+def write_pair(chapter: str) -> Path:
+    """Write the notebook that pairs with a chapter's source, where it is not in step; returns its path."""
+    path = NOTEBOOKS / f"{chapter}.ipynb"
+    text = nbformat.writes(as_notebook(source(chapter))) + "\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def depends_on(chapter: str) -> list[Path]:
+    """Every file of this project that can change what a chapter shows, sorted.
+
+    Modules are followed through their own imports; data files of a package, and kept runs, count where a module names
+    them; ledger files count where the chapter names a claim of theirs, and margins where a rule of its rows names one.
+    """
+    code = code_of(source(chapter))
+    modules = _closure(code)
+    files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
+    text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
+    files |= data_files(text)
+    papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
+    files |= {CLAIMS / f"{paper}.yml" for paper in papers}
+    files |= {CLAIMS / margins.PATH.name for paper in papers if _names_margins(chapter, paper)}
+    files |= {path for path in RESULTS.glob("*.json") if path.name in code + text}
+    files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
+    return sorted(path for path in files if path.exists())
+
+
+def _names_margins(chapter: str, paper: str) -> bool:
+    """Whether a rule of a chapter's rows of a paper names a margin."""
+    rows = [row for row in claims.load(paper).values() if row.chapter == chapter]
+    return any(rules.margins_of(rule) for row in rows for rule in (row.rule, row.corrected) if rule)
+
+
+def data_files(code: str) -> set[Path]:
+    """Data files of the project's packages that a piece of code names."""
+    return {path for folder in PACKAGES.values() for path in folder.rglob("*.toml") if path.name in code}
+
+
+def module_files(module: str) -> list[Path]:
+    """Files of a module and of all that it imports from the project's own packages, sorted."""
+    return sorted(_closure(f"import {module}"))
+
+
+def page_files() -> list[Path]:
+    """What the site is rendered from, besides notebooks: book/ without its modules, and the two configuration files."""
+    pages = [path for path in (ROOT / "book").rglob("*") if path.is_file() and PACKAGES["press"] not in path.parents]
+    return sorted([*pages, ROOT / "_config.yml", ROOT / "_toc.yml"])
+
+
+def digest(chapter: str) -> str:
+    """SHA-256 over the chapter's source and the modules that it runs, without runs, rules and benchmarks."""
+    total = hashlib.sha256()
+    for path in depends_on(chapter):
+        if path.parent not in (RESULTS, CLAIMS, KEPT):
+            total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()
+
+
+def default_parameters(chapter: str) -> dict[str, object]:
+    """The parameters cell as a mapping, in order; ParameterError for none, or more than plain values."""
+    for cell in as_notebook(source(chapter)).cells:
+        if "parameters" in cell.metadata.get("tags", ()):
+            try:
+                return {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(cell.source).body}
+            except (AttributeError, ValueError) as error:
+                raise ParameterError(
+                    f"{chapter}: the parameters cell must hold plain values only ({error})."
+                ) from error
+    raise ParameterError(f"{chapter} has no cell tagged 'parameters'.")
+
+
+def check_parameter_names(chapter: str, given: dict[str, object]) -> None:
+    """Raise ParameterError for a name that the chapter's parameters cell does not have."""
+    check_names(given, default_parameters(chapter))
+
+
+def own(module: str) -> bool:
+    """Whether a module's dotted name lies in one of the project's own packages."""
+    return module.partition(".")[0] in PACKAGES
+
+
+def _closure(code: str) -> set[Path]:
+    """Files of all own modules that a piece of code imports, directly or through another of them."""
+    found: set[Path] = set()
+    waiting = [code]
+    while waiting:
+        new = _imports(waiting.pop()) - found
+        found |= new
+        waiting += [path.read_text(encoding="utf-8") for path in new]
+    return found
+
+
+def _imports(code: str) -> set[Path]:
+    """The own files that a piece of code imports; imports are written in full here, never relative to a package."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {path for name in names if own(name) for path in _files(name)}
+
+
+def _files(name: str) -> Iterator[Path]:
+    """The files that an import of a dotted name runs: every ``__init__.py`` on the way, and the module; what follows a
+    module is a name inside it."""
+    first, *rest = name.split(".")
+    folder = PACKAGES[first]
+    for part in [*rest, ""]:
+        if (folder / "__init__.py").exists():
+            yield folder / "__init__.py"
+        if not (part and (folder / part).is_dir()):
+            if part and (folder / f"{part}.py").exists():
+                yield folder / f"{part}.py"
+            return
+        folder = folder / part
+
+
+def module_path(name: str) -> Path | None:
+    """The file of one of the project's own modules by its dotted name; None where it is none."""
+    *_, last = [None, *_files(name)] if own(name) else [None]
+    return last if last and last.stem in (name.rpartition(".")[2], "__init__") else None
+
+
+def code_of(path: Path) -> str:
+    """The code of a MyST source, cell after cell."""
+    return "\n".join(cell.source for cell in as_notebook(path).cells if cell.cell_type == "code")

@@ -1,0 +1,97 @@
+"""What the best of a random, secret number of private runs spends, by privacy profiles (after Koskela et al. 2024).
+
+One run gives an output with a score; the number K of runs is truncated negative binomial (Papernot and Steinke 2022),
+with generating function f. If F and F' are the distribution functions of the score on two neighbours, the best output
+has density p f'(F), against p' f'(F'). So with c the largest ln of f'(F)/f'(F'), and since f' is at most the mean,
+delta(epsilon) of the best is at most mean times one run's delta(epsilon - c). How far F can be from F' is one run's
+trade-off. The other way round, the answer is exact for a score that knows the run's own privacy loss: the worst that we
+found ranks larger losses higher, and the very smallest, which only the neighbour is likely to have, first of all.
+"""
+
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import optimize
+
+from dplib import search_budgets
+from dplib.accounting import Bounds
+
+_SHARES = (0, *np.geomspace(1e-5, 0.5, 15))  # of the neighbour's runs that rank first
+
+
+def of_trainings(
+    noise_multiplier: float, sample_rate: float, steps: int, mean_runs: float, shape: float, delta: float
+) -> Bounds:
+    """:func:`epsilon` of the best of a random number of trainings by DP-SGD, ``mean_runs`` on average."""
+    one = training(noise_multiplier, sample_rate, steps)
+    return epsilon(one, search_budgets.stopping(mean_runs, shape), shape, delta)
+
+
+def training(noise_multiplier: float, sample_rate: float, steps: int, interval: float = 2e-4) -> list[np.ndarray]:
+    """Losses (k,) and their probabilities (k,) with a record and without, of removing and adding it: [(3, k), (3, k)].
+
+    DP-SGD by Poisson batches; add or remove one record. From above (dp_accounting's connected dots), so that the
+    last loss may be infinite.
+    """
+    step = pld.from_gaussian_mechanism(
+        noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval, use_connect_dots=True
+    )
+    both = step.self_compose(steps)
+    return [_pair(one.to_dense_pmf(), interval) for one in (both._pmf_remove, both._pmf_add)]
+
+
+def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -> Bounds:
+    """Epsilon at ``delta`` of publishing only the best run: what is spent with the worst of some scores that know the
+    loss, and a bound for every score.
+
+    ``pairs`` are one run, as from :func:`training`; ``gamma`` in (0, 1] and ``shape`` > -1 of the law of K.
+    """
+    mean = _slope(1.0, gamma, shape)
+    low = max(_exact(pair, share, gamma, shape, delta) for pair in pairs for share in _SHARES)
+    high = max(_largest_ratio(pair, gamma, shape) + _epsilon_of(*pair[1:], delta / mean) for pair in pairs)
+    return Bounds(low, float(high))
+
+
+def _pair(pmf, interval):
+    losses = interval * (pmf._lower_loss + np.arange(pmf.size))
+    mass = np.append(np.clip(pmf._probs, 0, None), pmf._infinity_mass)
+    other = np.append(mass[:-1] * np.exp(-losses), 0)
+    return np.array([np.append(losses, np.inf), mass / mass.sum(), other / other.sum()])
+
+
+def _generating(z, gamma, shape):
+    """E z^K of the truncated negative binomial."""
+    base = 1 - (1 - gamma) * z
+    if shape == 0:
+        return np.log(base) / np.log(gamma)
+    return (base**-shape - 1) / (gamma**-shape - 1)
+
+
+def _slope(z, gamma, shape):
+    """The derivative of E z^K; at 1 the mean of K."""
+    first = -np.log(gamma) if shape == 0 else (gamma**-shape - 1) / shape
+    return (1 - gamma) / first * (1 - (1 - gamma) * z) ** (-shape - 1)
+
+
+def _largest_ratio(pair, gamma, shape):
+    """ln of the largest slope at F over that at F': F is largest, at any F', on the outputs of largest loss.
+
+    Between two points of the grid F is taken from the upper one and F' from the lower one.
+    """
+    mine, others = np.clip(np.cumsum(pair[1:, ::-1], axis=1), 0, 1)
+    return np.log(_slope(mine, gamma, shape) / _slope(np.append(0, others[:-1]), gamma, shape)).max()
+
+
+def _exact(pair, share, gamma, shape, delta):
+    """Epsilon of the best if a larger loss ranks higher, but for a share of the least losses, which rank first."""
+    first = np.searchsorted(np.cumsum(pair[2]), share)
+    ends = np.clip(np.cumsum(np.roll(pair[1:], -first, axis=1), axis=1), 0, 1)
+    best = np.diff(_generating(ends, gamma, shape), prepend=0)
+    return _epsilon_of(*best, delta)
+
+
+def _epsilon_of(mass, other, delta):
+    """The epsilon at which mass is delta above e^epsilon times the other's."""
+    if np.clip(mass - other, 0, None).sum() <= delta:
+        return 0.0
+    excess = lambda e: np.clip(mass - np.exp(e) * other, 0, None).sum() - delta  # noqa: E731
+    return float(optimize.brentq(excess, 0, 100, xtol=1e-6))

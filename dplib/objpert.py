@@ -1,0 +1,379 @@
+"""Logistic regression by objective perturbation, thousands of models at once, and exactly what it costs.
+
+Released is the minimiser w of the perturbed objective
+
+    sum_i [log(1 + exp(x_i . w)) - y_i x_i . w] + 1/2 sum_j l2_j w_j^2 + b . w,
+
+with rows of L2 norm at most R, labels y_i of 0 or 1, prices l2_j > 0 that no record decides, and noise b of density
+proportional to exp(-beta |b|) (``noise_rate`` beta: its norm is Gamma(d, 1/beta), its direction uniform). Sums, not
+means: with n records, l2 = n Lambda of Chaudhuri, Monteleoni and Sarwate (JMLR 2011; CMS), and 1/C of scikit-learn.
+
+Why that is private. With s_i = 1/(1 + exp(-x_i . w)), the gradient is 0 at w exactly when
+
+    b = b_D(w) := - sum_i (s_i - y_i) x_i - l2 w,
+
+so w and b determine each other, and w has the density p_D(w) = const exp(-beta |b_D(w)|) det H_D(w), where
+H_D = sum_i s_i (1 - s_i) x_i x_i^T + diag(l2) is minus the derivative of b_D (CMS, proof of Theorem 9). Let one record
+(x, y) more make D out of a set with Hessian A, and let u = |s - y|. Then
+
+- b moves by u |x| <= u R;
+- det H_D / det A = 1 + u (1 - u) x^T A^-1 x, by the determinant lemma: the record's curvature s(1 - s) is u(1 - u). As
+  A >= diag(l2), the factor lies between 1 and 1 + u (1 - u) k with the leverage k = max over rows of x^T diag(l2)^-1 x,
+  which is R^2/l2 when all prices are equal. (Kifer, Smith and Thakurta, COLT 2012, also use that it is a matrix of
+  rank one. CMS treat a replacement as rank two and pay for two such factors, each at u(1 - u) = 1/4.)
+
+One u is in both, so a record that is added costs max over u of beta R u + log(1 + u (1 - u) k), and a record that is
+removed at most beta R. A replacement is one of each:
+
+    epsilon(beta, k) = [beta R, for a replacement] + max over u in [0, 1] of (beta R u + log(1 + u (1 - u) k)).
+
+This is :func:`privacy_loss`; pure DP, nothing in it is asymptotic. It is never more than CMS's bound
+2 beta R + 2 log(1 + k/4), and data sets come as near to it as one likes (the tests have one for each relation). Where
+beta R >= k the maximum is at u = 1: a record that pulls with all its might has no curvature; the determinant is free.
+
+It holds for the exact minimiser in real numbers. The solver stops within 1e-10 of it (relative to max(1, |w|)), noise
+and w are doubles, and the last digits of such numbers can leak (Mironov, CCS 2012): no such proof covers them.
+
+An intercept is the coefficient of a constant feature 1. In the variants "sound" and "cms" it is an ordinary feature:
+penalised like the others, and rows (x, 1) have norm at most sqrt(norm_bound^2 + 1). In the variant "diffprivlib" (the
+library that paper B used, 0.6.6) it is free: no price bounds the leverage, epsilon is infinite, and for large noise
+there is no minimiser at all. The models of one call share their rows but nothing else. Each is one release: k of them
+on the same records cost k times their epsilon. Noise from a seed can be subtracted by whoever knows the seed;
+``rng=None`` draws from the operating system's cryptographic source.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dplib import newton
+from dplib.checks import ParameterError, boolean, integer, one_of
+from dplib.devices import find_device
+
+VARIANTS = ("sound", "cms", "diffprivlib")
+NEIGHBOURS = ("replace", "add_remove")
+SLACK = 1e-6  # how far a row may exceed the norm bound, relatively: the rounding of rows clipped in single precision
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Models, one for each problem: every array begins with (problems,).
+
+    Attributes:
+        coef: shape (problems, d); 0 where a feature is masked. intercept: +-inf where there is no minimiser.
+        converged: whether the minimiser was found, within ``tol`` relative to max(1, |w|).
+        gradient_norm: of the perturbed objective; over ``l2`` it bounds the distance from the minimiser.
+        l2: the regularisation with the extra one. noise_rate: beta of the noise density exp(-beta |b|).
+        epsilon: what one release costs, by :func:`privacy_loss`; inf for a free intercept.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    converged: np.ndarray
+    gradient_norm: np.ndarray
+    l2: np.ndarray
+    noise_rate: np.ndarray
+    epsilon: np.ndarray
+
+    def decision(self, x) -> np.ndarray:
+        """Log-odds of label 1, shape (problems, m) for x of shape (m, d)."""
+        return self.coef @ np.asarray(x, dtype=float).T + self.intercept[..., None]
+
+    def accuracy(self, x, y) -> np.ndarray:
+        """Share of the labels y, shape (m,), that each model predicts from x: shape (problems,)."""
+        return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
+
+
+def fit(
+    x,
+    y,
+    *,
+    epsilon,
+    regularisation=1.0,
+    norm_bound=1.0,
+    rng,
+    masks=None,
+    problems=None,
+    intercept=True,
+    variant="sound",
+    neighbours="replace",
+    noise=None,
+    tol=1e-10,
+    device="cpu",
+) -> Fit:
+    """Train private logistic regressions; everything marked (problems,) may be one number for all.
+
+    Args:
+        x: shape (n, d), finite. y: shape (n,): 0 or 1.
+        epsilon: (problems,), > 0: pure DP of each release; inf for a model without noise.
+        regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses.
+        norm_bound: (problems,), > 0: bound on the L2 norm of the rows of x, as masked, without the intercept's 1. It
+            must come from domain knowledge or from clipping (``preprocess.clip_rows``), not from a look at the norms.
+        rng: a generator, or None for the operating system's cryptographic source.
+        masks: bool, shape (problems, d): the features of each model. A choice made from the data is not covered.
+        problems: how many models, where no argument has that shape.
+        intercept: whether rows get a constant feature 1.
+        variant, neighbours: see :func:`calibrate` and above.
+        noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
+        tol: of :func:`dplib.newton.minimise`. The proof asks for the exact minimiser.
+        device: "cpu"; "cuda"; or "auto", which is the processor: Newton's steps are small, and wait for each other.
+
+    Raises:
+        ParameterError: for a value outside these ranges, a label other than 0 and 1, a number that is not finite, a row
+            above its norm bound. (That such an error depends on the records is not covered by epsilon.)
+    """
+    x, y = _data(x, y)
+    boolean().check("intercept", intercept)
+    n, d = x.shape
+    given = {"epsilon": (epsilon, 0), "regularisation": (regularisation, 0), "norm_bound": (norm_bound, 0)}
+    given |= {"masks": (masks, 1), "noise": (noise, 1)}
+    count = _count(problems, {name: np.asarray(a) for name, (a, rest) in given.items() if np.ndim(a) > rest})
+    used = np.ones((count, d), dtype=bool) if masks is None else _mask(masks, (count, d))
+    bound = np.broadcast_to(positive("norm_bound", norm_bound), count)
+    _check_norms(x, used, bound)
+    r = np.sqrt(bound**2 + 1) if intercept else bound
+    constants = calibrate(epsilon, regularisation, r, variant=variant, neighbours=neighbours)
+    rate, extra = (np.broadcast_to(a, count) for a in (constants.noise_rate, constants.extra))
+    l2 = np.asarray(regularisation, dtype=float) + extra
+    prices = np.repeat(l2[:, None], d + intercept, axis=1)
+    leverage = r**2 / l2
+    if intercept:
+        x, used = np.hstack([x, np.ones((n, 1))]), np.hstack([used, np.ones((count, 1), dtype=bool)])
+        if variant == "diffprivlib":
+            prices[:, -1] = extra
+            with np.errstate(divide="ignore"):
+                leverage = bound**2 / l2 + 1 / extra
+    if noise is None:
+        noise = draw_noise(rate, used, rng)
+    elif np.shape(noise) != used.shape or not np.isfinite(noise).all():
+        raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
+    linear = np.where(used, np.asarray(noise, dtype=float) - y @ x, 0.0)
+    side = _unbounded(prices, linear, n) if intercept else np.zeros(count)
+    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, find_device(device))
+    return Fit(
+        coef=w[:, :d],
+        intercept=w[:, d] if intercept else np.zeros(count),
+        converged=converged,
+        gradient_norm=gradient_norm,
+        l2=l2,
+        noise_rate=rate,
+        epsilon=np.where(np.isinf(rate), np.inf, privacy_loss(rate, r, leverage, neighbours=neighbours)),
+    )
+
+
+def draw_noise(noise_rate, used, rng) -> np.ndarray:
+    """Noise (problems, d) of density proportional to exp(-noise_rate |b|) on the used coordinates, 0 elsewhere.
+
+    In k used coordinates that is a norm of Gamma(k, 1/noise_rate) and a uniform direction; 0 at rate inf.
+
+    Args:
+        noise_rate: shape (problems,). used: bool, shape (problems, d).
+        rng: a generator, or None for the operating system's cryptographic source.
+    """
+    used = np.asarray(used, dtype=bool)
+    k = used.sum(axis=1)
+    if rng is None:
+        direction, norm = special.ndtri(_uniform(used.shape)), special.gammaincinv(np.maximum(k, 1), _uniform(len(k)))
+    else:
+        direction, norm = rng.standard_normal(used.shape), rng.standard_gamma(np.maximum(k, 1))
+    direction = np.where(used, direction, 0.0)
+    length = np.linalg.norm(direction, axis=1)
+    return direction * (norm / noise_rate / np.where(length > 0, length, 1.0))[:, None]
+
+
+def _uniform(shape) -> np.ndarray:
+    """Uniform on (0, 1) from the operating system's cryptographic source, in steps of 2^-53."""
+    words = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), dtype=np.uint64)
+    return (((words >> np.uint64(11)) + 0.5) * 2.0**-53).reshape(shape)
+
+
+def _unbounded(prices, linear, n) -> np.ndarray:
+    """Where the objective has no minimiser: the sign of infinity to which the intercept runs, 0 elsewhere.
+
+    Along the intercept, with w finite, its slope runs from linear at -inf to linear + (number of records) at inf.
+    """
+    free = prices[:, -1] == 0
+    return np.where(free & (linear[:, -1] + n <= 0), 1.0, np.where(free & (linear[:, -1] >= 0), -1.0, 0.0))
+
+
+def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """w, gradient norms, converged: by Newton's method; without a minimiser the limit, all sigmoids being 0 or 1."""
+    w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
+    own, none = np.flatnonzero(side == 0), np.flatnonzero(side)
+    w[own], norm[own], converged[own] = newton.minimise(
+        x, linear[own], prices[own], used=used[own], tol=tol, device=device
+    )
+    slope = linear[none] + np.where(side[none] > 0, 1.0, 0.0)[:, None] * x.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        w[none] = np.where(used[none], -slope / prices[none], 0.0)
+    w[none, -1] = side[none] * np.inf
+    return w, norm, converged
+
+
+def _data(x, y) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError("x and y must be arrays of numbers.") from None
+    if x.ndim != 2 or y.shape != x.shape[:1] or 0 in x.shape:
+        raise ParameterError(f"x of shape {x.shape} and y of shape {y.shape} must be (n, d) and (n,).")
+    if not np.isfinite(x).all():
+        raise ParameterError(f"x must be finite; row {np.flatnonzero(~np.isfinite(x).all(axis=1))[0]} is not.")
+    if not np.isin(y, (0, 1)).all():
+        wrong = y[~np.isin(y, (0, 1))].flat[0]
+        raise ParameterError(f"y = {wrong:g} is not allowed: labels must be 0 or 1.")
+    return x, y
+
+
+def _count(problems, arrays: dict[str, np.ndarray]) -> int:
+    """The number of problems that the arrays agree on."""
+    if problems is not None:
+        integer(1).check("problems", problems)
+    count = problems or next((len(a) for a in arrays.values()), 1)
+    for name, a in arrays.items():
+        if len(a) != count:
+            raise ParameterError(f"{name} has {len(a)} rows, where there are {count} problems.")
+    return int(count)
+
+
+def _mask(mask, shape: tuple[int, int]) -> np.ndarray:
+    mask = np.asarray(mask)
+    if mask.dtype != bool or mask.shape[-1:] != shape[1:] or mask.ndim > 2:
+        raise ParameterError(f"masks of shape {mask.shape} must be bool, of shape {shape} or ({shape[1]},).")
+    return np.broadcast_to(mask, shape)
+
+
+def _check_norms(x, used, bound) -> None:
+    """No row of a problem, with its features, may exceed its bound."""
+    kinds, member = used[:1], np.zeros(len(used), dtype=int)
+    if not (used == used[:1]).all():
+        kinds, member = np.unique(used, axis=0, return_inverse=True)
+    most = np.sqrt(x**2 @ kinds.T.astype(float)).max(axis=0)[member.ravel()]
+    wrong = np.flatnonzero(most > bound * (1 + SLACK))
+    if len(wrong):
+        p = wrong[0]
+        raise ParameterError(
+            f"norm_bound = {bound[p]:g} is not allowed: a row has norm {most[p]:g} (problem {p}). Clip the rows "
+            "(preprocess.clip_rows) or raise the bound."
+        )
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The noise rate beta, and what is added to the regularisation (n Delta of CMS's Algorithm 2)."""
+
+    noise_rate: np.ndarray
+    extra: np.ndarray
+
+
+def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbours="replace") -> Constants:
+    """The noise and the extra regularisation for a budget; arguments broadcast.
+
+    As in CMS's Algorithm 2, the regularisation may have to grow until the determinant leaves half of the budget to the
+    noise. CMS do so only when it would leave nothing, and accept unbounded noise shortly before; ``sound`` always does.
+
+    Args:
+        epsilon: > 0; inf for no noise and no privacy.
+        regularisation: l2 of every coefficient, > 0: n Lambda of CMS, 1/C of scikit-learn.
+        norm_bound: R > 0, of a whole row, an intercept's constant included.
+        variant: "sound": the largest noise rate with :func:`privacy_loss` at most epsilon. "cms": CMS, Algorithm 2
+            (Theorem 9), with curvature R^2/4 and slope R where they have c and 1: sound too, with more noise.
+            "diffprivlib": as diffprivlib 0.6.6, with curvature R/4: not sound for R > 1.
+        neighbours: "replace" one record, or "add_remove" one (``sound`` only).
+    """
+    one_of(*VARIANTS).check("variant", variant)
+    one_of(*NEIGHBOURS).check("neighbours", neighbours)
+    if neighbours != "replace" and variant != "sound":
+        raise ParameterError(f"variant = {variant!r} is defined for replaced records only (neighbours = 'replace').")
+    epsilon = positive("epsilon", epsilon, infinite=True)
+    regularisation = positive("regularisation", regularisation)
+    norm_bound = positive("norm_bound", norm_bound)
+    epsilon, l2, r = np.broadcast_arrays(epsilon, regularisation, norm_bound)
+    if variant == "sound":
+        return _sound(epsilon, l2, r, neighbours)
+    curvature = 0.25 * r**2 if variant == "cms" else 0.25 * r
+    left = epsilon - 2 * np.log1p(curvature / l2)  # epsilon' of Algorithm 2, step 1
+    short = left <= 0
+    with np.errstate(over="ignore"):
+        extra = np.where(short, curvature / np.expm1(epsilon / 4) - l2, 0.0)
+    return Constants(np.where(short, epsilon / 2, left) / (2 * r), extra)
+
+
+def privacy_loss(noise_rate, norm_bound, leverage, *, neighbours="replace"):
+    """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
+
+    It is attained in the limit from two dimensions on (from one, when a record is added or removed). ``leverage`` is
+    the max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
+    """
+    one_of(*NEIGHBOURS).check("neighbours", neighbours)
+    noise_rate, norm_bound, leverage = (np.asarray(a, dtype=float) for a in (noise_rate, norm_bound, leverage))
+    pull = noise_rate * norm_bound
+    return (_added(pull, leverage) + (pull if neighbours == "replace" else 0.0))[()]
+
+
+def _added(pull, leverage):
+    """max over u in [0, 1] of pull u + log(1 + u (1 - u) leverage), where the derivative is 0 or at u = 1."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        c = 1 + 4 / leverage
+        # The root of u^2 - (1 - 2/pull) u - (1/leverage + 1/pull), written without cancellation.
+        u = np.minimum(1, 0.5 * (1 + c / (np.sqrt(c + 4 / pull**2) + 2 / pull)))
+        return np.where(np.isinf(leverage), np.inf, pull * u + np.log1p(u * (1 - u) * leverage))
+
+
+def _sound(epsilon, l2, r, neighbours) -> Constants:
+    """Noise and regularisation of variant "sound": roots of the exact loss, by bisection from the private side."""
+    times = 2 if neighbours == "replace" else 1  # the loss is at least times beta R
+    finite = np.where(np.isinf(epsilon), 1.0, epsilon)
+    least = finite / (2 * times)  # beta R at which the noise takes half of the budget
+    removed = least * (times - 1)
+    enough = removed + _added(least, r**2 / l2) <= finite
+    # Where half of the budget is too little for the determinant, the regularisation grows: k between what one u(1 - u)
+    # of 1/4 would allow and R^2/l2.
+    with np.errstate(over="ignore"):
+        low, high = 4 * np.expm1(finite - removed - least), r**2 / l2
+    low = np.minimum(low, high)
+    for _ in range(100):
+        middle = np.sqrt(low) * np.sqrt(high)
+        private = removed + _added(least, middle) <= finite
+        low, high = np.where(private, middle, low), np.where(private, high, middle)
+    extra = np.where(enough, 0.0, r**2 / low - l2)
+    low, high = least, 2 * least
+    for _ in range(60):
+        middle = (low + high) / 2
+        private = middle * (times - 1) + _added(middle, r**2 / l2) <= finite
+        low, high = np.where(private, middle, low), np.where(private, high, middle)
+    pull = np.where(enough, np.where(_added(2 * least, r**2 / l2) <= 2 * least, 2 * least, low), least)
+    none = np.isinf(epsilon)
+    return Constants(np.where(none, np.inf, pull / r), np.where(none, 0.0, extra))
+
+
+def log_density(w, x, y, noise_rate, l2, counts=1.0):
+    """Logarithm (m,) of the density of the released w, up to a constant of beta and d: -beta |b_D(w)| + log det H_D(w).
+
+    The difference for two neighbouring data sets is the privacy loss at w.
+
+    Args:
+        w: shape (m, d). x: shape (n, d), n >= 0; an intercept is a constant column. y: shape (n,), 0 or 1.
+        l2: a number or shape (d,), prices with the extra one included. counts: shape (n,), how often each record
+            occurs.
+    """
+    w, x, y = (np.asarray(a, dtype=float) for a in (w, x, y))
+    prices = np.broadcast_to(np.asarray(l2, dtype=float), w.shape[1:])
+    away = special.expit(np.where(y > 0, -1.0, 1.0) * (w @ x.T))  # |s - y|: 1 - s would drown for large margins
+    b = (counts * away * np.where(y > 0, 1.0, -1.0)) @ x - prices * w
+    hessian = np.einsum("mi,ij,ik->mjk", counts * away * (1 - away), x, x) + np.diag(prices)
+    return -noise_rate * np.linalg.norm(b, axis=1) + np.linalg.slogdet(hessian)[1]
+
+
+def positive(name: str, values, infinite: bool = False) -> np.ndarray:
+    """The values as a float array; ParameterError for one that is not above 0, or is inf where that is not allowed."""
+    array = np.asarray(values)
+    number = array.dtype.kind in "iuf"
+    wrong = ~(array > 0) | (np.isinf(array) & (not infinite)) if number else np.array(True)
+    if wrong.any():
+        shown = array[wrong].flat[0] if number and array.ndim else repr(values)
+        allowed = "greater than 0 (inf for no noise)" if infinite else "a finite number greater than 0"
+        raise ParameterError(f"{name} = {shown} is not allowed: it must be {allowed}.")
+    return array.astype(float)

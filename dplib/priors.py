@@ -1,0 +1,174 @@
+"""Priors from clusters (Ghazi and others 2021, Appendix B, Algorithm 4): noisy label counts of similar inputs.
+
+Inputs are public, so features and groups cost nothing; labels are private, and neighbours differ in the *label of one
+record*. The steps: group the records by k-means on features that saw no label; count each group's labels; add discrete
+Laplace noise of parameter epsilon_p / 2; cut what is negative to zero and normalise; ask each label once by RRWithPrior
+with epsilon - epsilon_p.
+
+**Privacy.** One changed label moves one group's histogram by -1 in one class and +1 in another. With P(z) proportional
+to a^|z|, a = e^(-epsilon_p / 2), each of the two counts changes in probability by a factor of at most 1 / a, and both
+by e^epsilon_p. The rest sees the noisy counts alone, but for the record's own label, which costs epsilon - epsilon_p.
+So all noisy counts and all answers together are epsilon-DP, with delta = 0; :func:`joint_table` enumerates that.
+
+A group whose noisy counts are all at most zero gets the uniform prior: that reads the noisy counts alone.
+"""
+
+from decimal import Decimal, localcontext
+from itertools import product
+
+import numpy as np
+from scipy import stats
+from sklearn.cluster import MiniBatchKMeans
+
+from dplib import privacy, randomised_response
+from dplib.checks import ParameterError, integer, number
+
+_BITS = 128
+_LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
+
+
+def groups(features, count: int, seed: int) -> np.ndarray:
+    """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
+
+    features: (n, d), of inputs alone; the rows of a test part may be among them. count: C, from 1 to n.
+    """
+    features = np.asarray(features)
+    integer(1, len(features)).check("count", count)
+    integer(0).check("seed", seed)
+    clustering = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=30, random_state=seed, reassignment_ratio=0)
+    return clustering.fit_predict(features).astype(np.int64)
+
+
+def histograms(labels, group, count: int, classes: int) -> np.ndarray:
+    """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
+
+    labels, group: shape (n,), from 0; ParameterError for those out of range. count: number of groups. classes: K.
+    """
+    labels, group = _indices("labels", labels, classes), _indices("group", group, count)
+    if labels.shape != group.shape:
+        raise ParameterError(f"{len(labels)} labels and {len(group)} groups: each record needs one of both.")
+    return np.bincount(group * classes + labels, minlength=count * classes).reshape(count, classes)
+
+
+def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
+    """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
+
+    Args:
+        counts: shape (groups, K), whole numbers. epsilon: at least 0.0002; inf adds nothing.
+        rng: None for the operating system's cryptographic source, or a generator, for experiments.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    if np.isinf(epsilon):
+        return counts
+    return counts + discrete_laplace(counts.size, epsilon / 2, rng).reshape(counts.shape)
+
+
+def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
+    """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
+
+    smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
+    prior zero, and its records can never get their own label back.
+    """
+    number(0).check("smoothing", smoothing)
+    kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
+    total = kept.sum(axis=1, keepdims=True)
+    return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
+
+
+def respond(
+    labels, group, count: int, classes: int, epsilon: float, epsilon_p: float, rng, smoothing: float = 0.0
+) -> tuple[randomised_response.Response, np.ndarray]:
+    """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K), made for ``epsilon_p`` of ``epsilon``.
+
+    Together epsilon-DP. At epsilon_p = 0 the labels are not looked at, and every prior is uniform.
+    """
+    if not 0 <= epsilon_p <= epsilon:
+        raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
+    counts = histograms(labels, group, count, classes)
+    noisy = np.zeros_like(counts) if epsilon_p == 0 else noisy_histograms(counts, epsilon_p, rng)
+    priors = normalised(noisy, smoothing)[np.asarray(group)]
+    return randomised_response.rr_with_prior(labels, priors, epsilon - epsilon_p, rng), priors
+
+
+def vote(noisy) -> np.ndarray:
+    """The class with the largest noisy count of each group, shape (groups,): the classifier of Figure 2.
+
+    Among equal ones the lower index wins.
+    """
+    return np.asarray(noisy).argmax(axis=1)
+
+
+def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
+    """n independent whole numbers z with P(z) proportional to e^(-parameter |z|), int64: scipy.stats.dlaplace.
+
+    SciPy computes geometric variables from the logarithm of a number of 53 bits: large values are rounded, so single
+    outputs may tell more than they should (Mironov 2012). Here they count coins of 128 random bits. Probabilities have
+    *exactly* the ratio s = :func:`stay` / 2^128 from one value to the next, for every z; as s is rounded up, a shift by
+    one changes any of them by a factor of at most e^parameter, with delta = 0, if the bits are uniform. Not covered:
+    bits that can be predicted, and run times.
+
+    Args:
+        n: at least 0. parameter: from 0.0001 to 80. rng: None or a generator, as in :func:`noisy_histograms`.
+    """
+    number(_LEAST, 80).check("parameter", parameter)
+    high, low = divmod(stay(parameter), 2**64)
+    up_and_down = _geometric(2 * n, np.uint64(high), np.uint64(low), rng)
+    return up_and_down[:n] - up_and_down[n:]
+
+
+def stay(parameter: float) -> int:
+    """2^128 e^-parameter, rounded up to a whole number: how many of 2^128 coin results let a draw go on."""
+    with localcontext() as context:
+        context.prec = 60
+        return int((-Decimal(parameter)).exp() * 2**_BITS) + 1
+
+
+def _geometric(n: int, high, low, rng) -> np.ndarray:
+    """For each of n variables the number of coins that fall on "go on" before the first that does not."""
+    counts, alive = np.zeros(n, dtype=np.int64), np.arange(n)
+    while alive.size:
+        first, second = randomised_response.uniform_words(2, alive.size, rng)
+        alive = alive[(first < high) | ((first == high) & (second < low))]
+        counts[alive] += 1
+    return counts
+
+
+def _indices(name: str, values, count: int) -> np.ndarray:
+    values = np.asarray(values)
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        raise ParameterError(f"{name} must be whole numbers, of shape (n,).")
+    if values.size and not (values.min() >= 0 and values.max() < count):
+        raise ParameterError(f"{name} must lie between 0 and {count - 1}.")
+    return values.astype(np.int64)
+
+
+def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, parameter: float | None = None):
+    """All that an attacker sees of one group, the noisy counts cut at zero and all answers, by enumeration.
+
+    Counts go on for ever, but at and above the largest true count, n, the probabilities under any two data sets keep
+    one ratio. So counts from 0 to n + 1 show every ratio there is; what lies beyond is one more output.
+
+    Args:
+        n: records. classes: K. epsilon: the whole budget. epsilon_p: the histogram's share.
+        parameter: of the noise; epsilon_p / 2 in the paper.
+
+    Returns probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+    """
+    parameter = epsilon_p / 2 if parameter is None else parameter
+    labels, apart = privacy.data_sets(n, classes)
+    outputs = np.array(list(product(range(n + 2), repeat=classes)))
+    counts = np.stack([(labels == k).sum(axis=1) for k in range(classes)], axis=1)
+    every = np.exp(log_cut(counts[:, None, :], outputs[None], parameter).sum(axis=2))[:, :, None]
+    members = randomised_response.kept(normalised(outputs), epsilon - epsilon_p)
+    answers = np.exp(randomised_response.log_table(members, epsilon - epsilon_p))  # (outputs, true label, answer)
+    for record in range(n):
+        one = answers[:, labels[:, record], :].transpose(1, 0, 2)  # (K^n, outputs, answer)
+        every = (every[:, :, :, None] * one[:, :, None, :]).reshape(len(labels), len(outputs), -1)
+    table = every.reshape(len(labels), -1)
+    return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(apart == 1).tolist()
+
+
+def log_cut(counts, outputs, parameter: float) -> np.ndarray:
+    """ln P(max(0, count + noise) = output) for whole numbers, broadcast; outputs >= 0."""
+    below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)
+    return np.where(outputs == 0, below, at)

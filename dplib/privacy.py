@@ -1,0 +1,76 @@
+"""The exact loss of LP-MST on tiny data sets, by enumerating all labels and all randomised answers (Observation 4).
+
+Neighbours differ in the label of one example. What is released is every randomised answer; models are functions of
+them, so they add nothing (post-processing), and a training algorithm's own coins, drawn without the labels, can be
+fixed one by one.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+
+from dplib.randomised_response import kept, log_table
+
+Prior = Callable[[int, np.ndarray], np.ndarray]
+
+
+def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """All label vectors, (K^n, n), and the number of labels in which two of them differ, (K^n, K^n)."""
+    sets = np.array(list(product(range(classes), repeat=n)))
+    return sets, (sets[:, None] != sets[None]).sum(axis=2)
+
+
+def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
+    """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
+
+    parts: the examples that each stage asks. They may overlap, which breaks the guarantee, so that the breach can be
+    measured. prior: from the stage and all answers so far to the priors (m, K) of this stage's examples.
+    """
+    sets, _ = data_sets(n, classes)
+    questions = sum(len(part) for part in parts)
+    columns = []
+    for answers in np.array(list(product(range(classes), repeat=questions))):
+        total, done = np.zeros(len(sets)), 0
+        for stage, part in enumerate(parts):
+            tables = log_table(kept(prior(stage, answers[:done]), epsilon), epsilon)  # (m, K true, K answers)
+            for table, example in zip(tables, part, strict=True):
+                total = total + table[sets[:, example], answers[done]]
+                done += 1
+        columns.append(total)
+    return np.stack(columns, axis=1)
+
+
+def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
+    """The largest log-ratio between data sets that differ in ``differ`` labels: the exact epsilon for these.
+
+    log_joint: as :func:`joint` returns it. An answer that only one of two data sets can give makes it inf.
+    """
+    return float(losses(log_joint, data_sets(n, classes)[1] == differ).max())
+
+
+def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """The largest log-ratio, in either direction, of each pair of data sets; pairs: bool, (data sets, data sets)."""
+    i, j = np.nonzero(np.triu(pairs))
+    with np.errstate(invalid="ignore"):
+        ratio = np.abs(log_joint[i] - log_joint[j])
+    return np.where(np.isnan(ratio), 0.0, ratio).max(axis=1)  # nan: impossible under both
+
+
+def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], classes: int, weight: float = 1.0) -> Prior:
+    """A small model: how often each label was answered so far for examples of the same public feature.
+
+    Args:
+        features: one whole number for each example. parts: as in :func:`joint`. weight: what each class starts with.
+    """
+    features = np.asarray(features)
+    asked = [example for part in parts for example in part]
+
+    def prior(stage: int, answers: np.ndarray) -> np.ndarray:
+        counts = np.full((len(parts[stage]), classes), float(weight))
+        for row, example in enumerate(parts[stage]):
+            for other, answer in zip(asked, answers, strict=False):
+                counts[row, answer] += features[other] == features[example]
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    return prior

@@ -1,0 +1,180 @@
+"""LP-MST (Ghazi and others 2021, Algorithm 3): label-private training in stages, each of which gives the next a prior.
+
+Pure epsilon-label-DP: neighbours differ in the *label of one example*; inputs and their split into parts are public. It
+holds with all models and all answers released (Observation 4): each label is asked once, by RRWithPrior with a prior
+that depends on *other* labels' answers only, and :class:`Labels` refuses a second question. Not covered: settings that
+were chosen by looking at true labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dplib import checks
+from dplib.checks import ParameterError
+from dplib.randomised_response import Response, kept, rr_with_prior
+
+
+class Learner(Protocol):
+    """What LP-MST needs of a model: the training algorithm A of step 3(c), and its predictions."""
+
+    def train(self, rows: np.ndarray, labels: np.ndarray, stage: int, start: Any | None) -> Any:
+        """A model trained on examples ``rows`` with randomised ``labels``, both (m,); from model ``start`` if given."""
+
+    def logits(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """Scores (m, K) for the training examples ``rows``."""
+
+    def evaluate(self, model: Any) -> dict[str, Any]:
+        """Plain values to be kept for a stage: accuracies on test data, curves."""
+
+
+class Labels:
+    """Private labels that answer one question each.
+
+    labels: shape (n,), 0 to classes - 1. epsilon: at least 0; None releases the true labels. rng: as for
+    :func:`dplib.randomised_response.rr`.
+    """
+
+    def __init__(self, labels, classes: int, epsilon: float | None, rng):
+        self._labels = np.asarray(labels)
+        self._unasked = np.ones(len(self._labels), dtype=bool)
+        self._epsilon = np.inf if epsilon is None else epsilon
+        self._classes = classes
+        self._rng = rng
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def ask(self, rows: np.ndarray, prior: np.ndarray) -> Response:
+        """RRWithPrior's answers for examples ``rows`` (m,), priors (m, K); ParameterError for a label asked twice."""
+        rows = np.asarray(rows)
+        if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
+            raise ParameterError("a label may be asked once only: parts must not overlap.")
+        self._unasked[rows] = False
+        prior = np.broadcast_to(prior, (len(rows), self._classes))
+        return rr_with_prior(self._labels[rows], prior, self._epsilon, self._rng)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What LP-MST did: the last ``model``, all randomised labels ``released`` (n,), -1 where an example is in no part.
+
+    A stage has "asked", its questions, their "mean_k" (k*) and "constant", the share with k* = 1; "right", "covered",
+    shares of answers that are the true label, and of true labels in Y_k*; "reused", answers of earlier stages, "kept",
+    those that passed the filter, whose k is "filter_k"; "wrong_before", "wrong_after" and "wrong", shares of wrong ones
+    among the reused before and after the filter, and among all that it was trained on; and what the learner's
+    ``evaluate`` returned. Shares look at the true labels: for the experimenter, not for release.
+    """
+
+    stages: list[dict[str, Any]]
+    model: Any
+    released: np.ndarray
+
+
+def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.ndarray]:
+    """Random parts of n examples in the proportions of ``shares``; no label is looked at (step 1)."""
+    checks.list_of(checks.positive()).check("shares", list(shares))
+    ends = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
+    return np.split(rng.permutation(n), ends[:-1])
+
+
+def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """The prior p_k ~ exp(f_k / t) of Appendix E, (n, K); t = 0: the largest scores share it all; t = inf: uniform."""
+    if not temperature >= 0:
+        raise ParameterError(f"temperature = {temperature} is not allowed: it must be at least 0.")
+    below = np.asarray(scores, dtype=float)
+    below = below - below.max(axis=1, keepdims=True)
+    weights = (below == 0).astype(float) if temperature == 0 else np.exp(below / temperature)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def run(
+    labels,
+    parts: Sequence[np.ndarray],
+    learner: Learner,
+    epsilon: float | None,
+    *,
+    classes: int,
+    temperature: float = 1.0,
+    warm_start: bool = True,
+    reuse: bool = True,
+    filtered: bool = True,
+    rng,
+) -> Outcome:
+    """Algorithm 3, with the enhancements of Appendix B; one part is LP-1ST, plain randomised response.
+
+    Args:
+        labels: the private ones, shape (n,). epsilon: the budget of the whole; None trains on the true labels.
+        parts: T arrays of example numbers that do not overlap (step 1) and do not depend on the labels.
+        temperature: of the priors of stages 2 to T.
+        warm_start: stage t starts from the model of stage t - 1. reuse: it trains on the answers of all stages so far
+            (step 3(b)iii). filtered: an earlier answer is left out unless it is among the k likeliest labels of the
+            model of stage t - 1, with k the rounded mean k* of stage t.
+        rng: for the answers; None for the operating system's cryptographic source.
+
+    Raises ParameterError for parts that overlap, labels out of range, or a senseless epsilon or temperature.
+    """
+    private = Labels(labels, classes, epsilon, rng)
+    truth = np.asarray(labels)  # only for the shares of wrong labels
+    released = np.full(len(private), -1)
+    model = None  # step 2: every class equally likely
+    stages = []
+    for t, part in enumerate(parts):  # step 3
+        if model is None:
+            prior = np.full((len(part), classes), 1 / classes)
+        else:
+            prior = tempered(learner.logits(model, part), temperature)  # (b)i
+        answers = private.ask(part, prior)  # (b)ii
+        released[part] = answers.labels  # (b)iii
+        stage = {
+            "asked": len(part),
+            "mean_k": float(answers.k.mean()),
+            "constant": float((answers.k == 1).mean()),
+            "right": float((answers.labels == truth[part]).mean()),
+            "covered": float(covered(prior, truth[part], epsilon).mean()),
+            "reused": 0,
+            "kept": 0,
+            "filter_k": None,
+            "wrong_before": None,
+            "wrong_after": None,
+        }
+        rows = part
+        if reuse and t:
+            earlier = np.concatenate(parts[:t])
+            k = min(classes, max(1, int(np.rint(answers.k.mean()))))
+            passed = likely(learner.logits(model, earlier), released[earlier], k) if filtered else slice(None)
+            rows = np.concatenate([part, earlier[passed]])
+            stage |= {
+                "reused": len(earlier),
+                "kept": len(earlier[passed]),
+                "filter_k": k if filtered else None,
+                "wrong_before": _wrong(released, truth, earlier),
+                "wrong_after": _wrong(released, truth, earlier[passed]),
+            }
+        model = learner.train(rows, released[rows], t + 1, model if warm_start else None)  # (c)
+        stages.append(stage | {"wrong": _wrong(released, truth, rows)} | learner.evaluate(model))
+    return Outcome(stages, model, released)  # step 4
+
+
+def likely(scores: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
+    """The filter of Appendix B: which labels (m,) are among the k largest of their scores (m, K); bool (m,)."""
+    return places(scores, labels) < k
+
+
+def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """How many labels come before each example's own, lower index first among equal scores: (m, K), (m,) to (m,)."""
+    scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
+    own = np.take_along_axis(scores, labels, axis=1)
+    return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
+
+
+def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.ndarray:
+    """Which labels (m,) RRWithPrior could return for their prior (m, K): those in Y_k*; bool (m,)."""
+    members = kept(prior, np.inf if epsilon is None else epsilon)
+    return members[np.arange(len(labels)), labels]
+
+
+def _wrong(released: np.ndarray, truth: np.ndarray, rows: np.ndarray) -> float | None:
+    return float((released[rows] != truth[rows]).mean()) if len(rows) else None

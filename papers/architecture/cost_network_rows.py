@@ -1,0 +1,451 @@
+"""From kept runs of networks to the values of chapter 5's rows; a function for each part of the plan.
+
+Each returns {row: values}. Differences are paired by seed and in points of test accuracy, or in mean absolute error.
+A name with ``_less_`` says which is taken from which.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy import stats as distributions
+
+from book.evidence import claims
+from dplib import stats
+from dplib.data import preprocess
+from dplib.stats import Measured, mean_interval
+from papers.architecture.cost_runs import CLIPPED, SGD
+from papers.common.network_runs import Outcome
+
+EQUAL = 1.0  # points of accuracy: a smaller difference of costs matters to nobody
+Found = Mapping[Any, Outcome]
+Rows = dict[str, dict[str, Any]]
+
+
+def every(found: Mapping[str, Any]) -> Rows:
+    """The rows that the parts of a plan are enough for.
+
+    Args:
+        found: part to what :meth:`book.evidence.plans.Plan.read` returns, "codes" to the differences of :func:`across`.
+    """
+    rows: Rows = {}
+    for function, parts in FUNCTIONS.items():
+        if all(name in found for name in parts):
+            rows |= function(*(found[name] for name in parts))
+    return rows
+
+
+def less(one: Outcome, other: Outcome) -> Measured:
+    """Mean of one minus the other, paired by seed."""
+    return mean_interval(one.values() - other.values())
+
+
+def budget_of(found: Found) -> float:
+    """The epsilon of a part that has one; the last element of a key is its budget."""
+    (epsilon,) = {key[-1] for key in found if isinstance(key[-1], float)}
+    return epsilon
+
+
+def scores(one: Outcome) -> str:
+    """Mean validation scores of the rates that were tried, in words."""
+    return "; ".join(f"{score:.3g} at {rate:g}" for rate, score in one.tuned.tried.items())
+
+
+def regression(found: Found) -> Rows:
+    """Tables XIV and XV; keys (layers, units, budget)."""
+    e = budget_of(found)
+    depths, widths = (sorted({key[i] for key in found}) for i in (0, 1))
+    rows: Rows = {
+        f"B.table{number}.layers-{depth}": {f"mae_{width}": found[depth, width, budget].mean for width in widths}
+        for number, budget in ((14, e), (15, SGD))
+        for depth in depths
+    }
+    best = {b: min((key for key in found if key[2] == b), key=lambda key: found[key].mean.value) for b in (SGD, e)}
+    fewest = {
+        f"fewest_minus_most_units_dp_{depth}_layers": less(found[depth, widths[0], e], found[depth, widths[-1], e])
+        for depth in depths
+    }
+    most = {
+        f"most_minus_fewest_layers_{name}_{width}_units": less(
+            found[depths[-1], width, budget], found[depths[0], width, budget]
+        )
+        for name, budget in (("dp", e), ("sgd", SGD))
+        for width in widths
+    }
+    wide, deep = (6, 120), (12, 60)  # the pair that the text compares
+    rows["B.regression"] = {
+        **fewest,
+        **most,
+        "best_dp_layers": best[e][0],
+        "best_dp_units": best[e][1],
+        "mae_sgd_best": found[best[SGD]].mean,
+        "validation_error_6x120": scores(found[*wide, e]),
+    }
+    rows["B.regression-pair"] = {
+        "mae_dp_12x60": found[*deep, e].mean,
+        "mae_dp_6x120": found[*wide, e].mean,
+        "mae_sgd_difference": less(found[*wide, SGD], found[*deep, SGD]),
+        "params_12x60": found[*deep, e].parameters,
+        "params_6x120": found[*wide, e].parameters,
+    }
+    shown = {"layers": ", ".join(map(str, depths)), "units": ", ".join(map(str, widths))}
+    rows["B.regression-setup"] = {"epsilon": e, **shown}
+    train, _, test = preprocess.PAPER_B["medical-cost"]
+    rows["B.data-medical-cost"] = {"n_train": train, "n_test": test}
+    return rows
+
+
+def ladder(found: Found, kind: str) -> dict[int, dict[Any, Outcome]]:
+    """One ladder of Figure 12 with Keras's weights: {size: {budget: outcome}}, by size."""
+    sizes = sorted({key[1] for key in found if key[0] == kind})
+    return {s: {key[-1]: one for key, one in found.items() if key[:3] == (kind, s, "keras")} for s in sizes}
+
+
+def ladders(found: Found) -> Rows:
+    """Figure 12; keys ("width" or "depth", size, initial weights, budget)."""
+    e = budget_of(found)
+    width, depth = list(ladder(found, "width").values()), list(ladder(found, "depth").values())
+    last, large = depth[-1], [one[e].parameters for one in width]
+    # "Already large": the widest, beside the largest network with at most a quarter of its weights.
+    quarter = width[max(i for i, p in enumerate(large) if p <= large[-1] / 4)]
+    small = width[max((i for i, p in enumerate(large) if p <= 1e4), default=0)]
+    loss = {b: depth[0][b].values() - last[b].values() for b in (SGD, e)}
+    step = quarter[e].values() - width[-1][e].values()
+    tenfold = [math.log10(b[e].parameters / a[e].parameters) for a, b in ((depth[0], last), (quarter, width[-1]))]
+    return {
+        "B.width": {
+            "gain_up_to_1e4": less(small[e], width[0][e]),
+            "loss_by_the_last_step": mean_interval(step),
+        },
+        "B.depth": {
+            "loss_private": mean_interval(loss[e]),
+            "loss_sgd": mean_interval(loss[SGD]),
+            "loss_private_less_loss_sgd": mean_interval(loss[e] - loss[SGD]),
+            "sgd_less_private_at_most_layers": less(last[SGD], last[e]),
+        },
+        "B.fig12": {
+            "loss_by_depth": mean_interval(loss[e]),
+            "loss_by_the_last_step_of_width": mean_interval(step),
+            "points_per_tenfold_width_minus_depth": mean_interval(loss[e] / tenfold[0] - step / tenfold[1]),
+        },
+        "B.width-depth-setup": {
+            f"{kind}_{end}": pick(ladder(found, kind))
+            for kind in ("width", "depth")
+            for end, pick in (("min", min), ("max", max))
+        }
+        | {"units": depth[-1][e].job["model"][0]},
+        **deep_and_wide(found),
+    }
+
+
+def deep_and_wide(found: Found) -> Rows:
+    """Deep networks beside wide ones with as many weights: what each loses by noise, and from SGD to DP-SGD."""
+    e = budget_of(found)
+    partners = [w for kind, w, _, budget in found if kind == "width" and budget == CLIPPED]
+    depths = [d for kind, d, init, budget in found if kind == "depth" and (init, budget) == ("he", CLIPPED)]
+    values: dict[str, Measured] = {}
+    cost: dict[str, np.ndarray] = {}  # of pairs in which SGD is not behind DP-SGD: the others say nothing of a cost
+    for (d, w), init in itertools.product(zip(depths, partners, strict=True), ("keras", "he")):
+        deep = {budget: found["depth", d, init, budget].values() for budget in (SGD, CLIPPED, e)}
+        wide = {budget: found["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
+        more = {budget: (deep[budget] - deep[e]) - (wide[budget] - wide[e]) for budget in (SGD, CLIPPED)}
+        values[f"more_lost_by_noise_{d}_{init}"] = mean_interval(more[CLIPPED])
+        values[f"sgd_less_private_{d}_{init}"] = mean_interval(deep[SGD] - deep[e])
+        if all(mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
+            cost[f"{d}_{init}"] = more[SGD]
+    return {"B.intro-depth-worse": values, "B.complexity-measure": equal_sizes(cost) | {"pairs": 2 * len(depths)}}
+
+
+def equal_sizes(pairs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Of pairs of networks with equal numbers of weights, how many have unequal costs of privacy, and equal ones.
+
+    Unequal: beyond chance, by Holm's method over these pairs. Equal: the 90% interval within :data:`EQUAL`.
+
+    Args:
+        pairs: name to differences of cost in points, (seeds,).
+    """
+    measured = {name: mean_interval(values) for name, values in pairs.items()}
+    p = [distributions.ttest_1samp(values, 0).pvalue for values in pairs.values()]
+    unequal = stats.holm(np.array(p)) < 0.05 if p else np.array([], dtype=bool)
+    inside = [
+        max(np.abs(distributions.t.interval(0.9, len(v) - 1, v.mean(), distributions.sem(v)))) < EQUAL
+        for v in pairs.values()
+    ]
+    return {
+        **{f"deep_minus_wide_{name}": one for name, one in measured.items()},
+        "pairs_where_sgd_is_trained": len(pairs),
+        "unequal_cost": int(unequal.sum()),
+        "equal_cost": int((np.array(inside, dtype=bool) & ~unequal).sum()),
+    }
+
+
+def table_6(found: Found, kind: str) -> Rows:
+    """Four rows of Table VI, for "fcn", "cnn" or "rnn"; keys (network, "all" or "last two", budget)."""
+    budgets = sorted({key[2] for key in found if key[0] == "complex" and isinstance(key[2], float)})
+    at = {"small": 0.341 if 0.341 in budgets else budgets[0], "large": budgets[-1]}
+    rows: Rows = {}
+    for (size, e), (method, name) in itertools.product(at.items(), (("normal", "all"), ("rwt", "last two"))):
+        one = found["complex", name, e]
+        rows[f"B.table6.{kind}-{size}-{method}"] = {
+            "acc": one.mean,
+            "epsilon": e,
+            "parameters": one.parameters,
+            "parameters_trainable_rwt": found["complex", "last two", e].runs[0]["trained"],
+        }
+        if kind == "rnn":
+            rows[f"B.table6.{kind}-{size}-{method}"]["balanced_above_half"] = above_half(one)
+    return rows
+
+
+def above_half(one: Outcome) -> Measured:
+    """Balanced accuracy of a model of two classes, in points above the 50% of a constant."""
+    return mean_interval(one.values("balanced") - 50)
+
+
+def random_weights(found: Found) -> Rows:
+    """Table VII and what is said of it: the perceptron on MNIST."""
+    (small,) = {key[2] for key in found if key[0] == "simple" and key[2] != SGD}
+    full, frozen, simple = (found[at] for at in (("complex", "all", small), ("complex", "last two", small),
+                                                 ("simple", "all", small)))  # fmt: skip
+    shown = {"complex-normal": full, "complex-rwt": frozen, "simple-normal": simple}
+    return {
+        **table_6(found, "fcn"),
+        **{
+            f"B.table7.{row}": {"acc_dpsgd": one.mean, "parameters": one.runs[0]["trained"]}
+            for row, one in shown.items()
+        },
+        "B.rwt-beats-simple": {
+            "acc_complex": full.mean,
+            "acc_simple": simple.mean,
+            "acc_complex_rwt": frozen.mean,
+            "parameter_ratio": full.parameters / simple.parameters,
+        },
+    }
+
+
+def frozen_early(fcn: Found, cnn: Found) -> Rows:
+    """Freezing the early layers at small budgets: the perceptron, also at one rate for both trainings, and the CNN."""
+    (small,) = {key[2] for key in fcn if key[0] == "simple" and key[2] != SGD}
+    untuned = sorted(key[2][1] for key in fcn if isinstance(key[2], tuple) and key[1] == "all")
+    return {
+        "B.intro-rwt": {
+            **{f"gain_over_full_training_{e:g}": gain for e, gain in gains(fcn).items() if e <= small},
+            **{
+                f"gain_at_an_untuned_rate_of_{rate:g}": less(
+                    fcn["complex", "last two", ("rate", rate)], fcn["complex", "all", ("rate", rate)]
+                )
+                for rate in untuned
+            },
+            "gain_small_cnn": extremes(cnn)[0],
+        }
+    }
+
+
+def gains(found: Found) -> dict[float, Measured]:
+    """{epsilon: accuracy with the last two layers trained less that with all of them}."""
+    budgets = sorted({key[2] for key in found if key[0] == "complex" and isinstance(key[2], float)})
+    return {e: less(found["complex", "last two", e], found["complex", "all", e]) for e in budgets}
+
+
+def extremes(found: Found) -> tuple[Measured, Measured]:
+    """The gains of :func:`gains` at the printed small budget and at the large one."""
+    own = gains(found)
+    return own[0.341 if 0.341 in own else min(own)], own[max(own)]
+
+
+def frozen_images(fcn: Found, cnn: Found) -> Rows:
+    """Figure 10, and whether the cost follows the trained weights: networks on MNIST."""
+    both = {"fcn": fcn, "cnn": cnn}
+    ends = {name: dict(zip(("small", "large"), extremes(found), strict=True)) for name, found in both.items()}
+
+    def cost(found: Found, method: str) -> np.ndarray:
+        return found["complex", method, SGD].values() - found["complex", method, 0.341].values()
+
+    return {
+        "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()},
+        "B.trainable-complexity": {
+            f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
+            for name, found in both.items()
+        },
+    }
+
+
+def small_budgets(fcn: Found, cnn: Found, rnn: Found) -> Rows:
+    """Whether two trained layers are ahead at the printed small budget, and behind at the large one."""
+    values = {}
+    for name, found in (("fcn", fcn), ("cnn", cnn), ("rnn", rnn)):
+        values[f"gain_small_{name}"], values[f"gain_large_{name}"] = extremes(found)
+    low, high = min(gains(rnn)), max(gains(rnn))
+    ham = {size: above_half(rnn["complex", "all", e]) for size, e in (("small", low), ("large", high))}
+    return {"B.rwt-small-budget": values | {f"rnn_balanced_above_half_{size}": one for size, one in ham.items()}}
+
+
+def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray], cnn: Found) -> Rows:
+    """The ratio of signal to noise of one step of the perceptron with two trained layers, over that with all, beside
+    what both networks gain; ``signals``: the part.
+    """
+    ratio = {steps: signals["last two", steps] / signals["all", steps] for steps in (0, 40)}
+    weights = [fcn["complex", name, 0.341].runs[0]["trained"] for name in ("all", "last two")]
+    counts = math.sqrt(weights[0] / weights[1])
+    return {
+        "B.rwt-feature-extractor": {
+            "snr_ratio_at_start": mean_interval(counts * ratio[0]),
+            "snr_ratio_after_40_steps": mean_interval(counts * ratio[40]),
+            "snr_ratio_by_the_counts_alone": counts,
+            "gain_in_accuracy": extremes(fcn)[0],
+            "gain_in_accuracy_of_the_cnn": extremes(cnn)[0],
+        }
+    }
+
+
+def components(found: Found) -> Rows:
+    """Table V on other data; keys ("flat" or "pca-K", network, budget)."""
+    e = budget_of(found)
+    (pca,) = {key[0] for key in found if key[0] != "flat"}
+    kinds = itertools.product(("STW", "PAW"), (SGD, e))
+    gain = {(name, b): found[pca, name, b].values() - found["flat", name, b].values() for name, b in kinds}
+    loss = {name: less(found["flat", name, SGD], found["flat", name, e]) for name in ("STW", "PAW")}
+    return {
+        "B.pca": {
+            "gain_stw": mean_interval(gain["STW", e]),
+            "gain_paw": mean_interval(gain["PAW", e]),
+            "loss_points": loss["STW"],
+            "epsilon": e,
+            "k": int(pca.partition("-")[2]),
+        },
+        "B.pca-both-workflows": {
+            "paw_minus_stw_with_pca": less(found[pca, "PAW", e], found[pca, "STW", e]),
+            "paw_minus_stw_without": less(found["flat", "PAW", e], found["flat", "STW", e]),
+            "more_gain_under_dp_stw": mean_interval(gain["STW", e] - gain["STW", SGD]),
+            "more_gain_under_dp_paw": mean_interval(gain["PAW", e] - gain["PAW", SGD]),
+            **{f"loss_from_sgd_raw_{name.lower()}": one for name, one in loss.items()},
+        },
+    }
+
+
+def messages(found: Found) -> Rows:
+    """Table XIII; keys ("complex" or "simple", budget)."""
+    e = budget_of(found)
+    tables = {
+        f"B.table13.{name}": {
+            "parameters": found[name, e].parameters,
+            "acc_sgd": found[name, SGD].mean,
+            "acc_dpsgd": found[name, e].mean,
+            "balanced_above_half": above_half(found[name, e]),
+        }
+        for name in ("complex", "simple")
+    }
+    ham = mean_interval(100 * np.array([run["constant"] for run in found["simple", e].runs]))
+    train, _, test = preprocess.PAPER_B["sms-spam"]
+    return tables | {
+        "B.data-sms": {"n_train": train, "n_test": test},
+        "B.rnn": {
+            "epsilon": e,
+            "simple_minus_complex_same_steps": less(found["simple", e], found["complex", e]),
+            "simple_minus_complex_sgd_same_steps": less(found["simple", SGD], found["complex", SGD]),
+            "complex_balanced": mean_interval(found["complex", e].values("balanced")),
+            "always_ham": ham,
+        },
+    }
+
+
+def clipping(found: Found) -> Rows:
+    """Appendix C-E; keys SGD, CLIPPED, an epsilon, or ("rate", r)."""
+    epsilons = sorted(key for key in found if isinstance(key, float))
+    high, said = found[epsilons[-1]], claims.get("B.dpsgd-beats-sgd").published
+    untuned = {f"lead_over_sgd_at_{key[1]:g}": less(high, one) for key, one in found.items() if isinstance(key, tuple)}
+    return {
+        "B.dpsgd-beats-sgd": {
+            "acc_sgd": found[SGD].mean,
+            "acc_dpsgd": high.mean,
+            "acc_clipped": found[CLIPPED].mean,
+            "epsilon": epsilons[-1],
+            "printed_lead": said["acc_dpsgd"] - said["acc_sgd"],
+            "lead_over_tuned_sgd": less(high, found[SGD]),
+            "clipped_over_tuned_sgd": less(found[CLIPPED], found[SGD]),
+            **untuned,
+        },
+        "B.large-learning-rates": {
+            "best_rate_sgd": found[SGD].rate,
+            **{f"best_rate_eps_{e:g}": found[e].rate for e in epsilons},
+            "validation_accuracy_at_most_epsilon": scores(high),
+        },
+        "B.large-rates-clipping": {
+            "best_rate_sgd": found[SGD].rate,
+            "best_rate_dpsgd": high.rate,
+            "best_rate_clipped_sgd": found[CLIPPED].rate,
+            "clipped_rate_over_private": found[CLIPPED].rate / high.rate,
+        },
+    }
+
+
+def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, codes: Mapping[str, np.ndarray]) -> Rows:
+    """The rows that look at all tasks: what the simpler choice brings with DP-SGD, and how much more than with SGD.
+
+    Args:
+        tall, thin, lstm, table, rwt: the parts ladders, components, messages, regression and random_weights.
+        codes: accuracy without one-hot codes less with them, (splits,): "private" at ε = 0.1, "plain" without noise.
+    """
+    e, message, dp = budget_of(tall), budget_of(lstm), budget_of(table)
+    width, depth = list(ladder(tall, "width").values()), list(ladder(tall, "depth").values())
+    narrow = max((w for w in width if w[e].parameters <= width[-1][e].parameters / 4), key=lambda w: w[e].parameters)
+    (pca,) = {key[0] for key in thin if key[0] != "flat"}
+    pairs = {  # how to look up the simpler one, then the other, by budget
+        "a narrow layer": (narrow.get, width[-1].get, e),
+        "few layers": (depth[0].get, depth[-1].get, e),
+        "PCA": (lambda b: thin[pca, "STW", b], lambda b: thin["flat", "STW", b], e),
+        "a simple LSTM": (lambda b: lstm["simple", b], lambda b: lstm["complex", b], message),
+        "frozen layers": (lambda b: rwt["complex", "last two", b], lambda b: rwt["complex", "all", b], 0.341),
+    }
+    lead = {
+        (name, b): one(b).values() - other(b).values() for name, (one, other, at) in pairs.items() for b in (SGD, at)
+    }
+    more = {f"more_under_privacy_{n}": mean_interval(lead[n, at] - lead[n, SGD]) for n, (_, _, at) in pairs.items()}
+    layers, units = ([end(key[i] for key in table) for end in (min, max)] for i in (0, 1))
+    smaller = {
+        f"regression, {units[0]} units for {units[1]}, {d} layers": less(table[d, units[1], dp], table[d, units[0], dp])
+        for d in sorted({key[0] for key in table})
+    } | {
+        f"regression, {layers[0]} layers for {layers[1]}, {w} units": less(
+            table[layers[1], w, dp], table[layers[0], w, dp]
+        )
+        for w in sorted({key[1] for key in table})
+    }
+    return {
+        "B.not-only-hyperparameters": {
+            **more,
+            "more_under_privacy_no one-hot codes": mean_interval(codes["private"] - codes["plain"]),
+            "sgd_less_private_few layers": less(depth[-1][SGD], depth[-1][e]),
+            "sgd_less_private_PCA": less(thin["flat", "STW", SGD], thin["flat", "STW", e]),
+            "effect_of_learning_rate": less(rwt["complex", "all", 0.341], rwt["complex", "all", ("rate", 0.03)]),
+        },
+        "B.all-tasks": {
+            "fewer layers": less(depth[0][e], depth[-1][e]),
+            "a narrower layer": less(narrow[e], width[-1][e]),
+            "FCN, PCA": less(thin[pca, "PAW", e], thin[pca, "STW", e]),
+            "FCN, raw input": less(thin["flat", "PAW", e], thin["flat", "STW", e]),
+            "LSTM, equal steps": less(lstm["simple", message], lstm["complex", message]),
+            "objective perturbation": mean_interval(codes["private"]),
+            **smaller,
+        },
+    }
+
+
+FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the parts that it needs
+    regression: ("regression",),
+    ladders: ("ladders",),
+    random_weights: ("random_weights",),
+    functools.partial(table_6, kind="cnn"): ("convolutions",),
+    functools.partial(table_6, kind="rnn"): ("frozen_lstm",),
+    components: ("components",),
+    messages: ("messages",),
+    clipping: ("clipping",),
+    feature_extractor: ("random_weights", "signal", "convolutions"),
+    frozen_early: ("random_weights", "convolutions"),
+    frozen_images: ("random_weights", "convolutions"),
+    small_budgets: ("random_weights", "convolutions", "frozen_lstm"),
+    across: ("ladders", "components", "messages", "regression", "random_weights", "codes"),
+}

@@ -1,0 +1,432 @@
+"""From the runs of feature selection to the values of its rows in the ledger, by claim, and to its tables.
+
+Results are paired by split. Where the best of several is compared, each split takes the one that is best on the *other*
+splits, so that the choice does not flatter it.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from book.evidence import claims, runs
+from dplib import search_budgets, stats
+from dplib.stats import Measured, mean_interval
+from papers.architecture import crossover, feature_scores, feature_search
+from papers.architecture.crossover import Crossover
+from papers.architecture.feature_runs import Curves, Trained
+from papers.architecture.feature_training_runs import PLAIN
+
+Values = dict[str, dict[str, Any]]
+COLUMNS = {"all": "All", "pafs": "PAFS (test)", "cfs_greedy": "CFS-Greedy", "cfs_ga": "CFS-GA", "random": "Random"}
+RIVALS = ("All", "CFS-Greedy", "CFS-GA", "Random")
+BLIND = ("all", "random", "one random")  # selections that look at nothing
+SMALL = 2.0  # "small" budgets: the rows of Table X in which no method is printed above 57%
+DATA = ("breast-cancer", "adult")
+MATTERS = 0.5  # points: a smaller lead matters to nobody
+
+
+def gap(a, b) -> Measured:
+    """a - b by split, with its interval."""
+    return stats.paired(np.asarray(a), np.asarray(b)).difference
+
+
+def elsewhere(values) -> np.ndarray:
+    """Of candidates (k, splits): on each split the one that is best on average over the other splits, (splits,).
+
+    (Random splits share records, hence not quite: a test record of one is a training record of others.)
+    """
+    values = np.asarray(values, dtype=float)
+    at = (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
+    return values[at, np.arange(values.shape[1])]
+
+
+def one_split(values) -> Measured:
+    """The mean over n splits with the 95% prediction interval for one more split: what a printed value can be."""
+    mean, n = float(np.mean(values)), len(values)
+    half = float(scipy_stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) * np.sqrt(1 + 1 / n))
+    return Measured(mean, mean - half, mean + half, n)
+
+
+def tally(gains: Sequence) -> dict[str, int]:
+    """Of differences (splits,), how many are ahead beyond chance (Holm), and how many are no lead that matters."""
+    found = [stats.paired(one, np.zeros_like(one)) for one in gains]
+    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
+    ahead = [bool(c and one.difference.value > 0) for c, one in zip(clear, found, strict=True)]
+    none = [one.difference.high < MATTERS and not a for a, one in zip(ahead, found, strict=True)]
+    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(found)}
+
+
+def best_size(curves: Curves, epsilon: float) -> Measured:
+    """The size of the best mean accuracy, with its bootstrap interval over splits."""
+    values = curves.of(epsilon).T
+    rng = np.random.default_rng(6)
+    drawn = [values[rng.integers(len(values), size=len(values))].mean(axis=0).argmax() for _ in range(1000)]
+    low, high = np.quantile(np.array(curves.sizes)[drawn], [0.025, 0.975], method="inverted_cdf")
+    return Measured(float(curves.sizes[int(values.mean(axis=0).argmax())]), float(low), float(high), len(values))
+
+
+def gain(curves: Curves, epsilon: float, size: int) -> Measured:
+    """The best of all sizes less one size."""
+    return gap(elsewhere(curves.of(epsilon)), curves.at(size, epsilon))
+
+
+def slope(curves: Curves, epsilon: float) -> Measured:
+    """Change of accuracy for each further feature: the least-squares line over all sizes, by split."""
+    x, values = np.array(curves.sizes, dtype=float), curves.of(epsilon).T
+    return mean_interval((values - values.mean(axis=1, keepdims=True)) @ (x - x.mean()) / np.sum((x - x.mean()) ** 2))
+
+
+# --- rows, by section -------------------------------------------------------------------------------------------------
+
+
+def tables(found: Mapping[str, Sequence[runs.Result]]) -> Values:
+    """The data, and definitions on them; ``found`` of the part "tables"."""
+    every = [one for some in found.values() for one in some]
+    return {
+        "B.data-adult": found["adult"][0]["sizes"],
+        "B.data-breast-cancer": found["breast-cancer"][0]["sizes"],
+        "B.protocol-features": {
+            "largest_gap_to_a_reference_optimum": max(one["optimum_gap"] for one in every),
+            "max_iter": max(one["lbfgs_steps"] for one in every),
+        },
+        "B.suc": {"largest_gap_to_Hall_and_scikit_learn": max(one["uncertainty_gap"] for one in every)},
+        "B.pca-method": {"largest_gap_to_scikit_learn": max(one["pca_gap"] for one in every)},
+    }
+
+
+def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tuned: Curves) -> Values:
+    """Accuracy against the number of features: of all sizes at C = 1, and of some with their own regularisation."""
+    own = {"adult": adult_tuned, "bc": recurrence_tuned}
+    one = {"adult": adult, "bc": recurrence}
+    moderate, small = {"adult": 1.0, "bc": 5.0}, {"adult": [0.1, 0.5], "bc": [0.5, 1.0]}
+    found: Values = {}
+    for row, curves, size, epsilon in (("B.fig3", adult, 5, 0.1), ("B.fig4", recurrence, 11, 5.0)):
+        found[row] = {
+            "best_size": best_size(curves, epsilon),
+            "best_size_without_privacy": best_size(curves, PLAIN),
+            "best_minus_printed_size": gain(curves, epsilon, size),
+            "best_minus_all_without_privacy": gain(curves, PLAIN, curves.sizes[-1]),
+        }
+    found |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
+    found["B.bc-single-feature"] = {
+        "best_size": best_size(recurrence, 1.0),
+        **{f"best_minus_one_at_{e:g}": gain(recurrence, e, 1) for e in small["bc"]},
+        **{f"one_minus_constant_at_{e:g}": gap(recurrence.at(1, e), recurrence.constant) for e in small["bc"]},
+        **{f"best_minus_one_own_regularisation_at_{e:g}": gain(recurrence_tuned, e, 1) for e in small["bc"]},
+    }
+    found["B.features-moderate-eps"] = {}
+    for name, curves in one.items():
+        largest, e = curves.sizes[-1], moderate[name]
+        found["B.protocol-features-grid"] |= {
+            f"{name}_max_features": largest,
+            f"{name}_eps_min": curves.epsilons[0],
+            f"{name}_eps_max": curves.epsilons[-2],
+        }
+        found["B.features-moderate-eps"] |= {
+            f"best_size_{name}": best_size(curves, e),
+            f"best_minus_one_{name}": gain(curves, e, 1),
+            f"best_minus_all_{name}": gain(curves, e, largest),
+            f"best_minus_all_own_regularisation_{name}": gain(own[name], e, largest),
+        }
+        for i, e in enumerate(small[name]):
+            found["B.features-small-eps"] |= {
+                f"points_per_feature_{name}_{i}": slope(curves, e),
+                f"best_minus_one_{name}_{i}": gain(curves, e, 1),
+            }
+    return found
+
+
+def quoted(found: Mapping[str, Curves]) -> Values:
+    """Adult at epsilon 0.1, as the library runs it."""
+    ours, sound = found["diffprivlib"], found["sound"]
+    few, d, e = ours.sizes[0], ours.sizes[-1], ours.epsilons[0]
+    return {
+        "B.adult-eps0.1": {
+            "acc_all": one_split(ours.at(d, e)),
+            "acc_best_five": one_split(ours.at(few, e)),
+            "five_minus_all": gap(ours.at(few, e), ours.at(d, e)),
+            "five_minus_all_sound": gap(sound.at(few, e), sound.at(d, e)),
+            "five_minus_constant": gap(ours.at(few, e), ours.constant),
+            "all_minus_constant": gap(ours.at(d, e), ours.constant),
+        }
+    }
+
+
+def crossover_of(pair: tuple[Curves, Curves]) -> Crossover:
+    """The crossover of few features and all, on its own bootstrap stream."""
+    few, every = (one.values[:, 0] for one in pair)
+    return crossover.estimate(pair[0].epsilons, few, every, rng=np.random.default_rng(6))
+
+
+def measured(found: Crossover) -> Measured:
+    """A crossover for a rule; where it leaves the range of budgets that were run, the end of the range."""
+    ends = (float(np.clip(one, found.lowest, found.highest)) for one in (found.value, found.low, found.high))
+    return Measured(*ends, found.n)
+
+
+def crossings(
+    adult: Mapping[str, tuple[Curves, Curves]],
+    recurrence: Mapping[str, tuple[Curves, Curves]],
+    curves: Curves,
+    tuned: Curves,
+) -> Values:
+    """Section VI-C: the pairs of both data sets; ``curves``, ``tuned`` of Breast Cancer for its epsilon of 50."""
+    both = {
+        f"{name}_{how.replace(' ', '_').replace(',', '')}": measured(crossover_of(pair))
+        for name, pairs in (("adult", adult), ("bc", recurrence))
+        for how, pair in pairs.items()
+    }
+    d = curves.sizes[-1]
+    return {
+        "B.crossover-features": both,
+        "B.bc-eps50": {
+            "best_subset_minus_all": gain(curves, 50.0, d),
+            "the_same_without_noise": gain(curves, PLAIN, d),
+            "the_same_own_regularisation": gain(tuned, 50.0, d),
+            "best_size": best_size(curves, 50.0),
+            **{name: value for name, value in both.items() if name.startswith("bc_")},
+        },
+    }
+
+
+def printed_cells(table: str, found: Trained) -> Values:
+    """Each printed row of a table: ours on one more split, and what DP-SGD has above a constant."""
+    rows, d = claims.printed_rows(f"B.{table}"), found.sizes[-1]
+    values: Values = {}
+    for id_, row in rows.items():
+        size, e = d if row["n_features"] == "all" else row["n_features"], row["epsilon"]
+        values[id_] = {
+            "acc_sgd": one_split(found.values[size, None]),
+            "acc_dpsgd": one_split(found.values[size, e]),
+            "dpsgd_minus_constant": gap(found.values[size, e], found.constant),
+            "learning_rate": found.rates[size, e],
+        }
+    return values
+
+
+def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
+    """DP-SGD in place of objective perturbation; ``objective``: tuned, for records added or removed."""
+    found = {"table2": table_2, "table18": table_18}
+    best = {
+        f"best_subset_minus_all_{t}_{e:g}".replace(".", "_"): gap(
+            elsewhere([one.values[k, e] for k in one.sizes[:-1]]), one.values[one.sizes[-1], e]
+        )
+        for t, one in found.items()
+        for e in one.noise
+        if e is not None
+    }
+    names = {"table2": "bc", "table18": "adult"}
+    alone = {
+        f"all_minus_{k}_{names[t]}": gap(one.values[one.sizes[-1], None], one.values[k, None])
+        for t, one in found.items()
+        for k in one.sizes[:-1]
+    }
+    n = len(objective.values)
+    lead = {
+        f"lead_at_5_times_the_epsilon_{size}": gap(table_18.values[size, 0.0196][:n], objective.at(size, 0.1))
+        for size in (28, 108)
+    }
+    return {
+        "B.mechanism-does-not-matter": {
+            **best,
+            "two_minus_all_table18": gap(table_18.values[2, 0.0196], table_18.values[108, 0.0196]),
+        },
+        "B.sgd-all-features": alone,
+        "B.dpsgd-tighter": {**lead, "epsilon_of_DP_SGD": 0.0196, "epsilon_of_the_other": 0.1},
+        "B.captions-swapped": {
+            "largest_subset_in_table18": max(
+                r["n_features"] for r in claims.printed_rows("B.table18").values() if r["n_features"] != "all"
+            )
+        },
+    }
+
+
+def definitions(small: Sequence[runs.Result]) -> Values:
+    """Merit, the searches on small problems, the number of subsets."""
+    rng = np.random.default_rng(7)
+    relevance, among = rng.random(9), rng.random((9, 9))
+    among = (among + among.T) / 2
+    sets = [np.array(c) for k in range(1, 10) for c in combinations(range(9), k)]
+    by_hand = [relevance[c].sum() / np.sqrt(len(c) + sum(among[i, j] for i in c for j in c if i != j)) for c in sets]
+    ours = feature_scores.merit([feature_search.subset(c, 9) for c in sets], relevance, among)
+    copy = feature_scores.merit([[True, True]], np.array([0.3, 0.3]), np.ones((2, 2)))[0] / 0.3
+    moves = np.array([sum(one["moves"][name] for one in small) for name in ("crossover", "mutation", "copy")])
+    n = len(small)
+    return {
+        "B.eq7": {
+            "largest_gap_to_the_formula": max(1e-12, float(np.abs(ours - by_hand).max())),
+            "merit_of_a_copy_over_one": round(float(copy), 12),
+        },
+        "B.alg3": {
+            "steps": sum(one["steps"] for one in small),
+            "wrong_steps": sum(one["wrong_steps"] for one in small),
+            "optimum_found": stats.proportion_interval(sum(one["greedy"] > 1 - 1e-7 for one in small), n),
+        },
+        "B.alg4": {
+            "optimum_found": stats.proportion_interval(sum(one["ga"] > 1 - 1e-7 for one in small), n),
+            "p_branch_frequencies": float(
+                scipy_stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue
+            ),
+        },
+        "B.subsets-count": {
+            "all_subsets_of_12": sum(1 for k in range(1, 13) for _ in combinations(range(12), k)),
+            "subsets_of_4_of_12": len(list(combinations(range(12), 4))),
+            "years_for_100_at_a_million_a_second": 2.0**100 / 1e6 / (365.25 * 86_400),
+        },
+    }  # fmt: skip
+
+
+def printed_table(found: Mapping[str, Any]) -> Values:
+    """Table X as the library runs it: each printed row beside what one split gives."""
+    at = {float(row.removeprefix("B.table10.eps")): row for row in claims.printed_rows("B.table10")}
+    return {
+        at[e]: {key: one_split(found["percent"][name][:, j]) for key, name in COLUMNS.items()}
+        for j, e in enumerate(found["epsilons"])
+    }
+
+
+def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
+    """What Section IX and the introduction say of Table X; budgets are compared by the sound variant."""
+    budgets, ours, theirs = sound["epsilons"], sound["percent"], printed["percent"]
+    lead = {name: ours[name] - ours["All"] for name in (*RIVALS[1:], "One feature")}
+    chosen = np.concatenate([ours[name].T for name in ("CFS-Greedy", "CFS-GA", "One feature")])  # (cells, splits)
+    every = np.concatenate([ours["All"].T] * 3)
+    points = chosen - every
+    at = (points.sum(axis=1, keepdims=True) - points).argmax(axis=0), np.arange(points.shape[1])
+    small = [j for j, e in enumerate(budgets) if e <= SMALL]
+    pafs = theirs["PAFS (validation)"] - theirs["All"]
+    from_half = tally([lead[name][:, j] for name in RIVALS[1:] for j in small if budgets[j] >= 0.5])
+    apart = [j for j, e in enumerate(budgets) if 0.5 <= e <= 20]
+    mean = {name: values.mean(axis=1) for name, values in theirs.items()}
+    largest = max(map(mean_interval, lead["One feature"].T), key=lambda m: m.value)
+    # By split, over the budgets: what the winner's fitness was, and what it is with new noise.
+    claimed, again = (
+        np.array([[one[key] for one in row] for row in printed["searches"]["test"]]).mean(axis=1)
+        for key in ("fitness", "fresh")
+    )
+    size = np.array([[one["size"] for one in row] for row in printed["searches"]["validation"]])
+    grows = [scipy_stats.spearmanr(printed["epsilons"], row).statistic for row in size]
+
+    def beyond_random(what: str, name: str) -> Measured:
+        return gap(*([one[what][n] for one in sound["runs"]] for n in (name, "Random")))
+
+    return {
+        "B.intro-bc-gain": {
+            "absolute_gain_points": mean_interval(points[at]),
+            "relative_gain_percent": mean_interval((100 * (chosen / every - 1))[at]),
+            "subset_minus_constant": mean_interval((chosen - sound["constant"])[at]),
+        },
+        "B.intro-one-feature": tally(lead["One feature"].T[small]) | {"largest_gain": largest},
+        "B.intro-random-subset": tally(lead["Random"].T),
+        "B.fs-small-eps": {
+            **tally([lead[name][:, j] for name in RIVALS[1:] for j in small]),
+            **{f"{key}_from_0_5": count for key, count in from_half.items()},
+            "pafs_minus_all": mean_interval(pafs[:, small].mean(axis=1)),
+        },
+        "B.pafs": {
+            "test_minus_validation": gap(mean["PAFS (test)"], mean["PAFS (validation)"]),
+            "validation_minus_all": gap(mean["PAFS (validation)"], mean["All"]),
+            "fitness_lost_to_noise": gap(claimed, again),
+        },
+        "B.others-ignore-eps": {"rank_correlation_validation": mean_interval(np.nan_to_num(np.array(grows)))},
+        "B.cfs-implicit": {
+            "accuracy_CFS-Greedy_minus_random": mean_interval((ours["CFS-Greedy"] - ours["Random"]).mean(axis=1)),
+            "accuracy_CFS-GA_minus_random": mean_interval((ours["CFS-GA"] - ours["Random"]).mean(axis=1)),
+            "budgets_of_the_gain": "0.5 to 20",
+            "gain_of_its_subset": mean_interval((ours["CFS-Greedy"] - ours["All"])[:, apart].mean(axis=1)),
+            "of_which_by_its_norm": mean_interval((ours["CFS-Greedy"] - ours["norm of all"])[:, apart].mean(axis=1)),
+            **{
+                f"{what}_{name}_minus_random": beyond_random(what, name)
+                for what in ("redundancy", "relevance")
+                for name in RIVALS[1:3]
+            },
+        },
+        "B.fs-protocol": {
+            "methods": len(COLUMNS), "splits": len(mean["All"]),
+        },
+    }  # fmt: skip
+
+
+def pafs_best(
+    printed: Mapping[str, Any], strong: Mapping[float, Sequence[runs.Result]], rivals: Mapping[str, Any]
+) -> Values:
+    """PAFS against the others: means over the budgets, and with many trainings behind each fitness value.
+
+    Args:
+        printed, rivals: of :func:`papers.architecture.feature_runs.table_10`, the latter on as many splits as strong.
+    """
+    mean = {name: values.mean(axis=1) for name, values in printed["percent"].items()}
+    values = {f"validation_minus_{name}": gap(mean["PAFS (validation)"], mean[name]) for name in RIVALS}
+    for e, some in strong.items():
+        ours, j = np.array([one["test"] for one in some]), rivals["epsilons"].index(e)
+        values |= {
+            f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, rivals["percent"][name][:, j]) for name in RIVALS
+        }
+        values[f"strong_{e:g}_minus_constant".replace(".", "_")] = gap(ours, rivals["constant"])
+    return {"B.pafs-best": {**values, "search": "60 subsets, 6 generations, 20 trainings a value; 120, 8 and 1,000"}}
+
+
+def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
+    """One total for selection and model, Breast Cancer; means over the totals."""
+    budgets = sorted({e for _, e in found})
+    mean = {m: np.mean([found[m, e] for e in budgets], axis=0) for m, _ in found}
+    awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
+    cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
+    at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
+    return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
+
+
+# --- what a selection spends ------------------------------------------------------------------------------------------
+
+
+def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
+    """What searches spend; ``full``: of the paper's size; ``seconds``: processor seconds of one run, by experiment."""
+    grid = [(e, c, 1e-6) for e in (0.01, 0.1, 0.5, 1.0, 2.0) for c in (1, 10, 60, 600, 2314, 6000)]
+    exact, printed, corrected = (
+        np.array([search_budgets.composed_epsilon(*one, rule) for one in grid])
+        for rule in ("optimal", "printed", "corrected")
+    )
+    entropies = feature_scores.entropies_needed(44)
+    hours = 100 * seconds["feature_pafs"] / 3600
+    return {
+        "B.eq8": {
+            "settings_tried": len(grid),
+            "printed_below_exact": int((printed < exact).sum()),
+            "corrected_below_exact": int((corrected < exact - 1e-9).sum()),
+        },
+        "B.pafs-budget": {
+            f"{rule}_{count}": float(search_budgets.composed_epsilon(0.1, count, 1e-6, rule))
+            for count, rule in ((6000, "optimal"), (6000, "printed"), (2314, "corrected"))
+        },
+        "B.cfs-budget": {
+            "entropies_of_43_columns_and_the_label": entropies,
+            "noise_in_bits_of_each_at_2.31": entropies * feature_scores.entropy_sensitivity(191) / 2.31,
+        },
+        "B.composition-distinct": {
+            "distinct_of_kl": mean_interval([one["distinct"] / 6000 for one in full]),
+            "epsilon": 0.1,
+        },
+        "B.pafs-time": {
+            "pafs_subsets": mean_interval([one["distinct"] for one in full]),
+            "pafs_hours_at_1000_trainings": hours,
+            "pafs_seconds_at_1000_trainings": 3600 * hours,
+            "ga_seconds_at_most": seconds["feature_table"],
+        },
+    }
+
+
+def dp_cfs(found: Mapping[tuple, Sequence[runs.Result]]) -> Values:
+    """B.dp-cfs: the least budget at which private CFS has nine tenths of the merit of CFS; inf where none has."""
+    least: dict[tuple, float] = {}
+    for (*variant, e), some in found.items():
+        useful = np.mean([one["merit"] for one in some]) >= 0.9
+        least[tuple(variant)] = min(least.get(tuple(variant), np.inf), e if useful else np.inf)
+    return {
+        "B.dp-cfs": {
+            **{f"epsilon_for_90_percent_of_the_merit_{d}": least[d, "columns", "entropies"] for d in DATA},
+            **{f"the_same_best_variant_{d}": min(e for of, e in least.items() if of[0] == d) for d in DATA},
+        }
+    }

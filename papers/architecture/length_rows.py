@@ -1,0 +1,157 @@
+"""Paper B's pairs at its own batch of 250 against the length of training: rows of the ledger and the figure's numbers.
+
+A pair is trained at the printed budget for 1, 5, 20, 60 and the printed 200 epochs, each network at a rate of its own
+for each length, with and without privacy. The two readings of a claim on a pair: after the printed length, and each
+network after the length that is best for it. Rates and lengths are chosen on records held out of the training part.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from book.evidence.plans import Plan
+from book.evidence.runs import Result
+from dplib import models, stats
+from dplib.stats import Measured
+from papers.architecture.crossover_rows import best_of
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
+from papers.common import printed
+
+EPOCHS = (1, 5, 20, 60, 200)
+PRINTED_EPOCHS = 200
+SETS = {"mnist": "fcn-mnist", "fashion": "fcn-fashion-mnist"}  # part of the plan to pair of Table I
+CNN_EPOCHS = (20, 60)  # of the CNNs against which the small network is held
+MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
+Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
+
+
+def lengths(study: Plan, dataset: str, *, private: bool = True) -> Lengths:
+    """The runs of a pair by length, as far as the plan has them; ``dataset`` of :data:`SETS`."""
+    parts = {epochs: f"{dataset}_{epochs}" + ("" if private else "_sgd") for epochs in EPOCHS}
+    return {epochs: _only_budget(study.read(part)) for epochs, part in parts.items() if part in study.parts}
+
+
+def _only_budget(found: Swept) -> dict[str, Sequence[Result]]:
+    return {name: next(iter(by_budget.values())) for name, by_budget in found.items()}
+
+
+def at_best_length(found: Lengths, name: str) -> np.ndarray | None:
+    """Accuracies in percent, (seeds,), of a network after its best length by scores of tuning; None if one misses."""
+    if len(found) < len(EPOCHS):
+        return None
+    best = max(found, key=lambda epochs: found[epochs][name][0]["tuning_score"])
+    return accuracies(found[best][name])
+
+
+def leads(found: Lengths) -> dict[str, Measured]:
+    """Simple less complex network in points, paired by seed, by length as a text, and "own": each after its own."""
+    pairs = {epochs: [accuracies(found[epochs][name]) for name in (SIMPLE, COMPLEX)] for epochs in found}
+    by_length = {str(epochs): mean(*pairs.get(epochs, (None, None))) for epochs in EPOCHS}
+    return {**by_length, "own": mean(at_best_length(found, SIMPLE), at_best_length(found, COMPLEX))}
+
+
+def table(study: Plan) -> pd.DataFrame:
+    """The lead of the simple network in points, a row for each data set, kind of training and length.
+
+    Columns dataset (of :data:`SETS`), training ("DP-SGD" or "SGD"), epochs, lead, low, high (95% interval), seeds,
+    rate_simple and rate_complex; a length that has not been run has a row without numbers.
+    """
+    rows = []
+    for dataset, (training, private) in itertools.product(SETS, (("DP-SGD", True), ("SGD", False))):
+        found = lengths(study, dataset, private=private)
+        for epochs, lead in zip(EPOCHS, leads(found).values(), strict=False):
+            rates = [found[epochs][name][0]["learning_rate"] if epochs in found else None for name in (SIMPLE, COMPLEX)]
+            seeds = lead.n if epochs in found else 0
+            rows.append([dataset, training, epochs, lead.value, lead.low, lead.high, seeds, *rates])
+    columns = ["dataset", "training", "epochs", "lead", "low", "high", "seeds", "rate_simple", "rate_complex"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def mean(values: np.ndarray | None, less: np.ndarray | None) -> Measured:
+    """Mean difference of values paired by seed, :data:`MISSING` where one is None."""
+    if values is None or less is None:
+        return MISSING
+    return stats.mean_interval(values - less)
+
+
+def best_of_three(values: np.ndarray) -> Measured:
+    """Expected best of three runs, which is what paper B prints, from (n,) runs, with a jackknife interval."""
+    n, whole = len(values), best_of(values)
+    pseudo = np.array([n * whole - (n - 1) * best_of(np.delete(values, i)) for i in range(n)])
+    return stats.mean_interval(pseudo)
+
+
+def rows(study: Plan) -> dict[str, dict[str, object]]:
+    """The rows of the ledger that these trainings decide, each with all that its rule asks for."""
+    private = {name: lengths(study, name) for name in SETS}
+    plain = {name: lengths(study, name, private=False) for name in SETS}
+    dp, sgd = ({name: leads(found) for name, found in kind.items()} for kind in (private, plain))
+    cost = {name: _costs(private[name], plain[name]) for name in SETS}
+    both = ("200", "own")
+
+    def named(kind: str, by_set: Mapping[str, Mapping[str, Measured]], which: Sequence[str]) -> dict[str, object]:
+        return {f"{kind}_{name}_{length}": by_set[name][length] for name in SETS for length in which}
+
+    all_lengths = [str(epochs) for epochs in EPOCHS] + ["own"]
+    return {
+        "B.pitfall": named("lead", dp, all_lengths),
+        "B.paw-wins-everywhere": {**named("lead", dp, ["200"]), **named("sgd_lead", sgd, ["200"])},
+        "B.takeaway-v": {**named("lead", dp, both), "largest_parameter_ratio": largest_ratio()},
+        "B.takeaway-vi": named("cost", cost, both),
+        **_cells(private, plain),
+        "B.intro-mnist-tiny": _against_cnns(study, private["mnist"]),
+    }
+
+
+def largest_ratio() -> float:
+    """Parameters of the STW network over those of the PAW one, the largest of Table I's pairs."""
+    pairs = {name.removesuffix("-paw") for name in printed.ARCHITECTURES if name.startswith("fcn-") and "-paw" in name}
+    return max(_parameters(f"{pair}-stw") / _parameters(f"{pair}-paw") for pair in pairs)
+
+
+def _parameters(name: str) -> int:
+    return models.parameter_count(printed.ARCHITECTURES[name].make())
+
+
+def _costs(private: Lengths, plain: Lengths) -> dict[str, Measured]:
+    """What privacy costs the complex network more than the simple one, in points, by seed."""
+
+    def more(simple: np.ndarray | None, complex_: np.ndarray | None) -> np.ndarray | None:
+        return None if simple is None or complex_ is None else simple - complex_
+
+    def at(found: Lengths, epochs: int) -> np.ndarray | None:
+        return more(*(accuracies(found[epochs][name]) for name in (SIMPLE, COMPLEX))) if epochs in found else None
+
+    own = [more(*(at_best_length(found, name) for name in (SIMPLE, COMPLEX))) for found in (private, plain)]
+    return {"200": mean(at(private, PRINTED_EPOCHS), at(plain, PRINTED_EPOCHS)), "own": mean(*own)}
+
+
+def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict[str, dict[str, object]]:
+    """Table I's accuracies after the printed length: the mean, and the expected best of three."""
+    found = {}
+    for dataset, pair in SETS.items():
+        for kind, name in (("paw", SIMPLE), ("stw", COMPLEX)):
+            cells: dict[str, object] = {}
+            for cell, by_length in (("acc_dpsgd", private[dataset]), ("acc_sgd", plain[dataset])):
+                runs = by_length.get(PRINTED_EPOCHS)
+                values = None if runs is None else accuracies(runs[name])
+                cells[cell] = MISSING if values is None else stats.mean_interval(values)
+                cells[f"best_{cell}"] = MISSING if values is None else best_of_three(values)
+            found[f"B.table1.{pair}-{kind}"] = cells
+    return found
+
+
+def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
+    """The small network after its own best length less a CNN, in points, by the CNN and its epochs."""
+    small = at_best_length(private, SIMPLE)
+    values: dict[str, object] = {"parameters": _parameters("fcn-mnist-paw")}
+    for short in ("stw", "lenet"):
+        for epochs in CNN_EPOCHS:
+            part = f"{short}_{epochs}"
+            cnn = accuracies(next(iter(_only_budget(study.read(part)).values()))) if part in study.parts else None
+            both = small is not None and cnn is not None
+            values[f"fcn_less_{short}_{epochs}"] = mean(small[: len(cnn)], cnn) if both else MISSING
+    return values

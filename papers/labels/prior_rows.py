@@ -1,0 +1,259 @@
+"""From the runs of chapter 10 to the values of its rows in the ledger, by claim, and to its figures and tables."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from scipy import stats as sps
+
+from book.evidence import plotting, runs
+from dplib import audit, exact_loss, mechanisms, priors
+from dplib.stats import Measured, mean_interval, paired
+from papers.labels.later_method_runs import LATER
+from papers.labels.prior_method_runs import METHODS
+from papers.labels.prior_runs import Compared, Votes
+
+Values = dict[str, dict[str, Any]]
+GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
+BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the histogram's share
+SMALL, LARGE = (0.05, 0.1), (2.0, 8.0)  # budgets at which cluster priors help, and at which they harm
+NAMES = METHODS | LATER
+SGD = "DP-SGD (whole records, δ > 0)"
+# One colour a method in every figure of the chapter.
+COLOURS = dict(
+    zip(
+        ("rr", "clusters", "clusters-smoothed", "clusters-soft", "stages", "subset"),
+        sns.color_palette("colorblind"),
+        strict=False,
+    )
+)
+SHORT = {
+    "clean": "no privacy", "rr": "randomised response", "clusters": "cluster priors", "stages": "two stages",
+    "clusters-smoothed": "clusters, smoothed", "clusters-soft": "clusters, soft labels", "subset": "random subsets",
+    "stages-subset": "stages, subsets first",
+}  # fmt: skip
+
+
+def enumerated() -> pd.DataFrame:
+    """The exact loss of Algorithm 4 on groups of one to three records, and that of the counts alone.
+
+    A row for each size and budget; "delta" is the largest probability by which any set of outputs exceeds epsilon,
+    the second computation; "mixed": the counts with noise for epsilon_p instead of epsilon_p / 2.
+    """
+    rows = []
+    for (n, k), (whole, part) in product(GROUPS, BUDGETS):
+        table, neighbours = priors.joint_table(n, k, whole, part)
+        counts, _ = priors.joint_table(n, k, part, part)
+        mixed, _ = priors.joint_table(n, k, part, part, parameter=part)
+        losses = [exact_loss.discrete_epsilon(one, neighbours=neighbours) for one in (table, counts, mixed)]
+        rows.append([n, k, whole, part, *losses, exact_loss.discrete_delta(table, whole, neighbours)])
+    return pd.DataFrame(rows, columns=["records", "labels", "ε", "ε_p", "loss", "loss of counts", "mixed", "delta"])
+
+
+def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Values:
+    """Algorithm 4 and its budget: {claim: values}. found: of :func:`enumerated`; noise: of the study's part."""
+    share = sps.dlaplace.cdf(noise["edges"], parameter)
+    expected = sum(noise["counts"]) * np.diff(np.concatenate([[0], share, [1]]))
+    nothing = np.maximum(np.array([[-2, 0, -1]]), 0)
+    return {
+        "C.alg4": {
+            "largest_excess_of_the_loss_of_counts_over_eps_p": float((found["loss of counts"] - found["ε_p"]).max()),
+            "exact_loss_of_our_program_over_eps_p": float(
+                2 * (128 * np.log(2) - np.log(float(priors.stay(parameter)))) / (2 * parameter)
+            ),
+            "p_value_against_scipy_dlaplace": float(sps.chisquare(noise["counts"], expected).pvalue),
+            "empty_histograms_without_a_prior": int((nothing.sum(axis=1) == 0).sum()),
+        },
+        "C.s-histogram-budget": {
+            "largest_excess_of_the_joint_loss_over_eps": float((found["loss"] - found["ε"]).max()),
+            "largest_delta_at_eps": float(found["delta"].max()),
+        },
+    }
+
+
+def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compared) -> Values:
+    """Figure 2 and the choice of C and epsilon_p: {claim: values}.
+
+    Args:
+        chosen: of the part ``adaptive``. others: methods that ask single labels, compared on the seeds that both have.
+    """
+    few, many, first = one.counts[0], one.counts[-1], one.epsilons[0]
+    lost = one.exact - one.accuracy[:, :, 0]
+    hundred = one.exact[one.counts.index(100)]
+    short = {e: paired(hundred, one.of(100, e)).difference for e in one.epsilons}
+
+    def gain(e: float, over: str) -> Measured:
+        asked = others.of(over, e)
+        return paired(chosen[e]["test"]["chosen"][: len(asked)], asked).difference
+
+    return {
+        "C.fig2": {
+            f"most_less_fewest_clusters_without_noise_({many}_and_{few})": paired(
+                one.exact[-1], one.exact[0]
+            ).difference,
+            f"what_noise_costs_the_most_less_the_fewest_at_eps_{first:g}": paired(lost[-1], lost[0]).difference,
+            **{f"best_number_of_clusters_at_eps_{e:g}": one.best(e) for e in one.epsilons},
+        },
+        "C.s-cluster-counts": {"best_at_eps_0.05": one.best(0.05)},
+        "C.s-histogram-share": {
+            "points_lost_at_eps_p_0.05": short[0.05],
+            "smallest_eps_p_within_two_points": min(e for e, value in short.items() if value.value <= 2),
+        },
+        "C.s-adaptive-share": {
+            f"{name}_at_eps_{e:g}": value
+            for e, found in chosen.items()
+            for name, value in (
+                ("clusters", found["chosen"][0]),
+                ("eps_p", found["chosen"][1]),
+                ("accuracy_gained", paired(found["test"]["chosen"], found["test"]["fixed"]).difference),
+                ("over_randomised_response", gain(e, "rr")),
+                ("over_random_subsets", gain(e, "subset")),
+            )
+        },
+    }
+
+
+def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
+    """Cluster priors against the uniform prior: {claim: values}."""
+    gains = {e: one.gain("clusters", "rr", e) for e in one.epsilons}
+    small, large = ([e for e in budgets if e in gains] for budgets in (SMALL, LARGE))
+    ignoring = {e: 100.0 if e <= epsilon_p else one.fact("clusters constant", e) for e in small}
+    return {
+        "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
+        "C.s-ssl-small-eps": {
+            "epsilon_max": max((e for e, gain in gains.items() if gain.low > 0), default=0.0),
+            **{f"gain_at_eps_{e:g}": gains[e] for e in small},
+            **{f"percent_of_answers_that_ignore_the_label_at_eps_{e:g}": share for e, share in ignoring.items()},
+        },
+        "C.s-ssl-underperforms-eps8": {
+            **{f"gain_at_eps_{e:g}": gains[e] for e in large},
+            **{f"gain_of_smoothed_priors_at_eps_{e:g}": one.gain("clusters-smoothed", "rr", e) for e in large},
+            **{f"percent_right_at_eps_{e:g}": one.fact("clusters right", e) for e in large},
+            **{f"percent_right_of_the_uniform_prior_at_eps_{e:g}": one.fact("rr right", e) for e in large},
+            "percent_of_labels_that_cannot_be_answered_at_eps_8": one.fact("clusters lost", 8.0),
+            "the_same_with_smoothed_counts": one.fact("smoothed lost", 8.0),
+        },
+    }
+
+
+def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
+    """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of 1, paired."""
+
+    def less(method: str, epsilon: float, of_sgd: float) -> Measured:
+        return paired(one.of(method, epsilon), sgd.of("dp-sgd", of_sgd)).difference
+
+    same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
+    if 0.5 not in sgd.epsilons:
+        return same
+    half = {"stages": "stages", "subsets": "subset"}
+    return same | {f"{name}_less_dp_sgd_at_half_of_eps_1": less(m, 1.0, 0.5) for name, m in half.items()}
+
+
+def against_records(label: Compared, sgd: Compared, methods: Sequence[str]):
+    """A table: label privacy at epsilon less DP-SGD at the same number and at half of it, where both ran; in points."""
+    cells = {
+        f"ε = {e:g}, DP-SGD at {of:g}": {
+            NAMES[m]: str(paired(label.of(m, e), sgd.of("dp-sgd", of)).difference) for m in methods
+        }
+        for e in label.epsilons
+        for of in (e, e / 2)
+        if of in sgd.epsilons
+    }
+    return pd.DataFrame(cells)
+
+
+def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The values of C.s-inputs-not-protected: areas under the ROC curve, 0.5 for a blind guess."""
+    label, record = (dict(zip(found["epsilons"], found[name].T, strict=True)) for name in ("label", "record"))
+    return {
+        **{f"auc_of_membership_at_label_eps_{e:g}": mean_interval(v) for e, v in label.items()},
+        "auc_with_true_labels": mean_interval(found["clean"]),
+        "least_auc_of_a_nearest_neighbour_rule": float(found["stored"].min()),
+        **{f"auc_for_dp_sgd_at_record_eps_{e:g}": mean_interval(v) for e, v in record.items()},
+    }
+
+
+def audit_of_answers(epsilon: float, canaries: int, classes: int) -> float:
+    """What an audit of randomised response certifies at 95%: the expected number of guesses, the median of right ones.
+
+    Each canary's label is one of two, by a fair coin. An answer that is one of the two is a guess; else the attacker
+    abstains. Of the guesses a share e^epsilon / (1 + e^epsilon) is right: as many as any epsilon-DP release allows.
+    """
+    guesses = round(canaries * (np.exp(epsilon) + 1) / (np.exp(epsilon) + classes - 1))
+    correct = int(sps.binom.median(guesses, 1 / (1 + np.exp(-epsilon))))
+    return audit.one_run_epsilon(canaries, guesses, correct, 0.0)
+
+
+def audits(epsilons: Sequence[float], delta: float = 1e-5) -> pd.DataFrame:
+    """Epsilon that an audit in one run certifies: a row for each release and number of canaries, a column a budget."""
+    shift = {e: 1 / float(mechanisms.analytic_sigma(e, delta)) for e in epsilons}
+    rows = {
+        (f"answers, {k} labels", n): {f"ε = {e:g}": audit_of_answers(e, n, k) for e in epsilons}
+        for k in (2, 10) for n in (100, 1000, 10_000)
+    } | {("one noisy sum", n): {f"ε = {e:g}": audit.one_run_limit(shift[e], delta, n) for e in epsilons}
+         for n in (100, 1000)}  # fmt: skip
+    return pd.DataFrame(rows).T.rename_axis(["what is seen", "canaries"])
+
+
+def beside(one: Compared, later: Compared) -> Compared:
+    """Methods of later years with those of :func:`prior_study.methods`, same seeds, at the budgets of the former."""
+    at = [one.epsilons.index(e) for e in later.epsilons]
+    both = {name: values[:, at] for name, values in one.test.items()} | dict(later.test)
+    return Compared(later.epsilons, both, {}, {}, ())
+
+
+def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
+    """Test accuracies with intervals; bold: the best private method at a budget, and all not worse beyond chance."""
+    private = [m for m in methods if m != "clean"]
+    cells, bold = {}, {}
+    for e in epsilons:
+        top = max(private, key=lambda m, e=e: one.mean(m, e).value)
+        close = {m for m in private if m == top or (one.gain(top, m, e).low or 0) <= 0}
+        cells[f"ε = {e:g}"] = {NAMES[m]: str(one.mean(m, e)) for m in methods}
+        bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
+    styles = pd.DataFrame(bold)
+    return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
+
+
+# ---- figures
+
+
+def curve(axes: plt.Axes, x: Sequence[float], values: np.ndarray, label: str, **style: Any) -> None:
+    """Mean over runs, values (runs, len(x)) in percent, with its 95% interval, cut at 0 and 100."""
+    axes.plot(x, values.mean(axis=0), label=label, **({"marker": "o", "ms": 4} | style))
+    band = [mean_interval(column) for column in values.T]
+    low, high = (np.clip([getattr(one, end) for one in band], 0, 100) for end in ("low", "high"))
+    plotting.band(axes, x, low, high)
+
+
+def budget_axis(axes: plt.Axes, epsilons: Sequence[float], label: str = "ε") -> None:
+    """A logarithmic axis of budgets with readable ticks."""
+    ticks = [t for t in (0.01, 0.03, 0.1, 0.3, 1, 3, 8) if 0.9 * min(epsilons) <= t <= 1.1 * max(epsilons)]
+    axes.set(xscale="log", xlabel=label)
+    axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    axes.set_xticks([], minor=True)
+
+
+def curves(axes: plt.Axes, one: Compared, methods: Sequence[str], sgd: Compared | None = None) -> None:
+    """Test accuracy over the budget, a line for each method, and for DP-SGD in black."""
+    for method in methods:
+        curve(axes, one.epsilons, one.test[method], SHORT.get(method, METHODS[method]), color=COLOURS.get(method))
+    if sgd:
+        curve(axes, sgd.epsilons, sgd.test["dp-sgd"], SGD, color="black", marker="s")
+    if "clean" in one.test:
+        axes.axhline(one.test["clean"].mean(), color="grey", ls=":", label="no privacy")
+    axes.set(ylabel="test accuracy, %")
+    budget_axis(axes, one.epsilons)
+
+
+def vote_curves(axes: plt.Axes, one: Votes) -> None:
+    """Figure 2: accuracy of the vote over the budget of the histogram, a line for each number of clusters."""
+    for i, (count, colour) in enumerate(zip(one.counts, sns.color_palette("viridis", len(one.counts)), strict=True)):
+        curve(axes, one.epsilons, one.accuracy[i], f"{count}", color=colour)
+    axes.set(ylabel="test accuracy of the vote, %")
+    budget_axis(axes, one.epsilons, "ε of the histograms")
+    axes.legend(title="clusters", fontsize="small")

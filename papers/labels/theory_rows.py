@@ -1,0 +1,378 @@
+"""From the runs of chapter 10b to the values of its rows in the ledger, by claim, and to its figures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from scipy import optimize
+
+from book.evidence import plotting
+from dplib import debiased, mechanisms
+from dplib.stats import Measured, mean_interval, paired, proportion_interval
+from papers.labels import bounds, simplex
+from papers.labels.theory_runs import LINE, slope
+
+Values = dict[str, dict[str, Any]]
+STATED = {"rr": (1.0, 1.0), "normal": (0.5, 1.0)}  # powers of K and 1/epsilon in Theorem 9 and Proposition 11
+PALETTE = sns.color_palette("colorblind")
+RISK = "excess risk / (D L)"
+# Methods keep their colour and marker in every figure: blue protects labels, orange and red whole examples.
+LOOKS = {
+    "SGD, no privacy": ("black", "s", ":"),
+    "mean, no privacy": ("grey", "s", ":"),
+    "LP-RR-SGD": (PALETTE[0], "o", "-"),
+    "RR, many passes": (PALETTE[9], "o", "--"),
+    "LP-Normal-SGD": (PALETTE[2], "^", "-"),
+    "DP-SGD, one pass": (PALETTE[1], "v", "-"),
+    "DP, best of many": (PALETTE[3], "D", "--"),
+}
+NO_PRIVACY = {"LP-RR-SGD": "SGD, no privacy", "RR, many passes": "mean, no privacy", "LP-Normal-SGD": "SGD, no privacy"}
+
+
+def algorithms(check: Mapping[str, float], delta: float) -> Values:
+    """Both algorithms and their noise, exactly: {claim: values}. check: of the part ``checks``."""
+    k, epsilons = np.arange(2, 201)[:, None], np.linspace(1e-3, 1, 400)
+    constant = float((bounds.rr_worst_second_moment(k, epsilons) * epsilons**2 / k**2).max())
+    passed = {
+        "epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"],
+        "delta_of_the_last_iterate_at_epsilon": check["pass_delta"],
+        "delta_at_0.99_epsilon": check["pass_delta_at_99"],
+    }
+    return {
+        "C.assumption7": {"largest_excess_of_the_middle_over_the_chord": check["curved"]},
+        "C.assumption8": {"largest_gradient_norm_over_L": check["steepest"]},
+        "C.eq7": {"largest_bias_relative_to_the_norm": check["bias"]},
+        "C.alg5": {**passed, "largest_bias": check["bias"]},
+        "C.alg6": {
+            "largest_delta_over_delta": check["step_delta"] / delta,
+            "the_same_by_quadrature": check["step_quadrature"] / delta,
+            "gradient_outside_the_span": check["off_span"],
+        },
+        "C.s-lp-rr-sgd-second-moment": {
+            "constant_needed": constant,
+            "largest_random_moment_over_the_bound": check["moment"],
+        },
+        "C.s-noise-sqrt-k": {
+            "slope_over_p_in_the_span": check["slope_p"],
+            "slope_over_K_in_the_span": check["slope_K"],
+            "slope_over_p_everywhere": check["slope_p_everywhere"],
+        },
+    }
+
+
+def noise_slopes(method: str, classes: Sequence[int], epsilons: Sequence[float], fixed: int, delta: float):
+    """Logarithmic slopes of the exact G over K and 1/epsilon: near epsilon = 1 it moves faster than 1/epsilon."""
+
+    def log_g(k, e):
+        return 0.5 * np.log(simplex.second_moment(method, k, e, delta, 64))
+
+    over_k = np.polyfit(np.log(classes), [log_g(k, epsilons[0]) for k in classes], 1)[0]
+    return float(over_k), float(np.polyfit(-np.log(epsilons), [log_g(fixed, e) for e in epsilons], 1)[0])
+
+
+def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[str, float], delta: float) -> Values:
+    """Theorems 5 and 9 and Proposition 11 on the family: {claim: values}. part: ``rates`` of the study."""
+    examples, found = part
+    late = len(examples) // 2
+    epsilons = sorted({e for _, _, e in found}, reverse=True)
+    fixed = next(k for _, k, e in found if e == epsilons[-1])
+    classes = sorted({k for _, k, e in found if e == epsilons[0]})
+    found_of = {}
+    for method, which, bound_of in (
+        ("rr", 0, bounds.theorem9_bound),
+        ("normal", 1, lambda k, e, n: bounds.proposition11_bound(k, e, delta, n)),
+    ):
+        one, own = found[method, fixed, epsilons[0]][which], noise_slopes(method, classes, epsilons, fixed, delta)
+        allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], own))
+        three = (
+            slope(examples[late:], one[late:]),
+            slope(classes, [found[method, k, epsilons[0]][which][-1] for k in classes]),
+            slope(1 / np.array(epsilons), [found[method, fixed, e][which][-1] for e in epsilons]),
+        )
+        ratios = [
+            mean_interval(v).high / bound_of(k, e, n)
+            for (m, k, e), pair in found.items()
+            if m == method
+            for v, n in zip(pair[which], examples, strict=True)
+        ]
+        found_of[method] = {
+            "largest_risk_over_bound": float(max(ratios)),
+            **{f"slope_in_{name}": value for name, value in zip(("n", "K", "1/epsilon"), three, strict=True)},
+            **{
+                f"slope_in_{name}_beyond_what_is_allowed": _less(value, most)
+                for name, value, most in zip(("n", "K", "1/epsilon"), three, allowed, strict=True)
+            },
+        }
+    passed = {"epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"]}
+    # The paper's step size against D / G with the exact second moment, at the most examples.
+    steps = {
+        f"printed_over_exact_step_at_K_{k}": times(*(one[-1] for one in found["rr", k, epsilons[0]])) for k in classes
+    }
+    needed = bounds.most_needed_constant(2 * np.log(2), 0.5)
+    better = [
+        k for k in classes if paired(*(found[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
+    ]
+    return {
+        "C.thm9": {**found_of["rr"], **passed, **steps, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
+        "C.thm5": {k: found_of["rr"][k] for k in ("largest_risk_over_bound", "slope_in_n_beyond_what_is_allowed")}
+        | passed,
+        "C.prop11": {
+            **found_of["normal"],
+            "constant_needed_at_epsilon_1_delta_0.999": float(bounds.gaussian_constant(1.0, 0.999)),
+            "constant_needed_up_to_epsilon_2ln2_delta_0.5": needed,
+            "labels_from_which_its_noise_is_smaller": bounds.labels_from_which_normal_wins(epsilons[0], delta),
+            "numbers_of_labels_with_the_larger_risk": len(better),
+            "numbers_of_labels_run": len(classes),
+            "most_labels_run": classes[-1],
+        },
+    }
+
+
+def speaks(classes: int, epsilon: float) -> int:
+    """The number of examples from which on Theorem 9's bound with its constant is below D L / 2."""
+    root = optimize.brentq(lambda log_n: bounds.theorem9_bound(classes, epsilon, np.exp(log_n)) - 0.5, 1, 99)
+    return int(np.ceil(np.exp(root)))
+
+
+def _less(value: Measured, by: float) -> Measured:
+    return Measured(value.value - by, value.low - by, value.high - by, value.n)
+
+
+def times(a: np.ndarray, b: np.ndarray) -> Measured:
+    """The ratio a / b of paired runs as a geometric mean with its interval."""
+    d = paired(np.log(a), np.log(b)).difference
+    return Measured(*(float(np.exp(one)) for one in (d.value, d.low, d.high)), d.n)
+
+
+def dimension(found: Mapping[str, Any]) -> Values:
+    """What grows with the dimension: {claim: values}. found: of the part ``dimension``."""
+    curves, p, n = found["curves"], found["dimensions"], found["examples"]
+    beyond = {
+        name: paired(np.log(curves[name][-1] / curves[name][0]), np.log(curves[like][-1] / curves[like][0])).difference
+        for name, like in NO_PRIVACY.items()
+    }
+    ends = {i: times(curves["DP, best of many"][i], curves["RR, many passes"][i]) for i in (0, -1)}
+    rate = 1 / np.sqrt(n) + np.sqrt(np.array(p) * np.log(1 / found["delta"])) / (found["epsilon"] * n)
+    over_rate = [mean_interval(v).high / r for v, r in zip(curves["DP, best of many"], rate, strict=True)]
+    grows = slope(p, curves["DP, best of many"])
+    return {
+        "C.s-dimension-free": {
+            **{f"growth_of_{_key(name)}": times(values[-1], values[0]) for name, values in curves.items()},
+            **{f"log_growth_of_{_key(name)}_beyond_that_without_privacy": d for name, d in beyond.items()},
+            "slope_of_the_best_DP_in_p": grows,
+            "p_smallest": p[0],
+            "p_largest": p[-1],
+            "examples": n,
+        },
+        "C.s-provably-easier": {
+            "DP_over_LP-RR-SGD_at_smallest_p": times(curves["DP, best of many"][0], curves["LP-RR-SGD"][0]),
+            "DP_over_RR_many_passes_at_smallest_p": ends[0],
+            "DP_over_RR_many_passes_at_largest_p": ends[-1],
+            "p_over_n_where_noise_is_equal": cross(found["epsilon"], found["delta"], 2),
+        },
+        "C.eq6": {"largest_risk_over_rate": float(max(over_rate))},
+        "C.s-eq6-tight": {"slope_in_p_of_the_best_DP": grows},
+    }
+
+
+def _key(name: str) -> str:
+    return name.replace(" ", "_").replace(",", "")
+
+
+def cross(epsilon: float, delta: float, classes: int) -> float:
+    """p / n up to which whole-example DP has less noise in the mean gradient than randomised labels."""
+    return float(bounds.rr_noise(classes, epsilon)) / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
+
+
+def moved(found: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values:
+    """Corollary 10 and its steps: {claim: values}. found: of the part ``sets``."""
+    best = int(found["risks"].mean(axis=1).argmin())
+    over = [mean_interval(risk).high / bound for risk, bound in zip(found["risks"], found["bounds"], strict=True)]
+    values = {
+        "largest_risk_over_bound": float(max(over)),
+        "excess_over_moved_excess_over_bound": check["ten"],
+        "best_k": best + 1,
+        "best_k_less_all_labels": paired(found["risks"][best], found["risks"][-1]).difference,
+    }
+    return {
+        "C.eq9": {"largest_change_over_bound": check["nine"], "reached_by_a_problem_made_for_it": check["moved_worst"]},
+        "C.eq10": {"largest_ratio": check["ten"]},
+        **dict.fromkeys(("C.cor10", "C.cor6", "C.eq8"), values),
+    }
+
+
+def lower(found: Mapping[str, Sequence[float]], check: Mapping[str, float], n: int = 256) -> Values:
+    """The lower bounds: {claim: values}. found: of the part ``construction``."""
+    e, sharp = check["epsilon"], np.array(found["bound: sharp"])
+    least = min((np.array(found[name]) / sharp).min() for name in ("RR sums, copied", "careful counts, copied"))
+    thirteen = {
+        "sharp_bound": bounds.sharp_bound(n, e) * np.sqrt(n),
+        "paper's_over_sharp": bounds.proposition13_bound(n, e) / bounds.sharp_bound(n, e),
+        "RR_signs_over_sharp": bounds.risk_of_rr_signs(n, e) / bounds.sharp_bound(n, e),
+    }
+    fifteen = {
+        "constant_of_the_paper's_argument": bounds.lemma15_bound(10**6, 0.001) * np.sqrt(1000),
+        "sharp_constant": bounds.lemma15_bound(10**6, 0.001, sharp=True) * np.sqrt(1000),
+        "least_risk_over_sharp_bound": float(least),
+    }
+    printed = {"printed_delta_at_epsilon_0.05_and_C_0.1": 0.1 / 0.05}
+    sixteen = {
+        "delta_of_the_reduction_over_delta": check["lemma16"],
+        "enumerated_delta_over_chance_of_more_copies": check["resampled"],
+    }
+    reached = {"least_risk_over_sharp_bound": fifteen["least_risk_over_sharp_bound"]}
+    gaps = bounds.rate_gaps()
+    found_values = {
+        "C.eq13": {"odds_of_a_right_sign_over_e_to_epsilon": check["thirteen"]},
+        "C.eq14": {"expected_right_signs_over_bound": check["fourteen"]},
+        "C.eq15": {"largest_ratio": check["fifteen"]},
+        **dict.fromkeys(("C.prop13", "C.eq12"), thirteen),
+        "C.fact14": {"largest_exact_delta_over_bound": check["group"]},
+        "C.lemma15": fifteen | printed,
+        "C.eq16": reached,
+        "C.lemma16": sixteen,
+        **dict.fromkeys(("C.prop12", "C.eq11"), reached | sixteen),
+        **dict.fromkeys(("C.s-tight-up-to", "C.s-tight-polylog"), gaps),
+    }
+    return {claim: {name: float(v) for name, v in values.items()} for claim, values in found_values.items()}
+
+
+def learners(found: Mapping[str, Any], check: Mapping[str, float]) -> Values:
+    """Appendix G: {claim: values}. found: of the part ``generalisation``."""
+    runs, bound, beta = found["found"], found["bounds"], found["beta"]
+    trials = sum(len(one["deviation"]) for one in runs.values())
+    hardest = min(found["epsilons"])
+    above = sum(int((one["deviation"] > bound[cell]).sum()) for cell, one in runs.items())
+    clean = sum(
+        int((one["clean"] > debiased.deviation_bound(debiased.thresholds_rademacher(n), n, beta)).sum())
+        for (_, n), one in runs.items()
+    )
+    narrow = {
+        n: proportion_interval(
+            int((abs(runs[hardest, n]["single"]) > LINE.miss + debiased.deviation_bound(0.0, n, beta)).sum()),
+            found["draws"],
+        )
+        for n in found["examples"]
+    }
+    seventeen = {
+        "share_above_our_bound": proportion_interval(above, trials),
+        **{f"share_above_it_without_the_width_at_n_{n}": share for n, share in narrow.items()},
+    }
+    printed = float(debiased.lipschitz_printed(4, check["epsilon"]))
+    bias, miss = {"largest_bias": check["bias18"]}, {"largest_difference_over_miss_rate": check["lemma20"]}
+    return {
+        "C.eq17": bias,
+        "C.lemma18": bias,
+        "C.lemma19": {
+            "largest_slope": check["slope19"],
+            "least_constant": float(debiased.lipschitz_least(4, check["epsilon"])),
+            "largest_slope_over_the_constant": check["slope19"] / printed,
+        },
+        "C.lemma20": miss,
+        "C.eq19": miss,
+        "C.thm17": seventeen,
+        "C.eq18": seventeen,
+        "C.defg1": {"apart_by": abs(check["enumerated"] - debiased.thresholds_rademacher(9))},
+        "C.defg2": {"spread_of_all_thresholds_over_samples": check["spread"]},
+        "C.lemma21": {"share_above_the_bound": proportion_interval(clean, trials), "beta": beta},
+        "C.lemma22": {"largest_ratio": check["contraction"]},
+    }
+
+
+# ---- figures
+
+
+def line(axes: plt.Axes, x: Sequence[float], values, label: str, colour, marker: str, style: str) -> None:
+    """A mean curve with its 95% band; values of shape (len(x), replicates)."""
+    means = [mean_interval(v) for v in np.asarray(values)]
+    axes.plot(x, [m.value for m in means], color=colour, marker=marker, ls=style, label=label, ms=5)
+    plotting.band(axes, x, [max(m.low, 1e-9) for m in means], [m.high for m in means])
+
+
+def over_dimension(axes: plt.Axes, found: Mapping[str, Any], title: str) -> None:
+    """Excess risk against p, a line for each method."""
+    for name, values in found["curves"].items():
+        line(axes, found["dimensions"], values, name, *LOOKS[name])
+    least = min(np.mean(v) for values in found["curves"].values() for v in values)
+    axes.set(xscale="log", yscale="log", xlabel="dimension p", ylabel=RISK, title=title)
+    axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
+
+
+def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
+    """Worst risk against n, K and 1/epsilon: crosses with the printed step size, symbols with D / G."""
+    n, found = part
+    epsilons = sorted({e for _, _, e in found}, reverse=True)
+    k0, e0 = next(k for _, k, e in found if e == epsilons[-1]), epsilons[0]
+    classes = sorted({k for _, k, e in found if e == e0})
+    by_n, by_k, by_e = panels
+    for method, name in (("rr", "LP-RR-SGD"), ("normal", "LP-Normal-SGD")):
+        colour, marker, style = LOOKS[name]
+        for which, (mark, dash) in enumerate([("x", ":"), (marker, style)]):
+            look = (f"{name}, {'step D/G' if which else 'printed step'}", colour, mark, dash)
+            line(by_n, n, found[method, k0, e0][which], *look)
+            line(by_k, classes, [found[method, k, e0][which][-1] for k in classes], *look)
+            line(by_e, 1 / np.array(epsilons), [found[method, k0, e][which][-1] for e in epsilons], *look)
+    exact = bounds.last_iterate_bound(bounds.rr_worst_second_moment(k0, e0), n)
+    by_n.plot(n, exact, color="grey", ls="-.", label="bound, exact G")
+    by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound, printed G")
+    by_n.set(xlabel="examples n", ylabel=f"worst {RISK}", title=f"K = {k0}, ε = {e0:g}")
+    by_k.set(xlabel="labels K", title=f"n = {n[-1]:,}, ε = {e0:g}")
+    by_e.set(xlabel="1/ε", title=f"n = {n[-1]:,}, K = {k0}")
+    for axes, ticks in ((by_n, None), (by_k, classes), (by_e, 1 / np.array(epsilons))):
+        axes.set(xscale="log", yscale="log")
+        if ticks is not None:
+            axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
+            axes.set_xticks([], minor=True)
+
+
+def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 1000) -> None:
+    """What the step size must allow for: the largest E|g|^2 against K, for both algorithms."""
+    k, sigma = np.unique(np.geomspace(2, most, 80).astype(int)), mechanisms.analytic_sigma(epsilon, delta, 2.0)
+    axes.plot(k, bounds.printed_second_moment(k, epsilon), color="black", lw=1, label="36 K²/ε², printed")
+    axes.plot(k, bounds.rr_worst_second_moment(k, epsilon), color=LOOKS["LP-RR-SGD"][0], label="LP-RR-SGD, exact")
+    axes.plot(k, 1 + k * sigma**2, color=LOOKS["LP-Normal-SGD"][0], ls="--", label="LP-Normal-SGD, rank K")
+    axes.set(xscale="log", yscale="log", xlabel="labels K", ylabel="largest E|g|²/L²")
+    axes.legend(fontsize="small")
+
+
+def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
+    """Excess empirical risk on the construction against epsilon: algorithms with dots, bounds as plain lines."""
+    names = [name for name in found if name != "epsilon"]
+    hidden = "LP-RR-SGD, no copies"  # its risk is that of RR's signs to five digits
+    for name, colour in zip(names, sns.color_palette("colorblind", len(names)), strict=True):
+        bound = name.startswith("bound")
+        style = {"bound: paper": ":", "bound: sharp": "--", hidden: (0, (2, 4))}.get(name, "-")
+        width, above = (3, 3) if name == hidden else (None, 2)
+        axes.plot(found["epsilon"], found[name], color="black" if bound else colour, marker=None if bound else "o",
+                  ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel=RISK)
+    axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+
+
+def sets(axes: plt.Axes, found: Mapping[str, np.ndarray]) -> None:
+    """Corollary 10: excess risk against k, with the miss rate of each k on top."""
+    k = np.arange(1, len(found["risks"]) + 1)
+    line(axes, k, found["risks"], "LP-RR-SGD on k labels", *LOOKS["LP-RR-SGD"])
+    axes.axhline(found["risks"][-1].mean(), color="grey", ls=":", label="all labels")
+    axes.set(xlabel="labels kept, k", ylabel=RISK, xticks=k)
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(k, [f"{100 * m:.0f}" for m in found["misses"]], fontsize="small")
+    top.set_xlabel("label not among them, %", fontsize="small")
+    axes.legend(fontsize="small")
+
+
+def generalisation(axes: plt.Axes, found: Mapping[str, Any]) -> None:
+    """Largest deviations of all data sets as dots, our bound as a line, a colour for each epsilon."""
+    for i, epsilon in enumerate(found["epsilons"]):
+        for n in found["examples"]:
+            values = found["found"][epsilon, n]["deviation"]
+            spread = n * np.exp(np.random.default_rng(i).uniform(-0.08, 0.08, len(values)))
+            axes.plot(spread, values, ".", color=PALETTE[i], ms=3, alpha=0.4)
+        line_of = [found["bounds"][epsilon, n] for n in found["examples"]]
+        axes.plot(found["examples"], line_of, color=PALETTE[i], label=f"bound, ε = {epsilon:g}")
+    axes.set(xscale="log", yscale="log", xlabel="examples n", ylabel="largest deviation of the risk")
+    axes.set_xticks(found["examples"], [f"{n:,}" for n in found["examples"]])
+    axes.set_xticks([], minor=True)
+    axes.legend(fontsize="small")

@@ -1,0 +1,368 @@
+"""From the runs of chapter 1 to the values of its rows in the ledger, by claim, and to its tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from book.evidence.runs import Result
+from dplib import mechanisms, stats
+from dplib.stats import Measured
+from dplib.stats import mean_interval as mean
+from papers.larger_models import gmm_trials as tools
+from papers.larger_models.gmm_runs import DEFINITION3, POWERS
+
+Results = Sequence[Result]
+Curves = Mapping[tuple[str, str], Results]
+Values = dict[str, dict[str, Any]]
+CNNS = ("26k", "52k, wider", "26k, one block")
+LEVEL = 0.4  # an error that a curve passes
+LIMITS = {  # exponents of p in Psi by the formula, for p to infinity: exercise "Which norm?"
+    ("dense", "unit"): 0.5,
+    ("dense", "L2"): -0.5,
+    ("dense", "L1"): -1.5,
+    ("sparse", "unit"): -0.5,
+    ("sparse", "L2"): -1.5,
+    ("sparse", "L1"): -2.5,
+}
+
+
+def privacy(checked: Results, epsilon: float = 5.0, delta: float = 1e-4) -> Values:
+    """Definitions 1 to 3, at the paper's budget: {claim: values}."""
+    tau = float(mechanisms.paper_sigma(epsilon, delta))
+    of_definition3 = mean([one["definition3_sd"] for one in checked])
+    largest, share = where_definition2_is_private(delta)
+    moves = [move for one in checked for move, _ in one["replaced"]]
+    return {
+        "A.def1": {
+            "delta_between_two_neighbours": float(mechanisms.gaussian_delta(tau, 1.0, epsilon)),
+            "noise_for_distance_one": tau,
+            "noise_for_substitution": of_definition3.value,
+        },
+        "A.def2": {
+            "epsilon_spent": float(mechanisms.gaussian_epsilon(tau, 1.0, delta)),
+            "noise_over_least": float(tau / mechanisms.analytic_sigma(epsilon, delta)),
+            "largest_private_epsilon": largest,
+            "largest_private_epsilon_at_delta_0_01": where_definition2_is_private(0.01)[0],
+            "share_of_map_not_private": share,
+        },
+        "A.def3": {
+            "delta_smallest_pair": 1.0,
+            "delta_longest_replaced": mean([np.mean([d for _, d in one["replaced"]]) for one in checked]),
+            "move_of_the_norm_percent_median": float(100 * np.median([abs(move) for move in moves])),
+            "epsilon_with_public_bound": float(mechanisms.gaussian_epsilon(tau, 1.0, delta)),
+            "variance_over_theory": mean([one["variance_ratio"] for one in checked]),
+        },
+    }  # fmt: skip
+
+
+def where_definition2_is_private(delta: float) -> tuple[float, float]:
+    """The largest epsilon up to which Definition 2 is (epsilon, delta)-DP; and the share of a map where it is not.
+
+    The map: epsilon from 0.01 to 1000, delta from 1e-10 to 0.5, both logarithmic.
+    """
+
+    def over(epsilon: float) -> float:
+        return float(
+            mechanisms.gaussian_log_delta(mechanisms.paper_sigma(epsilon, delta), 1.0, epsilon) - np.log(delta)
+        )
+
+    fine = np.logspace(-2, 5, 500)
+    first = int(np.argmax([over(one) > 0 for one in fine]))
+    largest = brentq(over, fine[first - 1], fine[first], xtol=1e-9)
+    e, d = np.meshgrid(np.logspace(-2, 3, 160), np.logspace(-10, np.log10(0.5), 120), indexing="ij")
+    beyond = mechanisms.gaussian_delta(mechanisms.paper_sigma(e, d), 1.0, e) > d
+    return largest, float(beyond.mean())
+
+
+def error(checked: Results, main: Results) -> Values:
+    """Equations (5) to (8) and Definitions 4 and 5: {claim: values}."""
+    bias = np.array([one["bias"] for one in checked])
+    fresh = {kind: np.array([one["fresh"][kind] for one in checked]) for kind in ("wrong", "exact", "printed")}
+    less = {kind: mean(fresh["wrong"] - fresh[kind]) for kind in ("exact", "printed")}
+    noisy, clean, printed = (mean([one["error"][k] for one in main]) for k in ("noisy", "clean", "printed"))
+    return {
+        "A.eq5": {
+            "bias_of_means_class_1": mean(bias[:, 0]),
+            "bias_of_means_class_2": mean(bias[:, 1]),
+            "bias_of_variances": mean(bias[:, 2]),
+        },
+        "A.def4": {
+            "decisions": 1000 * len(checked),
+            "equal_decisions": sum(one["same_decisions"] for one in checked),
+        },
+        "A.def5": {
+            "error_noisy_test_points": noisy,
+            "error_clean_test_points": clean,
+            "noisy_less_clean": mean([one["error"]["noisy"] - one["error"]["clean"] for one in main]),
+            "counted_less_formula": less["exact"],
+        },
+        "A.eq7": {"counted_less_exact_variance": less["exact"], "counted_less_printed": less["printed"]},
+        "A.eq8": {
+            "psi_printed_over_exact": mean([one["psi_ratio"] for one in main]),
+            "mean_error_printed": printed,
+            "mean_error_exact": noisy,
+            "counted_less_exact_variance": less["exact"],
+        },
+        "A.eq10": {"distance_of_released_data_over_formula": mean([one["distance_ratio"] for one in checked])},
+    }
+
+
+def theorem6(main: Results, grown: Mapping[tuple, Results]) -> Values:
+    """Theorem 6 and Remark 1: {claim: values}; ``grown`` of :func:`gmm_study.growing`."""
+    powers = [power for power in POWERS if (power, POWERS[power][0]) in grown]
+    first, last = POWERS[1.5][0], POWERS[1.5][-1]
+    of_last = grown[DEFINITION3, last]
+    sets = sum(sum(one["histogram"]["one"]) for one in of_last)
+    return {
+        "A.thm6": {
+            "bound": main[0]["bound"],
+            "mean_exact_error": mean([one["error"]["noisy"] for one in main]),
+            "distance_of_average_where_n_gamma_grows": max(
+                (far(grown[p, POWERS[p][-1]], "average") for p in powers), key=lambda one: one.value
+            ),
+            "n_gamma_definition3_first": mean([first * one["gamma"] for one in grown[DEFINITION3, first]]),
+            "n_gamma_definition3_last": mean([last * one["gamma"] for one in of_last]),
+            "distance_of_average_definition3_first": far(grown[DEFINITION3, first], "average"),
+            "distance_of_average_definition3_last": far(of_last, "average"),
+            "share_above_half_one_class_definition3": stats.proportion_interval(
+                sum(one["misled"] for one in of_last), sets
+            ),
+        },
+        "A.remark1": {"p": 3000, "n": 60, "n_over_p": 60 / 3000, "log_p_over_n": float(np.log(3000) / 60)},
+    }
+
+
+def far(results: Results, kind: str) -> Measured:
+    """Root mean square of Psi / Psi(Theorem 6) - 1, over seeds."""
+    return mean([one["far"][kind] for one in results])
+
+
+def bound(chained: Mapping[str, Results], tau: float) -> Values:
+    """Equation (11): {claim: values}; ``chained`` of :func:`gmm_study.chains`."""
+    terms = {signal: np.array([one["terms"] for one in results]) for signal, results in chained.items()}
+    links = np.concatenate([(np.diff(one, axis=2) >= 0).reshape(-1, 4) for one in terms.values()])
+    slack = {signal: one[:, :, 4] / one[:, :, 0] for signal, one in terms.items()}
+    p = next(iter(chained.values()))[0]["p"][-3:]
+    grows = {
+        signal: mean([np.polyfit(np.log(p), np.log(one), 1)[0] for one in s[:, -3:]]) for signal, s in slack.items()
+    }
+    return {
+        "A.eq11": {
+            "data_sets": len(links),
+            "data_sets_where_every_link_holds": int(links.all(axis=1).sum()),
+            "order_of_slack_dense": grows["dense"],
+            "order_of_slack_sparse": grows["sparse"],
+        },
+        "A.s-gamma-bound-free-of-p": {
+            "largest_gamma_times_tau_squared": float(max(one[:, :, 0].max() for one in terms.values()) * tau**2)
+        },
+    }  # fmt: skip
+
+
+def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread: Mapping[float, Results]) -> Values:
+    """Equations (12) to (14): {claim: values}.
+
+    Args:
+        found: of :func:`gmm_study.curves`. at_budgets, spread: of the parts "budgets" and "scattered".
+    """
+    joint = {norm_: joint_exponents(at_budgets, norm_) for norm_ in ("L1", "L2")}
+    falls = [np.polyfit(*np.log([taus, psi]), 1)[0] for taus, psi in _over_tau(at_budgets, "L1")]
+    loudest = min(spread)
+    return {
+        "A.eq12": {
+            "exponent_dense_l1": exponent(found["dense", "L1"]),
+            "exponent_sparse_l1": exponent(found["sparse", "L1"]),
+            "exponent_dense_l2": exponent(found["dense", "L2"]),
+            "limit": error_at(found["dense", "L1"], -1),
+        },
+        "A.eq13": {
+            "exponent_of_tau": mean(falls),
+            "limit": error_at(at_budgets["L1", min(e for _, e in at_budgets)], 0),
+            "spread_of_psi_one_class": mean([one["spread"] for one in spread[loudest]]),
+            "one_over_root_n": float(1 / np.sqrt(60)),
+        },
+        "A.eq14": {
+            f"exponent_of_{what}_{norm_.lower()}": mean(column)
+            for norm_, both in joint.items()
+            for what, column in zip(("p", "tau"), both.T, strict=True)
+        },
+    }
+
+
+def exponent(results: Results) -> Measured:
+    """Exponent of p in Psi over the three largest dimensions, over seeds."""
+    return mean([np.polyfit(np.log(one["p"][-3:]), np.log(one["psi"][-3:]), 1)[0] for one in results])
+
+
+def joint_exponents(found: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4) -> np.ndarray:
+    """Exponents of p and tau in Psi, fitted together over the three largest dimensions, (seeds, 2).
+
+    The largest budget is left out: its noise does not yet outweigh what the classes have of their own.
+    """
+    budgets = sorted(epsilon for kind, epsilon in found if kind == norm_)[:-1]
+    taus = mechanisms.paper_sigma(np.array(budgets), delta)
+    p = found[norm_, budgets[0]][0]["p"][-3:]
+    design = np.array([[1, np.log(m), np.log(t)] for t in taus for m in p])
+    per_seed = zip(*(found[norm_, epsilon] for epsilon in budgets), strict=True)
+    return np.array([
+        np.linalg.lstsq(design, np.log([one for run in runs for one in run["psi"][-3:]]), rcond=None)[0][1:]
+        for runs in per_seed
+    ])  # fmt: skip
+
+
+def _over_tau(found: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4):
+    """For each seed tau and Psi at the smallest dimension, the largest budget left out."""
+    budgets = sorted(epsilon for kind, epsilon in found if kind == norm_)[:-1]
+    taus = mechanisms.paper_sigma(np.array(budgets), delta)
+    for runs in zip(*(found[norm_, epsilon] for epsilon in budgets), strict=True):
+        yield taus, [run["psi"][0] for run in runs]
+
+
+def cnns(found: Mapping[tuple[str, float | None], Results]) -> Values:
+    """Appendix A.1: what width and depth cost CNNs under DP-SGD, in points of test accuracy, paired by seed.
+
+    Args:
+        found: of :func:`gmm_study.networks` for "26k", "52k, wider" and "26k, one block".
+    """
+    (epsilon,) = {e for _, e in found if e is not None}
+    accuracy = {key: 100 * np.array([one["test"] for one in results]) for key, results in found.items()}
+    small, wide, shallow = ({e: accuracy[name, e] for e in (epsilon, None)} for name in CNNS)
+    both = {
+        "wider_loses": mean(small[epsilon] - wide[epsilon]),
+        "wide_sgd_less_private": mean(wide[None] - wide[epsilon]),
+    }
+    return {
+        "A.fig1app": {
+            "epsilon": epsilon,
+            "parameters_small": found[CNNS[0], epsilon][0]["parameters"],
+            "parameters_large": found[CNNS[1], epsilon][0]["parameters"],
+            "accuracy_small": mean(small[epsilon]),
+            "accuracy_large": mean(wide[epsilon]),
+            **both,
+            "wider_loses_sgd": mean(small[None] - wide[None]),
+        },
+        "A.s-width-and-depth": {
+            **both,
+            "deeper_loses": mean(shallow[epsilon] - small[epsilon]),
+            "deeper_loses_sgd": mean(shallow[None] - small[None]),
+            "parameters_one_block": found[CNNS[2], epsilon][0]["parameters"],
+        },
+    }
+
+
+def dimension(found: Curves, weaker: Mapping[tuple[str, float | None], Results], pictures: Results) -> Values:
+    """What more features do under noise: {claim: values}.
+
+    Args:
+        found: of :func:`gmm_study.curves`. weaker: of :func:`gmm_study.weak`. pictures: of the part "pictures".
+    """
+    first, *_, last = found["dense", "L1"][0]["p"]
+    ends = {cell: (error_at(results, 0), error_at(results, -1)) for cell, results in found.items()}
+    passes = {
+        f"{signal}_{'no_noise' if epsilon is None else f'epsilon_{epsilon:g}'}": crossing(results)
+        for (signal, epsilon), results in weaker.items()
+    }
+    images = {noise: np.array([one["error"]["images"][noise]["noisy"] for one in pictures])
+              for noise in ("unit", "public bound")}  # fmt: skip
+    return {
+        "A.remark2": {
+            "error_dense_definition3_fewest": ends["dense", "L1"][0],
+            "error_sparse_definition3_fewest": ends["sparse", "L1"][0],
+            "limit": ends["dense", "L1"][1],
+            "limit_sparse": ends["sparse", "L1"][1],
+            "error_dense_fixed_noise": ends["dense", "unit"][1],
+            "images_fewest_pixels": mean(images["unit"][:, 0]),
+            "images_all_pixels": mean(images["unit"][:, -1]),
+            "images_all_pixels_public_bound": mean(images["public bound"][:, -1]),
+            "all_pixels": pictures[0]["pixels"][-1],
+            "images_all_pixels_no_noise": mean([one["error"]["images"]["none"]["noisy"][-1] for one in pictures]),
+            "shuffled_all_pixels_no_noise": mean([one["error"]["shuffled"]["none"]["noisy"][-1] for one in pictures]),
+            "formula_all_pixels_no_noise": mean([one["formula"]["none"]["noisy"][-1] for one in pictures]),
+        },
+        "A.s-larger-noise-degrades-faster": {
+            "level": LEVEL,
+            "noise_at_epsilon": sorted({epsilon for _, epsilon in weaker if epsilon}),
+            **{f"passes_{LEVEL:g}_at_p_{name}": one for name, one in passes.items() if name.startswith("sparse")},
+            "dense_curves": sum(name.startswith("dense") for name in passes),
+            "dense_curves_that_pass": sum(one is not None for k, one in passes.items() if k.startswith("dense")),
+        },
+        "A.s-random-guessing": {
+            "error_sparse_no_noise": ends["sparse", "none"][1],
+            "error_sparse_sensitivity_one_fewest_features": ends["sparse", "unit"][0],
+            "error_sparse_sensitivity_one": ends["sparse", "unit"][1],
+            "exponent_sparse_sensitivity_one": exponent(found["sparse", "unit"]),
+            "error_dense_sensitivity_one": ends["dense", "unit"][1],
+            "error_definition3_fewest_features": ends["dense", "L1"][0],
+        },
+        "A.s-larger-worse": {
+            f"error_{signal}_{noise}_p{p}": one
+            for (signal, noise), both in ends.items()
+            if noise != "none"
+            for p, one in zip((first, last), both, strict=True)
+        },
+    }
+
+
+def error_at(results: Results, place: int) -> Measured:
+    """Mean error on noisy test points at one of the dimensions, over seeds."""
+    return mean([0.5 - one["advantage"][place] for one in results])
+
+
+def crossing(results: Results) -> Measured | None:
+    """The number of features from which on the error stays above LEVEL, straight in log p, over seeds.
+
+    None unless every seed's curve is below it somewhere and above it at the end.
+    """
+    found = []
+    for one in results:
+        p, errors = np.log(one["p"]), 0.5 - np.array(one["advantage"])
+        below = np.flatnonzero(errors <= LEVEL)
+        if not len(below) or below[-1] == len(errors) - 1:
+            return None
+        i = below[-1]
+        found.append(np.exp(np.interp(LEVEL, errors[i : i + 2], p[i : i + 2])))
+    return mean(found)
+
+
+def example1(found: Results) -> Values:
+    """Example 1 and Figure 2: {claim: values}; ``found`` of the part "examples"."""
+    draws = sum(one["draws"] for one in found)
+    by = {name: [one["readings"][name] for one in found] for name in found[0]["readings"]}
+    clean, three, third = (by[name] for name in ("no noise", "standard deviation 3", DEFINITION3))
+
+    def both(runs: Results, key: str, suffix: str = "") -> dict[str, Measured]:
+        return {f"feature{j + 1}{suffix}": mean([one[key][j] for one in runs]) for j in (0, 1)}
+
+    def picks(runs: Results, key: str) -> Measured:
+        return stats.proportion_interval(sum(one["picks_2"][key] for one in runs), draws)
+
+    rows: Values = {}
+    for row, key in {"distance": "distance", "variance": "variance", "t-statistic": "t"}.items():
+        rows[f"A.example1-clean.{row}"] = both(clean, key)
+        rows[f"A.example1-noisy.{row}"] = both(three, key) | both(third, key, "_definition3")
+    rows["A.example1.mean"] = both(three, "distance") | {
+        "sd_of_one_data_set_definition3": mean([one["distance_sd"] for one in third])
+    }
+    rows["A.example1.order"] = {
+        "t_picks_2_clean": picks(clean, "t"),
+        "t_picks_2_sd_3": picks(three, "t"),
+        "t_picks_2_definition3": picks(third, "t"),
+        "distance_picks_2_clean": picks(clean, "distance"),
+        "distance_picks_2_definition3": picks(third, "distance"),
+    }
+    rows["A.fig2"] = overlaps(mean([one["sd"] for one in third]).value)
+    return rows
+
+
+def overlaps(definition3_sd: float) -> dict[str, float]:
+    """Figure 2, exactly: the height at which two densities cross over their peak, and their common area."""
+    found = {}
+    for j, (gap, variance) in enumerate(zip(-tools.EXAMPLE1.alpha, tools.EXAMPLE1.variances, strict=True), 1):
+        printed = variance + 9  # as the table prints it
+        found[f"overlap_feature{j}"] = float(np.exp(-(gap**2) / (8 * printed)))
+        found[f"overlap_feature{j}_definition3"] = float(np.exp(-(gap**2) / (8 * (variance + definition3_sd**2))))
+        found[f"common_area_feature{j}"] = float(2 * norm.cdf(-gap / (2 * np.sqrt(printed))))
+    return found

@@ -1,0 +1,207 @@
+"""From kept runs of annealed DP-SGD to rows of paper D: Tables 1 and 3, and what the text says of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from book.evidence.runs import Result
+from dplib import stats
+from dplib.stats import Measured
+from papers.screening.annealed_value_rows import Trained, accuracies, epsilon, gain, mean, nearest, share
+
+OTHERS = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
+# Table 3 prints the smallest epsilon for each of these accuracies, in percent.
+TARGETS = {"mnist": (94, 96, 98), "fashion-mnist": (82, 84, 86)}
+ROWS = [
+    f"{name}-{target / 100:.2f}"
+    for name, targets in [*TARGETS.items(), ("cifar10", (52, 55, 58))]
+    for target in targets
+]
+
+
+def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Values by claim.
+
+    Args:
+        trained, free: the parts "table_1" and "non_private" of :mod:`papers.screening.annealed_runs`.
+    """
+    ours = {_key(name): arms["ours"] for name, arms in trained.items()}
+    rows = {
+        f"D.table1.{name}": {
+            arm: mean(accuracies(runs)) for arm, runs in {**arms, "non_dp": free[name]["results"]}.items()
+        }
+        for name, arms in trained.items()
+    }
+    for name, targets in TARGETS.items():
+        rows |= {f"D.table3.{name}-{target / 100:.2f}": budgets(trained[name], target) for target in targets}
+    return rows | {
+        "D.s-baselines": baselines(trained),
+        "D.s-gap-to-nonprivate": gaps(trained, free),
+        "D.s-lower-cost-always": cheaper(trained),
+        "D.s-gap-grows-with-cost": growth(trained),
+        "D.s-always-accept-better": {
+            "queries_against_the_rule": sum(r["chance"]["contradictions"] for runs in ours.values() for r in runs),
+            **{f"accepted_that_lower_j_percent_{key}": share(map(_lowering, runs)) for key, runs in ours.items()},
+        },
+    }
+
+
+def readings(found: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str, dict[str, Any]]:
+    """Values of the claims on two parts of Algorithm 2, from runs "as printed", with "no limit" and "greedy" (no rise
+    passes by chance) at ``epsilon``, paired by seed; a run that its cap on queries ended has stopped.
+    """
+    printed, endless = found["as printed"], found["no limit"]
+    due = max(result["accepted"] for result in printed)
+    return {
+        "D.s-rejection-limit": {
+            "queries_against_the_rule": sum(result["chance"]["contradictions"] for result in printed),
+            "stopped_without_limit": sum(result["accepted"] < due for result in endless),
+            "runs": len(endless),
+            "most_queries_without_limit": max(result["queries"] for result in endless),
+            "accepted": due,
+            "epsilon": epsilon,
+            "limit_less_no_limit": less(printed, endless),
+        },
+        "D.s-chance-acceptance": {"printed_less_greedy": less(printed, found["greedy"]), "epsilon": epsilon},
+    }
+
+
+def less(some: Sequence[Result], others: Sequence[Result]) -> Measured:
+    """Accuracy of some runs less that of others, in points, paired over the seeds that both have."""
+    return mean(a - b for a, b in zip(accuracies(some), accuracies(others), strict=False))
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _lowering(run: Result) -> float:
+    """Of a run's accepted updates, those that do not raise J, in percent; every refused one raises it."""
+    count = {name: sum(tenths) for name, tenths in run["tenths"].items()}
+    return 100 * (count["queries"] - count["rises"]) / (count["queries"] - count["rejected"])
+
+
+def baselines(trained: Trained) -> dict[str, Measured]:
+    """AUTO-S less the two other plain schemes, in points, paired by seed."""
+    return {
+        f"auto_s_less_{other}_{_key(name)}": gain(arms["dpsgd_auto_s"], arms[other])
+        for name, arms in trained.items()
+        for other in ("dpsgd", "dpsgd_tanh")
+    }
+
+
+def gaps(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, Measured]:
+    """Accuracy without privacy less that of each scheme, and by how much the method narrows the smallest other gap."""
+    found = {}
+    for name, arms in trained.items():
+        for arm, runs in arms.items():
+            found[f"gap_{arm}_{_key(name)}"] = less(free[name]["results"], runs)
+        found[f"narrower_{_key(name)}"] = nearest({name: arms})[f"gain_{_key(name)}"]
+    return found
+
+
+def reached(run: Result, target: float, count: str = "accepted") -> float:
+    """The epsilon at which a run's accuracy first reaches ``target`` percent, by the paper's formula; nan: never.
+
+    Straight lines between evaluations; a run that begins above the target reaches it at its first evaluation.
+    """
+    steps, found = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
+    above = np.flatnonzero(100 * found >= target)
+    if not len(above):
+        return math.nan
+    at = above[0]
+    if at:
+        between = (target / 100 - found[at - 1]) / (found[at] - found[at - 1])
+        return epsilon(run, round(steps[at - 1] + between * (steps[at] - steps[at - 1])))
+    return epsilon(run, int(steps[0]))
+
+
+def budgets(arms: Mapping[str, Sequence[Result]], target: float) -> dict[str, Measured | int]:
+    """A row of Table 3: mean epsilon of each scheme at which its runs reach ``target`` percent.
+
+    A scheme of which a run does not reach it has no number, but how many of its runs do.
+    """
+    found: dict[str, Measured | int] = {}
+    for arm, runs in arms.items():
+        at = np.array([reached(run, target) for run in runs])
+        found[f"eps_{arm}"] = mean([] if np.isnan(at).any() else at)
+        found[f"reached_{arm}"] = int((~np.isnan(at)).sum())
+    return found
+
+
+def savings(arms: Mapping[str, Sequence[Result]], other: str, target: float, count: str = "accepted") -> np.ndarray:
+    """Epsilon of another scheme less that of the annealed one at a target, by seed, (seeds,).
+
+    A run of the other scheme that falls short counts as reaching the target at its end: the saving is at least this.
+    Seeds in which the annealed run falls short are nan. Seeds are those that both schemes have.
+    """
+    seeds = min(len(arms[other]), len(arms["ours"]))
+    end = [epsilon(run, run["queries"]) for run in arms[other][:seeds]]
+    theirs = np.array([reached(run, target) for run in arms[other][:seeds]])
+    ours = np.array([reached(run, target, count) for run in arms["ours"][:seeds]])
+    return np.where(np.isnan(theirs), end, theirs) - ours
+
+
+def cheaper(trained: Trained) -> dict[str, Measured | int]:
+    """The smallest mean saving over targets and schemes, its interval by Bonferroni over all of them.
+
+    By the paper's count, and with every noisy gradient charged ("least_saving_queries"); "compared": pairs of a target
+    and a scheme in which every annealed run reaches the target by the paper's count.
+    """
+    found: dict[str, Measured | int] = {}
+    for count, name in (("queries", "least_saving_queries"), ("accepted", "least_saving")):
+        every = [
+            savings(arms, other, target, count)
+            for data, arms in trained.items()
+            for target in TARGETS.get(data, ())
+            for other in OTHERS
+        ]
+        whole = [one for one in every if not np.isnan(one).any()]
+        found[name] = stats.mean_interval(min(whole, key=np.mean), level=1 - 0.05 / len(whole))
+    return {**found, "compared": len(whole)}
+
+
+def growth(trained: Trained) -> dict[str, Measured]:
+    """Saving over AUTO-S at the highest target that all annealed runs reach, less that at the lowest; paired."""
+    found = {}
+    for data, arms in trained.items():
+        at = {target: savings(arms, "dpsgd_auto_s", target) for target in TARGETS.get(data, ())}
+        whole = [one for one in at.values() if not np.isnan(one).any()]
+        found[f"growth_{_key(data)}"] = stats.mean_interval(whole[-1] - whole[0])
+    return found
+
+
+def printed_rises(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Table 3 as printed: by data set the least change of the saving over AUTO-S from one target to the next.
+
+    Args:
+        rows: published values by the end of the row's id, such as "mnist-0.94".
+    """
+    found: dict[str, list[float]] = {}
+    for row, one in rows.items():
+        found.setdefault(_key(row.rpartition("-")[0]), []).append(one["eps_dpsgd_auto_s"] - one["eps_ours"])
+    return {f"printed_least_rise_{name}": round(float(np.diff(one).min()), 2) for name, one in found.items()}
+
+
+def table_3(trained: Trained, printed: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> pd.DataFrame:
+    """Table 3: for each target and scheme the measured epsilon and, in brackets, the printed one.
+
+    Args:
+        printed: as in :func:`printed_rises`. names: of the schemes, by arm.
+    """
+    lines = []
+    for data, arms in trained.items():
+        for target in TARGETS.get(data, ()):
+            found, paper = budgets(arms, target), printed[f"{data}-{target / 100:.2f}"]
+            cells = {
+                name: f"{found[f'eps_{arm}']}"
+                if found[f"reached_{arm}"] == len(arms[arm])
+                else f"{found[f'reached_{arm}']} of {len(arms[arm])} runs"
+                for arm, name in names.items()
+            }
+            cells = {name: f"{cells[name]} ({paper.get(f'eps_{arm}', '–')})" for arm, name in names.items()}
+            lines.append({"accuracy": f"{data}, {target}%", **cells})
+    return pd.DataFrame(lines)

@@ -1,0 +1,319 @@
+"""From the runs of chapter 12 to the values of its rows in the ledger, by claim, and to its tables."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from book.evidence import runs
+from dplib import accounting, exact_loss, mechanisms, rdp, stats
+from papers.screening import accounts, composition, instances, leak_runs, network_audit_runs, one_update
+from papers.screening.accounts import DELTA
+
+Results = Sequence[runs.Result]
+Values = dict[str, dict[str, Any]]
+GRID = tuple(product((0.6, 1.0, 1.23, 2.15, 5.0), (0.001, 0.01, 0.1, 0.5, 1.0), (2, 3, 8, 20)))  # sigma, q, order
+PUSHES = (1.0, 1.5, 2.0)  # at a reader's budget
+NOISES = np.geomspace(0.5, 20, 25)  # of Gaussian releases, against the lemmas
+
+
+def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
+    """Values of paper D's accounting of plain DP-SGD by claim, from those parts of the plan."""
+    # log A, log B by quadrature; equation (8); an accountant. From 1e-8 to hundreds: differences are relative above 1.
+    log_a, log_b, eq8, other = np.array([_moments(*cell) for cell in GRID]).T
+    scale = np.maximum(1.0, other)
+    by_formula = float((np.abs(eq8 - other) / scale).max())
+    mnist = budgets["MNIST"]
+    finer = max(one["allowed"]["lemma 2, finer orders"] / one["allowed"]["lemma 2"] for one in budgets.values())
+    two = rdp.rdp(1.5, 1.0, 1, accounts.ORDERS) * 2
+    combined = accounts.ORDERS * (2 / 1.5**2) / 2  # one Gaussian release of both signals, sensitivity sqrt(2)
+    by_key = {_key(name): one for name, one in budgets.items()}
+    return {
+        "D.def1": {"mnist_add_or_remove_epsilon": mnist["pld"], "mnist_replace_epsilon": mnist["replacement"]},
+        "D.def2": {what: stats.mean_interval(np.array([one[what] for one in sums])) for what in ("mean", "variance")},
+        "D.def3": {"largest_difference_of_log_A": float((np.abs(log_a - other) / scale).max())},
+        "D.s-a-dominates-b": {"least_log_A_minus_log_B": float((log_a - log_b).min())},
+        "D.eq8": {"largest_difference_of_log_A": by_formula},
+        "D.lemma1": {"largest_difference_at_orders_2_to_64": float(np.abs(two - combined).max())},
+        **_lemmas(),
+        "D.s-lemma2-for-comparison": {
+            f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - one["lemma 3"] / one["lemma 2"])
+            for key, one in by_key.items()
+        },
+        "D.s-alpha-grid": {
+            "alpha_min": int(accounts.ORDERS[0]),
+            "alpha_max": int(accounts.ORDERS[-1]),
+            **{f"best_order_{key}": one["order"] for key, one in by_key.items()},
+            "steps_gained_by_finer_orders_percent": 100 * (finer - 1),
+        },
+        "D.eq9": {
+            "with_logarithm_largest_difference": by_formula,
+            "printed_order_2_at_q_0_for_1_step": float(accounts.renyi(1, 1.23, 1e-9, [2], logarithm=False)[0]),
+        },
+        "D.eq4": {
+            "mnist_as_printed_epsilon": mnist["printed"],
+            "mnist_with_logarithm_epsilon": mnist["lemma 2"],
+            "mnist_pld_epsilon": mnist["pld"],
+            "as_printed_over_an_accountant": mnist["printed"] / mnist["rdp"],
+            "with_logarithm_over_an_accountant": mnist["lemma 2"] / mnist["rdp"],
+        },
+    }
+
+
+def _key(name: str) -> str:
+    """A data set in the names of values: "mnist", "fashion_mnist", "cifar10"."""
+    return name.lower().replace("cifar-10", "cifar10").replace("-", "_")
+
+
+def _moments(sigma: float, q: float, order: int) -> tuple[float, float, float, float]:
+    return (
+        *accounts.log_moments_by_quadrature(sigma, q, order),
+        float(accounts.log_moment(sigma, q, [order])[0]),
+        float(rdp.rdp(sigma, q, 1, [order])[0]) * (order - 1),
+    )
+
+
+def _lemmas() -> Values:
+    """Both conversions against the exact epsilon of Gaussian releases."""
+    exact = mechanisms.gaussian_epsilon(NOISES, 1.0, DELTA)
+    lemma2, lemma3 = (
+        np.array([accounts.epsilon(1, s, 1.0, DELTA, conversion=kind)[0] for s in NOISES])
+        for kind in ("classical", "improved")
+    )
+    other = rdp.epsilon(NOISES, 1.0, 1, DELTA, "improved", orders=accounts.ORDERS)
+    return {
+        "D.lemma2": {
+            "least_excess_over_exact": float((lemma2 - exact).min()),
+            "largest_excess": float((lemma2 - exact).max()),
+        },
+        "D.lemma3": {
+            "least_excess_over_exact": float((lemma3 - exact).min()),
+            "largest_share_of_lemma_2": float((lemma3 / lemma2).max()),
+            "difference_from_an_accountant": float(np.abs(lemma3 - other).max()),
+        },
+    }
+
+
+def one_update_losses() -> dict[str, float]:
+    """One accepted update of the smallest counterexample: noise 1, full batches, a steep linear public energy."""
+
+    def exact(limit):
+        return one_update.epsilon(*one_update.pair(1.0, instances.UP, limit), DELTA)
+
+    return {
+        "one_update_claimed": accounts.epsilon(1, 1.0, 1.0)[0],
+        "one_update_without_screening_exact": float(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)),
+        "one_update_one_rejection_exact": exact(1),
+        "one_update_limit_10_exact": exact(10),
+    }
+
+
+def screening(
+    trained: Mapping[str, Results],
+    worst: Mapping[str, runs.Result],
+    audits: Mapping[str, Results],
+    networks: Mapping[str, Results],
+    energies: Mapping[bool, Results],
+    spent: Mapping[str, Sequence[float]],
+) -> Values:
+    """What accepted updates tell: {claim: values}; from the plan's parts by these names, ``trained`` of "trainings",
+    ``energies`` of "random_energies", by whether they are convex, ``spent`` empty where the plan has none.
+    """
+    mnist, claimed = worst["MNIST"], max(one["claimed"] for one in worst.values())
+    at_worst = {name: next(row for row in rows if row["push"] == worst[name]["push"]) for name, rows in trained.items()}
+    found = {task: min(one["found"] for one in results) for task, results in audits.items()}
+    no_gradient = next(v for k, v in instances.conditions().items() if k.startswith("(i), (ii)"))[1]
+    # A formula without mu_0 in it, as printed, without the logarithm: two updates, the second with a generous limit.
+    generous = one_update.epsilon(*one_update.pair(1.0, one_update.threshold(2.0), 200), DELTA)
+    orders = next(row for row in trained["MNIST"] if row["push"] == 1.5)["orders"]["2"]
+    by_key = {_key(name): one for name, one in worst.items()}
+    return {
+        "D.s-postprocessing": {
+            "public_energy_MNIST_all_queries_epsilon": mnist["all"],
+            "public_energy_MNIST_exact_epsilon": mnist["exact"],
+            "private_energy_zero_gradient_exact_epsilon": no_gradient,
+            "private_energy_audit_at_least": found["training"],
+            "private_energy_audit_claimed": _claimed("training"),
+            "network_with_private_energy_at_least": network_audit_runs.found(networks["training"], DELTA).epsilon,
+            "network_with_private_energy_claimed": network_audit_runs.claimed(networks["training"], DELTA),
+        },
+        "D.s-accepted-only": {
+            **one_update_losses(),
+            "audit_claimed": _claimed("public"),
+            "audit_at_least": found["public"],
+            "free_screening_convex_energies": sum(one["count"] for one in energies[True]),
+            "free_screening_convex_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[True]),
+            "other_energies": sum(one["count"] for one in energies[False]),
+            "other_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[False]),
+        },
+        "D.thm1": {
+            **{f"claimed_epsilon_{key}": one["claimed"] for key, one in by_key.items()},
+            **{f"exact_epsilon_{key}": one["exact"] for key, one in by_key.items()},
+            **{f"exact_epsilon_{key}_from_below": one["below"] for key, one in by_key.items()},
+            **{f"final_weights_only_epsilon_{key}": one["final"] for key, one in by_key.items()},
+            "as_printed_two_updates_claimed": accounts.epsilon(2, 1.0, 1.0, logarithm=False)[0],
+            "as_printed_two_updates_limit_200_exact": generous,
+        },
+        "D.thm2": {
+            "order_2_claimed_mnist": orders[0],
+            "order_2_exact_mnist": orders[1],
+            "exact_over_claimed": orders[1] / orders[0],
+        },
+        "D.s-epsilon-after-training": {
+            "claimed": claimed,
+            **{f"number_alone_{name}": accepted_alone(name, row) for name, row in at_worst.items()},
+        },
+        "D.s-proved": {
+            "claimed": claimed,
+            "built_worst_case_final_weights_only": max(one["final"] for one in worst.values()),
+        },
+        "D.s-budget-3": {
+            "built_worst_case_epsilon_mnist": mnist["exact"],
+            "the_same_final_weights_only": mnist["final"],
+            "all_queries_epsilon_mnist": mnist["all"],
+            **{
+                f"{_key(name)}_trainings_all_queries_epsilon": stats.mean_interval(np.array(by_seed))
+                for name, by_seed in spent.items()
+            },
+        },
+    }
+
+
+def accepted_alone(setting: str, row: runs.Result) -> float:
+    """Epsilon of the number of accepted updates alone, after a known number of candidates: as many as the training of
+    ``row`` (:func:`papers.screening.leak_runs.training` and its "push") is expected to draw without the record.
+    """
+    one = leak_runs.setting_of(setting)
+    candidates = round(row["steps"] * row["queries"][1])
+    rates = instances.linear(one, row["push"], one.limit, constant=True).rates
+    counts = [accounts.accepted_counts(candidates, rate, one.limit) for rate in rates]
+    return exact_loss.discrete_epsilon(np.array(counts), DELTA)
+
+
+def _claimed(task: str) -> float:
+    """What the paper claims for an audited task of one parameter: full batches, Lemma 2."""
+    one, updates = leak_runs.TASKS[task]
+    return accounts.epsilon(updates, one.noise_multiplier, 1.0)[0]
+
+
+def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFrame:
+    """What the accepted updates that a budget pays for spend, in the instance of whole trainings (constant push).
+
+    Returns:
+        A row for Lemma 2, the paper's count, and one for the tightest account; columns "accepted updates", "exact" at
+        the push of :data:`PUSHES` that costs most, "final weights only" there, and "all queries". nan where no update
+        is paid for, and for final weights where "exact" exceeds ``composition.RELIABLE``.
+    """
+    one = leak_runs.setting_of(setting)
+    cell = one.noise_multiplier, one.sample_rate
+    paid = {
+        "Lemma 2, the paper's count": accounts.steps_allowed(epsilon, *cell, delta),
+        "the tightest account": accounts.most_steps(lambda n: accounts.tight(*cell, n, delta), epsilon),
+    }
+    made = [instances.linear(one, push, one.limit, constant=True) for push in PUSHES]
+    table = {}
+    for name, steps in paid.items():
+        cells = {"accepted updates": steps, "exact": np.nan, "final weights only": np.nan, "all queries": np.nan}
+        if steps:
+            exact = [instances.epsilon(instance.cells, steps, delta) for instance in made]
+            worst = made[int(np.argmax(exact))]
+            known = max(exact) < composition.RELIABLE
+            cells |= {
+                "exact": max(exact),
+                "final weights only": composition.final_epsilon(worst.cells, steps, delta) if known else np.nan,
+                "all queries": accounts.all_queries(one, steps, worst.acceptance_rate, delta),
+            }
+        table[name] = cells
+    return pd.DataFrame(table).T
+
+
+# ---- tables ----
+
+
+def conditions() -> pd.DataFrame:
+    """One row for each way to break a condition of the theorem on free screening."""
+    rows = [[name, *both] for name, both in instances.conditions().items()]
+    return pd.DataFrame(rows, columns=["", "one plain update, ε", "one accepted update, ε"]).set_index("")
+
+
+def steps_allowed(budgets: Mapping[str, runs.Result]) -> pd.DataFrame:
+    """Steps of plain DP-SGD that epsilon 3 allows by each account, a row a setting."""
+    return _titled({name: one["allowed"] for name, one in budgets.items()}, {
+        "printed": "without the logarithm", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3", "prv": "PRV", "pld": "PLD",
+        "most": "the most"})  # fmt: skip
+
+
+def same_steps(budgets: Mapping[str, runs.Result]) -> pd.DataFrame:
+    """Epsilon of the steps that Lemma 2 allows by each account, a row a setting."""
+    return _titled(budgets, {"printed": "without the logarithm", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3",
+                             "inversion": "exact", "replacement": "exact, a record replaced"})  # fmt: skip
+
+
+def spent_at_worst(worst: Mapping[str, runs.Result]) -> pd.DataFrame:
+    """Claimed against exact epsilon of whole trainings at the push that costs most, a row a setting."""
+    return _titled(worst, {"steps": "accepted updates", "rate": "accepted / drawn", "claimed": "claimed",
+                           "exact": "exact", "final": "final weights only", "all": "all queries"})  # fmt: skip
+
+
+def _titled(found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(found).T[list(titles)].rename(columns=titles).astype(float)
+
+
+def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> pd.DataFrame:
+    """What attacks find, beside the claim; the least of the audits of a task, all of a network's trainings together."""
+    titles = {
+        "public": "one parameter, public J",
+        "control": "the same without screening",
+        "training": "one parameter, J on the training set",
+        "held-out": "the same, the record in J's held-out set only",
+    }
+    rows = [
+        [titles[task], np.nan if task == "held-out" else _claimed(task), min(one["found"] for one in results),
+         f"{len(results)} audits, the least"]
+        for task, results in audits.items()
+    ]  # fmt: skip
+    names = {"test": "a network, J on test records", "training": "a network, J on 40 training records",
+             "held-out": "the same, the records in J's held-out set only"}  # fmt: skip
+    for judged, results in networks.items():
+        claim = np.nan if judged == "held-out" else network_audit_runs.claimed(results, DELTA)
+        said = f"{sum(len(one['scores']) for one in results):,} canaries, {len(results)} trainings"
+        rows.append([names[judged], claim, network_audit_runs.found(results, DELTA).epsilon, said])
+    return pd.DataFrame(rows, columns=["", "claimed", "found, at least", "from"]).set_index("")
+
+
+def noisy_tests(found: Mapping[str, runs.Result]) -> pd.DataFrame:
+    """DPSUR: what its theorem claims for updates and tests, what the updates alone can spend, and a corrected rate."""
+    cases = {case.name: case for case in instances.DPSUR}
+
+    def row(one, case):
+        rate = one["ratio"] * case.batch / case.records
+        return {
+            "accepted updates": one["steps"],
+            "claimed, tests included": one["claimed"],
+            "exact, updates alone": one["exact"],
+            "second computation, from below": one["below"],
+            "charged at rate ρq": float(accounting.epsilon(case.noise_multiplier, rate, one["steps"], DELTA, "rdp")),
+        }
+
+    return pd.DataFrame({name: row(one, cases[name]) for name, one in found.items()}).T
+
+
+def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Free screening, of :func:`leak_study.screened_freely`: accuracies, and paired differences, a row a budget."""
+    names = {"alone": "public records alone", "plain": "DP-SGD", "screened": "DP-SGD, screened",
+             "public": "DP-SGD, steps on J"}  # fmt: skip
+    rows = {}
+    for epsilon, arms in found.items():
+        row = {title: str(stats.mean_interval(arms[name]["test"])) for name, title in names.items()}
+        for name, title in (("screened", "screening gains"), ("public", "steps on J gain")):
+            row[title] = str(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)
+        row["steps on J less screening"] = str(
+            stats.paired(arms["public"]["test"], arms["screened"]["test"]).difference
+        )
+        row["candidates an update"] = (
+            f"{arms['screened']['candidates'].mean() / arms['plain']['candidates'].mean():.1f}"
+        )
+        rows[f"{epsilon:g}"] = row
+    return pd.DataFrame(rows).rename_axis("ε", axis="columns")

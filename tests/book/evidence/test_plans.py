@@ -1,0 +1,193 @@
+"""Plans: what is missing wave by wave, what is reached, what is made in which order, and what tuning asks for."""
+
+import re
+
+import pytest
+
+from book.evidence import plans, runs
+from dplib.checks import ParameterError
+from tests import run_toys
+
+train = run_toys.train
+
+
+@pytest.fixture(autouse=True)
+def folder(run_folder):
+    return run_folder
+
+
+def sizes(wanted):
+    return [(one.job["size"], one.job["seed"]) for one in wanted]
+
+
+def test_missing_stops_at_the_first_wave_and_goes_on_after_it():
+    plan = plans.load("toy")
+    grid, tuning = [(1, 0), (1, 1), (2, 0), (2, 1)], [(1, 1000), (2, 1000), (4, 1000)]
+    assert sizes(plan.missing()) == grid + tuning
+    runs.make(train, [one.job for one in plan.missing()][1:])
+    assert sizes(plan.missing()) == [(1, 0), (1, 0)]
+    assert plan.missing()[1].job["scheme"] == "chosen"
+    with pytest.raises(runs.MissingRuns):
+        plan.read("tuned")
+    assert len(plan.reached()) == 6
+    runs.make(train, [one.job for one in plan.missing()])
+    assert plan.missing() == []
+    assert len(plan.reached()) == 8
+    assert plan.read("tuned")[0] == 1
+    assert list(plan.read("grid")) == [1, 2]
+
+
+def test_a_run_that_two_parts_ask_for_counts_once():
+    run_toys.settle(plans.PLANS.parent, run_toys.PLANS + "twice: {grid: {sizes: [1], seeds: 1}, "
+                    "again: {call: grid, sizes: [1.0], seeds: 1}}\n")  # fmt: skip
+    plan = plans.load("toy", "twice")
+    assert sizes(plan.missing()) == [(1, 0)]
+    runs.make(train, [{"size": 1, "seed": 0}])
+    assert len(plan.reached()) == 1
+
+
+def test_make_goes_through_all_waves():
+    told = []
+    assert plans.experiments() == {"toy": train}
+    assert plans.make([plans.load("toy", "quick"), plans.load("toy")], workers=2, said=told.append) == 0
+    assert len(told) == 8
+    assert all(
+        re.fullmatch(r" +0 s  toy .*seed=\d+, size=\d.0; at least \d to go(, about 0 min)?", one) for one in told
+    )
+    assert plans.make([plans.load("toy")], said=pytest.fail) == 0
+
+
+def test_make_begins_what_fits_into_its_limit(monkeypatch):
+    """The order of the plan, less what would take too long; the next call goes on."""
+    assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
+    monkeypatch.setattr(plans, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
+    assert plans.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
+    assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
+    assert plans.make([plans.load("toy")], said=lambda text: None) == 0
+
+
+def test_a_failing_run_stops_no_other():
+    text = "module: tests.run_toys\npublished: {grid: {sizes: [0, 1], seeds: 1}, tuned: {sizes: [1], seeds: 1}}\n"
+    run_toys.settle(plans.PLANS.parent, text)
+    told = []
+    with pytest.raises(runs.RunFailed, match=r"1 run\(s\) failed; the first: toy seed=0, size=0.0: ZeroDivisionError"):
+        plans.make([plans.load("toy")], said=told.append)
+    assert len(told) == 4
+    assert sizes(plans.load("toy").missing()) == [(0, 0)]
+
+
+def test_estimates_are_what_stored_runs_of_the_setting_took():
+    runs.make(train, [{"size": size, "seed": 7} for size in (1, 2)])
+    runs.keep()
+    for one in runs.lines("toy"):
+        one["made"]["processor_seconds"] = 10 * one["job"]["size"]
+    todo = [plans.Wanted(train, runs.job_of(train, {"size": size, "seed": 0})) for size in (1, 2, 4)]
+    assert plans.estimates(todo) == [10, 20, 15]
+    assert plans.estimates([plans.Wanted(train, {**todo[0].job, "scheme": "other"})]) == [15]
+    assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
+    runs.make(train, [{"size": 1, "seed": 7}], device="cuda")
+    assert plans.estimates([todo[0]._replace(device="cuda")]) == [runs.filed("toy")[0]["made"]["seconds"]]
+    assert plans.left([None, 60.0], 2) == "at least 2 to go, about 0 min"
+
+
+def test_a_plan_of_ones_own(tmp_path):
+    own = tmp_path / "own.yml"
+    own.write_text("grid: {sizes: [3], seeds: 2}")
+    assert sizes(plans.load("toy", str(own)).missing()) == [(3, 0), (3, 1)]
+
+
+def test_an_experiment_is_a_part_by_seed_and_over_values(tmp_path):
+    own = tmp_path / "own.yml"
+    own.write_text("one: {call: train, size: 2, seed: 5}\nby: {call: train, size: 3, seeds: 2, first: 7}\n"
+                   "cells: {call: train, seeds: 1, over: {size: [1, 2], scheme: [plain, other]}}\n"
+                   "bad: {call: train, sizes: 3, seeds: 1}")  # fmt: skip
+    plan = plans.load("toy", str(own))
+    job = {"size": 2, "seed": 5}
+    assert plan.call("one", runs.make) == runs.make(train, [job])[0]
+    assert plan.call("by", runs.make) == runs.make(train, [{"size": 3, "seed": seed} for seed in (7, 8)])
+    cells = plan.call("cells", runs.make)
+    assert list(cells) == [(1, "plain"), (1, "other"), (2, "plain"), (2, "other")]
+    assert cells[2, "other"] == runs.make(train, [{"size": 2, "scheme": "other", "seed": 0}])
+    with pytest.raises(ParameterError, match="sizes"):
+        plan.call("bad", runs.make)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("none", "plan = 'none' is not in toy.yml: it has published, quick"),
+        ("module", "plan = 'module' is not in toy.yml"),
+        ("none.yml", "plan none.yml cannot be read: No such file"),
+        ("{part: {call: nothing}}", "part part: nothing is not a function of tests.run_toys"),
+        ("{part: {call: 3}}", "part part: 3 is not a function of tests.run_toys"),
+        ("{part: {}, part: {}}", "own.yml cannot be read: line 1 has the key part again"),
+        ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
+        ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
+        ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),
+        ("[1]", r"own.yml: all of it = \[1\] is not allowed: Input should be a valid dictionary"),
+        ("{", "own.yml cannot be read"),
+    ],
+)
+def test_what_is_no_plan_is_refused(tmp_path, plan, message):
+    if plan[0] in "{[":
+        (tmp_path / "own.yml").write_text(plan)
+        plan = str(tmp_path / "own.yml")
+    with pytest.raises(ParameterError, match=message):
+        plans.load("toy", plan)
+
+
+def test_unknown_studies_and_parts_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="study = 'toys' is not allowed: it must be one of toy"):
+        plans.load("toys")
+    with pytest.raises(ParameterError, match="many is not in plan published of toy: it has grid, tuned"):
+        plans.load("toy").read("many")
+    (plans.PLANS / "toy.yml").write_text("published: {}")
+    with pytest.raises(ParameterError, match=r"toy.yml must name the module of its study"):
+        plans.load("toy")
+
+
+# Tuning on a grid that grows
+
+
+class Answers:
+    """A ``get`` with a known best rate; keeps what was asked for."""
+
+    def __init__(self, best, diverges_at=float("inf")):
+        self.best, self.diverges_at, self.asked = best, diverges_at, []
+
+    def __call__(self, function, jobs):
+        self.asked.append([job["learning_rate"] for job in jobs])
+        return [
+            {"validation": None if job["learning_rate"] >= self.diverges_at else -abs(job["learning_rate"] - self.best)}
+            for job in jobs
+        ]
+
+
+@pytest.mark.parametrize(
+    ("best", "chosen", "grid"),
+    [(2.0, 2.0, [1, 2, 4]), (9.0, 8.0, [1, 2, 4, 8, 16]), (0.2, 0.25, [0.25, 0.5, 1, 2, 4])],
+)
+def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, chosen, grid):
+    found = plans.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
+    assert found.value == chosen
+    assert sorted(found.tried) == grid
+    assert found.at_edge == (chosen == 0.25)
+
+
+def test_only_the_cells_that_need_it_grow():
+    get = Answers(3.0)
+    plans.tune(get, train, {"a": {}, "b": {}}, [1.0, 2.0], seeds=2, extensions=1)
+    assert get.asked == [[1.0, 1.0, 2.0, 2.0] * 2, [1.0, 1.0, 2.0, 2.0, 4.0, 4.0] * 2]
+
+
+def test_a_value_at_which_a_run_diverged_is_the_worst_and_the_smallest_score_may_be_the_best():
+    found = plans.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
+    assert (found.value, found.tried[4.0]) == (2.0, float("-inf"))
+    found = plans.tune(Answers(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True, extensions=0)["cell"]
+    assert (found.value, found.tried) == (4.0, {1.0: -1.0, 2.0: 0.0, 4.0: -2.0})
+
+
+@pytest.mark.parametrize("values", [[1.0], [2.0, 1.0], [0.0, 1.0]])
+def test_a_grid_that_does_not_increase_is_refused(values):
+    with pytest.raises(ParameterError, match="values"):
+        plans.tune(Answers(1.0), train, {"cell": {}}, values)

@@ -1,0 +1,317 @@
+"""The shared rules: each can come out every way, and every row of the ledger that has one states it well."""
+
+from dataclasses import asdict
+
+import pytest
+
+from book.evidence import claims, margins, rules
+from dplib.checks import ParameterError
+from dplib.stats import Measured
+
+PRINTED = {"accuracy": 98.21, "name": "screening"}
+HIGH, LOW, WIDE = Measured(2.0, 1.0, 3.0, 5), Measured(-2.0, -3.0, -1.0, 5), Measured(0.5, -1.0, 2.0, 5)
+NEAR = Measured(0.1, -0.05, 0.25, 5)
+LONE = Measured(0.1, n=1)
+AHEAD, BEHIND = {"ahead": {"value": "gain"}}, {"behind": {"value": "gain"}}
+UNKNOWN = {"by_hand": {"holds": None, "proof": "no run"}}
+SAME, RANGE = {"equivalent": {"value": "gain", "margin": 0.3}}, {"in_range": {"value": "gain", "least": 0, "most": 4}}
+ORDERED = {"ordered": {"values": ["a", "b", "c"]}}
+DECIDED = {"count": {"value": "found", "against": "against", "of": "all", "least": 3}}
+MOST = {"count": {"value": "found", "of": "all", "least": 3}}
+OPEN = {"count": {"value": "found", "of": "all", "against": "not", "least": 3}}
+
+
+def abc(*values):
+    return dict(zip("abc", values, strict=True))
+
+
+def counted(found, total=4):
+    return {"found": found, "all": total}
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "wanted"),
+    [
+        ({"exact": {"value": "n", "equals": 3}}, {"n": 3.0}, True),
+        ({"exact": {"value": "n", "equals": 3}}, {"n": 4}, False),
+        ({"exact": {"value": "n", "equals": "accuracy"}}, {"n": 98.21 + 1e-12}, True),
+        ({"exact": {"value": "n", "equals": "name"}}, {"n": "screening"}, True),
+        ({"exact": {"value": "n", "equals": "tanh"}}, {"n": "screening"}, False),
+        ({"exact": {"value": "n", "equals": 3}}, {"n": None}, False),
+        ({"within": {"value": "n", "of": "accuracy", "by": 0.1}}, {"n": 98.31}, True),
+        ({"within": {"value": "n", "of": "accuracy", "by": 0.1}}, {"n": 98.32}, False),
+        ({"within": {"value": "n", "of": 0, "by": 0.3}}, {"n": NEAR}, True),
+        ({"within": {"value": "n", "of": 0, "by": 0.3}}, {"n": HIGH}, False),
+        ({"within": {"value": "n", "of": 0, "by": 0.3}}, {"n": WIDE}, None),
+        (AHEAD, {"gain": HIGH}, True),
+        (AHEAD, {"gain": LOW}, False),
+        (AHEAD, {"gain": WIDE}, None),
+        (AHEAD, {"gain": LONE}, None),
+        (AHEAD, {"gain": 0.0}, False),
+        (AHEAD, {"gain": {"value": 2.0, "low": 1.0, "high": 3.0, "n": 5}}, True),
+        ({"ahead": {"value": "gain", "by": 1.5}}, {"gain": HIGH}, None),
+        (BEHIND, {"gain": LOW}, True),
+        (BEHIND, {"gain": HIGH}, False),
+        (BEHIND, {"gain": WIDE}, None),
+        (BEHIND, {"gain": 0.0}, False),
+        (SAME, {"gain": NEAR}, True),
+        (SAME, {"gain": HIGH}, False),
+        (SAME, {"gain": WIDE}, None),
+        # Two one-sided tests: the 90% interval [-0.27, 0.27] is inside the margin, the 95% one [-0.35, 0.35] is not.
+        (SAME, {"gain": Measured(0.0, -0.35, 0.35, 5)}, True),
+        (SAME, {"gain": Measured(0.0, -0.40, 0.40, 5)}, None),
+        (RANGE, {"gain": HIGH}, True),
+        (RANGE, {"gain": LOW}, False),
+        (RANGE, {"gain": WIDE}, None),
+        ({"in_range": {"value": "gain", "most": 4}}, {"gain": 5}, False),
+        (ORDERED, abc(1, 2, 3), True),
+        (ORDERED, abc(1, 2, 2), False),
+        (ORDERED, abc(LOW, 0, HIGH), True),
+        (ORDERED, abc(LOW, WIDE, HIGH), None),
+        (ORDERED, abc(10, LOW, WIDE), False),
+        (MOST, counted(3), True),
+        (MOST, counted(2), False),
+        (DECIDED, {**counted(3), "against": 0}, True),
+        (DECIDED, {**counted(1), "against": 1}, None),
+        (DECIDED, {**counted(1), "against": 2}, False),
+        ({"count": {"value": "found", "of": 4, "most": 0}}, counted(1), False),
+        ({"count": {"value": "found", "of": 4, "most": 0}}, counted(0), True),
+        (OPEN, {**counted(3), "not": 1}, True),
+        (OPEN, {**counted(2), "not": 2}, False),
+        (OPEN, {**counted(2), "not": 1}, None),
+        ({"by_hand": {"holds": True, "proof": "Theorem 1"}}, {}, True),
+        ({"by_hand": {"holds": False, "proof": "Theorem 1"}}, {}, False),
+        ({"by_hand": {"holds": None, "proof": "Theorem 1"}}, {}, None),
+    ],
+)
+def test_each_rule_comes_out_every_way(rule, values, wanted):
+    assert rules.decide(rule, values, PRINTED) is wanted
+
+
+HAND = {one: {"by_hand": {"holds": one, "proof": str(one)}} for one in (True, False, None)}
+
+
+@pytest.mark.parametrize(
+    ("parts", "every", "some"),
+    [
+        ((True, True), True, True),
+        ((True, False), False, True),
+        ((True, None), None, True),
+        ((False, None), False, None),
+        ((False, False), False, False),
+    ],
+)
+def test_combinations(parts, every, some):
+    inner = [HAND[one] for one in parts]
+    assert rules.decide({"all_of": inner}, {}, {}) is every
+    assert rules.decide({"any_of": inner}, {}, {}) is some
+    assert rules.decide({"all_of": [{"any_of": inner}]}, {}, {}) is some
+    assert list(rules.by_hand({"all_of": inner})) == [str(one) for one in parts]
+
+
+@pytest.mark.parametrize(
+    ("gains", "wanted"),
+    [
+        ((HIGH, HIGH), "holds"),
+        ((LOW, LOW), "fails"),
+        ((HIGH, LOW), "not reproducible as stated"),
+        ((LOW, HIGH), "not reproducible as stated"),
+        ((LOW, WIDE), "undecided"),  # a later reading may hold or fail
+        ((HIGH, WIDE), "undecided"),
+    ],
+)
+def test_readings_of_one_statement(gains, wanted):
+    rule = {"readings": [{"ahead": {"value": name}} for name in "ab"], "needs": {"runs": 5}}
+    values = dict(zip("ab", gains, strict=True))
+    assert rules.verdict({"rule": rule}, values, {}) == wanted
+    assert rules.names(rule) == ["a", "b"]
+    assert rules.margins_of(rule) == []
+    assert rules.words(rule) == "a above 0; and, read otherwise: b above 0 (5 runs or more)"
+    assert rules.verdict({"rule": {**rule, "needs": {"runs": 6}}}, values, {}) == "undecided"
+
+
+def test_of_many_comparisons_one_needs_more_to_decide():
+    """A gain just above 0 at 95%, which is not above 0 at 98.75%; and a loss likewise."""
+    gain, loss = Measured(1.0, 0.1, 1.9, 5), Measured(-1.0, -1.9, -0.1, 5)
+    four = [{"ahead": {"value": name}} for name in "abcd"]
+    assert rules.decide({"any_of": four[:1]}, {"a": gain}, {}) is True
+    assert rules.decide({"any_of": four}, {"a": gain, "b": loss, "c": loss, "d": loss}, {}) is None
+    assert rules.decide({"any_of": four}, dict.fromkeys("abcd", loss), {}) is False
+    assert rules.decide({"all_of": four}, dict.fromkeys("abcd", gain), {}) is True
+    assert rules.decide({"all_of": four}, {"a": gain, "b": gain, "c": gain, "d": loss}, {}) is None
+    assert rules.decide({"all_of": four[:1]}, {"a": loss}, {}) is False
+    apart = {"a": Measured(0.0, -0.9, 0.9, 5), "b": Measured(-2.0, -2.9, -1.1, 5)}
+    assert rules.decide({"ordered": {"values": ["a", "b"]}}, apart, {}) is False
+    more = {"values": ["a", "b", *"cdef"]}
+    assert rules.decide({"ordered": more}, {**apart, "c": 1, "d": 2, "e": 3, "f": 4}, {}) is None
+
+
+def test_the_interval_at_another_level_is_students():
+    low, high = rules.interval(Measured(0.0, -2.776, 2.776, 5), 0.1)
+    assert (low, high) == (pytest.approx(-2.132, abs=1e-3), pytest.approx(2.132, abs=1e-3))
+    assert rules.interval(Measured(0.0, -1.96, 1.96), 0.1)[1] == pytest.approx(1.645, abs=1e-3)
+    assert rules.interval(Measured(0.0, -1.96, 1.96, 1), 0.1)[1] == pytest.approx(1.645, abs=1e-3)
+    assert rules.interval(3, 0.1) == (3, 3)
+    assert rules.interval(Measured(3, n=5), 0.1) == (3, 3)
+
+
+def test_a_rule_waits_for_what_it_needs():
+    needy = {**AHEAD, "needs": {"runs": 5}}
+    assert rules.decide(needy, {"gain": Measured(2.0, 1.0, 3.0, 4)}, {}) is None
+    assert rules.decide(needy, {"gain": HIGH}, {}) is True
+    assert rules.decide(needy, {"gain": 1}, {}) is True  # an exact number needs no runs
+    assert rules.decide({"all_of": [AHEAD], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is None
+    assert rules.decide({"all_of": [needy], "needs": {"runs": 6}}, {"gain": HIGH}, {}) is True
+    trained = {**AHEAD, "needs": {"ahead": ["lead"]}}
+    for lead, found in ((HIGH, True), (Measured(1.0, -0.1, 2.1, 5), None), (0, None)):
+        assert rules.decide({"all_of": [trained]}, {"gain": HIGH, "lead": lead}, {}) is found
+
+
+@pytest.mark.parametrize(
+    ("gain", "more", "wanted"),
+    [
+        (HIGH, {"corrected": BEHIND}, "holds"),
+        (LOW, {"corrected": BEHIND}, "holds with change"),
+        (LOW, {"corrected": SAME}, "fails"),
+        (LOW, {"corrected": UNKNOWN}, "undecided"),
+        (LOW, {"unstated": "the learning rate", "corrected": UNKNOWN}, "undecided"),
+        (LOW, {}, "fails"),
+        (WIDE, {"corrected": BEHIND}, "undecided"),
+        (LOW, {"unstated": "the learning rate"}, "not reproducible as stated"),
+        (LOW, {"unstated": "the learning rate", "corrected": BEHIND}, "holds with change"),
+        (WIDE, {"unstated": "the learning rate"}, "undecided"),
+    ],
+)
+def test_verdicts(gain, more, wanted):
+    assert rules.verdict({"rule": AHEAD, **more}, {"gain": gain}, PRINTED) == wanted
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({}, "must have one of exact, within, ahead"),
+        ({"above": {"value": "gain"}}, "must have one of exact, within, ahead"),
+        ({**AHEAD, **BEHIND}, "must have one of exact"),
+        ({"ahead": {}}, "rule ahead: {} is not allowed: it must have value"),
+        ({"ahead": {"value": "gain", "margin": 1}}, "margin is not a parameter of rule ahead"),
+        ({"in_range": {"value": "gain"}}, "rule in_range: .* it must have value, and least or most"),
+        ({"count": {"value": "found", "of": 4}}, "rule count: .* it must have value, of, and least or most"),
+        ({"ordered": {"values": ["a"]}}, "values = .* a list of at least 2"),
+        ({"all_of": []}, "all_of = .* a list of at least 1"),
+        ({"all_of": [{"ahead": {"val": "gain"}}]}, r"val is not a parameter of rule ahead \(did you mean value"),
+        ({**AHEAD, "needs": {"seeds": 5}}, "seeds is not a parameter of needs of ahead"),
+        ({"by_hand": {"holds": True}}, "rule by_hand: .* it must have holds, proof"),
+    ],
+)
+def test_a_malformed_rule_is_refused(rule, message):
+    for use in (rules.names, lambda one: rules.decide(one, {"gain": HIGH}, {})):
+        with pytest.raises(ParameterError, match=message):
+            use(rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "message"),
+    [
+        (AHEAD, {"loss": 1}, "gain is not among the measured values: they are loss"),
+        (MOST, {"found": 3}, "all is not among the measured values"),
+        (MOST, counted(5), "found = 5 is not allowed: it must be at most 4"),
+        (MOST, counted(2.5), "found = 2.5 is not allowed: it must be a whole number"),
+        ({"within": {"value": "gain", "of": "acuracy", "by": 1}}, {"gain": 1}, "acuracy is not among the printed"),
+        ({"exact": {"value": "gain", "equals": 2}}, {"gain": HIGH}, "gain = .* is not allowed in an exact rule"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(rule, values, message):
+    with pytest.raises(ParameterError, match=message):
+        rules.decide(rule, values, PRINTED)
+
+
+def test_names_are_all_that_a_rule_asks_for():
+    assert rules.names({"any_of": [AHEAD, ORDERED, MOST, HAND[True]]}) == ["gain", "a", "b", "c", "found", "all"]
+
+
+def test_rows_of_the_ledger_state_their_rules_well():
+    for row in claims.load_all().values():
+        for rule in filter(None, (row.rule, row.corrected)):
+            assert rules.names(rule) or list(rules.by_hand(rule)), f"{row.id} asks for nothing and rests on nothing"
+            assert bool(row.because) == bool(row.expects), f"{row.id}: both, or none for a rule stated before its run"
+            verdicts = ("", rules.HOLDS, rules.CORRECTED, rules.UNSTATED, rules.FAILS, rules.UNDECIDED, claims.NOT_RUN)
+            assert row.expects in verdicts, row.id
+            assert row.unstated or row.expects != rules.UNSTATED, row.id
+        assert row.rule or not row.corrected, row.id
+        assert bool(row.corrected) == bool(row.correction), f"{row.id}: a correction is a rule and its words"
+        assert row.corrected or row.expects != rules.CORRECTED, row.id
+
+
+def simple(*given):
+    """The rules that rules are made of, as (kind, what it says), but for those by hand."""
+    for kind, said in (item for rule in given for item in rule.items()):
+        if kind in rules.COMBINED:
+            yield from simple(*said)
+        elif kind == "needs":
+            yield from (("ahead", {"value": name}) for name in said.get("ahead", ()))
+        elif kind != "by_hand":
+            yield kind, said
+
+
+def exactly(value):
+    return Measured(value, value, value, 1000)
+
+
+def counts(said, found):
+    """Values for a count of which so many are found of all, as a share."""
+    of = 10**6 if isinstance(said["of"], str) else said["of"]
+    rest = {said["against"]: round((1 - found) * of)} if "against" in said else {}
+    return dict.fromkeys(rules.names({"count": said}), of) | rest | {said["value"]: round(found * of)}
+
+
+def far(value, *given):
+    """All that rules ask for at one value, which orders fall from, and counts that find all or nothing."""
+    found = {}
+    for kind, said in simple(*given):
+        names = rules.names({kind: said})
+        other = {name: value if kind == "exact" else exactly(value - i) for i, name in enumerate(names)}
+        found |= counts(said, value > 0) if kind == "count" else other
+    return found
+
+
+def met(rule, printed):
+    """Values by which all parts of a rule hold."""
+    found = {}
+    for kind, said in simple(rule):
+        numbers = {key: printed.get(one, one) if isinstance(one, str) else one for key, one in said.items()}
+        numbers |= {key: margins.bound(one) for key, one in said.items() if isinstance(one, dict)}
+        if kind == "count":
+            found |= counts(said, "least" in said)
+        elif kind == "ordered":
+            found |= {name: exactly(i) for i, name in enumerate(said["values"])}
+        elif kind == "exact":
+            found[said["value"]] = numbers["equals"]
+        elif kind == "in_range":
+            ends = numbers.get("least", numbers.get("most")), numbers.get("most", numbers.get("least"))
+            found[said["value"]] = exactly(sum(ends) / 2)
+        else:
+            start = (
+                numbers["of"]
+                if kind == "within"
+                else rules._neutral(said["margin"])
+                if kind == "equivalent"
+                else numbers.get("by", 0)
+            )
+            found[said["value"]] = exactly(start + {"ahead": 1e9, "behind": -1e9}.get(kind, 0))
+    return found
+
+
+def test_every_rule_of_the_ledger_can_come_out_either_way():
+    """But for what its proofs by hand have settled."""
+    seen = 0
+    for row in claims.load_all().values():
+        given = [rule for rule in (row.rule, row.corrected) if rule]
+        if any(simple(*given)):
+            away = [far(value, *given) for value in (-1e9, 0.0, 1e9)]
+            found = {rules.verdict(asdict(row), values, row.published) for values in away}
+            assert found - {rules.HOLDS}, f"{row.id} holds whatever is measured"
+            if row.rule and any(simple(row.rule)) and "by_hand" not in repr(row.rule):
+                values = away[0] | met(row.rule, row.published)
+                assert rules.verdict(asdict(row), values, row.published) == rules.HOLDS, row.id
+                seen += 1
+    assert seen > 400

@@ -1,0 +1,140 @@
+"""What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from book.evidence import sources
+from dplib.checks import ParameterError
+
+
+def names(paths):
+    return {path.name for path in paths}
+
+
+def test_modules_are_followed_through_their_imports(toy):
+    root = toy("01_a", "plotting.theme()", module="plotting")
+    toy("02_b", "stats.mean_interval([1, 2])", module="stats")
+    (root / "dplib" / "plotting.py").write_text("def theme():\n    from dplib.far import x\n")
+    (root / "dplib" / "far.py").write_text("import numpy\nx = 1\n")
+    assert names(sources.depends_on("01_a")) == {"01_a.md", "__init__.py", "checks.py", "plotting.py", "far.py"}
+    assert names(sources.depends_on("02_b")) == {"02_b.md", "__init__.py", "checks.py", "stats.py"}
+
+
+@pytest.fixture
+def rooms(toy):
+    """A scratch project with a package inside dplib and one beside it, which import each other."""
+    root = toy("01_a", "pass")
+    for name, text in {
+        "dplib/room/__init__.py": "from dplib.room.first import x\n",
+        "dplib/room/first.py": "from dplib.outside import z\nx = 1\n",
+        "dplib/room/apart.py": "x = 1\nWORDS = 'apart.toml'\n",
+        "dplib/room/apart.toml": "",
+        "dplib/room/unrelated.py": "x = 1\n",
+        "dplib/outside.py": "z = 1\n",
+        "book/press/__init__.py": "",
+        "book/press/boxes.py": "from dplib.room.apart import x\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("import dplib.room", set()),
+        ("from dplib import room", set()),
+        ("from dplib.room import x", set()),
+        ("import dplib.room.apart as a", {"room/apart.py"}),
+        ("from dplib.room import apart", {"room/apart.py"}),
+        ("from dplib.room.apart import x", {"room/apart.py"}),
+    ],
+)
+def test_modules_in_packages_are_followed(rooms, line, expected):
+    wanted = {"__init__.py", "room/__init__.py", "room/first.py", "outside.py"} | expected
+    assert sources._closure(line) == {rooms / "dplib" / name for name in wanted}
+    others = "import numpy.room\nfrom numpy import room\nfrom dplibrary import room\nimport pressed"
+    assert sources._closure(others) == set()
+
+
+def test_the_press_is_followed_and_the_data_files_that_it_names(rooms):
+    found = {path.relative_to(rooms).as_posix() for path in sources.module_files("book.press.boxes")}
+    assert {"book/press/__init__.py", "book/press/boxes.py", "dplib/room/apart.py", "dplib/__init__.py"} <= found
+    path = rooms / "notebooks" / "01_a.md"
+    path.write_text(path.read_text().replace("from dplib import claims", "from press import boxes"))
+    assert {rooms / "book/press/boxes.py", rooms / "dplib/room/apart.toml"} <= set(sources.depends_on("01_a"))
+
+
+def test_every_module_that_a_chapter_loads_is_known():
+    """What Python itself loads from this project, against what the imports say."""
+    program = (
+        "import sys, pathlib; import {0}; "
+        "print(*[m.__file__ for m in list(sys.modules.values()) if m.__name__.partition('.')[0] in {1!r}], sep='\\n')"
+    )
+    for module in ("book.evidence.runs", "papers.common.network_runs"):
+        command = [sys.executable, "-c", program.format(module, tuple(sources.PACKAGES))]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=sources.ROOT).stdout.split()
+        assert set(map(Path, loaded)) <= set(sources.module_files(module)), module
+
+
+def test_ledger_and_benchmarks_count_where_named(toy):
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=len("bench_a.json"))')
+    for name in "ab":
+        (root / "book" / "results" / f"bench_{name}.json").write_text("{}")
+    found = names(sources.depends_on("01_a"))
+    assert {"A.yml", "bench_a.json"} <= found
+    assert not {"B.yml", "bench_b.json"} & found
+
+
+def test_digest_follows_content_and_ignores_results(toy):
+    root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=len("bench_a.json"))')
+    before = sources.digest("01_a")
+    (root / "book" / "results" / "bench_a.json").write_text("{}")
+    (root / "dplib" / "unrelated.py").write_text("x = 1\n")
+    assert sources.digest("01_a") == before
+    with (root / "dplib" / "stats.py").open("a") as module:
+        module.write("# a change\n")
+    assert sources.digest("01_a") != before
+
+
+def test_parameters_cell_is_read_without_running_it(toy):
+    path = toy("01_a", "pass") / "notebooks" / "01_a.md"
+    assert sources.default_parameters("01_a") == {"epsilon": 5.0, "dataset": "digits"}
+    with pytest.raises(ParameterError, match="did you mean epsilon"):
+        sources.check_parameter_names("01_a", {"epsilonn": 1})
+    path.write_text(path.read_text().replace("epsilon = 5.0", "epsilon = print(5)"))
+    with pytest.raises(ParameterError, match="plain values only"):
+        sources.default_parameters("01_a")
+
+
+def test_chapters_resolve_by_name_and_number(toy):
+    toy("00_o", "pass")
+    toy("01_a", "pass")
+    assert sources.resolve("00") == sources.resolve("0") == "00_o"
+    assert (sources.number("00_o"), sources.shown_number("00_o")) == ("00", "0")
+    assert sources.resolve("01") == sources.resolve("1") == sources.resolve("01_a") == "01_a"
+    with pytest.raises(ParameterError, match="'3' does not exist: it must be one of 00_o, 01_a"):
+        sources.resolve("3")
+
+
+def test_pairs_are_written_only_when_out_of_step(toy):
+    toy("01_a", "pass")
+    path = sources.write_pair("01_a")
+    first = path.stat().st_mtime_ns
+    assert sources.write_pair("01_a").stat().st_mtime_ns == first
+
+
+def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
+    monkeypatch.setattr(sources, "KEPT", rooms / "book" / "runs")
+    (rooms / "dplib" / "room" / "first.py").write_text('@runs.experiment(\n    "toy", version=1)\ndef f(): ...\n')
+    (rooms / "book" / "runs").mkdir()
+    for name in ("toy", "another"):
+        (rooms / "book" / "runs" / f"{name}.jsonl").write_text("")
+    path = rooms / "notebooks" / "01_a.md"
+    path.write_text(path.read_text().replace("from dplib import claims", "from dplib import room"))
+    found = names(sources.depends_on("01_a"))
+    assert {"first.py", "toy.jsonl"} <= found
+    assert "another.jsonl" not in found

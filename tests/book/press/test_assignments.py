@@ -1,0 +1,186 @@
+"""The assignments: their solutions earn full marks, an empty copy none, and their answers are those of dplib."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+
+import nbformat
+import numpy as np
+import pytest
+
+from book.evidence import sources
+from book.press import assignments, variants
+from dplib.checks import ParameterError
+from tests.conftest import ROOT
+
+NAMES = assignments.names()
+OTTER = sorted((ROOT / "_build").glob("otter-*[0-9]"))
+otter = pytest.mark.skipif(not OTTER, reason="Otter-Grader is not there: make assignments installs it")
+
+
+def answers(assignment, change=lambda place, code: code):
+    """The code of all solutions, changed by the place of their question."""
+    questions = enumerate(assignment.questions)
+    return [change(place, code) for place, question in questions for code in question.cells["solution"]]
+
+
+def stubs(_, code):
+    return assignments.stub(code)
+
+
+def solved(number):
+    """The functions of an assignment's solutions."""
+    assignment, namespace = assignments.load(next(n for n in NAMES if sources.number(n) == number)), {}
+    for code in (*assignment.setup, *answers(assignment)):
+        exec(code, namespace)
+    return namespace
+
+
+def test_every_chapter_has_an_assignment():
+    whole = {name for name in sources.chapters() if sources.number(name).isdigit()}
+    assert whole <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_solutions_earn_full_marks_and_empty_answers_none(name):
+    assignment = assignments.load(name)
+    assert assignment.points == 10
+    assert assignments.marks(assignment, answers(assignment)) == pytest.approx(10, abs=1e-9)
+    assert assignments.marks(assignment, answers(assignment, stubs)) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stub_shows_nothing_of_the_solution(name):
+    for code in answers(assignments.load(name), stubs):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.FunctionDef):
+                docstring, *rest = node.body
+                assert isinstance(docstring.value, ast.Constant)
+                assert [ast.unparse(line) for line in rest] == ["..."], f"{node.name} shows more than its docstring"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_question_is_worth_its_own_points(name):
+    """Without one question's answer exactly its points are missing, and those of questions that build on it."""
+    assignment = assignments.load(name)
+    for left_out, question in enumerate(assignment.questions):
+        given = answers(assignment, lambda place, code, out=left_out: stubs(place, code) if place == out else code)
+        left = assignments.marks(assignment, given)
+        assert left <= assignment.points - question.points + 1e-9
+    assert left == pytest.approx(assignment.points - question.points), "nothing builds on the last one"
+
+
+def _is_number(node):
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+class _Nudge(ast.NodeTransformer):
+    """Changes the n-th number of a piece of code a little: what a typing error does."""
+
+    def __init__(self, place):
+        self.place, self.seen = place, -1
+
+    def visit_Constant(self, node):
+        if _is_number(node):
+            self.seen += 1
+            if self.seen == self.place:
+                return ast.copy_location(ast.Constant(node.value + 1), node)
+        return node
+
+
+@pytest.mark.filterwarnings("ignore")  # wrong numbers divide by zero
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_tests_notice_wrong_numbers(name):
+    """Some numbers of a solution decide nothing (guards, precisions, limits of a search), but at least a third do."""
+    assignment = assignments.load(name)
+    for place, question in enumerate(assignment.questions):
+        for code in question.cells["solution"]:
+            if any(isinstance(node, ast.FunctionDef) and not node.args.args for node in ast.parse(code).body):
+                continue  # an example: its numbers are free
+            count = min(6, sum(_is_number(node) for node in ast.walk(ast.parse(code))))
+            wrong = [ast.unparse(_Nudge(number).visit(ast.parse(code))) for number in range(count)]
+            tried = [answers(assignment, lambda _, one, c=code, w=w: w if one == c else one) for w in wrong]
+            noticed = sum(assignments.marks(assignment, given, place) < question.points - 1e-9 for given in tried)
+            assert noticed >= count / 3, f"{question.title}: {noticed} of {count} wrong numbers noticed"
+
+
+def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(assignments, "SOURCES", tmp_path)
+    text = (ROOT / "book" / "assignments" / "08_rr_with_prior.md").read_text(encoding="utf-8")
+    (tmp_path / "08_rr.md").write_text(text.replace(":tags: [hidden]", ":tags: [hiden]", 1), encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"08_rr: a cell tagged \[\] is none of"):
+        assignments.load("08_rr")
+    (tmp_path / "08_rr.md").write_text(text.replace(":tags: [hidden]", ":tags: [check]"), encoding="utf-8")
+    with pytest.raises(ParameterError, match="has no cell tagged hidden"):
+        assignments.load("08_rr")
+
+
+def test_answers_agree_with_dplib():
+    from dplib import exact_loss, mechanisms, randomised_response
+    from papers.architecture import crossover_rows, feature_scores
+    from papers.labels.bounds import rr_worst_second_moment
+
+    one, four, six, eight, ten, twelve = map(solved, ("01", "04", "06", "08", "10b", "12"))
+    assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
+    assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
+    assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(crossover_rows.best_of([0.1, 0.5, 0.7, 0.2], 3))
+    assert six["entropy_sensitivity"](191) == pytest.approx(feature_scores.entropy_sensitivity(191))
+    prior = np.array([0.5, 0.2, 0.2, 0.1])
+    for k in (1, 2, 4):
+        log_table = randomised_response.log_table(randomised_response.top(prior, k), 1.3)
+        assert eight["top_k_table"](prior, k, 1.3) == pytest.approx(np.exp(log_table))
+    assert eight["switch_points"](prior) == pytest.approx(randomised_response.switch_points(prior))
+    assert eight["best_k"](prior, 1.3) == randomised_response.best_k(prior, 1.3)
+    assert ten["worst_second_moment"](10, 0.5) == pytest.approx(rr_worst_second_moment(10, 0.5))
+    p, q = [0.5, 0.3, 0.2], [0.4, 0.1, 0.5]
+    assert twelve["exact_epsilon"](p, q, 0.05) == pytest.approx(exact_loss.discrete_epsilon([p, q], 0.05), abs=1e-8)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All assignments, made and graded by Otter in a process that can import it."""
+    folder = tmp_path_factory.mktemp("assignments")
+    code = f"import pathlib, book.press.assignments as a; a.OUTPUT = pathlib.Path({str(folder)!r}); [*map(print, a.build())]"
+    environment = {**os.environ, "PYTHONPATH": f"{OTTER[-1]}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [line for line in done.stdout.splitlines() if "points;" in line]
+    assert len(lines) == len(NAMES)
+    assert all(line.endswith("10 points; the solutions earn 10, an empty notebook 0") for line in lines)
+    return folder, environment
+
+
+@otter
+def test_students_get_no_hidden_test_and_no_solution(made):
+    for name in NAMES:
+        text = nbformat.writes(nbformat.read(made[0] / name / "student" / f"{name}.ipynb", as_version=4))
+        assert "SOLUTION" not in text
+        assert '"hidden": true' not in text
+        for test in (test for question in assignments.load(name).questions for test in question.cells["hidden"]):
+            assert max(test.splitlines(), key=len).strip() not in text
+
+
+@otter
+@pytest.mark.parametrize(("version", "points"), [("grader", 10), pytest.param("student", 0, marks=pytest.mark.long)])
+def test_otter_run_agrees(made, tmp_path, version, points):
+    """The real thing, with a kernel, on one assignment: what a container does for every submission."""
+    folder, environment = made
+    name = NAMES[7]
+    archive, notebook = folder / name / "grader" / "autograder.zip", folder / name / version / f"{name}.ipynb"
+    command = [sys.executable, "-m", "otter", "run", "-a", str(archive), "-o", str(tmp_path), str(notebook)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert sum(test.get("score", 0) for test in results["tests"]) == pytest.approx(points)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_variant_fails_the_public_solution_and_passes_its_own(name):
+    public = assignments.load(name)
+    mine = variants.variant(public, 5)
+    assert mine == variants.variant(public, 5) != variants.variant(public, 6)
+    assert assignments.marks(mine, answers(mine)) == pytest.approx(10, abs=1e-9)
+    assert assignments.marks(mine, answers(mine, stubs)) == 0
+    assert assignments.marks(mine, answers(public)) < 10

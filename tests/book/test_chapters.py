@@ -1,0 +1,147 @@
+"""Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
+
+import datetime
+import functools
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from book.__main__ import value
+from book.evidence import claims, execution, plans, sources
+from book.press import ledger, pages
+from dplib import files
+from dplib.checks import ParameterError
+
+RECORD = """claims.recorder("quick")("A.thm6", epsilon=epsilon)
+claims.rests_on(seeds="5", datasets=["toy"], accounting="none")"""
+
+
+def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
+    root = toy("01_a", RECORD)
+    output = root / "executed" / "01_a.ipynb"
+    provenance = execution.run("01_a", {"epsilon": 2.0}, output)
+    assert provenance["parameters"] == {"epsilon": 2.0, "dataset": "digits"}
+    assert provenance["versions"]["numpy"]
+    assert provenance["hardware"]["cores"] >= 1
+    notebook = nbformat.read(output, as_version=4)
+    assert claims.records(notebook)["A.thm6"]["values"] == {"epsilon": 2.0}
+    assert claims.basis(notebook)["seeds"] == "5"
+    assert [path.name for path in (root / "executed").iterdir()] == ["01_a.ipynb"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"epsilonn": 0.5}, "epsilonn is not a parameter of this notebook"),
+        ({"epsilon": -1}, "epsilon = -1 is not allowed"),
+        ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
+        ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
+        ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
+        ({"epsilon": 10**400}, r"epsilon = 1000.* is not allowed"),
+        ({"epsilon": {1, 2}}, r"epsilon = {1, 2} is not allowed: it must be a number, a text in UTF-8"),
+        ({"epsilon": 1j}, "epsilon = 1j is not allowed"),
+        ({"epsilon": ...}, "epsilon = Ellipsis is not allowed"),
+        ({"dataset": "\udcff"}, r"dataset = '\\udcff' is not allowed"),
+        ({"dataset": [datetime.date(2026, 1, 1)]}, r"dataset = datetime.date\(2026, 1, 1\) is not allowed"),
+        ({"dataset": functools.reduce(lambda inner, _: [inner], range(900), 1)}, r"dataset = .* is not allowed"),
+    ],
+)
+def test_a_refused_parameter_leaves_nothing(toy, parameters, message):
+    root = toy("01_a", RECORD)
+    with pytest.raises(ParameterError, match=message):
+        execution.run("01_a", parameters, root / "executed" / "new" / "01_a.ipynb")
+    assert not list((root / "executed").rglob("*"))
+
+
+@pytest.mark.parametrize("output", ["/proc/x.ipynb", "/proc/version/x.ipynb", "/dev/full", f"/tmp/{'x' * 300}.ipynb"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_run(toy, output):
+    toy("01_a", "1 / 0")
+    with pytest.raises(ParameterError, match=rf"^output = {output} is not allowed: "):
+        execution.run("01_a", {}, Path(output))
+
+
+def test_a_full_disk_is_one_sentence(toy, monkeypatch):
+    root = toy("01_a", "x = 1")
+    monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(execution.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
+        execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
+
+
+def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
+    """It stayed in executed/, stood in no table of contents, and broke the strict build."""
+    root = toy("01_a", RECORD)
+    execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
+    assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
+    assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"cells": [', '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}']
+)
+def test_a_damaged_copy_is_named(toy, text):
+    root = toy("01_a", RECORD)
+    (root / "executed" / "01_a.ipynb").write_text(text)
+    with pytest.raises(ParameterError, match=r"01_a.ipynb is no executed chapter .*: remove it, and make it again\.$"):
+        ledger.executed_chapters(root / "executed")
+
+
+def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
+    root = toy("01_a", "1 / 0")
+    output = root / "executed" / "01_a.ipynb"
+    output.write_text("the last good one")
+    with pytest.raises(execution.RunError, match="ZeroDivisionError"):
+        execution.run("01_a", {}, output)
+    assert output.read_text() == "the last good one"
+    partial = nbformat.read(root / "executed" / "failed" / "01_a.ipynb", as_version=4)
+    assert any(out.output_type == "error" for cell in partial.cells for out in cell.get("outputs", ()))
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("0.5", 0.5),
+        ("3", 3),
+        ("1e-5", 1e-5),
+        ("[1, 2]", [1, 2]),
+        ("[mnist, fashion-mnist]", ["mnist", "fashion-mnist"]),
+        ("['mnist', 2]", ["mnist", 2]),
+        ("[mnist", "[mnist"),
+        ("true", True),
+        ("mnist", "mnist"),
+        ("$(ls)", "$(ls)"),
+        ("[" * 3000, "[" * 3000),
+        ("[2026-13-45]", "[2026-13-45]"),
+    ],
+)
+def test_command_line_values(text, parsed):
+    assert value(text) == parsed
+    assert type(value(text)) is type(parsed)
+
+
+def test_a_record_with_a_verdict_decides_its_row():
+    record = {"verdict": "holds", "values": {"x": 1}, "because": "r"}
+    quick = {"A.thm8": record | {"verdict": ""}}
+    executed = ledger.Executed("01_a", {"date": "2026-02-01T10:00"}, {}, {"A.thm6": record} | quick)
+    rows = {row.claim.id: row for row in ledger.gather([executed])}
+    assert (rows["A.thm6"].verdict, rows["A.thm6"].date) == ("holds", "2026-02-01")
+    assert rows["A.thm8"].verdict == "not run yet"
+
+
+def test_provenance_is_of_the_start_of_the_run(toy):
+    """A long run may outlive an edit: its digest is of what ran."""
+    root = toy("01_a", RECORD)
+    path = root / "notebooks" / "01_a.md"
+    edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
+    path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
+    before = sources.digest("01_a")
+    assert execution.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
+    assert sources.digest("01_a") != before
+
+
+@pytest.mark.parametrize("study", plans.studies())
+def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(study):
+    for name in plans.names(study):
+        missing = plans.load(study, name).missing()  # refuses arguments that a part or an experiment does not have
+        assert not (missing and name == "published"), missing[0]

@@ -1,0 +1,51 @@
+"""The best of a random number of runs, against simulation and closed forms."""
+
+import numpy as np
+import pytest
+
+from dplib import best_of_random as best
+from dplib import mechanisms
+
+TOY = np.array([[-1.0, 0.0, 1.0], [0.1, 0.3, 0.6], [0.1 * np.e, 0.3, 0.6 / np.e]])
+TOY[2, 1] = 1 - TOY[2, 0] - TOY[2, 2]
+TOY[1, 1] = 0.3
+
+
+def test_outputs_of_the_best_have_the_probabilities_of_the_generating_function():
+    rng, gamma = np.random.default_rng(0), 0.2
+    runs = rng.geometric(gamma, 100_000)  # shape 1
+    ranks = rng.choice(3, (len(runs), runs.max()), p=TOY[1])
+    ranks[np.arange(runs.max()) >= runs[:, None]] = -1
+    found = np.bincount(ranks.max(1), minlength=3) / len(runs)
+    exact = np.diff(best._generating(np.cumsum(TOY[1]), gamma, 1.0), prepend=0)
+    assert np.allclose(found, exact, atol=4 * 0.5 / len(runs) ** 0.5)
+
+
+@pytest.mark.parametrize(("shape", "gamma"), [(1.0, 0.01), (0.0, 0.01), (-0.5, 0.001)])
+def test_the_slope_is_that_of_the_generating_function(shape, gamma):
+    h, z = 1e-6, np.array([0.1, 0.9])
+    rise = best._generating(z + h, gamma, shape) - best._generating(z - h, gamma, shape)
+    assert np.allclose(rise / (2 * h), best._slope(z, gamma, shape), rtol=1e-5)
+
+
+def test_one_run_for_sure_costs_one_run():
+    one = best.training(2.0, 0.01, 200, 1e-3)
+    found = best.epsilon(one, 0.9999, 1.0, 1e-5)
+    alone = max(best._epsilon_of(*pair[1:], 1e-5) for pair in one)
+    assert found.low == pytest.approx(alone, abs=2e-3)
+    assert alone <= found.high + 1e-6 <= alone + 5e-3
+
+
+def test_a_pure_run_costs_at_most_three_times_its_epsilon():
+    losses = np.array([-1.0, 1.0])
+    mass = np.array([1.0, np.e]) / (1 + np.e)
+    found = best.epsilon([np.array([losses, mass, mass[::-1]])], 0.01, 1.0, 1e-9)
+    assert found.low <= 3
+    assert found.low <= found.high
+
+
+def test_the_bounds_bracket_a_gaussian_score():
+    sigma, gamma, delta = 2.0, 0.1, 1e-5
+    one = best.training(sigma, 1.0, 1, 1e-3)
+    found = best.epsilon(one, gamma, 1.0, delta)
+    assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < found.low <= found.high < 1.15 * found.low

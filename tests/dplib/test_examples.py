@@ -1,0 +1,118 @@
+"""Examples in memory: which networks stay in the plain order, and that channels-last would break these."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dplib import examples, models
+from dplib.examples import Examples
+from papers.common import printed
+from tests.conftest import ROOT
+
+IMAGES = np.zeros((5, 3, 8, 8), np.float32)
+# Wherever a write past a buffer is found out at once: glibc's checks, and oneDNN as on a processor without AVX-512.
+CHECKED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+TRAIN = """
+import numpy as np, torch
+from torch import nn
+from papers.screening import annealing
+from dplib import dpsgd, models, sgd
+from papers.labels.stage_training_runs import Learner
+
+torch.set_num_threads(1)
+rng = np.random.default_rng(0)
+images, y = rng.standard_normal((48, 3, 8, 8)).astype(np.float32), np.arange(48) % 3
+last = np.ascontiguousarray(images.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)  # channels-last in memory
+for width in (2, 3, 4):
+    for x in (images, last):
+        for augment in (False, True):
+            net = models.resnet18(3, 3, width)
+            sgd.train(net, x, y, sgd.Sgd(epochs=1, batch_size=12, augment=augment), 0, torch.device("cpu"))
+            sgd.outputs(net, x, torch.device("cpu"))
+        for way in ({}, {"shift": 2, "flip": True, "cutout": 3, "mixup": 1.0}):
+            settings = {"epochs": 1, "batch_size": 12, "learning_rate": 0.1} | way
+            learner = Learner(
+                lambda: models.preact_resnet18(3, width=width), torch.from_numpy(x), torch.from_numpy(x), y,
+                [settings], seed=0,
+            )
+            learner.evaluate(learner.train(np.arange(48), y, 1, None))
+for norm in (None, 1.0):
+    for x in (images, last):
+        net = nn.Sequential(nn.Conv2d(3, 4, 1, 2), nn.Tanh(), nn.Conv2d(4, 4, 1, 2), nn.Flatten(), nn.Linear(16, 3))
+        settings = dpsgd.DPSGD(steps=5, sample_rate=0.5, learning_rate=0.1, max_grad_norm=norm)
+        dpsgd.train(net, dpsgd.Data((x, y), test=(x, y)), settings, np.random.default_rng(0), progress=False)
+        annealing.train(net, (x, y), settings, np.random.default_rng(0), energy=(x, y))
+print("trained")
+"""
+
+
+@pytest.mark.parametrize(
+    ("plain", "net"),
+    [
+        (True, nn.Conv2d(3, 8, 1, stride=2)),
+        (True, nn.Conv2d(7, 64, 1, stride=(1, 2))),
+        (True, nn.Conv2d(2, 4, 1, stride=3, padding=1)),
+        (True, nn.ConvTranspose2d(16, 4, 1, stride=2)),
+        (True, models.resnet18(3, 3, 2)),
+        (True, models.preact_resnet18(3, width=4)),
+        (False, nn.Conv2d(8, 16, 1, stride=2)),
+        (False, nn.Conv2d(3, 8, 1)),
+        (False, nn.Conv2d(3, 8, 2, stride=2)),
+        (False, nn.Conv2d(3, 8, (1, 3), stride=2)),
+        (False, nn.ConvTranspose2d(4, 16, 1, stride=2)),
+        (False, models.resnet18(3, 3, 8)),
+        (False, models.small_cnn(10, 1)),
+        (False, models.mlp([192, 3])),
+    ],
+)
+def test_networks_with_a_narrow_strided_1x1_convolution_stay_plain(plain, net):
+    kept = examples.layout_of(net, IMAGES)
+    assert kept == (torch.contiguous_format if plain else torch.channels_last)
+    if plain:
+        moved = nn.Sequential(net).to(memory_format=torch.channels_last).to(memory_format=kept)
+        assert all(p.is_contiguous() for p in moved.parameters())
+
+
+def test_no_printed_network_is_plain_and_what_is_no_image_leaves_it_as_it_is():
+    for name, architecture in printed.ARCHITECTURES.items():
+        assert examples.layout_of(architecture.make(), IMAGES) == torch.channels_last, name
+    assert examples.layout_of(nn.Conv2d(3, 8, 1, stride=2), np.zeros((5, 192))) == torch.preserve_format
+
+
+@pytest.mark.parametrize("kept", [torch.channels_last, torch.contiguous_format])
+def test_examples_are_laid_out_as_asked_for(kept):
+    x, y = torch.randn(6, 3, 4, 4), torch.zeros(6)
+    for given in (x, x.to(memory_format=torch.channels_last)):
+        examples = Examples((given, y), "train", torch.device("cpu"), torch.float32, kept)
+        rows = torch.tensor([4, 1])
+        for found, wanted in [(examples.batch(rows)[0], x[rows]), (examples.first(), x[:1])]:
+            assert found.equal(wanted)
+            assert found.is_contiguous(memory_format=kept)
+        assert examples.tensors()[0].shape == (6, 48)
+
+
+def test_narrow_resnets_train_where_channels_last_breaks_them():
+    """On x86 with AVX2 and glibc this ends by SIGABRT once a layout is channels-last; elsewhere it just runs."""
+    names = subprocess.run([shutil.which("ldconfig") or "true", "-p"], capture_output=True, text=True, check=False)
+    if CHECKED["LD_PRELOAD"] not in names.stdout:
+        pytest.skip("glibc's malloc checks are not on this machine")
+    environment = {**os.environ, **CHECKED, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "trained\n", f"status {done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_instance_normalisation_stays_plain():
+    """Channels-last, PyTorch's own are others where the batch has one image."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.InstanceNorm2d(6, affine=True), nn.Flatten(), nn.Linear(216, 4))
+    x = torch.randn(1, 3, 8, 8)
+    assert examples.layout_of(net, x) == torch.contiguous_format
+    assert examples.layout_of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last

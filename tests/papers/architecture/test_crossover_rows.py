@@ -1,0 +1,176 @@
+"""Chapter 4's study and rows: what is tuned and paired, and what is said of it."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from book.evidence import claims, plans, rules
+from dplib import models
+from dplib.checks import ParameterError
+from dplib.stats import Measured
+from papers.architecture import crossover_model_rows as models_rows
+from papers.architecture import crossover_rows as rows
+from papers.architecture import crossover_runs as study_of
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE
+from papers.common import network_runs
+from tests.toys import Asked
+
+
+def fake(plain=0.3):
+    """Results without training: the best rate is 9 with privacy and ``plain`` without."""
+
+    def result(job):
+        best = plain if job["epsilon"] is None else 9.0
+        score = 0.9 - 0.1 * abs(np.log(job["learning_rate"] / best)) + 0.001 * (job["seed"] % 1000)
+        return {"validation": score, "test": score, "parameters": 10}
+
+    return Asked(result)
+
+
+def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
+    get = fake()
+    found = study_of.pair(get, dataset="digits", epsilons=[1.0, None], rates=[1.0, 3.0], seeds=2, batch=64, steps=5)
+    assert {name: list(one) for name, one in found.items()} == {name: [1.0, np.inf] for name in (SIMPLE, COMPLEX)}
+    tuning, reported = get.tuning(), get.reported()
+    assert {job["seed"] for job in tuning} == {1000, 1001, 1002}
+    assert {job["seed"] for job in reported} == {0, 1}
+    assert {job["learning_rate"] for job in reported if job["epsilon"]} == {9.0}  # the grid grew
+    assert {job["learning_rate"] for job in reported if not job["epsilon"]} == {0.3}
+    assert all((job["epsilon"] is None) == ("max_grad_norm" in job) for job in reported)  # plain SGD does not clip
+    assert len(found[SIMPLE][1.0]) == len(found[COMPLEX][np.inf]) == 2
+
+
+def test_what_is_not_allowed():
+    with pytest.raises(ParameterError, match="dataset = 'kmnist'"):
+        study_of.pair(fake(), dataset="kmnist", epsilons=[1.0], rates=[1.0, 3.0])
+    with pytest.raises(ParameterError, match="there must be a run"):
+        study_of.accuracies([])
+
+
+def test_networks_of_the_pairs_have_the_printed_sizes():
+    for name in ("mnist", "fashion-mnist", "cifar10-jpeg"):
+        pair = study_of.PAIRS[name]
+        inputs = (int(pair["features"].partition("-")[2]),)
+        row = f"fcn-{name.removesuffix('-jpeg')}"
+        for kind, suffix in (("simple", "paw"), ("complex", "stw")):
+            net = network_runs.network(pair[kind], inputs, 10, "relu", 0.0, 0)
+            assert models.parameter_count(net) == claims.get(f"B.table1.{row}-{suffix}").published["parameters"]
+
+
+def test_a_run_that_diverged_counts_as_nothing():
+    assert study_of.accuracies([{"test": None}, {"test": 0.5}]).tolist() == [0.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("shift", "use"), [(0.05, "the simple one"), (-0.05, "the complex one"), (0.0, "the simple one: no difference")]
+)
+def test_advice_comes_out_every_way(shift, use):
+    noise = [0.001, -0.001, 0.002, -0.002, 0.0]
+    runs = {SIMPLE: [{"test": 0.8 + shift + x} for x in noise], COMPLEX: [{"test": 0.8 - x} for x in noise]}
+    assert rows.yours(runs)["use"].startswith(use)
+
+
+def test_the_repaired_definition_loses_nothing_where_the_simple_model_never_wins():
+    epsilons, simple, complex_ = np.array([0.1, 1.0]), np.array([0.5, 0.8]), np.array([0.6, 0.9])
+    assert rows.definition(np.inf, epsilons, simple, complex_) == pytest.approx(10)
+    assert rows.definition(0.0, epsilons, simple, complex_) == 0
+
+
+def made_up(simple, complex_, sgd=(90.0, 90.0)):
+    """A pair whose networks have these mean accuracies at budgets 0.1, 2.11, 1000 and 10^7, with little noise."""
+    rng, at = np.random.default_rng(0), (0.1, 2.11, 1000.0, 1e7, np.inf)
+    found = {}
+    for name, means in zip((SIMPLE, COMPLEX), ((*simple, sgd[0]), (*complex_, sgd[1])), strict=True):
+        noise = 0.01 * rng.standard_normal((len(at), 5))
+        found[name] = {
+            e: [{"test": (m + x) / 100, "validation": (m - x) / 100, "learning_rate": 1.0} for x in own]
+            for e, m, own in zip(at, means, noise, strict=True)
+        }
+    return rows.of_runs(found, 2.11)
+
+
+def test_leads_on_both_sides_are_ordered_or_contrary():
+    crossing = made_up((70, 80, 90, 90), (60, 75, 91, 92))
+    assert (crossing.order, crossing.leads) == (1, (1, 1, -1, -1))
+    assert 2.11 < crossing.crossing[1] < crossing.crossing[0] < 1000
+    assert made_up((60, 75, 91, 92), (70, 80, 90, 90)).order == -1  # the large network first
+    assert made_up((70, 80, 90, 92), (60, 75, 89, 91)).order == -1  # the small one still leads at the right end
+    assert made_up((70, 80, 90, 91), (60, 75, 90, 91)).order == 0
+
+
+def test_what_privacy_costs_more_is_the_difference_of_two_gaps():
+    one = made_up((70, 80, 90, 90), (60, 75, 91, 92), sgd=(93, 95))
+    assert one.dp_gap.value == pytest.approx(5, abs=0.05)
+    assert one.sgd_gap.value == pytest.approx(-2, abs=0.05)
+    assert one.cost_gap.value == pytest.approx(one.dp_gap.value - one.sgd_gap.value)
+
+
+def test_a_later_lead_is_larger_or_smaller_than_the_first():
+    later = made_up((61, 80, 89, 90), (60, 70, 90, 92))
+    first = made_up((70, 71, 89, 90), (60, 70, 90, 92))
+    assert (later.later_larger, later.first_largest) == (True, False)
+    assert (first.later_larger, first.first_largest) == (False, True)
+
+
+def test_a_printed_cell_agrees_differs_or_is_open():
+    row = "B.table1.fcn-mnist-paw"  # prints 94.94 and 96.34
+    near, far = Measured(95.0, 94.8, 95.2, 5), Measured(98.0, 97.8, 98.2, 5)
+    measured = {"acc_dpsgd": near, "acc_sgd": far}
+    assert rows.cells(row, measured) == {"cells_that_agree": 1, "cells_that_differ": 0}
+    assert rows.cells(row, measured, settled=True) == {"cells_that_agree": 1, "cells_that_differ": 1}
+    assert rows.cells(row, measured, agree=False)["cells_that_agree"] == 0
+    assert rows.cells(row, {"acc_sgd": Measured(97.0, 96.0, 98.0, 5)}, settled=True)["cells_that_differ"] == 0
+
+
+def test_choosing_by_the_crossing_loses_nothing_where_it_is_clear():
+    found = rows.of_seeds({"mnist": made_up((70, 80, 90, 90), (60, 75, 91, 92))})
+    assert found["B.crossover-rule"]["rule_less_always_simple"].value == pytest.approx(3 / 4, abs=0.05)
+    assert found["B.crossover-rule"]["rule_less_always_complex"].value == pytest.approx(15 / 4, abs=0.05)
+    assert found["B.eq4"]["comparisons"] == 4 * 5
+
+
+def on_plan(*names):
+    """Plans of chapter 4 together, whose runs are made up."""
+    parts = {name: part for plan in names for name, part in plans.load("04", plan).parts.items()}
+    return SimpleNamespace(parts=parts, read=lambda part: parts[part].function(fake(plain=1.0), **parts[part].inputs))
+
+
+@pytest.mark.parametrize(("names", "differ"), [(["published", "wanted"], 0), (["paper"], 2)])
+def test_table_4_leads_to_what_its_rules_ask_for(names, differ):
+    values = models_rows.table_4(on_plan(*names))
+    assert len(values) == 12 + 4 + 2  # Table I repeats two of Table IV
+    for row, own in values.items():
+        if row != "B.intro-mnist-tiny":  # decided by other trainings, beside which this is shown
+            assert set(rules.names(claims.get(row).rule)) <= set(own), row
+    # An accuracy of 90% differs from print, but only a training as long as the paper's says so.
+    assert values["B.table4.eps4.39-lenet"]["cells_that_differ"] == differ
+
+
+def test_the_paper_plan_reaches_every_pair_of_table_1():
+    values = rows.table_1(on_plan("paper"), {})
+    assert {row.rpartition("-")[0] for row in values} == {f"B.table1.{name}" for name in rows.AS_PRINTED}
+    assert all(own["cells_that_differ"] for own in values.values())
+
+
+def test_rates_at_which_both_networks_are_well_served():
+    given = plans.load("04").parts
+    made = {part: given[part].function(fake(plain=1.0), **given[part].inputs) for part in ("rates", "mnist")}
+    values = models_rows.rates(SimpleNamespace(parts=given, read=made.__getitem__))[1]
+    assert values["B.learning-rate"]["they_are"] == "9"
+    assert values["B.fig9"]["losses_at_shared_rates"] == 6
+
+
+def test_sizes_of_data_sets_follow_from_their_files():
+    for row, own in models_rows.data_sets().items():
+        assert rules.verdict(vars(claims.get(row)), own, claims.get(row).published) == claims.get(row).expects
+
+
+def test_best_of_is_the_mean_over_all_choices():
+    values = np.random.default_rng(0).normal(size=7)
+    by_hand = np.mean([max(some) for some in itertools.combinations(values, 3)])
+    assert rows.best_of(values) == pytest.approx(by_hand)
+    assert rows.best_of([1.0, 2.0, 3.0]) == 3.0
+    with pytest.raises(ParameterError, match="too few"):
+        rows.best_of([1.0, 2.0])

@@ -1,0 +1,72 @@
+"""From runs to values of chapter 6: closed forms, brute force and made-up curves; and what its plans ask for."""
+
+import numpy as np
+import pytest
+
+from papers.architecture import feature_rows as rows
+from papers.architecture import feature_runs as study
+from papers.architecture.feature_runs import Curves
+from tests.toys import Asked
+
+rng = np.random.default_rng(0)
+
+
+def test_a_gain_is_not_flattered_by_the_choice():
+    """Equal sizes: the best of twenty looks better, but not when it is chosen on other splits."""
+    gains = []
+    for _ in range(200):
+        flat = Curves(list(range(1, 21)), [1.0], rng.standard_normal((6, 20, 1)), np.zeros(6))
+        gains.append(rows.gain(flat, 1.0, 20).value)
+    assert abs(np.mean(gains)) < 4 * np.std(gains) / np.sqrt(200)
+
+
+def test_elsewhere_by_hand():
+    values = [[1.0, 5.0, 3.0], [2.0, 2.0, 2.0]]  # on the second split the others say 4 and 4: the first of them counts
+    assert rows.elsewhere(values).tolist() == [1.0, 5.0, 3.0]
+    assert rows.elsewhere([[9.0, 0.0, 0.0], [1.0, 1.0, 1.0]]).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_one_more_split_falls_into_its_interval():
+    inside = 0
+    for _ in range(2000):
+        *known, new = rng.standard_normal(7)
+        found = rows.one_split(known)
+        inside += found.low <= new <= found.high
+    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
+
+
+def test_a_tally_counts_leads_and_what_is_none():
+    clear, none, open_ = 5 + 0.1 * rng.standard_normal(8), 0.01 * rng.standard_normal(8), 4 * rng.standard_normal(8)
+    assert rows.tally([clear, none]) == {"ahead": 1, "not_ahead": 1, "of": 2}
+    assert rows.tally([open_ - open_.mean()]) == {"ahead": 0, "not_ahead": 0, "of": 1}
+
+
+def made(job):
+    """Accuracy of a size at a budget is 10 size + epsilon, and most at regularisation 3 or rate 0.1."""
+    if "sizes" in job:
+        lost = abs(job.get("regularisation", 3.0) - 3.0)
+        percent = [[10 * k + e - lost for e in job["epsilons"]] for k in job["sizes"]]
+    else:
+        percent = [10 * job["size"] + (e or 0) - abs(rate - 0.1) for e, rate in job["models"]]
+    return {"percent": percent, "constant": 70.0, "noise": [1.0] * len(percent)}
+
+
+def test_regularisation_is_chosen_on_validation_records_of_other_splits():
+    get = Asked(made)
+    settings = {"dataset": "adult", "sizes": [1, 12, 13], "epsilons": [1.0, 2.0], "draws": [40, 6]}
+    found, chosen = study.tuned(get, **settings, regularisations=[1.0, 3.0, 9.0], seeds=4, tuning_seeds=3)
+    assert (chosen == 3.0).all()
+    assert found.at(13, 2.0).tolist() == [132.0] * 4
+    assert found.of(1.0)[:, 0].tolist() == [11.0, 121.0, 131.0]
+    blocks = [(job["sizes"], job["draws"]) for job in get.jobs[:2]]
+    assert blocks == [([1, 12], 40), ([13], 6)]  # larger subsets get fewer draws
+    assert {job["seed"] for job in get.jobs if job.get("report") == "validation"} == {1000, 1001, 1002}
+    assert {job["seed"] for job in get.jobs if "report" not in job} == {0, 1, 2, 3}
+
+
+def test_learning_rates_are_chosen_for_each_cell():
+    settings = {"dataset": "breast-cancer", "sizes": [2], "epsilons": [0.5], "draws": 1}
+    found = study.by_sgd(Asked(made), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
+    assert set(found.rates.values()) == {0.1}
+    assert found.values[2, 0.5].tolist() == [20.5, 20.5]
+    assert found.values[43, None].tolist() == [430.0, 430.0]

@@ -1,0 +1,148 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from book.evidence import plans
+from dplib import accounting, priors, randomised_response
+from dplib import releases as label_releases
+from dplib.checks import ParameterError
+from dplib.data import Dataset
+from papers.labels import prior_check_runs, prior_method_runs, prior_rows, prior_runs
+from tests.toys import in_memory
+
+SETTINGS = {
+    "dataset": "toy",
+    "maps": 2,
+    "dimensions": 6,
+    "group_count": 12,
+    "group_dimensions": 6,
+    "epsilon_p": 0.5,
+    "share": 0.6,
+    "temperature": 0.5,
+    "epochs": 3,
+}
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def blobs(n, rng, classes=4):
+    y = rng.integers(classes, size=n)
+    corners = 3 * np.random.default_rng(9).standard_normal((classes, 6))
+    return (corners[y] + rng.standard_normal((n, 6))).astype(np.float32), y
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    rng = np.random.default_rng(0)
+    train, valid, test = (blobs(n, rng) for n in (2000, 300, 300))
+    problem = Dataset("toy", *train, *test, *valid, classes=tuple("abcd"))
+    for module in (prior_method_runs, prior_check_runs):
+        monkeypatch.setattr(module, "task", lambda *args: problem)
+    return problem
+
+
+def test_digits_need_no_file():
+    for kind in prior_method_runs.KINDS:
+        one = prior_method_runs.task("digits", kind, 0, 0, 1)
+        assert one.x_train.shape[1] == 64
+        assert one.x_train.dtype == np.float32
+        assert len(one.x_valid) > 100
+        assert len(one.x_test) > 100
+    np.testing.assert_allclose(np.linalg.norm(one.x_train, axis=1), prior_method_runs.LENGTH, rtol=1e-5)
+    with pytest.raises(ParameterError, match="kind"):
+        prior_method_runs.task("digits", "other", 0, 0, 1)
+
+
+def test_every_method_learns_at_a_large_budget(toy):
+    found = prior_method_runs.compare(
+        **SETTINGS, epsilons=[0.5, 8.0], methods=list(prior_method_runs.METHODS), rates=0.05, seed=1
+    )
+    for method in prior_method_runs.METHODS:
+        assert found["test"][method][1] > 0.9, method
+    assert found["facts"]["rr right"][0] == pytest.approx(np.exp(0.5) / (np.exp(0.5) + 3), abs=0.04)
+    assert found["facts"]["smoothed lost"][1] == 0
+    with pytest.raises(ParameterError, match="magic"):
+        prior_method_runs.compare(**SETTINGS, epsilons=[1.0], methods=["magic"], rates=0.1, seed=1)
+
+
+@pytest.mark.parametrize("method", ["stages", "stages-likelihood", "stages-subset"])
+def test_two_stages_ask_each_label_once(toy, method):
+    """What stage 2 learns depends on the labels of stage 2 through its new answers alone, and on no other label."""
+    stage_one = np.arange(2000) < 1200
+    scores = np.log(np.random.default_rng(3).dirichlet(np.ones(4), size=2000))
+
+    def evidence(labels):
+        problem = replace(toy, y_train=labels)
+        releases = prior_method_runs._Releases(problem, 0, 5, 6, 0.1)
+        return releases.second_stage(method, 1.0, scores, stage_one, 1.0).values
+
+    before = evidence(toy.y_train)
+    labels = toy.y_train.copy()
+    labels[1500] = (labels[1500] + 1) % 4  # one label of stage 2
+    changed = np.flatnonzero((evidence(labels) != before).any(axis=1))
+    assert set(changed) <= {1500}
+    if method == "stages-likelihood":
+        members = randomised_response.kept(np.exp(scores[1500]), 1.0)
+        possible = label_releases.answer_likelihood(np.arange(4), members, 1.0).values
+        assert any(np.allclose(before[1500], row) for row in possible)
+    if method == "stages":
+        assert (before.sum(axis=1)[1200:] == 1).all()  # only answers of stage 1 are filtered
+        assert (before.sum(axis=1)[:1200] < 1).any()
+
+
+def test_right_is_how_often_the_sampler_is_right():
+    rng = np.random.default_rng(0)
+    counts = np.array([[4000, 1000, 0], [500, 2000, 3000]])
+    made = priors.normalised(counts + 50)
+    labels = np.concatenate([np.repeat(np.arange(3), row) for row in counts])
+    prior = np.repeat(made, counts.sum(axis=1), axis=0)
+    answers = randomised_response.rr_with_prior(labels, prior, 1.0, rng)
+    exact = prior_check_runs._right(counts, made, 1.0)
+    assert (answers.labels == labels).mean() == pytest.approx(exact, abs=4 * np.sqrt(0.25 / len(labels)))
+
+
+def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatch):
+    rng = np.random.default_rng(1)
+    wide = rng.standard_normal((2000, 40)).astype(np.float32)  # no classes in it: there is nothing but records to learn
+    few = {"x_valid": wide[:10], "y_valid": toy.y_train[:10], "x_test": wide[:10], "y_test": toy.y_train[:10]}
+    problem = replace(toy, x_train=wide, **few)
+    monkeypatch.setattr(prior_check_runs, "task", lambda *args: problem)
+    sizes = {"maps": 2, "dimensions": 40, "records": 100, "hidden": 64, "epochs": 60, "dpsgd_steps": 5}
+    found = prior_check_runs.membership(dataset="toy", epsilons=[1.0], delta=1e-5, seed=0, **sizes)
+    assert found["stored"] == 1.0
+    assert found["memory"] == [1.0]
+    assert found["label"][0] > 0.75
+    assert abs(found["record"][0] - 0.5) < 0.15
+
+
+def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):
+    settings = {k: v for k, v in SETTINGS.items() if k != "dataset"}
+    found = prior_runs.methods(
+        in_memory, datasets=["toy"], epsilons=[8.0], rates=[1e-4, 1e-3], seeds=2, tuning_seeds=1,
+        methods=["rr", "clean"], **settings,
+    )["toy"]  # fmt: skip
+    assert 2 < len(found.tried) <= prior_runs.MOST
+    assert prior_runs._grown([1.0, 5.0], {5.0}) == [1.0, 5.0, 25.0]
+    assert found.mean("rr", 8.0).value > 90
+    untuned = prior_runs.methods(
+        in_memory, datasets=["toy"], epsilons=[8.0], rates=[0.05], seeds=2, tuning_seeds=0, methods=["rr"], **settings
+    )["toy"]
+    assert untuned.tried == (0.05,)
+
+
+def test_the_enumeration_reaches_epsilon_and_no_more():
+    found = prior_rows.enumerated()
+    assert (found["loss"] <= found["ε"] + 1e-9).all()
+    assert (found["delta"] < 1e-9).all()
+    assert np.allclose(found["mixed"], 2 * found["ε_p"])
+    assert np.isclose(found["loss"], found["ε"]).sum() >= 10
+
+
+def test_noise_of_the_published_dpsgd_runs_by_a_second_accountant():
+    one = plans.load("10").read("records")["cifar10-jpeg"]
+    for epsilon, noise, rate in zip(
+        one.epsilons, *(one.facts[n][0] for n in ("noise multiplier", "sample rate")), strict=True
+    ):
+        assert accounting.epsilon(noise, rate, 300, 1e-5, "pld") == pytest.approx(epsilon, rel=0.02)

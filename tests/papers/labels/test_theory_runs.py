@@ -1,0 +1,56 @@
+"""The studies behind the chapter on label-private optimisation, in small, and what its ledger makes of them."""
+
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from book.evidence import claims, rules
+from dplib import debiased
+from papers.labels import theory_checks as checks
+from papers.labels import theory_rows
+from papers.labels import theory_runs as study
+from tests.toys import in_memory
+
+
+@pytest.fixture(scope="module")
+def check():
+    return study.checks(in_memory, cases=20, epsilon=1.0, delta=1e-6, seeds=2)
+
+
+def test_step_sizes_are_those_of_the_theorems():
+    assert study.printed_rate("rr", 2, 1.0, 1e-3) == pytest.approx(1 / 6)  # D eps / (6 K L)
+    assert study._scale("rr", 100, 2, 8, 1.0, 1e-3) == pytest.approx(2 * np.tanh(0.5))
+
+
+def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
+    found = theory_rows.algorithms(check, 1e-6)
+    for claim, values in found.items():
+        one = claims.get(claim)
+        assert rules.verdict(asdict(one), values, one.published) == one.expects
+    worse = {**found["C.alg5"], "epsilon_of_the_last_iterate_less_epsilon": 1e-3}
+    assert rules.verdict(asdict(claims.get("C.alg5")), worse, {}) == "fails"
+
+
+def test_moving_labels():
+    nine, ten = checks.moving_labels(30, np.random.default_rng(4))
+    assert 0 < ten <= nine <= 1
+    assert checks.moving_labels_at_worst(0.2) == pytest.approx(0.4, rel=1e-5)
+
+
+def test_lemma_20_is_an_inequality_that_can_be_reached():
+    assert 0.5 < checks.lemma_20(400, np.random.default_rng(5)) <= 1 + 1e-12
+
+
+def test_generalisation_runs_and_its_mean():
+    line = debiased.Line(4, 2, 0.7)
+    found = checks.generalisation(line, 400, 0.8, 200, np.random.default_rng(6))
+    assert all(v.shape == (200,) for v in found.values())
+    single, members = found["single"], line.members
+    inside = np.take_along_axis(line.chances, members, axis=1)
+    of_members = line.loss[0][members]
+    answered = (inside * of_members).sum(axis=1) + (1 - inside.sum(axis=1)) * of_members.mean(axis=1)
+    moved = answered.mean() - line.population_risk(1.0)  # labels outside Y_k are answered at random from it
+    assert 0 < abs(moved) <= line.miss
+    assert abs(single.mean() - moved) < 5 * single.std() / np.sqrt(200)
+    assert (found["deviation"] >= abs(found["regret"]) / 2 - 1e-12).all()

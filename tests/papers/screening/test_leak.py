@@ -1,0 +1,80 @@
+"""The runs of chapter 12: what they compute, against closed forms and independent computations, and what leads on."""
+
+import numpy as np
+import pytest
+
+from book.evidence import plans, rules
+from book.evidence.claims import get
+from dplib.checks import ParameterError
+from papers.screening import accounts, composition, instances, leak_rows, leak_runs, one_update
+
+
+def test_free_screening_and_each_condition():
+    found = instances.conditions()
+    for name, (plain, screened) in found.items():
+        free = name in ("all conditions hold", "batches of q = 0.1, kept")
+        assert (screened <= plain) == free, name
+
+
+def test_convex_energies_never_exceed_a_gaussian_and_others_may():
+    assert leak_runs.energies(seed=1, convex=True, count=8)["exceed"] == 0
+    assert leak_runs.energies(seed=1, convex=False, count=8)["exceed"] > 0
+    assert leak_runs.energies(seed=1, convex=False, count=8) != leak_runs.energies(seed=2, convex=False, count=8)
+
+
+def test_a_budget_and_a_training_agree():
+    bought = leak_runs.budget(setting="Fashion-MNIST", epsilon=1.0, proven=False)
+    allowed = bought["allowed"]
+    assert allowed["printed"] < allowed["lemma 2"] == bought["steps"] < allowed["lemma 3"] < allowed["most"]
+    assert bought["lemma 2"] == pytest.approx(bought["rdp"], rel=1e-6)
+    one = leak_runs.training(setting="Fashion-MNIST", push=1.25, epsilon=1.0)
+    assert one["steps"] == bought["steps"]
+    assert one["plain"] == bought["inversion"]
+    assert one["kept"] < one["plain"] < one["claimed"] < one["exact"] < one["all"]
+    with pytest.raises(ParameterError, match="does not pay"):
+        leak_runs.training(setting="MNIST", push=1.0, epsilon=0.5)
+    with pytest.raises(ParameterError, match="setting"):
+        leak_runs.setting_of("digits")
+
+
+def test_a_readers_budget():
+    found = leak_rows.at_epsilon("MNIST", 3.0)
+    assert found["accepted updates"].tolist() == [4698, 7245]
+    assert (found["exact"] > 3).all()
+    assert (found["final weights only"] < found["exact"]).all()
+    assert (found["exact"] < found["all queries"]).all()
+    nothing = leak_rows.at_epsilon("MNIST", 0.03)
+    assert (nothing["accepted updates"] == 0).all()
+    assert nothing["exact"].isna().all()
+
+
+def test_the_exact_loss_of_the_audited_runs():
+    """The page's 8.21: the first update allows one rejection, the later ones ten."""
+    task, updates = leak_runs.TASKS["public"]
+    up = one_update.threshold(-sum(task.records) / task.noise_multiplier)
+    first, later = (
+        one_update.cells(*one_update.pair(1 / task.noise_multiplier, up, limit), 0.02) for limit in (1, task.limit)
+    )
+    low, high = composition.by_pld([(first, 1), (later, updates - 1)], 1e-5, 1e-3)
+    assert 8.2 < low < 8.22
+    assert low < high < low + 0.01
+
+
+PUBLISHED = plans.load("12")
+ROWS = leak_rows.formulas(PUBLISHED.read("budgets"), PUBLISHED.read("sums"))
+
+
+@pytest.mark.parametrize(("row", "value"), [("D.eq4", "as_printed_over_an_accountant"),
+                                            ("D.eq9", "printed_order_2_at_q_0_for_1_step")])  # fmt: skip
+def test_a_printed_formula_would_hold_if_it_had_its_logarithm(row, value):
+    claim = get(row)
+    assert rules.decide(claim.rule, ROWS[row], claim.published) is False
+    right = {**ROWS[row], value: 1.0 if row == "D.eq4" else 0.0}
+    assert rules.decide(claim.rule, right, claim.published) is True
+
+
+def test_too_few_steps_for_the_integral_are_refused_not_nan():
+    one = instances.linear(accounts.SETTINGS[2], 1.0, 10, constant=True)
+    with pytest.raises(ParameterError, match="precise"):
+        composition.epsilon([(one.cells, 0)], 1e-5)
+    assert np.isfinite(instances.epsilon(one.cells, 5))
