@@ -2,7 +2,7 @@
 #   python -m book.evidence.alone --cores 2            everything that `make book` makes
 #   python -m book.evidence.alone --cores 2 executed   the notebooks only
 # That is Snakemake with a lock that ends with it.
-from dplib import sources
+from book.evidence import sources
 
 CHAPTERS = sources.chapters()
 PAGES = [str(path) for path in sources.module_files("book.press.pages")]

@@ -1,4 +1,4 @@
-"""The command line: ``python -m book run 01_gmm_theory -p epsilon 0.5``."""
+"""The command line of the book: ``python -m book run 01_gmm_theory -p epsilon 0.5``."""
 
 import hashlib
 import json
@@ -152,6 +152,20 @@ def gpu(device: str, limit: str, stages: tuple[str, ...], only_failed: bool, out
 
 
 @main.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--against", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="An earlier such file.")
+def net(file: Path, against: Path | None) -> None:
+    """Write every recorded value, verdict, answer and anchor to a file, and compare it with an earlier one."""
+    from book.press import net as nets
+
+    found = nets.write(file)
+    click.echo(f"{len(found['records'])} records, {len(found['anchors'])} anchors: {file}")
+    if against and (lines := list(nets.differences(json.loads(against.read_text(encoding="utf-8")), found))):
+        click.echo("\n".join(lines))
+        sys.exit(1)
+
+
+@main.command()
 def chapters() -> None:
     """List the chapters."""
     from book.evidence import sources
@@ -200,7 +214,7 @@ def cli() -> None:
     from book.evidence.runs import RunFailed, StoreError
 
     try:
-        main(prog_name="dplib")
+        main(prog_name="dpbook")
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)

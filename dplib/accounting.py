@@ -29,9 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from dplib import mechanisms, rdp
+from dplib import cache, mechanisms, rdp
 from dplib.checks import ParameterError, fraction, one_of, positive
-from dplib.data import fetch
 
 ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
@@ -312,7 +311,7 @@ def _noise_multiplier(target, q, steps, delta, accountant, rtol):
 
 def _cached(function):
     """The function with its results kept on disk, under its source, arguments and the library's version."""
-    return fetch.memory("accounting").cache(function)
+    return cache.memory("accounting").cache(function)
 
 
 _REACH = 12.0  # of the outputs, in standard deviations

@@ -12,7 +12,7 @@ from scipy import special, stats
 from scipy.optimize import elementwise
 
 from dplib import rdp
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, positive
 
 _SQRT2 = np.sqrt(2.0)
 
@@ -123,3 +123,21 @@ def _require(name, values, accepted, allowed):
     if not accepted.all():
         wrong = np.asarray(values)[~accepted].flat[0]
         raise ParameterError(f"{name} = {wrong:g} is not allowed: it must be {allowed}.")
+
+
+def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
+    """Rows scaled down to a norm of at most ``max_norm``, each by itself, which bounds what one record adds to a sum.
+
+    Args:
+        x: records, shape (n, features).
+        max_norm: bound on their L2 norms.
+
+    Returns:
+        Shape and type of ``x``.
+
+    Raises:
+        ParameterError: for a bound that is not positive.
+    """
+    positive().check("max_norm", max_norm)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)

@@ -110,7 +110,7 @@ def fit(
         epsilon: (problems,), > 0: pure DP of each release; inf for a model without noise.
         regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses.
         norm_bound: (problems,), > 0: bound on the L2 norm of the rows of x, as masked, without the intercept's 1. It
-            must come from domain knowledge or from clipping (``preprocess.clip_rows``), not from a look at the norms.
+            must come from domain knowledge or from clipping (``mechanisms.clip_rows``), not from a look at the norms.
         rng: a generator, or None for the operating system's cryptographic source.
         masks: bool, shape (problems, d): the features of each model. A choice made from the data is not covered.
         problems: how many models, where no argument has that shape.
@@ -256,7 +256,7 @@ def _check_norms(x, used, bound) -> None:
         p = wrong[0]
         raise ParameterError(
             f"norm_bound = {bound[p]:g} is not allowed: a row has norm {most[p]:g} (problem {p}). Clip the rows "
-            "(preprocess.clip_rows) or raise the bound."
+            "(mechanisms.clip_rows) or raise the bound."
         )
 
 

@@ -18,7 +18,6 @@ from itertools import product
 
 import numpy as np
 from scipy import stats
-from sklearn.cluster import MiniBatchKMeans
 
 from dplib import privacy, randomised_response
 from dplib.checks import ParameterError, integer, number
@@ -35,6 +34,8 @@ def groups(features, count: int, seed: int) -> np.ndarray:
     features = np.asarray(features)
     integer(1, len(features)).check("count", count)
     integer(0).check("seed", seed)
+    from sklearn.cluster import MiniBatchKMeans  # of the extra packages: only clusters need it
+
     clustering = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=30, random_state=seed, reassignment_ratio=0)
     return clustering.fit_predict(features).astype(np.int64)
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from dplib import mechanisms
 from dplib.checks import ParameterError
-from dplib.data.preprocess import clip_rows
+from dplib.mechanisms import clip_rows
 
 SHARE = 0.9  # of the records, those that should not be clipped
 

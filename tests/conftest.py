@@ -30,11 +30,16 @@ def toy(tmp_path, monkeypatch):
     """A function that writes toy chapters into a scratch project, which dplib then takes for its own."""
     from book.evidence import claims, execution, sources
 
-    for folder in ("notebooks", "book/results", "executed"):
+    for folder in ("notebooks", "executed"):
         (tmp_path / folder).mkdir(parents=True)
-    for folder in filter(Path.exists, sources.PACKAGES.values()):
-        shutil.copytree(folder, tmp_path / folder.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(ROOT / "book" / "claims", tmp_path / "book" / "claims")
+    # Of the book its modules and its ledger: the pages and the runs are large.
+    unwanted = shutil.ignore_patterns(
+        "__pycache__", "_static", "assignments", "results", "runs", "slides", "*.md", "*.bib"
+    )
+    for folder in sources.PACKAGES.values():
+        ignored = unwanted if folder.name == "book" else shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, tmp_path / folder.relative_to(ROOT), ignore=ignored)
+    (tmp_path / "book" / "results").mkdir()
     monkeypatch.setattr(sources, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr(sources, "PLANS", tmp_path / "notebooks" / "plans")
     packages = {name: tmp_path / folder.relative_to(ROOT) for name, folder in sources.PACKAGES.items()}
@@ -46,9 +51,10 @@ def toy(tmp_path, monkeypatch):
 
     def write(name: str, code: str, module: str = "claims") -> Path:
         path = tmp_path / "notebooks" / f"{name}.md"
+        package = "dplib" if (ROOT / "dplib" / f"{module}.py").exists() else "book.evidence"
         parameters = 'epsilon = 5.0  # budget\ndataset = "digits"'
         rules = 'globals(), epsilon=checks.positive(), dataset=checks.one_of("digits", "mnist")'
-        path.write_text(toys.chapter(parameters, rules, f"from dplib import {module}\n\n{code}"), encoding="utf-8")
+        path.write_text(toys.chapter(parameters, rules, f"from {package} import {module}\n\n{code}"), encoding="utf-8")
         return tmp_path
 
     return write

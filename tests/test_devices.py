@@ -73,7 +73,7 @@ def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
     settings = {"epochs": 1, "batch_size": 200, "learning_rate": 0.1}
     job = "digits", "small-cnn", 3, settings, torch.device("cpu")
     first = stage_training_runs._pretrained(*job)
-    monkeypatch.setattr(stage_training_runs.training, "fit", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(stage_training_runs.soft_labels, "fit", lambda *_, **__: pytest.fail("trained again"))
     assert all(torch.equal(first[name], value) for name, value in stage_training_runs._pretrained(*job).items())
     with pytest.raises(pytest.fail.Exception, match="trained again"):
         stage_training_runs._pretrained(*job[:2], 4, *job[3:])

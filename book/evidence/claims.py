@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import nbformat
@@ -18,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from book.evidence import rules
+from book.evidence.places import ROOT
 from dplib import files
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
-ROOT = Path(__file__).resolve().parent.parent
 CLAIMS = ROOT / "book" / "claims"
 RESULTS = ROOT / "book" / "results"
 # Keys of the output metadata in which an executed notebook carries its records.

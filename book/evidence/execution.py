@@ -21,10 +21,10 @@ from typing import Any
 import nbformat
 import psutil
 
+from book.evidence.places import ROOT
 from dplib import files
 from dplib.checks import ParameterError
 
-ROOT = Path(__file__).resolve().parent.parent
 EXECUTED = ROOT / "executed"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
 

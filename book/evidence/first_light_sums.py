@@ -18,7 +18,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from book.evidence import execution, runs, step_times  # noqa: E402
 from book.evidence.first_light_process import Facts, NotHere, Pieces  # noqa: E402
-from dplib import clipping, dpsgd, examples, models, sgd
+from dplib import clipping, dpsgd, examples, models, sgd  # noqa: E402
 
 IMPORTED = time.perf_counter() - BEGUN
 

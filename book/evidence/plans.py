@@ -27,12 +27,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from book.evidence import execution, runs
+from book.evidence import places, runs
 from book.evidence.claims import NOT_RUN, Claim
 from dplib import checks, files
 from dplib.checks import ParameterError
 
-PLANS = execution.ROOT / "notebooks" / "plans"
+PLANS = places.ROOT / "notebooks" / "plans"
 OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
 
 

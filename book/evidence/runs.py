@@ -24,8 +24,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from book.evidence import agreement, execution
-from book.evidence.execution import ROOT
+from book.evidence import agreement, execution, places
 from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from book.evidence.jobs import experiment as experiment
@@ -34,8 +33,8 @@ from dplib import checks
 from dplib.checks import ParameterError
 from dplib.files import locked, publish
 
-KEPT = ROOT / "book" / "runs"
-STORE = ROOT / "_build" / "store"
+KEPT = places.RUNS
+STORE = places.ROOT / "_build" / "store"
 
 UNNAMED = ("", "unknown")  # commits of runs that are not published
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)  # of a text that is no line

@@ -12,15 +12,16 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-from book.evidence import claims, margins, rules
-from book.evidence.claims import CLAIMS, RESULTS, ROOT
+from book.evidence import claims, margins, places, rules
+from book.evidence.claims import CLAIMS, RESULTS
+from book.evidence.places import ROOT
 from dplib.checks import ParameterError, check_names, shown
 
 NOTEBOOKS = ROOT / "notebooks"
 PLANS = NOTEBOOKS / "plans"
-KEPT = ROOT / "book" / "runs"  # kept runs, a file for each experiment
+KEPT = places.RUNS  # a file for each experiment
 # The project's own packages by name: imports are followed into these.
-PACKAGES = {"dplib": ROOT / "dplib", "press": ROOT / "book" / "press", "sweeps": ROOT / "sweeps"}
+PACKAGES = {name: ROOT / name for name in ("dplib", "papers", "book")}
 
 
 def chapters() -> list[str]:
@@ -107,7 +108,12 @@ def module_files(module: str) -> list[Path]:
 
 def page_files() -> list[Path]:
     """What the site is rendered from, besides notebooks: book/ without its modules, and the two configuration files."""
-    pages = [path for path in (ROOT / "book").rglob("*") if path.is_file() and PACKAGES["press"] not in path.parents]
+    modules = [ROOT / "book" / name for name in ("press", "evidence", "__init__.py", "__main__.py", "__pycache__")]
+    pages = [
+        path
+        for path in (ROOT / "book").rglob("*")
+        if path.is_file() and not any(path.is_relative_to(module) for module in modules)
+    ]
     return sorted([*pages, ROOT / "_config.yml", ROOT / "_toc.yml"])
 
 

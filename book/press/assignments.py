@@ -24,8 +24,8 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from book.evidence.claims import ROOT
 from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 from dplib.checks import ParameterError
 
 SOURCES = ROOT / "book" / "assignments"

@@ -17,8 +17,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
 from book.evidence import claims, sources
-from book.evidence.claims import NOT_RUN, ROOT, VERDICTS, Claim
+from book.evidence.claims import NOT_RUN, VERDICTS, Claim
 from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 from book.press.ledger import Row
 from dplib import files
 

@@ -16,8 +16,8 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from book.evidence import sources
-from book.evidence.claims import ROOT
 from book.evidence.execution import EXECUTED, RunError
+from book.evidence.places import ROOT
 from book.press import assignments, boxes
 from book.press.slide_rules import items
 from dplib import files

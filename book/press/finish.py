@@ -14,7 +14,8 @@ from typing import Any
 
 from PIL import Image
 
-from book.evidence.execution import ROOT, RunError
+from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 
 HTML = ROOT / "_build" / "html"
 FOLDER = "dp-book"

@@ -13,8 +13,8 @@ from pathlib import Path
 import nbformat
 
 from book.evidence import claims, sources
-from book.evidence.claims import ROOT
 from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 from book.press import boxes, course, dials, findings, finish, ledger, tables
 
 BUILD = ROOT / "_build"

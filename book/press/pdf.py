@@ -9,8 +9,8 @@ import re
 import shutil
 from pathlib import Path
 
-from book.evidence.claims import ROOT
 from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 from book.press import pdf_pages
 from book.press.ledger import Row
 from dplib import files

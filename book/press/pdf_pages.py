@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup, Tag
 from typing_extensions import TypedDict
 
 from book.evidence import claims, execution
-from book.evidence.claims import ROOT
+from book.evidence.places import ROOT
 from book.press.ledger import Row
 from dplib import files
 

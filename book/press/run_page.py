@@ -9,7 +9,8 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from book.evidence.execution import ROOT, RunError
+from book.evidence.execution import RunError
+from book.evidence.places import ROOT
 from book.press import finish
 
 RUNS = ROOT / "_build" / "runs"

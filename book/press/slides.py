@@ -16,8 +16,9 @@ import nbformat
 from pybtex.database import parse_file
 
 from book.evidence import sources
-from book.evidence.claims import ROOT, VERDICTS
+from book.evidence.claims import VERDICTS
 from book.evidence.execution import EXECUTED, RunError
+from book.evidence.places import ROOT
 from book.press import boxes, finish, ledger
 from book.press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
 

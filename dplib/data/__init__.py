@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dplib.cache import cache_folder
 from dplib.checks import integer
 from dplib.data import fetch, loaders, registry
 from dplib.data.archives import FormatError
@@ -157,7 +158,7 @@ def _row(entry: registry.Entry) -> Row:
     if entry.embedded:
         where = "inside scikit-learn"
     else:
-        where = str(found[0].path.parent if found[0] else fetch.cache_folder() / entry.name)
+        where = str(found[0].path.parent if found[0] else cache_folder() / entry.name)
     return Row(
         name=entry.name,
         papers=entry.papers,

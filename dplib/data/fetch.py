@@ -13,15 +13,12 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dplib.cache import cache_folder
 from dplib.checks import ParameterError
 from dplib.data import archives, registry
 from dplib.data.archives import FormatError
 from dplib.data.registry import Entry, File
-
-if TYPE_CHECKING:
-    import joblib
 
 STREAMED = (".tar.gz", ".tgz", ".zip", ".mat")  # verified by streaming and read from disk, all others in memory
 TIMEOUT = (5, 30)  # seconds to connect, and between two pieces of a file
@@ -44,30 +41,6 @@ class Found:
     file: File  # what is wanted
     holder: File  # what lies at ``path``: the file itself or its archive
     source: str  # "DPLIB_DATA" or "cache"
-
-
-def cache_folder() -> Path:
-    """``$DPLIB_CACHE``, or the folder where this user's programs keep what can be fetched again."""
-    if os.environ.get("DPLIB_CACHE"):
-        return Path(os.environ["DPLIB_CACHE"]).expanduser()
-    import pooch
-
-    return Path(pooch.os_cache("dplib"))
-
-
-def memory(name: str) -> "joblib.Memory":
-    """What keeps results of functions in a folder of the cache, with their checksums."""
-    return _memory(str(cache_folder() / name))
-
-
-@functools.cache
-def _memory(folder: str) -> "joblib.Memory":
-    import joblib
-
-    try:
-        return joblib.Memory(folder, verbose=0, compress=1)  # compressed, damage is noticed, and it is computed again
-    except OSError:  # a cache that cannot be written is no reason not to compute
-        return joblib.Memory(None, verbose=0)
 
 
 def folders() -> dict[str, Path]:

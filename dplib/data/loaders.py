@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dplib import cache
 from dplib.data import archives, fetch, formats
 
 DIGITS = tuple("0123456789")
@@ -220,7 +221,7 @@ def _decoded(path: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 
     with open(path, "rb") as stream:
         archive = hashlib.file_digest(stream, "sha256").hexdigest()
-    return fetch.memory("decoded").cache(_decode, ignore=["path"])(path, split, archive, PIL.__version__)
+    return cache.memory("decoded").cache(_decode, ignore=["path"])(path, split, archive, PIL.__version__)
 
 
 def _decode(path: Path, split: str, archive: str, pillow: str) -> tuple[np.ndarray, np.ndarray]:

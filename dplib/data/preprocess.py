@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dplib.checks import ParameterError, integer, positive
+from dplib.checks import ParameterError, integer
 from dplib.data import Dataset
 from dplib.data.levels import ADULT_LEVELS, ADULT_NUMERIC, BREAST_CANCER_LEVELS
 
@@ -191,13 +191,6 @@ def pca(dataset: Dataset, n_components: int = 300) -> Dataset:
     note = f"PCA to {n_components} components fitted on the training part (not private)"
     names = tuple(f"component {i}" for i in range(1, n_components + 1))
     return mapped(flat, lambda x: fitted.transform(x).astype(np.float32), note, feature_names=names)
-
-
-def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
-    """Rows ``(n, features)`` scaled down to an L2 norm of at most ``max_norm``, each by itself: no fitting."""
-    positive().check("max_norm", max_norm)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)
 
 
 def _one_hot(dataset: Dataset, levels: dict[str, tuple[str, ...] | None], expected: int) -> Dataset:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dplib import data
+from dplib import data, mechanisms
 from dplib.checks import one_of
 from dplib.data import Dataset, preprocess, tasks
 from dplib.data.levels import ADULT_LEVELS, ADULT_NUMERIC, BREAST_CANCER_LEVELS
@@ -108,7 +108,7 @@ def scaled(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray, floa
         mean, deviation = train.mean(axis=0), train.std(axis=0)
         train, test = ((x - mean) / np.where(deviation > 0, deviation, 1) for x in (train, test))
     bound = float(np.linalg.norm(train, axis=1).max())
-    return train, preprocess.clip_rows(test, bound), bound
+    return train, mechanisms.clip_rows(test, bound), bound
 
 
 def people(seed: int = 0) -> Dataset:

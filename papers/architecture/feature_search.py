@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from book.evidence import runs
 from dplib import checks
 from papers.architecture import feature_data, feature_scores
 from papers.architecture.feature_scores import merit
@@ -163,7 +162,8 @@ FINE = 100  # the same where nothing is made private
 
 
 def coded(table: feature_data.Features, unit: str, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """The training records and their label as codes (n, v) with levels (v,): see :mod:`architecture.feature_scores`.
+    """The training records and their label as codes (n, v) with levels (v,): see
+    :mod:`papers.architecture.feature_scores`.
 
     ``unit``: "columns", every column a variable of two levels (a number: ``bins`` levels); or "attributes", every
     categorical attribute a variable with its published levels.
@@ -213,39 +213,10 @@ def private_choice(table, unit: str, how: str, epsilon: float, rng) -> np.ndarra
     Neighbours replace one training record; the choice is post-processing of noise on "entropies" or on "tables" of
     pairs (``how``). ``epsilon``: inf for CFS-Greedy itself.
     """
-    scores = feature_scores.uncertainty(_release(how)(counted(table, unit), epsilon, rng))
+    scores = feature_scores.uncertainty(release(how)(counted(table, unit), epsilon, rng))
     return as_columns(table, unit, cfs_greedy(*feature_scores.split_label(scores)))
 
 
-def _release(how: str):
+def release(how: str) -> Callable:
+    """What makes counts private: by noise on \"entropies\", or on \"tables\" of pairs."""
     return {"entropies": feature_scores.private_entropies, "tables": feature_scores.private_tables}[how]
-
-
-@runs.experiment(
-    "feature_private_cfs", version=1, data=("dataset",),
-    probe={"dataset": "synthetic-recurrence", "seed": 0, "unit": "attributes", "how": "tables", "epsilon": 10.0},
-)  # fmt: skip
-def agreement(*, dataset: str, seed: int, unit: str, how: str, epsilon: float, repeats: int = 10) -> runs.Result:
-    """How a private selection compares with CFS-Greedy without noise, on the split of the seed.
-
-    Returns:
-        Means over the draws. first: is the first feature the true one; jaccard: overlap of the chosen columns; merit:
-        true merit of the choice over CFS-Greedy's; error: mean absolute error of the uncertainty with the label; size.
-    """
-    table = feature_data.load(dataset, seed)
-    counts = counted(table, unit)
-    relevance, redundancy = feature_scores.relevance_and_redundancy(counts)
-    m = len(relevance)
-    true = cfs_greedy(relevance, redundancy)
-    best = float(feature_scores.merit(subset(true, m), relevance, redundancy)[0])
-    rng = np.random.default_rng([0, seed, 5])
-    rows = []
-    for _ in range(repeats):
-        noisy = feature_scores.split_label(feature_scores.uncertainty(_release(how)(counts, epsilon, rng)))
-        chosen = cfs_greedy(*noisy)
-        both = len(set(chosen) & set(true)) / len(set(chosen) | set(true))
-        worth = feature_scores.merit(subset(chosen, m), relevance, redundancy)[0] / best
-        rows.append([chosen[0] == true[0], both, worth, np.abs(noisy[0] - relevance).mean(), len(chosen)])
-    names = ("first", "jaccard", "merit", "error", "size")
-    means = np.mean(np.array(rows, dtype=float), axis=0)
-    return {name: float(f"{mean:.10g}") for name, mean in zip(names, means, strict=True)}

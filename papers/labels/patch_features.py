@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dplib import checks, data
-from dplib.data import fetch
+from dplib import cache, checks, data
 
 _CONTRAST = (10 / 255**2, 0.1)  # added to a patch's variance, and to the eigenvalues before whitening
 _BATCH = 8  # images at a time: the maps of a batch fit into the cache of a core
@@ -259,7 +258,7 @@ def _maps(batch: Tensor, matrix: Tensor, offset: Tensor, side: int, recipe: Reci
 def _kept(about: tuple, make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """What ``make()`` returns, from a file named by all that decides it, this module's source and PyTorch included."""
     text = repr((about, torch.__version__)).encode() + Path(__file__).read_bytes()
-    path = fetch.cache_folder() / "patches" / f"{hashlib.sha256(text).hexdigest()[:24]}.npz"
+    path = cache.cache_folder() / "patches" / f"{hashlib.sha256(text).hexdigest()[:24]}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
             return kept["train"], kept["test"]

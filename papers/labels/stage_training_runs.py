@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from book.evidence import runs
-from book.evidence.execution import ROOT
+from book.evidence.places import ROOT
 from dplib import checks, data, examples, stages
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, training_work

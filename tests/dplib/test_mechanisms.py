@@ -113,3 +113,15 @@ def hockey_stick(distance, sigma_x, sigma_y, epsilon):
         return max(0, stats.norm.pdf(value, 0, sigma_x) - np.exp(epsilon) * stats.norm.pdf(value, distance, sigma_y))
 
     return sum(integrate.quad(excess, k, k + 1, epsabs=1e-12)[0] for k in range(-30, 30))
+
+
+def test_clip_rows_shortens_long_rows_and_no_others():
+    x = np.array([[3.0, 4], [0.3, 0.4], [0, 0]], np.float32)
+    clipped = mechanisms.clip_rows(x, 1)
+    assert np.allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0, 0]])
+    assert clipped.dtype == np.float32
+    assert np.allclose(np.linalg.norm(mechanisms.clip_rows(x, 2.5)[0]), 2.5)
+    big = mechanisms.clip_rows(np.random.default_rng(0).normal(size=(2000, 108)), 1)
+    assert np.linalg.norm(big, axis=1).max() <= 1 + 1e-12
+    with pytest.raises(ParameterError, match="max_norm = 0"):
+        mechanisms.clip_rows(x, 0)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from book.evidence.execution import ROOT
+from book.evidence.places import ROOT
 from dplib.files import publish
 
 _SERVER = multiprocessing.get_context("forkserver")

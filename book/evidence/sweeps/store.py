@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from book.evidence import places
 from dplib.checks import ParameterError
 from dplib.files import locked, publish
 
-FOLDER = Path(__file__).resolve().parent.parent / "_build" / "sweeps" / "runs"
+FOLDER = places.ROOT / "_build" / "sweeps" / "runs"
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from book.evidence import execution
 from book.evidence.execution import RunError
 from dplib.checks import ParameterError, shown
 
-SWEEPS = execution.ROOT / "sweeps"
+SWEEPS = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)

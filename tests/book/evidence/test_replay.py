@@ -370,7 +370,8 @@ def test_times():
 DAMAGED = """
 import sys
 from pathlib import Path
-from dplib import __main__, runs
+from book import __main__
+from book.evidence import runs
 
 runs.KEPT = runs.STORE = Path(sys.argv.pop())
 __main__.cli()

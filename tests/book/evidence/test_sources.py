@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from book.evidence import sources
+from book.evidence.places import ROOT
 from dplib.checks import ParameterError
 
 
@@ -15,11 +16,11 @@ def names(paths):
 
 
 def test_modules_are_followed_through_their_imports(toy):
-    root = toy("01_a", "plotting.theme()", module="plotting")
+    root = toy("01_a", "mechanisms.theme()", module="mechanisms")
     toy("02_b", "stats.mean_interval([1, 2])", module="stats")
-    (root / "dplib" / "plotting.py").write_text("def theme():\n    from dplib.far import x\n")
+    (root / "dplib" / "mechanisms.py").write_text("def theme():\n    from dplib.far import x\n")
     (root / "dplib" / "far.py").write_text("import numpy\nx = 1\n")
-    assert names(sources.depends_on("01_a")) == {"01_a.md", "__init__.py", "checks.py", "plotting.py", "far.py"}
+    assert names(sources.depends_on("01_a")) == {"01_a.md", "__init__.py", "checks.py", "mechanisms.py", "far.py"}
     assert names(sources.depends_on("02_b")) == {"02_b.md", "__init__.py", "checks.py", "stats.py"}
 
 
@@ -64,7 +65,7 @@ def test_the_press_is_followed_and_the_data_files_that_it_names(rooms):
     found = {path.relative_to(rooms).as_posix() for path in sources.module_files("book.press.boxes")}
     assert {"book/press/__init__.py", "book/press/boxes.py", "dplib/room/apart.py", "dplib/__init__.py"} <= found
     path = rooms / "notebooks" / "01_a.md"
-    path.write_text(path.read_text().replace("from dplib import claims", "from press import boxes"))
+    path.write_text(path.read_text().replace("from book.evidence import claims", "from book.press import boxes"))
     assert {rooms / "book/press/boxes.py", rooms / "dplib/room/apart.toml"} <= set(sources.depends_on("01_a"))
 
 
@@ -76,7 +77,7 @@ def test_every_module_that_a_chapter_loads_is_known():
     )
     for module in ("book.evidence.runs", "papers.common.network_runs"):
         command = [sys.executable, "-c", program.format(module, tuple(sources.PACKAGES))]
-        loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=sources.ROOT).stdout.split()
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
         assert set(map(Path, loaded)) <= set(sources.module_files(module)), module
 
 

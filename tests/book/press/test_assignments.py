@@ -142,7 +142,10 @@ def test_answers_agree_with_dplib():
 def made(tmp_path_factory):
     """All assignments, made and graded by Otter in a process that can import it."""
     folder = tmp_path_factory.mktemp("assignments")
-    code = f"import pathlib, book.press.assignments as a; a.OUTPUT = pathlib.Path({str(folder)!r}); [*map(print, a.build())]"
+    code = (
+        "import pathlib; from book.press import assignments as a; "
+        f"a.OUTPUT = pathlib.Path({str(folder)!r}); [*map(print, a.build())]"
+    )
     environment = {**os.environ, "PYTHONPATH": f"{OTTER[-1]}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

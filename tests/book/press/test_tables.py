@@ -10,7 +10,7 @@ from dplib import stats
 from dplib.checks import ParameterError
 from dplib.data import registry
 from papers.architecture import cost_rows
-from tests.test_first_light import cuda_report
+from tests.book.evidence.test_first_light import cuda_report
 
 ROWS = list(claims.load_all().values())
 # What would decide these is not to be had: the features of BYOL and DINO, Table XVII's own machine.

@@ -209,18 +209,6 @@ def test_pca_agrees_with_the_singular_vectors():
         preprocess.pca(table("t", x, x), 9)
 
 
-def test_clip_rows_shortens_long_rows_and_no_others():
-    x = np.array([[3.0, 4], [0.3, 0.4], [0, 0]], np.float32)
-    clipped = preprocess.clip_rows(x, 1)
-    assert np.allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0, 0]])
-    assert clipped.dtype == np.float32
-    assert np.allclose(np.linalg.norm(preprocess.clip_rows(x, 2.5)[0]), 2.5)
-    big = preprocess.clip_rows(np.random.default_rng(0).normal(size=(2000, 108)), 1)
-    assert np.linalg.norm(big, axis=1).max() <= 1 + 1e-12
-    with pytest.raises(ParameterError, match="max_norm = 0"):
-        preprocess.clip_rows(x, 0)
-
-
 def test_grey():
     x = np.zeros((2, 3, 2, 2), np.float32)
     x[0, 1] = 1

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dplib import accounting, mechanisms, objpert
 from dplib.checks import ParameterError
-from papers.architecture import feature_data, feature_scores, feature_search
+from papers.architecture import feature_data, feature_scores, feature_search, feature_search_runs
 from papers.architecture import feature_training_runs as fr
 
 NAME = "synthetic-recurrence"
@@ -159,5 +159,5 @@ def test_private_choice_with_no_noise_is_cfs_greedy():
     rng = np.random.default_rng(0)
     np.testing.assert_array_equal(feature_search.private_choice(table, "columns", "entropies", np.inf, rng), expected)
     job = {"dataset": NAME, "seed": 0, "unit": "columns", "how": "entropies"}
-    alike = feature_search.agreement(**job, epsilon=np.inf, repeats=2)
+    alike = feature_search_runs.agreement(**job, epsilon=np.inf, repeats=2)
     assert (alike["first"], alike["jaccard"], alike["merit"], alike["error"]) == (1.0, 1.0, pytest.approx(1.0), 0.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from papers.screening import annealed_rows, annealed_value_rows
-from tests.screening.test_values import ours, plain, run
+from tests.papers.screening.test_annealed_value_rows import ours, plain, run
 
 
 def test_a_target_is_reached_between_two_evaluations_and_counted_either_way():

@@ -26,8 +26,8 @@ HERE = Resources(cores=2)
 SLOW = "module: tests.run_toys\npublished:\n  grid: {sizes: [1], seeds: 40, seconds: 0.3}\n"
 DRIVER = """
 from pathlib import Path
-from dplib import plans
-from sweeps import waves
+from book.evidence import plans
+from book.evidence.sweeps import waves
 from book.evidence.sweeps.submit import Resources
 from tests import run_toys
 run_toys.settle(Path({folder!r}), {text!r})
