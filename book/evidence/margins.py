@@ -6,15 +6,15 @@ A rule (:mod:`book.evidence.rules`) names one where it could have a number, ``by
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from book.evidence import places
 from dplib import checks, files
 from dplib.checks import ParameterError
 
-PATH = Path(__file__).resolve().parent.parent / "book" / "claims" / "margins.yml"
+PATH = places.ROOT / "book" / "claims" / "margins.yml"
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Text = Annotated[str, Field(pattern=r"\S")]
 

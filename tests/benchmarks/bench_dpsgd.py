@@ -6,9 +6,9 @@ One process, one thread. Both sides run alternately, in blocks of steps on the s
 the medians over the blocks. Data are random numbers in MNIST's shape: the time does not depend on them.
 
 The steps are those of :mod:`book.evidence.step_times`; images are channels-last. Drawing the batch is on neither
-side, and is timed by itself. Opacus's default is timed with its loader, and so are our steps then with their sampling. Opacus again
-in a process whose memory allocator keeps large blocks (glibc's MALLOC_ variables) instead of asking the system for them
-at each step.
+side, and is timed by itself. Opacus's default is timed with its loader, and so are our steps then with their sampling.
+Opacus again in a process whose memory allocator keeps large blocks (glibc's MALLOC_ variables) instead of asking the
+system for them at each step.
 """
 
 import contextlib
