@@ -54,6 +54,7 @@ def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, monkeypatch):
     assert gpu.products["cuda"] > 20
     assert gpu.products["cpu"] == 0
     assert gpu.faults() == []
+    assert not gpu.lowered, "a verdict rests on these numbers"
 
 
 def _plain(result):

@@ -1,5 +1,6 @@
 """The stand-in GPU refuses what a GPU refuses, and reports what a GPU would do without a word."""
 
+import inspect
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -317,7 +318,8 @@ def autocast_in_the_private_step(monkeypatch):
 
 
 def tf32_in_the_grid(monkeypatch):
-    monkeypatch.setattr(logistic_grid.LogisticGrid, "step", logistic_grid.LogisticGrid.step.__wrapped__)
+    for owner, name in ((logistic_grid.LogisticGrid, "step"), (logistic_grid, "train_grid")):
+        monkeypatch.setattr(owner, name, inspect.unwrap(getattr(owner, name)))
     torch.set_float32_matmul_precision("high")
 
 
