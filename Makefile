@@ -52,7 +52,8 @@ slides: executed ## slides of every chapter, _build/slides
 	@$(BIN)/python -m book slides
 
 # Otter-Grader lives in a folder of its own: it brings ipywidgets, which would turn the chapters' progress bars into widgets.
-OTTER := $(CURDIR)/_build/otter-$(shell cksum < book/assignments/requirements.lock | cut -d" " -f1)
+# A relative name: make takes a path with a space for two, and would remove and install outside of this folder.
+OTTER := _build/otter-$(shell cksum < book/assignments/requirements.lock | cut -d" " -f1)
 $(OTTER): | $(READY)
 	@rm -rf $@.partial
 	@$(BIN)/python -m pip install $(PIP) --no-deps --target $@.partial \
@@ -62,7 +63,7 @@ $(OTTER): | $(READY)
 otter: $(OTTER)
 
 assignments: $(READY) $(OTTER) ## assignments for students and their graders, _build/assignments
-	@PYTHONPATH=$(OTTER) OMP_NUM_THREADS=1 $(BIN)/python -m book assignments $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH="$$PWD/$(OTTER)" OMP_NUM_THREADS=1 $(BIN)/python -m book assignments $(if $(SEED),--seed $(SEED))
 
 # Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder

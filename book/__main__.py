@@ -32,6 +32,11 @@ def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
 
     chapter = sources.resolve(chapter)
     parameters = {name: value(text) for name, text in pairs}
+    if len(parameters) < len(pairs):
+        twice = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
+        raise ParameterError(
+            f"{twice} is given more than once: -p sets a parameter once. A grid is `python -m book sweep`."
+        )
     output = output or _default_output(chapter, parameters)
     provenance = execution.run(chapter, parameters, output.resolve())
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
@@ -175,12 +180,13 @@ def chapters() -> None:
 
 
 @main.command()
-def pair() -> None:
+@click.option("--force", is_flag=True, help="Overwrite a notebook that is newer than its source, too.")
+def pair(force: bool) -> None:
     """Bring each notebook (.ipynb) in step with its source (.md)."""
     from book.evidence import sources
 
     for chapter in sources.chapters():
-        click.echo(sources.write_pair(chapter))
+        click.echo(sources.write_pair(chapter, force=force))
 
 
 @main.command("history")

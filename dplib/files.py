@@ -7,12 +7,13 @@ import json
 import math
 import os
 import platform
+import re
 import time
 import tomllib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -90,8 +91,11 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
 
 class Loader(yaml.SafeLoader):
     """YAML of bounded size, since ten lines of aliases can stand for more values than a machine holds, or have no end;
-    and with each key once, since YAML keeps the last of two in silence.
+    and with each key once, since YAML keeps the last of two in silence. Plain words are numbers, truth values or texts
+    as YAML 1.2 says: 1e-5 is a number, as on a command line, and ``no`` a text.
     """
+
+    yaml_implicit_resolvers: ClassVar = {}  # those of YAML 1.2, below
 
     def __init__(self, stream: Any) -> None:
         super().__init__(stream)
@@ -111,6 +115,32 @@ class Loader(yaml.SafeLoader):
         if self.sizes[node] > MOST:
             raise yaml.YAMLError(f"with its aliases (*) it stands for over {MOST:,} values")
         return node
+
+
+def _whole(loader: Loader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+
+
+def _real(loader: Loader, node: yaml.ScalarNode) -> float:
+    return float(loader.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+# The core schema of YAML 1.2.2, section 10.3.2; and <<, which takes in a mapping.
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+    ("merge", "<<", ["<"]),
+):
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), _first)
+Loader.add_constructor("tag:yaml.org,2002:int", _whole)
+Loader.add_constructor("tag:yaml.org,2002:float", _real)
 
 
 def _check_keys(node: yaml.Node) -> None:

@@ -1,5 +1,6 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,23 @@ def test_pairs_are_written_only_when_out_of_step(toy):
     assert sources.write_pair("01_a").stat().st_mtime_ns == first
 
 
+def test_an_edited_pair_is_not_overwritten(toy):
+    root = toy("01_a", "pass")
+    path = sources.write_pair("01_a")
+    later = (root / "notebooks" / "01_a.md").stat().st_mtime_ns + 10**9
+    edited = path.read_text().replace("A toy", "Mine")
+    path.write_text(edited)
+    os.utime(path, ns=(later, later))
+    with pytest.raises(ParameterError, match=r"01_a\.ipynb is newer"):
+        sources.write_pair("01_a")
+    assert path.read_text() == edited
+    assert sources.write_pair("01_a", force=True).read_text() != edited
+    path.write_text(edited)
+    os.utime(path, ns=(later, later))
+    os.utime(root / "notebooks" / "01_a.md", ns=(later + 1, later + 1))
+    assert sources.write_pair("01_a").read_text() != edited
+
+
 def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
     monkeypatch.setattr(sources, "KEPT", rooms / "book" / "runs")
     (rooms / "dplib" / "room" / "first.py").write_text('@runs.experiment(\n    "toy", version=1)\ndef f(): ...\n')
@@ -135,7 +153,7 @@ def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
     for name in ("toy", "another"):
         (rooms / "book" / "runs" / f"{name}.jsonl").write_text("")
     path = rooms / "notebooks" / "01_a.md"
-    path.write_text(path.read_text().replace("from dplib import claims", "from dplib import room"))
+    path.write_text(path.read_text().replace("from book.evidence import claims", "from dplib import room"))
     found = names(sources.depends_on("01_a"))
     assert {"first.py", "toy.jsonl"} <= found
     assert "another.jsonl" not in found

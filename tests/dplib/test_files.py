@@ -1,0 +1,23 @@
+"""A value means the same in a file as on the command line."""
+
+import pytest
+
+from dplib import files
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e-5", "1e-1", "-.5", "+1e3", "1.", "0x1f", "3", "-3", "0.25", "true", "False", "no", "on", "1:30", "a word"],
+)
+def test_a_file_and_the_command_line_agree(text, tmp_path):
+    (tmp_path / "grid.yml").write_text(f"epsilon: [{text}]\ndelta: {text}\n")
+    found = files.read(tmp_path / "grid.yml")
+    given = files.value(text)
+    assert found == {"epsilon": [given], "delta": given}
+    assert type(found["delta"]) is type(given)
+
+
+def test_yaml_says_what_has_no_value_and_what_is_octal(tmp_path):
+    (tmp_path / "a.yml").write_text("a: ~\nb:\nc: 0o17\nd: 010\ne: 2026-11-26\nf: .inf\n")
+    found = files.read(tmp_path / "a.yml")
+    assert found == {"a": None, "b": None, "c": 15, "d": 10, "e": "2026-11-26", "f": float("inf")}
