@@ -147,7 +147,7 @@ class Round:
             begun = time.monotonic()
             # What the stages before have left over is this one's, too; the last one has all that is left.
             allowed = math.inf if name == "plan" else max(LEAST, STAGES[name].seconds * share + saved)
-            states.append(self._stage(name, min(allowed, end - begun)))
+            states.append(self._stage(name, max(0.0, min(allowed, end - begun))))
             saved = allowed - (time.monotonic() - begun)
         return not set(states) & set(OPEN)
 
@@ -244,7 +244,7 @@ class Share:
             "stage": self.stage,
             "device": self.round.device,
             "share": self.share,
-            "seconds": max(0.0, self.end - time.monotonic()) * BEGIN,
+            "until": self.end - (1 - BEGIN) * max(0.0, self.end - time.monotonic()),  # by a clock that both have
             "only": self.round.only[self.stage],
             "done": done,
             "out": str(self.round.out),
@@ -320,7 +320,9 @@ def run(
         said("Nothing failed.")
         return True
     right = Round(device, out, limit, only, said).run()
-    said(f"The report: {out / 'report.jsonl'}; runs that were made: {out / 'lines.jsonl'}")
+    said(f"The report: {out / 'report.jsonl'}")
+    if (made := out / "lines.jsonl").exists():
+        said(f"Runs that were made: {made}, for `python -m dplib runs keep --from`")
     return right
 
 
