@@ -252,7 +252,8 @@ class Share:
         }
         # Not by -m: the module would be there twice, under two names.
         code = f"import sys; from {self.round.module} import main; sys.exit(main(sys.argv[1]))"
-        path = os.pathsep.join(filter(None, [str(execution.ROOT), os.environ.get("PYTHONPATH")]))
+        folders = [str(execution.ROOT), str(execution.ROOT / "book")]  # press lies in book
+        path = os.pathsep.join(filter(None, [*folders, os.environ.get("PYTHONPATH")]))
         with self._log_file().open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", code, json.dumps(asked)],

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import nbformat
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -120,9 +121,8 @@ def section(chapter: str, device: str) -> Facts:
     """What a chapter computes at its reader's own budget, at its smallest, without figures: only the statements that
     the section "At your epsilon" needs, or of a chapter that has none those that train.
     """
-    parameters = {name: value for name, value in SMALLEST.items() if name in sources.default_parameters(chapter)}
-    if "device" in sources.default_parameters(chapter):
-        parameters["device"] = device
+    known = {name for cell in _cells(chapter) if "parameters" in cell.metadata.get("tags", ()) for name in _names(cell)}
+    parameters = {name: value for name, value in {**SMALLEST, "device": device}.items() if name in known}
     code = ast.Module(needed(chapter, parameters), [])
     answers: Facts = {}
     _stand_in_for_ipython()
@@ -164,9 +164,18 @@ def needed(chapter: str, parameters: dict[str, Any]) -> list[ast.stmt]:
     return given + [one for one in chosen if not (isinstance(one, ast.Assign) and _bound(one) & set(parameters))]
 
 
+def _cells(chapter: str) -> list[Any]:
+    """The cells of a chapter's notebook: its source needs packages that a machine with a GPU may lack."""
+    return nbformat.read(sources.NOTEBOOKS / f"{chapter}.ipynb", as_version=4).cells
+
+
+def _names(cell: Any) -> set[str]:
+    return set().union(*map(_bound, ast.parse(cell.source).body))
+
+
 def _statements(chapter: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """The statements of a chapter before its last section, and those of it that draw nothing."""
-    cells = sources.as_notebook(sources.source(chapter)).cells
+    cells = _cells(chapter)
     heads = [[line for line in cell.source.split("\n") if line.startswith("## ")] for cell in cells]
     begin = next((i for i, lines in enumerate(heads) if LAST in lines and not is_code(cells[i])), len(cells))
     end = next((i for i, lines in enumerate(heads) if i > begin and lines and not is_code(cells[i])), len(cells))
