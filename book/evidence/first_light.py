@@ -1,10 +1,10 @@
 """First light: the whole book tried on a GPU in at most five minutes, ``make gpu`` or ``python -m book gpu``.
 
 Five stages (:data:`STAGES`), each of pieces (:mod:`book.evidence.first_light_process`), each in processes of its own
-that are
-killed where they hang: a stage cannot wait for a GPU that answers no more, and an error of CUDA that sticks ends its
-process alone, whose other pieces a fresh one does. Everything is appended to ``report.jsonl`` as it comes, a line a
-piece and then one for the stage; kept runs to ``lines.jsonl``, for ``runs keep --from``. Here nothing imports PyTorch.
+that are killed where they hang: a stage cannot wait for a GPU that answers no more, and an error of CUDA that sticks
+ends its process alone, whose other pieces a fresh one does. Everything is appended to ``report.jsonl`` as it comes, a
+line a piece and then one for the stage; kept runs to ``lines.jsonl``, for ``runs keep --from``. Here nothing imports
+PyTorch.
 """
 
 import contextlib
@@ -252,8 +252,7 @@ class Share:
         }
         # Not by -m: the module would be there twice, under two names.
         code = f"import sys; from {self.round.module} import main; sys.exit(main(sys.argv[1]))"
-        folders = [str(execution.ROOT), str(execution.ROOT / "book")]  # press lies in book
-        path = os.pathsep.join(filter(None, [*folders, os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [str(execution.ROOT), os.environ.get("PYTHONPATH")]))
         with self._log_file().open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", code, json.dumps(asked)],
@@ -323,7 +322,7 @@ def run(
     right = Round(device, out, limit, only, said).run()
     said(f"The report: {out / 'report.jsonl'}")
     if (made := out / "lines.jsonl").exists():
-        said(f"Runs that were made: {made}, for `python -m dplib runs keep --from`")
+        said(f"Runs that were made: {made}, for `python -m book runs keep --from`")
     return right
 
 

@@ -43,11 +43,11 @@ def main(text: str) -> int:
     def tell(event: Any) -> None:
         os.write(asked["pipe"], json.dumps(event, ensure_ascii=False).encode() + b"\n")
 
+    if not runs.has(asked["device"]):
+        return first_light.NO_DEVICE
     module, function = STAGES[asked["stage"]]
     warnings.simplefilter("ignore")
     known: Pieces = getattr(importlib.import_module(module), function)(asked)
-    if not runs.has(asked["device"]):
-        return first_light.NO_DEVICE
     i, count = asked["share"]
     names = [name for name in list(known)[i::count] if asked["only"] is None or name in asked["only"]]
     tell({"pieces": names})
@@ -81,7 +81,7 @@ def outcome(piece: Callable[[], Facts]) -> dict[str, Any]:
 def _is_package(error: Exception) -> bool:
     """Whether somebody else's package is missing."""
     name = error.name or "" if isinstance(error, ModuleNotFoundError) else "dplib"
-    return name.partition(".")[0] not in ("dplib", "press", "sweeps", "papers", "book")
+    return name.partition(".")[0] not in ("dplib", "papers", "book")
 
 
 def plain(value: Any) -> Any:

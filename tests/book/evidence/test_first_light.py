@@ -25,7 +25,9 @@ LAST = {"long": "x" * 200_000}
 
 
 def toys(out, *stages, limit=300.0, only=None, said=lambda _: None):
-    return first_light.Round("cpu", out, limit, only or dict.fromkeys(stages), said, module="tests.first_light_toys")
+    return first_light.Round(
+        "cpu", out, limit, only or dict.fromkeys(stages), said, module="tests.book.evidence.first_light_toys"
+    )
 
 
 def states(out):
@@ -88,11 +90,11 @@ def test_a_shorter_limit_is_no_fault(tmp_path, short):
 
 def test_a_report_is_whole_after_a_kill(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from dplib import first_light\n"
+        "import sys; from pathlib import Path; from book.evidence import first_light\n"
         "only = {name: None for name in first_light.STAGES}\n"
-        "first_light.Round('cpu', Path(sys.argv[1]), 300.0, only, print, 'tests.first_light_toys').run()"
+        "first_light.Round('cpu', Path(sys.argv[1]), 300.0, only, print, 'tests.book.evidence.first_light_toys').run()"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'book'}"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-u", "-c", code, str(tmp_path)]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as started:
         for text in started.stdout:
@@ -135,7 +137,8 @@ def test_what_is_asked_is_checked(tmp_path, device, stages, name):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="of a machine without a GPU")
-def test_without_a_gpu_one_is_refused(tmp_path):
+def test_without_a_gpu_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_light, "STAGES", {"machine": first_light.Stage(300, "time enough to import PyTorch")})
     with pytest.raises(ParameterError, match="device = cuda"):
         first_light.run("cuda", tmp_path, 300.0, ["machine"], said=lambda _: None)
 
