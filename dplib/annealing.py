@@ -297,8 +297,8 @@ def train(
     place = find_device(device, settings.work(net, data[0]) if device == "auto" else None)
     net.to(place, memory_format=examples.layout_of(net, data[0]))
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
-    held_out = {name: _placed(net, name, pair) for name, pair in (evaluate or {}).items()}
-    training = _Training(net, _placed(net, "train", data), settings, annealing, loss, rng)
+    held_out = {name: placed(net, name, pair) for name, pair in (evaluate or {}).items()}
+    training = _Training(net, placed(net, "train", data), settings, annealing, loss, rng)
     run, screen = training.run, training.screen
     try:
         training.look_at(energy, witness)
@@ -347,9 +347,9 @@ class _Training:
         if energy == "batch":
             self.energy = BatchEnergy(self.engine)
         elif energy is not None:
-            self.energy = FixedEnergy(net, _placed(net, "energy", energy), loss)
+            self.energy = FixedEnergy(net, placed(net, "energy", energy), loss)
         if witness:
-            self.witness, self.testify = witness, FixedEnergy(net, _placed(net, "witness", witness.pair), loss)
+            self.witness, self.testify = witness, FixedEnergy(net, placed(net, "witness", witness.pair), loss)
 
     def query(self) -> int:
         """Lines 3 to 22: one noisy step, and what becomes of it."""
@@ -374,19 +374,35 @@ class _Training:
         return outcome
 
     def evaluate(self, held_out: Mapping[str, Examples], metric: Loss) -> None:
-        """Add loss and metric of the weights as they are; unless they moved, they are those of the last time."""
-        net, loss, rows = self.engine.net, self.engine.loss, self.run.evaluations
-        row = {"queries": self.screen.queries, "accepted": self.screen.accepted}
-        if rows and rows[-1]["accepted"] == row["accepted"]:
-            rows.append({**rows[-1], **row})
-            return
-        current = self.energy.current
-        row["energy"] = None if math.isnan(current) else current
-        row |= {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()}
-        rows.append(row)
-        self.run.diverged = not bool(self.engine.weights.isfinite().all())
+        """Add loss and metric of the weights as they are."""
+        net, loss = self.engine.net, self.engine.loss
+        counts = {"queries": self.screen.queries, "accepted": self.screen.accepted}
+        if add_evaluation(self.run, counts, self.energy.current, net, held_out, loss, metric):
+            self.run.diverged = not bool(self.engine.weights.isfinite().all())
 
 
-def _placed(net: nn.Module, name: str, pair: Pair) -> Examples:
+def add_evaluation(
+    run: Run,
+    counts: Mapping[str, int],
+    energy: float,
+    net: nn.Module,
+    held_out: Mapping[str, Examples],
+    loss: Loss,
+    metric: Loss,
+) -> bool:
+    """Add loss and metric of the weights as they are, at these counts of queries and accepted updates. Unless the
+    weights moved they are those of the last time; whether they did.
+    """
+    rows = run.evaluations
+    if rows and rows[-1]["accepted"] == counts["accepted"]:
+        rows.append({**rows[-1], **counts})
+        return False
+    row = {**counts, "energy": None if math.isnan(energy) else energy}
+    rows.append(row | {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()})
+    return True
+
+
+def placed(net: nn.Module, name: str, pair: Pair) -> Examples:
+    """Examples on the device of a network, in its precision and memory layout."""
     like = next(net.parameters())
     return Examples(pair, name, like.device, like.dtype, examples.layout_of(net, pair[0]))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from dplib import examples, layers
 from dplib.checks import ParameterError
-from dplib.clipping import whole_float32
+from dplib.devices import whole_float32
 from dplib.examples import Loss
 
 Norms = Callable[[bool], Tensor]
@@ -116,12 +116,16 @@ class Stack:
                     count += inputs[0].numel() + layer.weight[0].numel()
         return count
 
-    def outputs(self, x: Tensor) -> Tensor:
-        """Outputs (m, b, ...) of examples x, (m b, ...), model after model."""
+    @whole_float32()
+    def losses(self, x: Tensor, y: Tensor, loss: Loss, shared: bool = False) -> Tensor:
+        """Losses (m, b) at the weights as they are, of examples x (m b, ...) and targets y, model after model; or of b
+        ``shared`` ones, which all models look at.
+        """
         with torch.no_grad():
             for layer in self.layers:
-                x, _ = layer.forward(x, self.m)
-        return x.unflatten(0, (self.m, -1))
+                x, _ = layer.forward(x, self.m, shared)
+                shared = shared and not isinstance(layer, _Weighted)
+        return loss(x, y.repeat(len(x) // len(y), *[1] * (y.dim() - 1))).view(self.m, -1)
 
     @whole_float32()
     def add_clipped(
@@ -159,7 +163,7 @@ class Stack:
                 add(weights, keep)
         return losses
 
-    def _forward(self, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, list[tuple["_Trained", Tensor, Tensor]]]:
+    def _forward(self, x: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, list[tuple["_Weighted", Tensor, Tensor]]]:
         """Losses (m b,), and of each trained layer what its weights multiplied, and what came out."""
         calls = []
         for i, layer in enumerate(self.layers):
@@ -195,40 +199,41 @@ class _Plain:
         if hasattr(self.module, "inplace"):  # the examples are to stay as they are
             self.module.inplace = False
 
-    def forward(self, a: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    def forward(self, a: Tensor, m: int, shared: bool = False) -> tuple[Tensor, Tensor]:
         return self.module(a), a
 
 
-class _Trained:
+class _Weighted:
     """A linear layer or a convolution: weights (m, out, in) or None in ``sums`` where they are not trained."""
 
     def __init__(self, name: str, module: nn.Module, weight: Tensor, bias: Tensor | None, sums: dict[str, Tensor]):
         self.name, self.module, self.weight, self.bias, self.sums = name, module, weight, bias, sums
         self.trained = bool(sums)
 
-    def _product(self, a: Tensor) -> Tensor:
-        """a (m, b, in) to (m, b, out)."""
+    def _product(self, a: Tensor, m: int, shared: bool) -> Tensor:
+        """a (m b, in), or (b, in) where all models share it, to (m, b, out)."""
+        a = a.expand(m, *a.shape) if shared else a.unflatten(0, (m, -1))
         if self.bias is None:
             return torch.bmm(a, self.weight.mT)
         return torch.baddbmm(self.bias.unsqueeze(1), a, self.weight.mT)
 
 
-class _Linear(_Trained):
+class _Linear(_Weighted):
     """Of example i the gradient is d_i a_i^T (Goodfellow 2015)."""
 
-    def forward(self, a: Tensor, m: int) -> tuple[Tensor, Tensor]:
-        """a (m b, in) to (m b, out); and a."""
+    def forward(self, a: Tensor, m: int, shared: bool = False) -> tuple[Tensor, Tensor]:
+        """a (m b, in), or (b, in) where all models share it, to (m b, out); and a."""
         if a.dim() != 2:
             shape = tuple(a.shape[1:])
             raise ParameterError(f"layer {self.name} gets examples of shape {shape}, but must get vectors; {ALONE}.")
-        return self._product(a.view(m, -1, a.shape[1])).flatten(0, 1), a
+        return self._product(a, m, shared).flatten(0, 1), a
 
     def rule(self, a: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
         """a (m b, in), d (m b, out) to norms (m b,), and what adds with weights (m, b)."""
         of_weight, of_bias = self.sums.get("weight"), self.sums.get("bias")
         norms = None
         if not unclipped:
-            norms = torch.linalg.vector_norm(d, dim=1)
+            norms = torch.linalg.vector_norm(d, dim=1).clamp_min_(layers.SHORTEST)
             if of_weight is not None:
                 with_one = of_bias is not None
                 norms *= known(with_one) if known else layers.row_norms(a, with_one)
@@ -246,18 +251,23 @@ class _Linear(_Trained):
         return norms, add
 
 
-class _Conv2d(_Trained):
-    """Linear on patches, whose weights are shared by the positions."""
+class _Conv2d(_Weighted):
+    """Linear on patches, whose weights are shared by the positions.
 
-    def forward(self, a: Tensor, m: int) -> tuple[Tensor, Tensor]:
-        """a (m b, in, height, width) to (m b, out, out_height, out_width); and the patches (m b, positions, in)."""
+    The sum is made of the very gradients whose norms were taken, so that rounding cannot set the two apart.
+    """
+
+    def forward(self, a: Tensor, m: int, shared: bool = False) -> tuple[Tensor, Tensor]:
+        """a (m b, in, height, width), or b of them, to (m b, out, out_height, out_width); and patches (m b, positions,
+        in).
+        """
         if a.dim() != 4:
             shape = tuple(a.shape[1:])
             raise ParameterError(f"layer {self.name} gets examples of shape {shape}, but must get images; {ALONE}.")
         height, width = size = self._size(a)
         patches = _Patches.apply(a, self.module, torch.Size(size))
-        out = self._product(patches.view(m, -1, patches.shape[2]))
-        return out.view(len(a), height, width, -1).permute(0, 3, 1, 2), patches
+        out = self._product(patches.flatten(0, 1), m, shared)
+        return out.view(-1, height, width, out.shape[2]).permute(0, 3, 1, 2), patches
 
     def rule(self, patches: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
         """patches (m b, positions, in), d (m b, out, out_height, out_width), as for a linear layer."""

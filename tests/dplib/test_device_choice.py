@@ -99,7 +99,7 @@ def test_auto_weighs_each_training(train, least, monkeypatch):
 
 def test_many_trainings_are_weighed_together():
     of_one = settings().work(models.mlp([4, 2]), TABLE.train[0])
-    together = many._work([models.mlp([4, 2])] * 3, [TABLE] * 3, [settings()] * 3)
+    together = many.work([models.mlp([4, 2])] * 3, [TABLE] * 3, [settings()] * 3)
     assert together == (3 * of_one.operations, of_one.steps)
 
 

@@ -10,9 +10,10 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, many, models, sgd
+from dplib import clipping, dpsgd, examples, many, models, sgd, steps
 from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
+from tests import stand_in_gpu
 
 ERROR_RATE = 1e-4  # chance that a correct program fails one statistical test, were the seed not fixed
 CPU = torch.device("cpu")
@@ -233,7 +234,7 @@ def stacked_models(nets, private, pair, dtype=torch.float64, place=CPU):
     train = Examples(pair, "train", place, dtype)
     nets = [net.to(place, memory_format=examples.layout_of(net, pair[0])) for net in nets]
     noise = [torch.Generator(place).manual_seed(i) for i in range(len(nets))]
-    return many.Models(nets, private, train, [train.n] * len(nets), generators=noise)
+    return steps.Models(nets, private, train, [train.n] * len(nets), generators=noise)
 
 
 def sums_of(build, shape, dtype, pair, rows, sizes, bounds):
@@ -261,8 +262,8 @@ def test_sums_are_those_of_one_example_after_another_for_each_model(name, dtype,
     build, shape = NETS[name]
     rows = torch.stack([torch.randperm(40, generator=torch.Generator().manual_seed(i))[:7] for i in range(3)])
     sizes, bounds = torch.tensor([7, 0, 4]), [0.3, 1.0, 2.0]
-    for held in (many.HELD, 1):  # whole, and in pieces of one example
-        monkeypatch.setattr(many, "HELD", held)
+    for held in (steps.HELD, 1):  # whole, and in pieces of one example
+        monkeypatch.setattr(steps, "HELD", held)
         sums, expected = sums_of(build, shape, dtype, records(shape), rows, sizes, bounds)
         assert float(sums[1].norm()) == 0.0
         for found, due in ((sums[0], expected[0]), (sums[2], expected[2])):
@@ -298,17 +299,48 @@ def test_an_example_that_is_not_finite_counts_as_exactly_zero(name, spoilt):
         assert torch.allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("rule", ["flat", "auto-s"])
+def test_what_is_dropped_is_counted_and_spoils_no_training(rule):
+    """As one at a time; large weights and a large divisor's inverse among them."""
+    build, shape = NETS["averaged"]
+    pair = records(shape, dtype=np.float32)
+    pair[0][3] = 1e30
+    data, nets = (
+        dpsgd.Data(pair, test=records(shape, seed=1, dtype=np.float32)),
+        networks(build, shape, 2, torch.float32),
+    )
+    private = [settings(clipping=rule), settings(clipping=rule, divisor=1e-3, learning_rate=1e-4, max_grad_norm=10.0)]
+    singles, expected = alone(nets, [data] * 2, private)
+    stacked, runs = together(nets, data, private)
+    for single, net, due, run in zip(singles, stacked, expected, runs, strict=True):
+        assert torch.allclose(weights(net), weights(single), rtol=1e-3, atol=1e-4)
+        assert run.dropped == due.dropped
+        assert not run.diverged
+    assert sum(run.dropped for run in runs) > 0
+
+
+def test_a_long_input_with_a_short_gradient_is_clipped():
+    """The square of 1e-25 is 0 in float32, the norm of the example is not."""
+    net = nn.Sequential(nn.Linear(2, 2, bias=False))
+    train = Examples((np.full((5, 2), 1e25, np.float32), np.zeros((5, 2), np.float32)), "train", CPU, torch.float32)
+    private = settings(divisor=1.0, max_grad_norm=0.1, learning_rate=1.0)
+    stack = steps.Models([net], [private], train, [5], loss=lambda out, y: 1e-25 * out.sum(1))
+    before = stack.weights.clone()
+    stack.step(torch.tensor([[1]]), torch.tensor([1]))
+    assert float((stack.weights - before).norm()) <= 0.1
+
+
 # --- noise
 
 
-def moved_by_noise(place, m=3, steps=3_000):
+def moved_by_noise(place, m=3, count=3_000):
     """What steps without records add to the weights of models with 1, 2 and 3 times the noise: (steps, m, 21)."""
     build = lambda: models.mlp([6, 3])  # noqa: E731
     private = [settings(noise_multiplier=i + 1.0, max_grad_norm=0.5, divisor=2.0, learning_rate=1.0) for i in range(m)]
     stack = stacked_models(networks(build, (6,), m), private, records((6,)), place=place)
     rows, nobody = torch.zeros(m, 1, dtype=torch.int64, device=place), torch.zeros(m, dtype=torch.int64, device=place)
     seen = []
-    for _ in range(steps):
+    for _ in range(count):
         before = stack.weights.clone()
         stack.step(rows, nobody)
         seen.append((before - stack.weights).cpu())
@@ -361,14 +393,14 @@ def test_a_table_has_room_for_any_sample(monkeypatch):
     assert rows.shape[1] == sizes.max() > 20
 
 
-def drawn_on_gpu(place, q, n=200, steps=4_000):
+def drawn_on_gpu(place, q, n=200, count=4_000):
     """Whether each record is in each step's batch of each of two models, (steps, 2, n)."""
     private = [settings(sample_rate=q), settings(sample_rate=q / 2)]
-    rows, sizes, largest = many._Batches(private, [n, n], [1, 2], place).block(steps)
+    rows, sizes, largest = steps.Batches(private, [n, n], [1, 2], place).block(count)
     rows, sizes = rows.cpu().numpy(), sizes.cpu().numpy()
     assert largest == sizes.max(1).tolist()
-    taken = np.zeros((steps, 2, n), bool)
-    for t in range(steps):
+    taken = np.zeros((count, 2, n), bool)
+    for t in range(count):
         for i in range(2):
             row = rows[t, i, : sizes[t, i]]
             assert (np.diff(row) > 0).all()
@@ -382,13 +414,13 @@ def test_on_a_gpu_each_record_is_included_with_probability_q_by_itself(q, scarce
     if scarce:  # less room than a mean batch: every sample goes on
         monkeypatch.setattr(examples, "room", lambda n, q: max(1, int(n * q / 2)))
     taken = drawn_on_gpu(torch.device("cuda"), q)
-    steps, _, n = taken.shape
+    count, _, n = taken.shape
     for i, p in enumerate((q, q / 2)):
-        each = ((taken[:, i].sum(0) - steps * p) ** 2 / (steps * p * (1 - p))).sum()
+        each = ((taken[:, i].sum(0) - count * p) ** 2 / (count * p * (1 - p))).sum()
         assert ERROR_RATE / 2 < stats.chi2.cdf(each, n) < 1 - ERROR_RATE / 2
         sizes, law = taken[:, i].sum(1), stats.binom(n, p)
         edges = np.unique(law.ppf(np.linspace(0, 1, 12)[1:-1]))
-        expected = np.diff(np.concatenate([[0], law.cdf(edges), [1]])) * steps
+        expected = np.diff(np.concatenate([[0], law.cdf(edges), [1]])) * count
         counted = np.bincount(np.searchsorted(edges, sizes), minlength=len(expected))
         assert stats.chisquare(counted[expected > 0], expected[expected > 0]).pvalue > ERROR_RATE
     # Neighbours in the order, consecutive batches, and the two models are independent of each other.
@@ -401,6 +433,78 @@ def test_on_a_gpu_each_record_is_included_with_probability_q_by_itself(q, scarce
     }
     for product in products.values():  # uncorrelated with mean 0 and variance 1
         assert abs(product.sum()) < stats.norm.isf(ERROR_RATE / 2) * product.size**0.5
+
+
+# --- on a GPU
+
+
+@pytest.mark.parametrize("name", ["perceptron", "nested", "partly frozen"])
+def test_a_recorded_step_is_the_step(name, gpu):
+    build, shape = NETS[name]
+    pair, place = records(shape, dtype=np.float32), torch.device("cuda")
+    ends = []
+    for recorded in (False, True):
+        private = [settings(momentum=0.5), settings(max_grad_norm=0.1)]
+        stack = stacked_models(networks(build, shape, 2, torch.float32), private, pair, torch.float32, place)
+        move = stack.move
+        if recorded:
+            room = torch.zeros(2, 12, dtype=torch.int64, device=place), torch.ones(2, dtype=torch.int64, device=place)
+            stack.stack.gradient.fill_(0.01)
+            move = steps.Recorded(stack.move, room, stack.state)
+        for i in range(3):
+            rows = torch.randperm(40, generator=torch.Generator().manual_seed(i))[:20].view(2, 10)
+            if i or not recorded:  # noise that waits stays as it is while a step is recorded
+                stack.stack.gradient.fill_(0.01)
+            move(rows.to(place), torch.tensor([10, 4 * (i % 2)], device=place))
+        ends.append([kept.cpu() for kept in stack.state])
+    assert ends[0][3].tolist() == [30, 4]
+    for eager, replayed in zip(*ends, strict=True):
+        assert torch.allclose(eager, replayed, rtol=1e-5, atol=1e-6)
+
+
+def replays(monkeypatch):
+    """The columns of each recorded step from now on."""
+    counted, call = [], steps.Recorded.__call__
+
+    def counting(recorded, rows, *others):
+        counted.append(rows.shape[1])
+        return call(recorded, rows, *others)
+
+    monkeypatch.setattr(steps.Recorded, "__call__", counting)
+    return counted
+
+
+def test_a_step_with_a_batch_beyond_its_room_is_made_at_its_size(gpu, monkeypatch):
+    """Of the same batches and noise, steps that are recorded and steps that are not make the same models."""
+    monkeypatch.setattr(steps.Batches, "_on_gpu", lambda self, count: [self._on_host(s, count) for s in self._samplers])
+    monkeypatch.setattr(examples, "fill_normal", lambda out, sd, generator: out.fill_(sd))
+    columns, nets, ends = replays(monkeypatch), networks(models.cnn4, (1, 28, 28), 2, torch.float32), []
+    data = dpsgd.Data(records((1, 28, 28), n=60, dtype=np.float32))
+    for room in (60, 15, 1):  # all steps, those of small batches, none
+        monkeypatch.setattr(steps.Batches, "room", lambda self, room=room: room)
+        columns.clear()
+        trained, runs = together(nets, data, settings(noise_multiplier=0.1), device="cuda")
+        ends.append((len(columns), torch.cat([weights(net).cpu() for net in trained])))
+        assert max(columns, default=0) <= room
+        assert runs[0].device.startswith("cuda")
+    assert ends[0][0] == 8 > ends[1][0] > ends[2][0] == 0
+    assert torch.allclose(ends[0][1], ends[1][1], rtol=1e-4, atol=1e-5)
+    assert torch.allclose(ends[0][1], ends[2][1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_host_waits_twice_a_block_of_steps(monkeypatch):
+    if torch.cuda.is_available():
+        pytest.skip("counts on the stand-in's books")
+    counts = []
+    for blocks in (1, 3):
+        with stand_in_gpu.present() as gpu:
+            nets, private = networks(lambda: models.mlp([6, 3]), (6,), 2), settings(steps=steps.BLOCK * blocks)
+            together(nets, dpsgd.Data(records((6,), classes=3)), private, device="cuda")
+            counts.append(
+                sum(count for line, count in gpu.waits.items() if line.startswith(("many", "steps", "stack")))
+            )
+            assert not gpu.faults()
+    assert counts[1] - counts[0] <= 2 * 2
 
 
 # --- accuracies
@@ -435,6 +539,11 @@ def check_same_accuracies(count, device):
     assert stats.ks_2samp(singles, stacked).pvalue > ERROR_RATE
     assert stats.ttest_ind(singles, stacked, equal_var=False).pvalue > ERROR_RATE
     assert stats.levene(singles, stacked).pvalue > ERROR_RATE
+
+
+@pytest.mark.long
+def test_accuracies_on_a_gpu_are_of_the_same_law(one_thread, gpu):
+    check_same_accuracies(60, "cuda")
 
 
 def test_other_seeds_have_accuracies_of_the_same_law(one_thread):
@@ -536,6 +645,19 @@ def test_networks_are_tried_once_for_all_models(monkeypatch):
     assert len(tried) == 1
     with pytest.raises(ParameterError, match="other examples"):
         together(nets, dpsgd.Data(records((4,))), settings(), loss=lambda out, y: cross_entropy(out - out.mean(0), y))
+
+
+def test_a_loss_that_comes_to_mix_examples_is_refused_on_the_way():
+    nets, calls = networks(lambda: models.mlp([4, 4]), (4,), 2, torch.float32), []
+
+    def loss(outputs, y):
+        calls.append(1)
+        late = len(calls) > 200
+        return cross_entropy(outputs - late * outputs.mean(0), y)
+
+    data = dpsgd.Data(records((4,), dtype=np.float32))
+    with pytest.raises(ParameterError, match="other examples"):
+        together(nets, data, settings(steps=300), loss=loss)
 
 
 def test_networks_have_memory_of_their_own_afterwards():
