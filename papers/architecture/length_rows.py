@@ -23,14 +23,29 @@ from papers.common import printed
 EPOCHS = (1, 5, 20, 60, 200)
 PRINTED_EPOCHS = 200
 SETS = {"mnist": "fcn-mnist", "fashion": "fcn-fashion-mnist"}  # part of the plan to pair of Table I
-CNN_EPOCHS = (20, 60)  # of the CNNs against which the small network is held
+# Parts of the plan by length, of a pair with and without privacy, and of the CNNs against which the small one is held;
+# spelt out, so that the history of a row finds what it reads.
+PARTS: Mapping[tuple[str, bool], Mapping[int, str]] = {
+    ("mnist", True): {1: "mnist_1", 5: "mnist_5", 20: "mnist_20", 60: "mnist_60", 200: "mnist_200"},
+    ("mnist", False): {
+        1: "mnist_1_sgd", 5: "mnist_5_sgd", 20: "mnist_20_sgd", 60: "mnist_60_sgd", 200: "mnist_200_sgd",
+    },
+    ("fashion", True): {1: "fashion_1", 5: "fashion_5", 20: "fashion_20", 60: "fashion_60", 200: "fashion_200"},
+    ("fashion", False): {
+        1: "fashion_1_sgd", 5: "fashion_5_sgd", 20: "fashion_20_sgd", 60: "fashion_60_sgd", 200: "fashion_200_sgd",
+    },
+}  # fmt: skip
+CNNS: Mapping[str, Mapping[int, str]] = {
+    "stw": {20: "stw_20", 60: "stw_60"},
+    "lenet": {20: "lenet_20", 60: "lenet_60"},
+}
 MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
 
 
 def lengths(study: Plan, dataset: str, *, private: bool = True) -> Lengths:
     """The runs of a pair by length, as far as the plan has them; ``dataset`` of :data:`SETS`."""
-    parts = {epochs: f"{dataset}_{epochs}" + ("" if private else "_sgd") for epochs in EPOCHS}
+    parts = PARTS[dataset, private]
     return {epochs: _only_budget(study.read(part)) for epochs, part in parts.items() if part in study.parts}
 
 
@@ -148,9 +163,8 @@ def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
     """The small network after its own best length less a CNN, in points, by the CNN and its epochs."""
     small = at_best_length(private, SIMPLE)
     values: dict[str, object] = {"parameters": _parameters("fcn-mnist-paw")}
-    for short in ("stw", "lenet"):
-        for epochs in CNN_EPOCHS:
-            part = f"{short}_{epochs}"
+    for short, by_length in CNNS.items():
+        for epochs, part in by_length.items():
             cnn = accuracies(next(iter(_only_budget(study.read(part)).values()))) if part in study.parts else None
             both = small is not None and cnn is not None
             values[f"fcn_less_{short}_{epochs}"] = mean(small[: len(cnn)], cnn) if both else MISSING

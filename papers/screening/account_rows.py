@@ -24,6 +24,7 @@ from papers.screening.annealed_value_rows import DELTA, mean, read, spent
 ACCOUNTS = {"kept": "accepted", "lemma2": "queries", "pld": "queries"}  # what of the annealed method is charged
 RECORDS = {"all": "accuracy", "unseen": "unseen"}  # columns of its curve
 SETS = {"mnist": "honest_mnist", "fashion_mnist": "honest_fashion"}  # parts of the plan
+RELU = {"mnist": "relu_mnist", "fashion_mnist": "relu_fashion_mnist"}
 SCHEMES = {"tanh": "dpsgd_tanh", "auto_s": "dpsgd_auto_s"}
 TARGETS = {"mnist": (94, 96, 98), "fashion_mnist": (82, 84, 86)}  # of Table 3, in percent
 EPSILON = 3.0
@@ -144,9 +145,9 @@ def work_ratio(arms: Arms, scheme: str, account: str, target: float) -> Measured
 def rows(study: Plan) -> dict[str, dict[str, Any]]:
     """Values of the rows that these comparisons decide; :data:`MISSING` where the plan has not the part."""
     arms = {name: study.read(part) for name, part in SETS.items() if part in study.parts}
-    for name in arms:
-        if f"relu_{name}" in study.parts:
-            arms[name] = {**arms[name], **study.read(f"relu_{name}")}
+    for name, part in RELU.items():
+        if name in arms and part in study.parts:
+            arms[name] = {**arms[name], **study.read(part)}
 
     def over(kind: str, value: Callable[..., Measured], *axes: Iterable[str]) -> dict[str, Measured]:
         """{kind, a key of each axis, and a data set, joined: value(arms, *keys)}."""
