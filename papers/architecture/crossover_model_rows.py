@@ -26,7 +26,7 @@ SERVES = 0.5  # points that a network may lose at a rate that is not its own
 def every(study: Plan, found: Mapping[str, Pair]) -> Values:
     """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`.
 
-    Those of shorter trainings stand beside what decides a row at the paper's batch (:mod:`length_rows`).
+    Trainings at the paper's batch (:mod:`length_rows`) decide rows alone.
     """
     shorter = {
         **data_sets(),
@@ -38,8 +38,7 @@ def every(study: Plan, found: Mapping[str, Pair]) -> Values:
         **table_4(study),
         "B.fig1": sizes(study)[1],
     }
-    at_batch = length_rows.rows(study)
-    return {**shorter, **{row: {**shorter.get(row, {}), **values} for row, values in at_batch.items()}}
+    return {**shorter, **length_rows.rows(study)}
 
 
 THREE = ("logistic regression", "PAW FCN", "PAW CNN")
@@ -170,10 +169,6 @@ def table_4(study: Plan) -> Values:
         rows["B.fcn-beats-cnn"] = {
             "acc_fcn": stats.mean_interval(level[fcn, 2.11]),
             "acc_cnn": stats.mean_interval(level[stw, 2.11]),
-        }
-        rows["B.intro-mnist-tiny"] = {
-            "parameters": _count("fcn-mnist-paw"),
-            "fcn_less_stw_cnn": stats.mean_interval(level[fcn, 2.11] - level[stw, 2.11]),
         }
     if {f"B.table4.eps{e}-{short}" for e in BUDGETS for short in CNNS} <= set(rows):
         rows["B.lenet"] = _lenet(level, rows)
