@@ -15,7 +15,7 @@ from dplib import stats
 from dplib.data import registry
 from dplib.models import parameter_count
 from dplib.stats import Measured
-from papers.architecture import crossover, crossover_rows, length_rows
+from papers.architecture import crossover, crossover_rows
 from papers.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells
 from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
 from papers.common import printed
@@ -24,11 +24,10 @@ SERVES = 0.5  # points that a network may lose at a rate that is not its own
 
 
 def every(study: Plan, found: Mapping[str, Pair]) -> Values:
-    """The values of all rows of the chapter that rest on runs; ``found`` of :func:`crossover_rows.pairs`.
-
-    Trainings at the paper's batch (:mod:`length_rows`) decide rows alone.
+    """The values of the chapter's rows that rest on runs, but for those that trainings at the paper's batch decide
+    (:mod:`length_rows`); ``found`` of :func:`crossover_rows.pairs`.
     """
-    shorter = {
+    return {
         **data_sets(),
         **crossover_rows.of_pairs(found),
         **crossover_rows.of_seeds(found),
@@ -38,7 +37,6 @@ def every(study: Plan, found: Mapping[str, Pair]) -> Values:
         **table_4(study),
         "B.fig1": sizes(study)[1],
     }
-    return {**shorter, **length_rows.rows(study)}
 
 
 THREE = ("logistic regression", "PAW FCN", "PAW CNN")
