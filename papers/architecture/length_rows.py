@@ -22,30 +22,33 @@ from papers.common import printed
 
 EPOCHS = (1, 5, 20, 60, 200)
 PRINTED_EPOCHS = 200
-SETS = {"mnist": "fcn-mnist", "fashion": "fcn-fashion-mnist"}  # part of the plan to pair of Table I
+PAIRS = ("fcn-mnist", "fcn-fashion-mnist")  # of Table I
+SHORT = {"fcn-mnist": "mnist", "fcn-fashion-mnist": "fashion"}  # in the names of values
 # Parts of the plan by length, of a pair with and without privacy, and of the CNNs against which the small one is held;
 # spelt out, so that the history of a row finds what it reads.
 PARTS: Mapping[tuple[str, bool], Mapping[int, str]] = {
-    ("mnist", True): {1: "mnist_1", 5: "mnist_5", 20: "mnist_20", 60: "mnist_60", 200: "mnist_200"},
-    ("mnist", False): {
+    ("fcn-mnist", True): {1: "mnist_1", 5: "mnist_5", 20: "mnist_20", 60: "mnist_60", 200: "mnist_200"},
+    ("fcn-mnist", False): {
         1: "mnist_1_sgd", 5: "mnist_5_sgd", 20: "mnist_20_sgd", 60: "mnist_60_sgd", 200: "mnist_200_sgd",
     },
-    ("fashion", True): {1: "fashion_1", 5: "fashion_5", 20: "fashion_20", 60: "fashion_60", 200: "fashion_200"},
-    ("fashion", False): {
+    ("fcn-fashion-mnist", True): {
+        1: "fashion_1", 5: "fashion_5", 20: "fashion_20", 60: "fashion_60", 200: "fashion_200",
+    },
+    ("fcn-fashion-mnist", False): {
         1: "fashion_1_sgd", 5: "fashion_5_sgd", 20: "fashion_20_sgd", 60: "fashion_60_sgd", 200: "fashion_200_sgd",
     },
 }  # fmt: skip
 CNNS: Mapping[str, Mapping[int, str]] = {
-    "stw": {20: "stw_20", 60: "stw_60"},
-    "lenet": {20: "lenet_20", 60: "lenet_60"},
+    "fcn_less_stw": {20: "stw_20", 60: "stw_60"},
+    "fcn_less_lenet": {20: "lenet_20", 60: "lenet_60"},
 }
 MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
 
 
-def lengths(study: Plan, dataset: str, *, private: bool = True) -> Lengths:
-    """The runs of a pair by length, as far as the plan has them; ``dataset`` of :data:`SETS`."""
-    parts = PARTS[dataset, private]
+def lengths(study: Plan, pair: str, *, private: bool = True) -> Lengths:
+    """The runs of a pair of :data:`PAIRS` by length, as far as the plan has them."""
+    parts = PARTS[pair, private]
     return {epochs: _only_budget(study.read(part)) for epochs, part in parts.items() if part in study.parts}
 
 
@@ -69,19 +72,19 @@ def leads(found: Lengths) -> dict[str, Measured]:
 
 
 def table(study: Plan) -> pd.DataFrame:
-    """The lead of the simple network in points, a row for each data set, kind of training and length.
+    """The lead of the simple network in points, a row for each pair, kind of training and length.
 
-    Columns dataset (of :data:`SETS`), training ("DP-SGD" or "SGD"), epochs, lead, low, high (95% interval), seeds,
+    Columns pair (of :data:`PAIRS`), training ("DP-SGD" or "SGD"), epochs, lead, low, high (95% interval), seeds,
     rate_simple and rate_complex; a length that has not been run has a row without numbers.
     """
     rows = []
-    for dataset, (training, private) in itertools.product(SETS, (("DP-SGD", True), ("SGD", False))):
-        found = lengths(study, dataset, private=private)
+    for pair, (training, private) in itertools.product(PAIRS, (("DP-SGD", True), ("SGD", False))):
+        found = lengths(study, pair, private=private)
         for epochs, lead in zip(EPOCHS, leads(found).values(), strict=False):
             rates = [found[epochs][name][0]["learning_rate"] if epochs in found else None for name in (SIMPLE, COMPLEX)]
             seeds = lead.n if epochs in found else 0
-            rows.append([dataset, training, epochs, lead.value, lead.low, lead.high, seeds, *rates])
-    columns = ["dataset", "training", "epochs", "lead", "low", "high", "seeds", "rate_simple", "rate_complex"]
+            rows.append([pair, training, epochs, lead.value, lead.low, lead.high, seeds, *rates])
+    columns = ["pair", "training", "epochs", "lead", "low", "high", "seeds", "rate_simple", "rate_complex"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -101,14 +104,14 @@ def best_of_three(values: np.ndarray) -> Measured:
 
 def rows(study: Plan) -> dict[str, dict[str, object]]:
     """The rows of the ledger that these trainings decide, each with all that its rule asks for."""
-    private = {name: lengths(study, name) for name in SETS}
-    plain = {name: lengths(study, name, private=False) for name in SETS}
-    dp, sgd = ({name: leads(found) for name, found in kind.items()} for kind in (private, plain))
-    cost = {name: _costs(private[name], plain[name]) for name in SETS}
+    private = {pair: lengths(study, pair) for pair in PAIRS}
+    plain = {pair: lengths(study, pair, private=False) for pair in PAIRS}
+    dp, sgd = ({pair: leads(found) for pair, found in kind.items()} for kind in (private, plain))
+    cost = {pair: _costs(private[pair], plain[pair]) for pair in PAIRS}
     both = ("200", "own")
 
-    def named(kind: str, by_set: Mapping[str, Mapping[str, Measured]], which: Sequence[str]) -> dict[str, object]:
-        return {f"{kind}_{name}_{length}": by_set[name][length] for name in SETS for length in which}
+    def named(kind: str, by_pair: Mapping[str, Mapping[str, Measured]], which: Sequence[str]) -> dict[str, object]:
+        return {f"{kind}_{SHORT[pair]}_{length}": by_pair[pair][length] for pair in PAIRS for length in which}
 
     all_lengths = [str(epochs) for epochs in EPOCHS] + ["own"]
     return {
@@ -117,7 +120,7 @@ def rows(study: Plan) -> dict[str, dict[str, object]]:
         "B.takeaway-v": {**named("lead", dp, both), "largest_parameter_ratio": largest_ratio()},
         "B.takeaway-vi": named("cost", cost, both),
         **_cells(private, plain),
-        "B.intro-mnist-tiny": _against_cnns(study, private["mnist"]),
+        "B.intro-mnist-tiny": _against_cnns(study, private["fcn-mnist"]),
     }
 
 
@@ -147,10 +150,10 @@ def _costs(private: Lengths, plain: Lengths) -> dict[str, Measured]:
 def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict[str, dict[str, object]]:
     """Table I's accuracies after the printed length: the mean, and the expected best of three."""
     found = {}
-    for dataset, pair in SETS.items():
+    for pair in PAIRS:
         for kind, name in (("paw", SIMPLE), ("stw", COMPLEX)):
             cells: dict[str, object] = {}
-            for cell, by_length in (("acc_dpsgd", private[dataset]), ("acc_sgd", plain[dataset])):
+            for cell, by_length in (("acc_dpsgd", private[pair]), ("acc_sgd", plain[pair])):
                 runs = by_length.get(PRINTED_EPOCHS)
                 values = None if runs is None else accuracies(runs[name])
                 cells[cell] = MISSING if values is None else stats.mean_interval(values)
@@ -163,9 +166,9 @@ def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
     """The small network after its own best length less a CNN, in points, by the CNN and its epochs."""
     small = at_best_length(private, SIMPLE)
     values: dict[str, object] = {"parameters": _parameters("fcn-mnist-paw")}
-    for short, by_length in CNNS.items():
+    for difference, by_length in CNNS.items():
         for epochs, part in by_length.items():
             cnn = accuracies(next(iter(_only_budget(study.read(part)).values()))) if part in study.parts else None
             both = small is not None and cnn is not None
-            values[f"fcn_less_{short}_{epochs}"] = mean(small[: len(cnn)], cnn) if both else MISSING
+            values[f"{difference}_{epochs}"] = mean(small[: len(cnn)], cnn) if both else MISSING
     return values

@@ -94,8 +94,8 @@ def test_a_table_has_a_row_for_each_length_run_or_not():
     leads = rows.table(on("mnist_1", "mnist_200", "fashion_5_sgd"))
     assert len(leads) == 2 * 2 * len(rows.EPOCHS)
     run = leads[leads["seeds"] > 0]
-    assert run[["dataset", "training", "epochs"]].values.tolist() == [
-        ["mnist", "DP-SGD", 1], ["mnist", "DP-SGD", 200], ["fashion", "SGD", 5]
+    assert run[["pair", "training", "epochs"]].values.tolist() == [
+        ["fcn-mnist", "DP-SGD", 1], ["fcn-mnist", "DP-SGD", 200], ["fcn-fashion-mnist", "SGD", 5]
     ]  # fmt: skip
     assert run["lead"].iloc[0] > 0 > run["lead"].iloc[1]
     assert leads[leads["seeds"] == 0]["lead"].isna().all()
