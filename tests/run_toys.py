@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from book.evidence import plans, runs
+from book.evidence import making, plans, runs
 from dplib.checks import ParameterError
+from dplib.data.fetch import DataError
 from dplib.devices import Work
 
 RATE = 0.1
 STREAM = 0
+POISONED = set()  # processes in which CUDA has failed, and fails from then on
 PLANS = """module: tests.run_toys
 published:
   grid: {sizes: [1, 2], seeds: 2}
@@ -50,6 +52,13 @@ def train(
         raise OddError(size, seed)
     if scheme == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if scheme == "exits":
+        os._exit(3)
+    if scheme == "absent":
+        raise DataError(f"{dataset}: it is not here.")
+    if scheme == "poisoned" or os.getpid() in POISONED:
+        POISONED.add(os.getpid())
+        raise RuntimeError("CUDA error: device-side assert triggered")
     rng = np.random.default_rng(np.random.SeedSequence([seed, STREAM]))
     place = [0.0]
     for _ in range(steps):
@@ -102,7 +111,7 @@ def _make() -> int:
         return child
     os.setsid()
     try:
-        plans.make([plans.load("toy")], workers=2, said=lambda text: None)
+        making.make([plans.load("toy")], workers=2, said=lambda text: None)
     finally:
         os._exit(0)
 
@@ -131,14 +140,15 @@ if __name__ == "__main__":
     # python -m tests.run_toys FOLDER KILLS: processes are forked, so that a kill meets work, not the import of PyTorch.
     import torch  # noqa: F401
 
+    from book.evidence import workers
     from tests import run_toys
 
-    runs.get_context = lambda _: __import__("multiprocessing").get_context("fork")
+    workers.get_context = lambda _: __import__("multiprocessing").get_context("fork")
     settle(
         Path(sys.argv[1]),
         f"module: {run_toys.__name__}\npublished:\n  grid: {{sizes: [1, 2, 3], seeds: 100, seconds: 0.03}}\n",
     )
     runs.machine()
     _killed(int(sys.argv[2]) // 2)
-    assert plans.make([plans.load("toy")], workers=2, said=lambda text: None) == 0
+    assert making.make([plans.load("toy")], workers=2, said=lambda text: None) == 0
     runs.keep()

@@ -201,9 +201,9 @@ def check_carried() -> str:
     """The commit, twelve digits, that a tree without its repository carries, or "" where it carries none.
 
     ``.travel/commit`` is what ``git rev-parse HEAD`` said, ``.travel/manifest`` what ``git ls-tree -r HEAD`` did, or of
-    that the hash and the path. They are words that anybody may have written: so every file in the folders of the
-    packages is hashed as git does it, and ParameterError names the first that is not the manifest's. Whether there is
-    such a commit, ``runs keep --from`` asks the log.
+    that the hash and the path. They are words that anybody may have written: so every module and registry (``.toml``)
+    in the packages is hashed as git does it, and ParameterError names the first that is not the manifest's. Whether
+    there is such a commit, ``runs keep --from`` asks the log.
     """
     from book.evidence import sources
 
@@ -213,7 +213,7 @@ def check_carried() -> str:
         return ""
     known = dict(reversed(found) for found in re.findall(r"^(?:\d+ blob )?([0-9a-f]{40})[ \t](.+)$", manifest, re.M))
     for folder in sources.PACKAGES.values():
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"):
+        for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
             text, name = path.read_bytes(), path.relative_to(ROOT).as_posix()
             if hashlib.sha1(b"blob %d\0" % len(text) + text).hexdigest() != known.get(name):
                 raise ParameterError(f"{name} is not that of commit {head[:12]}, which this tree says it is of.")

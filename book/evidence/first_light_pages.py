@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from book.evidence import agreement, claims, plans, replay, runs, sources
+from book.evidence import agreement, claims, making, plans, replay, runs, sources
 from book.evidence.first_light import Report
 from book.evidence.first_light_process import Facts, NotHere, Pieces
 
@@ -252,7 +252,7 @@ def planned(device: str, until: float, out: Path) -> Facts:
 
     failed = ""
     try:
-        plans.make(wanted, workers=workers(out), limit=until - time.monotonic(), said=said)
+        making.make(wanted, workers=workers(out), limit=until - time.monotonic(), said=said)
     except runs.RunFailed as error:
         failed = str(error)
     facts: Facts = {"plan": name, "runs": len(known), "lines": str(report.path)}

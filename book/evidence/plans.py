@@ -14,11 +14,8 @@ import functools
 import importlib
 import inspect
 import itertools
-import math
 import os
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -97,8 +94,12 @@ class Plan:
                 found += [Wanted(function, runs.job_of(function, job), part.on(function)) for job in error.jobs]
         return list({repr(one): one for one in found}.values())
 
-    def reached(self) -> list[runs.Line]:
-        """The stored lines that the plan's parts ask for, each once."""
+    def made_on(self, part: str) -> list[str]:
+        """What the stored runs of a part were made on: names of GPUs or processors, and how many ran side by side."""
+        return sorted({runs.place(line) for line in self.reached(part)})
+
+    def reached(self, *parts: str) -> list[runs.Line]:
+        """The stored lines that the plan's parts ask for, or those named, each once."""
         found: dict[tuple[str, str], runs.Line] = {}
 
         def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
@@ -107,9 +108,9 @@ class Plan:
             found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
             return runs.read(function, jobs, device=device)
 
-        for name, part in self.parts.items():
+        for name in parts or self.parts:
             with contextlib.suppress(runs.MissingRuns):
-                self.call(name, functools.partial(get, part))
+                self.call(name, functools.partial(get, self.parts[name]))
         return list(found.values())
 
 
@@ -223,106 +224,10 @@ def missing(plans: Sequence[Plan]) -> list[Wanted]:
     return list({repr(one): one for plan in plans for one in plan.missing()}.values())
 
 
-def make(
-    plans: Sequence[Plan],
-    *,
-    workers: int = 1,
-    limit: float | None = None,
-    said: Callable[[str], None] = print,
-) -> int:
-    """Make the missing runs of plans in their order, each filed as it comes; how many are still missing, at least.
-
-    Args:
-        limit: seconds; no run is begun after them, nor one that by :func:`estimates` would end after them.
-
-    Raises:
-        RunFailed: where runs failed; all others are made first.
-        ParameterError: where runs are to be made on a GPU and this machine has none.
-    """
-    checks.integer(1).check("workers", workers)
-    _check_gpu(plans)
-    end = math.inf if limit is None else time.monotonic() + limit
-    running: dict[Future, Wanted] = {}
-    failed: list[tuple[Wanted, str]] = []
-    todo, seconds, looked, took = [], [], -math.inf, 0.0
-    with runs.pool(workers) as pool:
-        while True:
-            # With thousands of short runs the look at the store must not take longer than they do.
-            if not todo or time.monotonic() - looked > 20 * took:
-                begun = time.monotonic()
-                busy = {repr(one) for one in [*running.values(), *(one for one, _ in failed)]}
-                todo = [one for one in missing(plans) if repr(one) not in busy]
-                seconds = estimates(todo)
-                looked = time.monotonic()
-                took = looked - begun
-            while len(running) < workers and (at := _first_that_fits(seconds, end - time.monotonic())) is not None:
-                one, _ = todo.pop(at), seconds.pop(at)
-                running[pool.submit(runs.compute, *one)] = one
-            if not running:
-                break
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                one, outcome = running.pop(future), future.result()
-                if isinstance(outcome, tuple):
-                    failed.append((one, str(outcome[1])))
-                    said(f"FAILED {shown(one)}: {outcome[1]}")
-                else:
-                    said(f"{outcome['made']['seconds']:7.0f} s  {shown(one)}; {left(seconds, workers)}")
-    if failed:
-        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(failed[0][0])}: {failed[0][1]}")
-    return len(missing(plans))
-
-
-def _first_that_fits(seconds: Sequence[float | None], left: float) -> int | None:
-    return next((i for i, one in enumerate(seconds) if left > 0 and (one or 0) <= left), None)
-
-
-def _check_gpu(plans: Sequence[Plan]) -> None:
-    # A part whose first runs are there asks for the others with them: nothing on a GPU can turn up later.
-    some = [plan for plan in plans if any(part.device == "cuda" for part in plan.parts.values())]
-    asking = [one for one in missing(some) if one.device == "cuda"]
-    if asking and not runs.has("cuda"):
-        raise ParameterError(
-            f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to a cluster "
-            f"(--executor slurm), or take gpus out of the plan. The first is {shown(asking[0])}."
-        )
-
-
 def shown(one: Wanted) -> str:
     """A run in short: experiment, and what its job says beside the defaults."""
     said = ", ".join(f"{k}={v}" for k, v in runs.changed(one.function, one.job).items())
     return f"{one.function.experiment.name} {said}{' on a GPU' if one.device == 'cuda' else ''}"
-
-
-def left(seconds: Sequence[float | None], workers: int) -> str:
-    """How many runs wait, and how long they take by :func:`estimates`."""
-    known = [one for one in seconds if one is not None]
-    more = f", about {sum(known) / 60 / workers:.0f} min" if known else ""
-    return f"at least {len(seconds)} to go{more}"
-
-
-def estimates(todo: Sequence[Wanted]) -> list[float | None]:
-    """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
-    only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
-    """
-    stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
-    known: dict[tuple, float | None] = {}
-    found = []
-    for function, job, device in todo:
-        own = [one for one in stored[function.experiment.name] if one["device"] == device]
-        for keys in (set(job) - {"seed", "trace"}, {k for k, v in job.items() if isinstance(v, str)}, set()):
-            like = {key: job[key] for key in keys}
-            cell = function.experiment.name, device, repr(sorted(like.items()))
-            if cell not in known:
-                known[cell] = _mean([one for one in own if all(one["job"].get(k) == v for k, v in like.items())])
-            if known[cell] is not None:
-                break
-        found.append(known[cell])
-    return found
-
-
-def _mean(lines: Sequence[runs.Line]) -> float | None:
-    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
-    return sum(took) / len(took) if took else None
 
 
 FIRST = 1000  # seeds from here on are for tuning

@@ -15,12 +15,9 @@ import functools
 import hashlib
 import inspect
 import json
-import signal
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from book.evidence.jobs import experiment as experiment
 from book.evidence.jobs import identity as identity
+from book.evidence.workers import Workers, one_thread
 from dplib import checks
 from dplib.checks import ParameterError
 from dplib.files import locked, publish
@@ -60,6 +58,10 @@ class RunFailed(RuntimeError):
     """Some runs raised an error; the others are kept. The message names a job that failed, and why."""
 
 
+class GPUFailed(RunFailed):
+    """A GPU failed under a run, and fails for good in its process, whatever that runs next."""
+
+
 def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
     """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
     MissingRuns where some are not stored, StoreError for a damaged file.
@@ -89,18 +91,36 @@ def make(
     """
     checks.integer(1).check("workers", workers)
     todo = {key_of(function, job, device): job for job in jobs if line(function, job, device=device) is None}
-    if (workers := min(workers, len(todo))) > 1:
-        with pool(workers) as processes:
-            calls = [processes.submit(compute, function, job, device) for job in todo.values()]
-            failed = _failures((call.result() for call in as_completed(calls)), done)
-    else:
-        failed = _failures((compute(function, job, device) for job in todo.values()), done)
+    calls = [(function, job, device) for job in todo.values()]
+    failed = []
+    for outcome in _in_processes(calls, workers) if min(workers, len(calls)) > 1 else _here(calls):
+        if isinstance(outcome, tuple):
+            failed.append(outcome)
+        elif done:
+            done(outcome)
     if failed:
         job, error = next((f for f in failed if isinstance(f[1], ParameterError)), failed[0])
         if isinstance(error, ParameterError):
             raise error
         raise RunFailed(f"{len(failed)} of {len(todo)} runs failed: {job}: {error}")
     return read(function, jobs, device=device)
+
+
+def _here(calls: Sequence[tuple]) -> Iterator[Line | tuple[Job, Exception]]:
+    for call in calls:
+        yield (outcome := compute(*call))
+        if isinstance(outcome, tuple) and isinstance(outcome[1], GPUFailed):
+            return
+
+
+def _in_processes(calls: Sequence[tuple], most: int) -> Iterator[Line | tuple[Job, Exception]]:
+    with workers(most) as processes:
+        waiting = list(reversed(calls))
+        while waiting or processes.busy:
+            while waiting and len(processes.busy) < most:
+                processes.begin(waiting.pop())
+            for call, outcome in processes.ended():
+                yield (call[1], died(outcome)) if isinstance(outcome, int) else outcome
 
 
 class Maker:
@@ -138,28 +158,23 @@ def device_rule() -> checks.Rule:
     )
 
 
-@contextlib.contextmanager
-def pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes for runs, each on one thread, that file where this process does, and end with it, however it ends.
-    RunFailed where one is killed.
+def workers(most: int) -> Workers:
+    """Up to ``most`` processes for runs, each on one thread, that file where this process does: their calls are those
+    of :func:`compute`, and so are their outcomes.
     """
-    given = {"mp_context": get_context("spawn"), "initializer": _begin, "initargs": (KEPT, STORE)}
-    try:
-        with ProcessPoolExecutor(workers, **given) as processes:
-            try:
-                yield processes
-            except KeyboardInterrupt:  # the executor would wait for runs that take hours
-                for process in active_children():
-                    process.terminate()
-                raise
-    except BrokenProcessPool:
-        raise RunFailed("a worker process was killed, perhaps for its memory; finished runs are filed.") from None
+    return Workers(most, _compute, settle, (KEPT, STORE))
 
 
-def _begin(kept: Path, store: Path) -> None:
-    settle(kept, store)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
-    execution.end_with_parent()
+def died(status: int) -> RunFailed:
+    """What to say of a run whose process was killed; raised where it ended by itself, as the next one would."""
+    if status >= 0:
+        raise RunFailed(f"a worker process ended with status {status}, see above; finished runs are filed.")
+    return RunFailed("a worker process was killed, perhaps for its memory")
+
+
+def _compute(*call: Any) -> tuple[Line | tuple[Job, Exception], bool]:
+    outcome = compute(*call)
+    return outcome, not (isinstance(outcome, tuple) and isinstance(outcome[1], GPUFailed))
 
 
 def settle(kept: Path, store: Path) -> None:
@@ -167,15 +182,6 @@ def settle(kept: Path, store: Path) -> None:
     global KEPT, STORE
     KEPT, STORE = kept, store
     one_thread()
-
-
-def one_thread() -> None:
-    """Let this process compute on one thread, as all kept runs do."""
-    import threadpoolctl
-    import torch
-
-    torch.set_num_threads(1)
-    threadpoolctl.threadpool_limits(1)
 
 
 def has(device: str) -> bool:
@@ -203,10 +209,19 @@ def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> L
                 return one
             finally:
                 lock.unlink(missing_ok=True)
-    except ParameterError as error:  # one run must not take the others with it
-        return dict(job), error
-    except Exception as error:  # by its text: not every exception can be sent from a worker
-        return dict(job), RunFailed(f"{type(error).__name__}: {error}")
+    except Exception as error:  # one run must not take the others with it
+        if isinstance(error, ParameterError) and not gpu_failed(error):
+            return dict(job), error
+        # By its text: not every exception can be sent from a worker.
+        return dict(job), (GPUFailed if gpu_failed(error) else RunFailed)(f"{type(error).__name__}: {error}")
+
+
+def gpu_failed(error: BaseException | None) -> bool:
+    """Whether an error, or one behind it, is of CUDA itself: it comes again at every call of this process. That memory
+    did not suffice is no such error.
+    """
+    of_cuda = isinstance(error, RuntimeError) and re.search("CUDA error|cuDNN error|CUBLAS_STATUS", str(error))
+    return bool(of_cuda) or (error is not None and gpu_failed(error.__cause__ or error.__context__))
 
 
 def line(function: Callable[..., Result], job: Job, *, device: str = "cpu") -> Line | None:
@@ -435,15 +450,3 @@ def place(line: Line) -> str:
     where = line["made"]
     name = where["gpu"] if line["device"] == "cuda" else f"{where['processor']} ({where['capability']})"
     return f"{name}, {where['many']} side by side" if "many" in where else name
-
-
-def _failures(
-    outcomes: Iterable[Line | tuple[Job, Exception]], done: Callable[[Line], None] | None
-) -> list[tuple[Job, Exception]]:
-    failed = []
-    for outcome in outcomes:
-        if isinstance(outcome, tuple):
-            failed.append(outcome)
-        elif done:
-            done(outcome)
-    return failed

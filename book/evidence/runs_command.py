@@ -12,6 +12,7 @@ import click
 from dplib.checks import ParameterError
 
 if TYPE_CHECKING:  # the command line must answer before anything heavy is loaded
+    from book.evidence.making import Shard
     from book.evidence.plans import Plan, Wanted
     from book.evidence.runs import Line
 
@@ -31,24 +32,25 @@ def runs(context: click.Context) -> None:
 @click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
 @click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
 @click.option("--workers", type=click.IntRange(1), help="Here: processes, each on one thread; 1 if not given.")
-@click.option("--limit", metavar="TIME", help="Here: begin no run that would end after 90m, 2h or 300s.")
+@click.option("--limit", metavar="TIME", help="Here: end by 90m, 2h or 300s.")
+@click.option("--shard", metavar="I/N", help="Here: the I-th of N shares of the runs, such as 3/8.")
 @click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
 @click.option("--jobs", type=click.IntRange(1), help="On a cluster: jobs at once; 100 if not given.")
 @click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one job.")
 @click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one job.")
 def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> None:
     """Make the missing runs of studies; stopped at any time, the same command goes on."""
-    from book.evidence import execution, plans
+    from book.evidence import execution, making, plans
 
     execution.check_commit()
     wanted = [plans.load(study, plan) for study in studies]
     given = {name: value for name, value in options.items() if value is not None}
-    own = {"workers", "limit"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
+    own = {"workers", "limit", "shard"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
     if foreign := [name for name in given if name not in own]:
         raise ParameterError(f"--{foreign[0].replace('_', '-')} is not allowed with --executor {executor}.")
     if executor == "local":
-        limit = {"limit": seconds(given["limit"])} if "limit" in given else {}
-        missing = plans.make(wanted, **{**given, **limit}, said=_said)
+        read = {"limit": seconds, "shard": shard}
+        missing = making.make(wanted, **{k: read[k](v) if k in read else v for k, v in given.items()}, said=_said)
     else:
         from book.evidence.sweeps import submit, waves
 
@@ -198,6 +200,16 @@ def seconds(text: str) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
+def shard(text: str) -> "Shard":
+    """The share that "3/8" names; ParameterError for anything else."""
+    from book.evidence.making import Shard
+
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ParameterError(f"shard = {text} is not allowed: it must be I/N with I from 1 to N, such as 3/8.")
+    return Shard(int(found[1]), int(found[2]))
+
+
 def tidy(lines: "Sequence[Line]") -> Any:
     """A data frame of stored lines: experiment, version, device, job_*, results, made_*.
 
@@ -229,7 +241,6 @@ def _cell(value: Any) -> Any:
 
 
 def _of_plans() -> list[str]:
-    from book.evidence import plans
 
     row = "{:<8} {:<12} {:>7} {:>14} {:>12} {:>16}".format
     table = [row("study", "plan", "stored", "missing", "core-hours", "hours missing")]
@@ -237,12 +248,14 @@ def _of_plans() -> list[str]:
         reached, missing = plan.reached(), plan.missing()
         spent = sum(line["made"]["processor_seconds"] for line in reached) / 3600
         least = f"at least {len(missing)}" if missing else "0"
-        table.append(row(plan.study, plan.name, len(reached), least, f"{spent:.2f}", _hours(plans, missing)))
+        table.append(row(plan.study, plan.name, len(reached), least, f"{spent:.2f}", _hours(missing)))
     return table
 
 
-def _hours(plans: Any, missing: "Sequence[Wanted]") -> str:
-    known = [one for one in plans.estimates(missing) if one is not None]
+def _hours(missing: "Sequence[Wanted]") -> str:
+    from book.evidence import making
+
+    known = [one for one in making.estimates(missing) if one is not None]
     unknown = f"{len(missing) - len(known)} unknown" if len(known) < len(missing) else ""
     return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not missing else "", unknown]))
 

@@ -56,6 +56,11 @@ def compute(path: Path) -> None:
         outcome = runs.compute(function, job, bundle["device"])
         if isinstance(outcome, tuple):
             publish(failed, str(outcome[1]))
+            if isinstance(
+                outcome[1], runs.GPUFailed
+            ):  # for all that this process would run: not begun, they come in the next wave
+                (work / "started" / path.stem).unlink()
+                return
         else:
             settled.touch()
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from book.evidence import plans, runs
+from book.evidence import making, plans, runs
 from book.evidence.execution import RunError
 from book.evidence.plans import Plan, Wanted
 from book.evidence.sweeps import bundles, submit
@@ -33,7 +33,7 @@ def make(wanted: Sequence[Plan], resources: Resources, *, said: Callable[[str], 
     most, failed = usual, {}
     with _alone(sorted({plan.study for plan in wanted})) as folder:
         while todo := [one for one in plans.missing(wanted) if repr(one) not in failed]:
-            together = bundles.bundled(todo, plans.estimates(todo), most)
+            together = bundles.bundled(todo, making.estimates(todo), most)
             said(f"A wave of {len(todo)} runs in {len(together)} jobs.")
             made, new = _wave(together, folder, resources, bar)
             failed |= {repr(one): (one, reason) for one, reason in new}

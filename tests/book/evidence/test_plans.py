@@ -1,10 +1,8 @@
 """Plans: what is missing wave by wave, what is reached, what is made in which order, and what tuning asks for."""
 
-import re
-
 import pytest
 
-from book.evidence import plans, runs
+from book.evidence import claims, plans, runs
 from dplib.checks import ParameterError
 from tests import run_toys
 
@@ -46,48 +44,26 @@ def test_a_run_that_two_parts_ask_for_counts_once():
     assert len(plan.reached()) == 1
 
 
-def test_make_goes_through_all_waves():
-    told = []
-    assert plans.experiments() == {"toy": train}
-    assert plans.make([plans.load("toy", "quick"), plans.load("toy")], workers=2, said=told.append) == 0
-    assert len(told) == 8
-    assert all(
-        re.fullmatch(r" +0 s  toy .*seed=\d+, size=\d.0; at least \d to go(, about 0 min)?", one) for one in told
-    )
-    assert plans.make([plans.load("toy")], said=pytest.fail) == 0
-
-
-def test_make_begins_what_fits_into_its_limit(monkeypatch):
-    """The order of the plan, less what would take too long; the next call goes on."""
-    assert plans.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
-    monkeypatch.setattr(plans, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
-    assert plans.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
-    assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
-    assert plans.make([plans.load("toy")], said=lambda text: None) == 0
-
-
-def test_a_failing_run_stops_no_other():
-    text = "module: tests.run_toys\npublished: {grid: {sizes: [0, 1], seeds: 1}, tuned: {sizes: [1], seeds: 1}}\n"
-    run_toys.settle(plans.PLANS.parent, text)
-    told = []
-    with pytest.raises(runs.RunFailed, match=r"1 run\(s\) failed; the first: toy seed=0, size=0.0: ZeroDivisionError"):
-        plans.make([plans.load("toy")], said=told.append)
-    assert len(told) == 4
-    assert sizes(plans.load("toy").missing()) == [(0, 0)]
-
-
-def test_estimates_are_what_stored_runs_of_the_setting_took():
-    runs.make(train, [{"size": size, "seed": 7} for size in (1, 2)])
+def test_the_published_plan_shows_what_a_gpu_made_and_names_it(folder, capsys):
+    """On a machine without one: to read is not to make."""
+    run_toys.settle(folder, "{module: tests.run_toys, published: {grid: {sizes: [1], seeds: 2, gpus: 1}, "
+                    "two: {call: grid, sizes: [1], seeds: 1}}}")  # fmt: skip
+    for seed in (0, 1):
+        line = runs.made(train, {"size": 1, "seed": seed}, "cuda")
+        line["made"] |= {"gpu": "H100", "many": 20, "seconds": 1800.0}
+        runs.file(line)
+    runs.make(train, [{"size": 1, "seed": 0}])
     runs.keep()
-    for one in runs.lines("toy"):
-        one["made"]["processor_seconds"] = 10 * one["job"]["size"]
-    todo = [plans.Wanted(train, runs.job_of(train, {"size": size, "seed": 0})) for size in (1, 2, 4)]
-    assert plans.estimates(todo) == [10, 20, 15]
-    assert plans.estimates([plans.Wanted(train, {**todo[0].job, "scheme": "other"})]) == [15]
-    assert plans.estimates([todo[0]._replace(device="cuda")]) == [None]
-    runs.make(train, [{"size": 1, "seed": 7}], device="cuda")
-    assert plans.estimates([todo[0]._replace(device="cuda")]) == [runs.filed("toy")[0]["made"]["seconds"]]
-    assert plans.left([None, 60.0], 2) == "at least 2 to go, about 0 min"
+    plan = plans.load("toy")
+    assert [result["device"] for result in plan.read("grid")[1]] == ["cuda", "cuda"]
+    assert plan.missing() == []
+    assert plan.made_on("grid") == ["H100, 20 side by side"]
+    assert len(plan.made_on("two")) == 1
+    assert not plan.made_on("two")[0].startswith("H100")
+    claims.rests_on_runs(plan, seeds="2", datasets=[], accounting="")
+    shown = capsys.readouterr().out
+    assert "H100, 20 side by side" in shown
+    assert "1.00 GPU-hours" in shown
 
 
 def test_a_plan_of_ones_own(tmp_path):

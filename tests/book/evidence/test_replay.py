@@ -289,9 +289,8 @@ def copied(folder, tmp_path, monkeypatch):
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_a_tree_without_its_repository_is_of_the_commit_whose_code_it_has(copied, monkeypatch):
     root, commit = copied
-    (root / "README.md").write_text("no code")
-    (root / "dplib" / "__pycache__").mkdir()
-    (root / "dplib" / "__pycache__" / "a.pyc").write_text("made here")
+    for name in ("README.md", "dplib/a.pyc", "dplib/runs.jsonl"):
+        (root / name).write_text("no code")
     assert execution.commit() == commit[:12]
     short = [
         f"{line.split()[2]} {line.split()[3]}\n" for line in (root / ".travel" / "manifest").read_text().splitlines()

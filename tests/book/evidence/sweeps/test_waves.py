@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from book import __main__
-from book.evidence import plans, runs
+from book.evidence import making, plans, runs
 from book.evidence.execution import RunError
 from book.evidence.plans import Wanted
 from book.evidence.sweeps import bundles, waves
@@ -183,10 +183,10 @@ def test_a_part_on_a_gpu(folder, monkeypatch):
     both = own(folder, "{grid: {sizes: [1], seeds: 1, gpus: 1}, tuned: {sizes: [1], seeds: 1}}")
     assert [one.device for one in plans.missing(both)] == ["cuda", "cpu"]
     with pytest.raises(ParameterError, match=r"1 run\(s\) are planned with gpus: 1, and this machine has no GPU"):
-        plans.make(both)
+        making.make(both)
     runs.make(train, [{"size": 1, "seed": 0}], device="cuda")
     assert both[0].read("grid")[1][0]["device"] == "cuda"
-    assert plans.make(both, said=[].append) == 0
+    assert making.make(both, said=[].append) == 0
     assert filed() == [(1, 0, "cpu"), (1, 0, "cuda"), (1, 1000, "cpu")]
     assert len(both[0].reached()) == 3
     assert dplib("check", "--sample", "9").output.startswith("2 of 3 stored runs, drawn")
