@@ -63,8 +63,8 @@ class ReportLine(TypedDict):
     """A line of the report.
 
     ``state`` of a piece: "ok"; "wrong", a check did not hold; "failed", it raised; "died", its process ended; "killed",
-    it took too long; "cut", the same where ``--limit`` gave its stage less than :data:`STAGES` has; "skipped", what it
-    needs is not here; "not reached". The line of a stage has no piece and the worst of these.
+    it took longer than anything there may; "cut", its stage was over, or ``--limit`` gave that less than :data:`STAGES`
+    has; "skipped", what it needs is not here; "not reached". The line of a stage has no piece and the worst of these.
     """
 
     stage: str
@@ -190,7 +190,7 @@ class Share:
     def run(self) -> None:
         """Until all pieces are done, or the time is: each process ends when its pieces do, or one breaks it."""
         self.end = time.monotonic() + self.seconds
-        self.hangs = self.seconds * (1.0 if self.stage in ("machine", "plan") else HANGS)
+        self.hangs = self.seconds * (1.0 if self.stage == "plan" else HANGS)
         more = self.seconds > 1
         while more and not self.round.ended:
             more = self._process() and self.end - time.monotonic() > LEAST
@@ -219,8 +219,10 @@ class Share:
             kill(process)
             self.round.living.discard(process)
         if status is None and (self.piece or not known):
-            short = self.stage == "plan" or self.seconds < 0.99 * STAGES[self.stage].seconds
-            self._ends("cut" if short else "killed", {}, "its time was over")
+            # Whether it hangs, or there was too little time for it, is known of one that had all of its own.
+            enough = self.piece == "" or time.monotonic() - self.since >= self.hangs
+            enough &= self.stage != "plan" and self.seconds >= 0.99 * STAGES[self.stage].seconds
+            self._ends("killed" if enough else "cut", {}, "its time was over")
         elif status == NO_DEVICE:
             raise ParameterError(
                 f"device = {self.round.device} is not allowed: PyTorch sees no GPU here. `--device cpu` tries all of "
