@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 from torch.nn.utils.rnn import PackedSequence
 
-from dplib import layers
+from dplib import failing, layers
 from dplib.checks import ParameterError
 from dplib.devices import whole_float32
 from dplib.examples import Loss
@@ -79,7 +79,8 @@ class ClippedSums:
         self._calls: list[list[Call]] = [[] for _ in self.layers]
         self._watching = False
         self._hooks = [
-            layer.module.register_forward_hook(self._watcher(layer.name, calls))
+            # Before other hooks, which may change the output.
+            layer.module.register_forward_hook(self._watcher(layer.name, calls), prepend=True, with_kwargs=True)
             for layer, calls in zip(self.layers, self._calls, strict=True)
         ]
         self._hooks += [m.register_forward_pre_hook(_refuse_packed) for m in net.modules() if is_recurrent_network(m)]
@@ -100,25 +101,26 @@ class ClippedSums:
         """
         before = x._version
         with whole_float32():
-            losses, norms, adders = self._pass(x, y, loss, x_norms)
+            losses, total, norms, adders = self._pass(x, y, loss, x_norms)
             if norms is None:  # the losses depend on no trained layer
-                return losses.sum()
-            batches, self.finite = [(slice(None), adders, _as_it_is)], None
-            if norms.is_cuda or not math.isfinite(norms.add(losses).sum()):  # a GPU is not waited for
+                return total
+            clean, others, self.finite = _as_it_is, [], None
+            if norms.is_cuda or not math.isfinite(norms.sum().add_(total)):  # a GPU is not waited for
                 finite = norms.isfinite() & losses.isfinite()
-                batches = [(slice(None), adders, partial(_with_zeros, ~finite))]
+                clean = partial(_with_zeros, ~finite)
                 if not norms.is_cuda and x._version == before:
-                    batches += self._again(x, y, loss, losses, norms, finite)
+                    others = self._again(x, y, loss, losses, norms, finite)
                 self.finite = finite
                 self._dropped += finite.logical_not().sum()
                 norms = norms.where(finite, 0)
-                losses = losses.where(losses.isfinite(), 0)
+                total = losses.where(losses.isfinite(), 0).sum()
             weights = factors(norms)
             with torch.no_grad():
-                for rows, adders, clean in batches:
-                    for add in adders:
-                        add(weights[rows], clean)
-        return losses.sum()
+                for add in adders:
+                    add(weights, clean)
+                for row, add in others:
+                    add(weights[row], _as_it_is)
+        return total
 
     def close(self) -> None:
         """Stop watching."""
@@ -127,17 +129,18 @@ class ClippedSums:
 
     def _pass(
         self, x: Tensor, y: Tensor, loss: Loss, x_norms: Norms | None = None
-    ) -> tuple[Tensor, Tensor | None, list[Callable[..., None]]]:
-        """Losses and gradient norms (b,) of a batch, and what adds a weighted sum layer by layer."""
+    ) -> tuple[Tensor, Tensor, Tensor | None, list[Callable[..., None]]]:
+        """Losses (b,), their sum, and gradient norms (b,) of a batch, and what adds a weighted sum layer by layer."""
         before = x._version  # a network may begin with an activation in place: then the known norms are not those
         self._watching = True
         try:
             losses = loss(self.net(x), y)
             self._watching = False
             check_losses(losses, len(x))
-            gradients = torch.autograd.grad(losses.sum(), self._edges(), allow_unused=True)
+            total, known = losses.sum(), x if x._version == before else None
+            gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
             with torch.no_grad():
-                return losses.detach(), *self._rules(len(x), gradients, x if x._version == before else None, x_norms)
+                return losses.detach(), total.detach(), *self._rules(len(x), gradients, known, x_norms)
         finally:
             self._watching = False
             for calls in self._calls:
@@ -145,32 +148,33 @@ class ClippedSums:
 
     def _again(
         self, x: Tensor, y: Tensor, loss: Loss, losses: Tensor, norms: Tensor, finite: Tensor
-    ) -> list[tuple[slice, list[Callable[..., None]], layers.Clean]]:
+    ) -> list[tuple[slice, Callable[..., None]]]:
         """Examples that are not finite, each by itself: another one may have spoiled it (0 times infinity).
 
         What is finite by itself is so from now on: it is written into losses, norms and finite, (b,).
         """
-        batches = []
+        others = []
         for i in finite.logical_not().nonzero()[:, 0].tolist():
             row = slice(i, i + 1)
             try:
-                single, norm, adders = self._pass(x[row].clone(), y[row], loss)
+                single, _, norm, adders = self._pass(x[row].clone(), y[row], loss)
             except (RuntimeError, ValueError, IndexError):  # a network that takes no single example
                 continue
             if norm is not None and bool((single + norm).isfinite()):
                 losses[row], norms[row], finite[row] = single, norm, True
-                batches.append((row, adders, _as_it_is))
-        return batches
+                others += [(row, add) for add in adders]
+        return others
 
     def _watcher(self, name: str, calls: list[Call]) -> Callable[..., None]:
-        def watch(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        def watch(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Tensor) -> None:
             # The edge rather than the output: a later in-place activation changes what the output stands for.
             if self._watching:
                 if output.dtype not in WHOLE:
                     raise ParameterError(
                         f"layer {name} works in {output.dtype} (by autocast?), which bounds no clipped sum."
                     )
-                calls.append((inputs[0], inputs[0]._version, get_gradient_edge(output)))
+                a = inputs[0] if inputs else named["input"]
+                calls.append((a, a._version, get_gradient_edge(output)))
 
         return watch
 
@@ -197,7 +201,7 @@ class ClippedSums:
             a, d = _one(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
-            if len(a) != b:
+            if a.dim() == 0 or len(a) != b:
                 raise ParameterError(
                     f"layer {layer.name} takes an input of shape {tuple(a.shape)} in a batch of {b}: it needs the "
                     "batch as its input's first dimension."
@@ -230,7 +234,7 @@ def _one(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Ten
 
 def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
     """Packing sorts the sequences by length: the layer's examples would not be those of the other layers."""
-    if isinstance(inputs[0], PackedSequence):
+    if inputs and isinstance(inputs[0], PackedSequence):
         raise ParameterError(
             f"a packed sequence goes into a {type(module).__name__}, which changes the order of the examples: pad the "
             "sequences to one length instead."
@@ -255,13 +259,24 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     millionth, or to 5% for a network that cannot be had in float64; the random draws of one that is random even in
     evaluation mode hide it.
 
+    A trial is for mistakes: code that means to be told apart from a step (by ``__deepcopy__``, ``id``, the hooks it
+    counts) can behave in the one and not in the other.
+
     Raises:
-        ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart.
+        ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart; also for
+            whatever else the network or its loss raises.
     """
+    failing.check_parameters(net)
     for name, p in net.named_parameters():
         if p.requires_grad and p.dtype not in WHOLE:
             raise ParameterError(f"{name} is of {p.dtype}, which bounds no clipped sum: it must be float32 or float64.")
-    net = copy.deepcopy(net)
+    trained_layers(net)  # a copy would untie what shares its memory, and not every network can be copied
+    with failing.named(net):
+        copied = copy.deepcopy(net)  # with the hooks that name the layers
+        _check(copied, x, y, loss)
+
+
+def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     few, labels = x[:FEW], y[:FEW]
     _try(net, few, labels, loss, range(len(few)))
     if len(few) > 2:
@@ -282,7 +297,8 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
 @whole_float32()
 def check_again(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """What :func:`check` looks for, on some examples of a batch (b, ...) and at the weights as they are, in brief."""
-    _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
+    with failing.named(net):
+        _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
 
 
 def _ends(x: Tensor) -> list[int]:
@@ -507,7 +523,7 @@ def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Los
     passes = []
     for batch in (x, _beside(x, i, math.inf)):
         with _same_randomness(x.device):
-            losses, norms, _ = watched._pass(batch.clone(), y, loss)
+            losses, _, norms, _ = watched._pass(batch.clone(), y, loss)
         passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
     if not _same(passes[:1], passes[1:], 1e-3):
         raise ParameterError(MIXED)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, devices, examples
+from dplib import checks, clipping, devices, examples, failing
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, whole_float32
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
@@ -188,9 +188,9 @@ class Engine:
 
         A power of two, which changes no digit; nearly always 1.
         """
-        if not self._clips:
-            return 1.0
         share = 1 / self.divisor
+        if not self._clips or (share <= 1 and self.settings.clipping == "flat"):
+            return 1.0
         most = clipping.largest_weight(self.settings.clipping, self.settings.max_grad_norm * share, share)
         return 2.0 ** math.ceil(math.log2(most)) if most > 1 else 1.0
 
@@ -272,7 +272,9 @@ def train(
     """
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
-    place = find_device(device, settings.work(net, data.train[0]) if device == "auto" else None)
+    failing.check_parameters(net)
+    records = examples.tensors(data.train, "train")[0]
+    place = find_device(device, settings.work(net, records) if device == "auto" else None)
     sets = placed(net, data, place)
     train_set = sets["train"]
     check_targets(net, sets, loss)
@@ -314,26 +316,34 @@ def train(
 
 def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
     """Network and examples on one device, "train" first, in the network's precision."""
+    failing.check_parameters(net)
     own = next((p.device for p in net.parameters()), place)
     dtype = next((p.dtype for p in net.parameters()), torch.float32)
-    pairs = {"train": data.train, **data.held_out()}
-    for name, pair in pairs.items():
+    given = {"train": data.train, **data.held_out()}
+    pairs = {name: examples.tensors(pair, name) for name, pair in given.items()}
+    for name, pair in given.items():
         for array in pair:
             if isinstance(array, Tensor) and array.device != own:
                 raise ParameterError(f"{name}: the data are on {array.device}, but the network on {own}.")
-    kept = examples.layout_of(net, data.train[0])
+    kept = examples.layout_of(net, pairs["train"][0])
     sets = {name: Examples(pair, name, place, dtype, kept) for name, pair in pairs.items()}
     net.to(place, memory_format=kept)
     return sets
 
 
 def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None:
-    """One example tells the outputs' shape, which labels or real targets have to fit."""
+    """One example of each set tells the outputs' shape, which labels or real targets have to fit."""
     training = net.training
-    with torch.no_grad():
-        outputs = net.eval()(sets["train"].first())
-    net.train(training)
     for name, one in sets.items():
+        try:
+            with torch.no_grad(), failing.named(net):
+                outputs = net.eval()(one.first())
+        except ParameterError as problem:
+            raise ParameterError(f"{name}: {problem}") from problem
+        finally:
+            net.train(training)
+        if not isinstance(outputs, Tensor) or outputs.dim() == 0:
+            raise ParameterError(f"{name}: the network gives {failing.shown(outputs)}: it must give (b, ...) outputs.")
         if loss is cross_entropy:
             examples.check_labels(one.y, outputs.shape[-1], name)
         elif loss is squared_error and outputs[0].numel() != one.y[0].numel():
@@ -351,7 +361,8 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
         clipping.check(net, *train.batch(_some(train.n, count).to(train.y.device)), loss)
     else:
         few = train.batch(_some(train.n).to(train.y.device))
-        clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
+        with failing.named(net):
+            clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
 
 
 def _some(n: int, count: int = clipping.FEW) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, shown
 from dplib.devices import whole_float32
 from dplib.layers import row_norms
 
@@ -74,13 +74,13 @@ class Examples:
         dtype: torch.dtype,
         layout: torch.memory_format = torch.channels_last,
     ):
-        x, y = (torch.as_tensor(array) for array in pair)
+        x, y = tensors(pair, name)
         if x.dim() < 2 or len(x) == 0 or y.dim() == 0 or len(y) != len(x):
             raise ParameterError(
                 f"{name}: examples of shape {tuple(x.shape)} with targets of shape {tuple(y.shape)} are not allowed: "
                 "they must be (n, ...) and (n, ...), n at least 1."
             )
-        x, y = (_converted(array, device, dtype) for array in (x, y))
+        x, y = (array.to(device, dtype if array.is_floating_point() else torch.int64) for array in (x, y))
         for what, array in (("examples", x), ("targets", y)):
             if array.is_floating_point() and not _finite(array):
                 raise ParameterError(f"{name}: the {what} have numbers that are not finite (NaN or infinite).")
@@ -169,10 +169,40 @@ def check_labels(y: Tensor, classes: int, name: str) -> None:
         raise ParameterError(f"{name}: label {wrong} is not allowed: it must be in 0 to {classes - 1}.")
 
 
-def _converted(array: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    if array.is_complex():
-        raise ParameterError("complex numbers are not allowed as examples or targets.")
-    return array.to(device, dtype if array.is_floating_point() else torch.int64)
+def tensors(pair: Pair, name: str) -> tuple[Tensor, Tensor]:
+    """Examples and targets as tensors of numbers, without a copy where that is possible.
+
+    Raises ParameterError, which names the table, for what is no such pair or holds no real numbers.
+    """
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ParameterError(f"{name} = {shown(type(pair))} is not allowed: it must be a pair of examples and targets.")
+    return _tensor(pair[0], f"{name}: the examples"), _tensor(pair[1], f"{name}: the targets")
+
+
+def _tensor(array: Array, name: str) -> Tensor:
+    """Also of a table of pandas, a list of tensors, numbers in another byte order or from the last to the first."""
+    try:
+        if isinstance(array, list | tuple) and array and all(isinstance(x, Tensor) for x in array):
+            array = torch.stack(list(array))
+        if not isinstance(array, Tensor):
+            if isinstance(array, np.ma.MaskedArray):
+                raise ParameterError(f"{name} are a masked array: fill in what is masked, or leave it out.")
+            array = np.asarray(array)
+            if array.dtype.kind not in "biufc":
+                raise ParameterError(f"{name} are of {array.dtype}: they must be numbers.")
+            kind = float if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
+            forward = all(step >= 0 for step in array.strides)
+            array = torch.as_tensor(array.astype(kind, copy=not forward))
+        if array.is_sparse or array.is_quantized or array.is_nested:
+            raise ParameterError(f"{name} are a sparse, nested or quantized tensor: they must be a plain one.")
+        if array.is_complex():
+            raise ParameterError(f"{name} are complex numbers, which are not allowed.")
+        return array.detach()
+    except ParameterError:
+        raise
+    except (TypeError, ValueError, RuntimeError, OverflowError) as problem:
+        reason = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
+        raise ParameterError(f"{name} are no table of numbers: {reason[:300]}") from problem
 
 
 def _finite(array: Tensor) -> bool:

@@ -12,7 +12,8 @@ not a number: so the second function takes ``clean`` as well, which puts zeros i
 """
 
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -137,11 +138,34 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
 
 
 def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """A layer of which Opacus knows the per-example gradients: they are stored, (b, parameters of this layer)."""
+    """A layer of which Opacus knows the per-example gradients."""
     from opacus import GradSampleModule
 
     by_parameter = GradSampleModule.GRAD_SAMPLERS[type(module)](module, [a], d)
-    gradients = {name: by_parameter[getattr(module, name)] for name in sums}
+    return _stored({name: by_parameter[getattr(module, name)] for name in sums}, sums)
+
+
+def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """a and d (b, channels, ...), normalised over groups of channels or each, then scaled by channel."""
+    if isinstance(module, nn.GroupNorm):
+        normalised = F.group_norm(a, module.num_groups, eps=module.eps)
+    else:
+        normalised = F.instance_norm(a, eps=module.eps)
+    factors = {"weight": lambda: normalised * d, "bias": lambda: d}
+    return _stored({name: torch.einsum("ni...->ni", factors[name]()) for name in sums}, sums)
+
+
+def layer_normalisation(module: nn.LayerNorm | nn.RMSNorm, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+    """a and d (b, ..., *normalized_shape), where what stands between are positions that share the weights."""
+    normalise = F.layer_norm if isinstance(module, nn.LayerNorm) else F.rms_norm
+    factors = {"weight": lambda: normalise(a, module.normalized_shape, eps=module.eps) * d, "bias": lambda: d}
+    positions = tuple(range(1, a.dim() - len(module.normalized_shape)))
+    gradients = {name: factors[name]() for name in sums}
+    return _stored({name: g.sum(positions) if positions else g for name, g in gradients.items()}, sums)
+
+
+def _stored(gradients: Mapping[str, Tensor], sums: Mapping[str, Tensor]) -> Rule:
+    """Per-example gradients as they are, (b, parameters of this layer)."""
     squared = sum(_squared(g.flatten(1)) for g in gradients.values())  # at least one parameter is trained
 
     def add(c: Tensor, clean: Clean) -> None:
@@ -265,10 +289,13 @@ def _chunk(like: Tensor, numbers: int) -> int:
     return max(1, (CHUNK if like.device.type == "cpu" else GPU_CHUNK) // max(1, numbers))
 
 
-_RULES = {nn.Linear: linear, nn.Conv2d: conv2d, nn.Embedding: embedding}
-# Of these Opacus gives per-example gradients; its list is longer, but the rest mixes positions of the batch dimension.
-_BY_OPACUS = (nn.Conv1d, nn.Conv3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
-_RECURRENT = "opacus.layers.dp_rnn.RNNLinear"  # by name: importing Opacus takes seconds
+_RULES = {
+    nn.Linear: linear, nn.Conv2d: conv2d, nn.Embedding: embedding, nn.Conv1d: opacus, nn.Conv3d: opacus,
+    nn.GroupNorm: channel_normalisation, nn.InstanceNorm1d: channel_normalisation,
+    nn.InstanceNorm2d: channel_normalisation, nn.InstanceNorm3d: channel_normalisation,
+    nn.LayerNorm: layer_normalisation, nn.RMSNorm: layer_normalisation,
+}  # fmt: skip
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _MIXING = (nn.modules.batchnorm._BatchNorm,)
 _WITHOUT_PARAMETERS = (
     "torch.nn.modules.activation", "torch.nn.modules.pooling", "torch.nn.modules.dropout", "torch.nn.modules.flatten",
@@ -336,13 +363,13 @@ def _refuse_unknown(name: str, module: nn.Module) -> None:
         raise ParameterError(f"layer {name} keeps running statistics of the data, which no noise protects.")
     trained = any(p.requires_grad for p in module.parameters(recurse=False))
     if trained and _rule(module) is None:
-        known = ", ".join(k.__name__ for k in (*_RULES, *_BY_OPACUS))
+        known = ", ".join(k.__name__ for k in _RULES)
         hint = "; opacus.layers.DPLSTM takes an LSTM's place" if isinstance(module, nn.RNNBase) else ""
         raise ParameterError(
             f"layer {name} is a {kind.__name__}, of which no clipped sums are known: trained layers may be {known}, "
             f"and Opacus's recurrent ones{hint}."
         )
-    if trained and (reason := _unsupported(module)):
+    if reason := _unsupported(module, trained):
         raise ParameterError(f"layer {name} has {reason}, which has no clipped sums here.")
     leaf = not any(True for _ in module.children())
     if leaf and not trained and not _harmless(module):
@@ -353,33 +380,54 @@ def _rule(module: nn.Module) -> Callable[..., Rule] | None:
     """The rule for exactly this type: a subclass may compute something else."""
     if is_recurrent(module):
         return linear
-    return _RULES.get(type(module)) or (opacus if type(module) in _BY_OPACUS else None)
+    return _RULES.get(type(module))
 
 
-def _unsupported(module: nn.Module) -> str:
-    if isinstance(module, nn.Conv2d) and module.padding_mode != "zeros":
+def _unsupported(module: nn.Module, trained: bool) -> str:
+    """What of a layer, in words, has no rule; nothing for one that has."""
+    if isinstance(module, nn.Embedding) and module.max_norm:  # it writes into its weights, frozen ones, too
+        return f"max_norm = {module.max_norm}"
+    if not trained:
+        return ""
+    if isinstance(module, _CONVOLUTIONS) and module.padding_mode != "zeros":
         return f"padding_mode = {module.padding_mode!r}"
     if isinstance(module, nn.Embedding):
-        for option in ("max_norm", "scale_grad_by_freq", "sparse"):
+        for option in ("scale_grad_by_freq", "sparse"):
             if getattr(module, option):
                 return f"{option} = {getattr(module, option)}"
-    return ""
+    if "forward" in vars(module):
+        return "a forward pass of its own"
+    others = [name for name, _ in module.named_parameters(recurse=False) if name not in ("weight", "bias")]
+    return f"parameters {', '.join(others)} from which its weights are computed" if others else ""
 
 
 def _harmless(module: nn.Module) -> bool:
     """A layer without trained parameters that treats each example by itself."""
-    source = type(module).__module__
+    kind = type(module)
     frozen = any(True for _ in module.parameters(recurse=False))
-    return source.startswith(("dplib.", "opacus.layers.")) or (
-        source.startswith("torch.nn.") if frozen else source in _WITHOUT_PARAMETERS
-    )
+    if kind in _defined(kind.__module__):
+        if kind.__module__.startswith(("dplib.", "opacus.layers.")):
+            return True
+        return kind.__module__.startswith("torch.nn.") if frozen else kind.__module__ in _WITHOUT_PARAMETERS
+    return False
+
+
+def _defined(name: str) -> Collection[type]:
+    """The types that a module of this name has, whatever a type says of its origin."""
+    return [kind for kind in vars(sys.modules.get(name, object)).values() if isinstance(kind, type)]
+
+
+def _of_opacus(name: str) -> type | None:
+    """One of its recurrent types; none is in use before somebody has imported them, which takes seconds."""
+    return getattr(sys.modules.get("opacus.layers.dp_rnn"), name, None)
 
 
 def is_recurrent(module: nn.Module) -> bool:
     """Whether this is the layer that Opacus's recurrent networks call once for each step."""
-    return f"{type(module).__module__}.{type(module).__qualname__}" == _RECURRENT
+    return type(module) is _of_opacus("RNNLinear")
 
 
 def is_recurrent_network(module: nn.Module) -> bool:
     """Whether this is a recurrent network of Opacus, whose parameters are those of its cells under other names."""
-    return any(kind.__name__ == "DPRNNBase" for kind in type(module).__mro__)
+    base = _of_opacus("DPRNNBase")
+    return base is not None and isinstance(module, base)

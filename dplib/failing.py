@@ -1,0 +1,67 @@
+"""What somebody else's network or loss raises, as one sentence that names the layer."""
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from dplib.checks import ParameterError
+
+
+@contextlib.contextmanager
+def named(net: nn.Module) -> Iterator[None]:
+    """Inside, an error of the network's code (a width that does not fit, a type, an index) or of what follows it is a
+    ParameterError that says in which layer it was, on what shapes; one of memory stays what it is.
+    """
+    inside: list[str] = []
+
+    def enter(name: str, module: nn.Module, inputs: tuple[Any, ...], named_inputs: dict[str, Any]) -> None:
+        given = ", ".join(map(shown, (*inputs, *named_inputs.values())))
+        if not name:
+            inside.clear()
+        inside.append(f"layer {name or type(module).__name__} ({type(module).__name__}) on {given}")
+
+    def leave(*_: Any) -> None:
+        if inside:
+            inside.pop()
+
+    hooks = []
+    for name, module in net.named_modules():
+        hooks.append(module.register_forward_pre_hook(partial(enter, name), with_kwargs=True))
+        hooks.append(module.register_forward_hook(leave))
+    try:
+        yield
+    except (ParameterError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as problem:  # whatever a library or the network's own code raises
+        where = inside[-1] if inside else "the network or its loss"
+        raise ParameterError(f"{where} fails: {sentence(problem)}") from problem
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def shown(value: Any) -> str:
+    """What a layer was given or gave, in a few words."""
+    return f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+
+
+def sentence(problem: Exception) -> str:
+    """The first line of what an error says, with its type."""
+    lines = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
+
+
+def check_parameters(net: nn.Module) -> None:
+    """Raise ParameterError for a network that is none, or whose parameters have no numbers yet, naming the first."""
+    if not isinstance(net, nn.Module):
+        raise ParameterError(f"net is a {type(net).__name__}: it must be a torch.nn.Module.")
+    for name, p in (*net.named_parameters(), *net.named_buffers()):
+        layer = name.rpartition(".")[0] or type(net).__name__
+        if isinstance(p, nn.parameter.UninitializedTensorMixin):
+            raise ParameterError(f"layer {layer} is lazy: call the network once on an example before it is trained.")
+        if p.is_meta:
+            raise ParameterError(f"the network is on meta: layer {layer} has no numbers; build it on a device.")

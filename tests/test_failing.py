@@ -1,0 +1,203 @@
+"""Networks, losses and tables that do not fit end in ParameterError, which names the layer or the table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from dplib import clipping, dpsgd, examples, models
+from dplib.checks import ParameterError
+from dplib.dpsgd import DPSGD, Data
+from dplib.examples import cross_entropy
+
+ROWS = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
+LABELS = np.arange(20) % 3
+PRIVATE, PLAIN = DPSGD(2, 0.5, 0.1, 1.0, 1.0), DPSGD(2, 0.5, 0.1)
+
+
+def train(net, x=ROWS, y=LABELS, settings=PRIVATE, loss=cross_entropy, **held_out):
+    return dpsgd.train(net, Data((x, y), **held_out), settings, np.random.default_rng(0), loss=loss, progress=False)
+
+
+class Code(nn.Module):
+    def __init__(self, forward, **layers):
+        super().__init__()
+        self.code = forward
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, x):
+        return self.code(self, x)
+
+
+def with_positions(net, x):
+    """Embeddings of words and of positions, as in nanoGPT."""
+    return net.last((net.words(x) + net.positions(torch.arange(x.shape[1]))).mean(1))
+
+
+def without_gradient(net, x):
+    with torch.no_grad():
+        return net.last(x)
+
+
+def meta():
+    with torch.device("meta"):
+        return models.mlp([6, 3])
+
+
+def half_meta():
+    net = models.mlp([6, 5, 3])
+    net[2] = nn.Linear(5, 3, device="meta")
+    return net
+
+
+WORDS = np.random.default_rng(0).integers(20, size=(20, 7))
+NETS = {
+    "position embeddings": (
+        lambda: Code(with_positions, words=nn.Embedding(20, 6), positions=nn.Embedding(7, 6), last=nn.Linear(6, 3)),
+        WORDS, "positions",
+    ),
+    "as many positions as examples": (
+        lambda: Code(with_positions, words=nn.Embedding(20, 6), positions=nn.Embedding(20, 6), last=nn.Linear(6, 3)),
+        np.random.default_rng(0).integers(20, size=(20, 20)), "positions",
+    ),
+    "words beyond the embedding": (
+        lambda: Code(lambda net, x: net.last(net.words(x).mean(1)), words=nn.Embedding(5, 6), last=nn.Linear(6, 3)),
+        WORDS, "words",
+    ),
+    "lazy layer": (lambda: nn.Sequential(nn.LazyLinear(5), nn.Tanh(), nn.Linear(5, 3)), ROWS, "layer 0 "),
+    "meta device": (meta, ROWS, "layer 0 "),
+    "meta device in part": (half_meta, ROWS, "layer 2 "),
+    "wrong width": (lambda: models.mlp([5, 3]), ROWS, "layer 0 "),
+    "wrong width inside": (lambda: nn.Sequential(nn.Linear(6, 5), nn.Linear(4, 3)), ROWS, "layer 1 "),
+    "wrong kind of input": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2, 3)), ROWS, "layer 0 "),
+    "real numbers for words": (
+        lambda: nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(18, 3)), ROWS, "layer 0 ",
+    ),
+    "a bug of its own": (lambda: Code(lambda net, x: net.lost(x), last=nn.Linear(6, 3)), ROWS, "Code"),
+    "a bug inside": (
+        lambda: nn.Sequential(nn.Linear(6, 6), Code(lambda net, x: net.last(x)[:, 9], last=nn.Linear(6, 3))),
+        ROWS, "layer 1 ",
+    ),
+    "two outputs": (lambda: Code(lambda net, x: (net.last(x), x), last=nn.Linear(6, 3)), ROWS, "tuple"),
+    "numpy inside": (lambda: Code(lambda net, x: net.last(x.numpy()), last=nn.Linear(6, 3)), ROWS, "last"),
+    "no gradient": (lambda: Code(without_gradient, last=nn.Linear(6, 3)), ROWS, "last|detached"),
+    "no network": (lambda: lambda x: x, ROWS, "function"),
+    "no single example": (
+        lambda: nn.Sequential(nn.Linear(6, 4), nn.GroupNorm(4, 4), nn.Linear(4, 3)), ROWS, "layer 1 ",
+    ),
+    "no single example in training": (
+        lambda: Code(lambda net, x: net.last(x if len(x) > 1 or not net.training else x[:, 9]), last=nn.Linear(6, 3)),
+        ROWS, "Code|layer",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", [PRIVATE, PLAIN], ids=["private", "plain"])
+@pytest.mark.parametrize("name", NETS)
+def test_a_network_that_does_not_fit_is_named(name, settings):
+    build, x, words = NETS[name]
+    if settings is PLAIN and ("position" in name or "example" in name):
+        return
+    with pytest.raises(ParameterError, match=words):
+        train(build(), x, settings=settings)
+
+
+def test_layers_may_be_called_by_keyword():
+    torch.manual_seed(0)
+    layers = {"first": nn.Linear(6, 5), "last": nn.Linear(5, 3)}
+    by_name = Code(lambda net, x: net.last(input=torch.tanh(net.first(input=x))), **layers)
+    by_place = Code(lambda net, x: net.last(torch.tanh(net.first(x))), **layers)
+    x, y = torch.from_numpy(ROWS), torch.from_numpy(LABELS)
+    clipping.check(by_name, x, y, cross_entropy)
+    found = []
+    for net in (by_name, by_place):
+        sums = {p: torch.zeros_like(p) for p in net.parameters()}
+        clipping.ClippedSums(net, sums).add(x, y, cross_entropy, lambda norms: clipping.flat(norms, 0.3))
+        found.append(torch.cat([s.flatten() for s in sums.values()]))
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda outputs, y: outputs.lost, "AttributeError"),
+        (lambda outputs, y: nn.functional.cross_entropy(outputs, y[:-1], reduction="none"), "loss"),
+        (lambda outputs, y: None, "loss"),
+        (lambda outputs, y: outputs, "loss"),
+        (lambda outputs: outputs.sum(1), "loss"),
+        (3, "loss"),
+    ],
+)
+def test_a_loss_that_does_not_fit(loss, words):
+    for settings in (PRIVATE, PLAIN):
+        with pytest.raises(ParameterError, match=words):
+            train(models.mlp([6, 3]), loss=loss, settings=settings)
+
+
+SAME = {
+    "a table of pandas": (pd.DataFrame(ROWS), pd.Series(LABELS)),
+    "from the last to the first": (ROWS[::-1][::-1], LABELS[::-1][::-1]),
+    "columns from the last": (np.ascontiguousarray(ROWS[:, ::-1])[:, ::-1], LABELS),
+    "big-endian": (ROWS.astype(">f4"), LABELS.astype(">i8")),
+    "lists": (ROWS.tolist(), LABELS.tolist()),
+    "a list of tensors": (list(torch.from_numpy(ROWS)), list(torch.from_numpy(LABELS))),
+    "long doubles": (ROWS.astype(np.longdouble), LABELS.astype(np.uint16)),
+    "in Fortran's order": (np.asfortranarray(ROWS), LABELS.astype(np.int8)),
+    "with a gradient": (torch.from_numpy(ROWS).clone().requires_grad_(), torch.from_numpy(LABELS)),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_numbers_in_another_form_train_the_same(name):
+    def trained(x, y):
+        torch.manual_seed(0)
+        net = models.mlp([6, 3])
+        train(net, x, y)
+        return net[0].weight
+
+    assert torch.equal(trained(*SAME[name]), trained(ROWS, LABELS))
+
+
+OBJECTS = ROWS.astype(object)
+OBJECTS[3, 2] = "three"
+TABLES = {
+    "objects": (OBJECTS, LABELS),
+    "words in a table": (pd.DataFrame(ROWS).assign(city="Ulm"), LABELS),
+    "text": (ROWS.astype(str), LABELS),
+    "dates": (np.zeros((20, 6), "datetime64[s]"), LABELS),
+    "masked": (np.ma.masked_array(ROWS, ROWS > 1), LABELS),
+    "complex": (ROWS + 1j, LABELS),
+    "ragged": ([[1.0], *ROWS[1:].tolist()], LABELS),
+    "ragged tensors": ([torch.zeros(3), *torch.from_numpy(ROWS[1:])], LABELS),
+    "sparse": (torch.from_numpy(ROWS).to_sparse(), LABELS),
+    "words as labels": (ROWS, np.array(["a", "b"])[LABELS % 2]),
+    "missing labels": (ROWS, pd.Series(LABELS).astype("Int64").where(LABELS > 0)),
+    "too large": (ROWS, [2**70] * 20),
+    "none": (None, LABELS),
+    "a set": (set(range(20)), LABELS),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("what", ["train", "validation", "test"])
+def test_a_table_that_does_not_fit_is_named(name, what):
+    sets = {"train": (ROWS, LABELS), what: TABLES[name]}
+    with pytest.raises(ParameterError, match=f"{what}: "):
+        dpsgd.train(models.mlp([6, 3]), Data(**sets), PRIVATE, np.random.default_rng(0), progress=False)
+
+
+@pytest.mark.parametrize("pair", [None, ROWS, (ROWS,), (ROWS, LABELS, LABELS), torch.utils.data.TensorDataset()])
+def test_what_is_no_pair_is_refused(pair):
+    with pytest.raises(ParameterError, match="train"):
+        examples.tensors(pair, "train")
+
+
+@pytest.mark.parametrize("what", ["validation", "test"])
+def test_held_out_records_of_another_width_are_refused_before_any_step(what):
+    net = models.mlp([6, 3])
+    before = net[0].weight.clone()
+    with pytest.raises(ParameterError, match=f"{what}: .*layer 0 "):
+        train(net, **{what: (ROWS[:, :5], LABELS)})
+    assert torch.equal(net[0].weight, before)
