@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from dplib import annealing, clipping, dpsgd, examples, layers, logistic_grid, models
+from dplib import sums as sums_
 from dplib.examples import Examples, cross_entropy
 
 CPU = torch.device("cpu")
@@ -300,7 +301,7 @@ def test_what_a_gpu_does_without_waiting():
         finite = norms.isfinite() & losses.isfinite()
         weights = clipping.flat(norms.where(finite, 0), 0.5)
         for add in adders:
-            add(weights, lambda rows, lost=~finite: clipping._with_zeros(lost, rows))
+            add(weights, lambda rows, lost=~finite: sums_._with_zeros(lost, rows))
         others = torch.arange(len(x)) != BAD
         due, _ = sums(net, x[others], y[others])
         assert torch.allclose(torch.cat([part.flatten() for part in parts.values()]), due, atol=1e-6)

@@ -11,8 +11,8 @@ from torch import nn
 from dplib import clipping
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy
-from tests import drawn_networks
-from tests.drawn_networks import CLASSES, FAMILIES
+from tests.dplib import drawn_networks
+from tests.dplib.drawn_networks import CLASSES, FAMILIES
 
 B, NETWORKS = 6, 6 * len(FAMILIES)
 
