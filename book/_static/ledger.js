@@ -1,10 +1,12 @@
 // The ledger's filters and its search; what is chosen stands in the address, so that a view can be linked to.
 (() => {
   "use strict";
-  const MENUS = ["paper", "chapter", "sort", "verdict"];
+  const MENUS = ["paper", "chapter", "sort", "verdict", "order", "differs"];
   const form = document.querySelector(".ledger-menus");
-  const field = form.querySelector("input");
-  const rows = [...document.querySelectorAll("#ledger-table tbody tr")];
+  const field = form.querySelector("input[type=search]");
+  const first = form.elements.first; // by the first rules: each row's verdict is that of its first rule
+  const table = document.getElementById("ledger-table");
+  const rows = [...table.querySelectorAll("tbody tr")];
   const count = document.querySelector(".ledger-count");
   const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
   const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -28,14 +30,17 @@
     const asked = plain(field.value);
     const found = finds(asked);
     const wanted = MENUS.filter((name) => form.elements[name].value);
+    const key = (name) => (name === "verdict" && first.checked ? "first" : name);
+    table.classList.toggle("first-rules", first.checked);
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !(wanted.every((name) => row.dataset[name] === form.elements[name].value) && found(row));
+      row.hidden = !(wanted.every((name) => row.dataset[key(name)] === form.elements[name].value) && found(row));
       shown += !row.hidden;
     }
     count.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
     const chosen = new URLSearchParams(wanted.map((name) => [name, form.elements[name].value]));
     if (asked) chosen.set("search", field.value);
+    if (first.checked) chosen.set("rules", "first");
     try {
       history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}${location.hash}`);
     } catch { /* a page that was opened as a file may not have its address changed */ }
@@ -44,6 +49,7 @@
   const asked = new URLSearchParams(location.search);
   for (const name of MENUS) form.elements[name].value = asked.get(name) ?? "";
   field.value = asked.get("search") ?? "";
+  first.checked = asked.get("rules") === "first";
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
   show();

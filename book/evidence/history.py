@@ -15,8 +15,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,5 +102,84 @@ def first_verdict(entry: Mapping[str, Any], claim: claims.Claim, values: Mapping
         return "", "it has no rule"
     try:
         return rules.verdict(row, values, {**row["published"], **claim.published}), ""
-    except (ParameterError, LookupError, TypeError, ValueError) as error:
+    except ParameterError as error:
         return "", " ".join(str(error).split())
+    except TypeError:
+        return "", "a value that it compares is a text now"
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a page says of a row's history.
+
+    Attributes:
+        order: what came first, today's rule or the runs: one of :data:`ORDERS`.
+        first: the verdict of the first rule on today's values; "" where it cannot be evaluated, and ``why`` says why.
+        changes: how often what decides the row was changed since its first rule.
+        sentences: the same and more in words, for people.
+    """
+
+    order: str = NO_RULE
+    first: str = ""
+    why: str = ""
+    changes: int = 0
+    sentences: tuple[str, ...] = ()
+
+
+def past(stored: Mapping[str, Any], claim: claims.Claim, values: Mapping[str, Any], verdict: str) -> Past:
+    """A row's past from the stored history; an empty one for a row that it does not have.
+
+    Args:
+        values, verdict: what the published runs lead to now; a row that was not run has "not run yet" by any rule.
+    """
+    entry = stored["rows"].get(claim.id)
+    decided = deciding(entry) if entry else []
+    if not decided:
+        return Past(first=verdict)
+    first, why = (verdict, "") if verdict == claims.NOT_RUN else first_verdict(entry, claim, values)
+    told = (*_of_rule(stored, claim.id, entry, decided), *_of_runs(stored, entry, decided[-1]))
+    if verdict != claims.NOT_RUN:
+        same = "the same" if first == verdict else first or f"cannot be evaluated ({why.rstrip('.')})"
+        told += (f"The first rule on today's runs: {same}.",)
+    return Past(order(decided[-1]), first, why, len(decided) - 1, told)
+
+
+def _of_rule(
+    stored: Mapping[str, Any], row: str, entry: Mapping[str, Any], decided: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """When the first rule came, and each change since, with its reason."""
+    by_hand = ""
+    if "written" in entry:
+        commit, verdict = entry["written"]
+        by_hand = f"; before it the page itself wrote: {verdict} ({stored['commits'][commit]})"
+    yield f"First rule: {_when(stored, decided[0])}{by_hand}."
+    written = reasons().by_state()
+    for version in entry["versions"][entry["versions"].index(decided[0]) + 1 :]:
+        reason = written.get((row, version["digest"]), "no reason recorded")
+        yield f"Changed {_when(stored, version)}: {', '.join(version['changed'])}; {reason.rstrip('.')}."
+
+
+def _of_runs(stored: Mapping[str, Any], entry: Mapping[str, Any], present: Mapping[str, Any]) -> Iterator[str]:
+    """What was known when today's rule was set, and how often its runs and its code have been changed."""
+    first, known, unknown = present["runs"]
+    if first + known + unknown:
+        yield (
+            f"Of {first + known + unknown} runs that it reads, {first} were made with today's rule committed, {known} "
+            f"without it, {unknown} from commits that are not in the log; {entry['made_at']} commits made them."
+        )
+    changes = [change for part in entry["reads"] for change in stored["parts"].get(part, ())[1:]]
+    seeds = sum("seeds" in change["changed"] for change in changes)
+    if changes:
+        yield f"Their plan was changed {_times(len(changes))}, {_times(seeds)} in the number of seeds."
+    if entry["code"]:
+        yield f"The code that writes its values was changed {_times(len(entry['code']))}."
+
+
+def _times(n: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(n, f"{n} times")
+
+
+def _when(stored: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    if not version["commit"]:
+        return "with the newest commit"
+    return f"{stored['commits'][version['commit']]} ({version['commit'][:7]})"

@@ -1,21 +1,16 @@
-"""The history of rules (:mod:`book.evidence.history`) from the repository's log, and whether the stored one agrees with
-it.
+"""The history of rules (:mod:`book.evidence.history`) from the repository's log, and whether the stored one agrees.
 
 The order is by descent in the log, never by date. A version is followed along the line of work that was kept; a row
 that got a new id begins anew.
 
-What it does not see. ``code`` is the functions that name the row's id, and the functions of the same file which they
-call, without comments, docstrings and the names of local variables, in whatever file they lay at the time; where the id
-is put together, or a function in another file changes, nothing is said. ``reads`` is :mod:`book.evidence.reads`, which
-may name
-a part too many. A part's own function, the experiments behind it and the library are not followed: a run's key has the
-experiment's version.
+What it does not see. ``code`` is what :mod:`book.evidence.code_marks` finds, in whatever file it lay at the time; where
+an id is put together, or a function in another file changes, nothing is said. ``reads`` is what
+:mod:`book.evidence.reads` finds, which may name a part too many. A part's own function, the experiments behind it and
+the library are not followed: a run's key has the experiment's version.
 """
 
-import ast
 import functools
 import hashlib
-import itertools
 import json
 import re
 from collections import Counter
@@ -25,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from book.evidence import claims, gitlog, history, plans, reads, runs
+from book.evidence import claims, code_marks, gitlog, history, plans, reads, runs
 from book.evidence.gitlog import Log
 from book.evidence.history import JUDGED, PATH, digest, plain
 from dplib import files
@@ -35,7 +30,6 @@ from dplib.checks import ParameterError
 FOLDERS = ("dplib", "papers", "notebooks", "book")
 CODE = re.compile(r"^(?:dplib|papers|book/evidence)/.*\.py$|^notebooks/[^/]+\.md$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-LEAST = 3  # letters of an id, behind the paper's, by which a text with gaps is taken for ids
 
 
 # --- what the log says ------------------------------------------------------------------------------------------------
@@ -49,7 +43,7 @@ def build(root: Path = claims.ROOT) -> dict[str, Any]:
     made = _made()
     rows = {}
     for row, state in states.items():
-        read = [f"{study}/{part}" for study, part in _reads()[row]]
+        read = [f"{study}/{part}" for study, part in _reads().get(row, ())]
         commits = Counter({key: commit for name in read for key, commit in made[name].items()}.values())
         rows[row] = _row(log, state, verdicts[row], commits) | {"reads": read, "code": _commits(code[row][1:])}
         if hand := written.get(row):
@@ -333,9 +327,10 @@ def _made() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def _reads() -> dict[str, list[tuple[str, str]]]:
-    """The parts that each row reads, as (study, part)."""
+    """The parts that each row reads, as (study, part); none for a row that no chapter records."""
     known = {study: list(plans.load(study).parts) for study in plans.studies()}
-    return {row: reads.parts(claim.chapter, row, known) for row, claim in claims.load_all().items()}
+    recorded = {row: claim for row, claim in claims.load_all().items() if claim.expects not in ("", claims.NOT_RUN)}
+    return {row: reads.parts(claim.chapter, row, known) for row, claim in recorded.items()}
 
 
 # --- the code that writes values --------------------------------------------------------------------------------------
@@ -344,18 +339,19 @@ def _reads() -> dict[str, list[tuple[str, str]]]:
 def _code(log: Log, rows: list[str]) -> dict[str, list[gitlog.Version]]:
     """The states of the code that writes each row's values, wherever it lay."""
     folders = log.objects(FOLDERS)
-    trees = {tree: [(p, blob) for p, blob in log.files(tree)] for tree in sorted(set(folders.values()))}
-    wanted: dict[str, set[str]] = {}  # of each folder the files with code
+    wanted: dict[str, set[str]] = {}  # of each state of a folder its files with code
     for (_, folder), tree in folders.items():
-        wanted[tree] = {blob for path, blob in trees[tree] if CODE.match(f"{folder}/{path}")}
-    text = log.contents(set().union(*wanted.values()))
-    of_file = {blob: writers(content, frozenset(rows)) for blob, content in text.items()}
+        if tree not in wanted:
+            wanted[tree] = {blob for path, blob in log.files(tree) if CODE.match(f"{folder}/{path}")}
+    named = _named(log, set().union(*wanted.values()))
 
     @functools.cache
     def of_tree(tree: str) -> dict[str, frozenset[str]]:
         found: dict[str, set[str]] = {}
-        for row, mark in itertools.chain.from_iterable(of_file[blob].items() for blob in wanted[tree]):
-            found.setdefault(row, set()).add(mark)
+        for blob in wanted[tree]:
+            for ids, marks in named[blob].items():
+                for row in _matching(ids, frozenset(rows)):
+                    found.setdefault(row, set()).update(marks)
         return {row: frozenset(marks) for row, marks in found.items()}
 
     def state(commit: str, row: str) -> frozenset[str]:
@@ -365,62 +361,23 @@ def _code(log: Log, rows: list[str]) -> dict[str, list[gitlog.Version]]:
     return {row: log.versions(lambda commit, row=row: state(commit, row)) for row in rows}
 
 
-def writers(content: bytes, rows: frozenset[str]) -> dict[str, str]:
-    """{row: digest of the code in a file that names it, and of the functions of that file which this code calls}."""
-    text = content.decode()
-    if not re.search(r"[\"'][A-D]\.[a-z0-9]", text):
-        return {}
-    if text.startswith("---"):  # a chapter
-        text = "\n".join(re.findall(r"(?ms)^```\{code-cell\}.*?\n(?:---\n.*?\n---\n|(?::.*?\n)*)(.*?)^```$", text))
+def _named(log: Log, blobs: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """:func:`writers` of files by git's name; those of an earlier call are kept in ``_build``, to save time."""
+    program = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (code_marks, reads))).hexdigest()
+    path = log.root / "_build" / "history.json"
     try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return {}
-    lines = text.splitlines()
-    source = {id(node): "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in tree.body}
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    pieces: dict[str, set[str]] = {}
-    for node in tree.body:
-        if named := _named_rows(node, rows):
-            called = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & set(functions)
-            marks = [_mark(source[id(one)]) for one in [node, *(functions[name] for name in sorted(called))]]
-            for row in named:
-                pieces.setdefault(row, set()).update(marks)
-    return {row: hashlib.sha256("".join(sorted(marks)).encode()).hexdigest()[:10] for row, marks in pieces.items()}
-
-
-def _named_rows(node: ast.AST, rows: frozenset[str]) -> set[str]:
-    """The rows that a piece of code names, in whole or with gaps ("B.table4.{budget}")."""
-    found: set[str] = set()
-    for pattern in {pattern for one in ast.walk(node) if (pattern := reads.pattern(one))}:
-        found |= _matching(pattern, rows)
-    return found
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    known = known.get("files", {}) if known.get("program") == program else {}
+    if new := set(blobs) - set(known):
+        known |= {blob: code_marks.writers(content) for blob, content in log.contents(new).items()}
+        path.parent.mkdir(exist_ok=True)
+        files.publish(path, json.dumps({"program": program, "files": known}))
+    return known
 
 
 @functools.cache
-def _matching(pattern: str, rows: frozenset[str]) -> frozenset[str]:
-    start, gap, _ = pattern.partition(".+")
-    if gap and len(start) < len(r"A\.") + LEAST:
-        return frozenset()
-    return frozenset(row for row in rows if re.fullmatch(pattern, row))
-
-
-@functools.cache
-def _mark(source: str) -> str:
-    """A digest of a statement without comments, docstrings, places and the names of local variables."""
-    node = ast.parse(source).body[0]
-    names: dict[str, str] = {}
-    if isinstance(node, ast.FunctionDef):
-        if ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-        for one in ast.walk(node):
-            if isinstance(one, ast.arg):
-                names.setdefault(one.arg, f"_{len(names)}")
-            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                names.setdefault(one.id, f"_{len(names)}")
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name):
-            one.id = names.get(one.id, one.id)
-        elif isinstance(one, ast.arg):
-            one.arg, one.annotation = names.get(one.arg, one.arg), None
-    return hashlib.sha256(ast.dump(node).encode()).hexdigest()
+def _matching(ids: str, rows: frozenset[str]) -> frozenset[str]:
+    """The rows that a pattern of :func:`code_marks.writers` means."""
+    return frozenset(row for row in rows if re.fullmatch(ids, row))

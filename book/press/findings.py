@@ -1,21 +1,24 @@
 """What the landing page shows of the ledger: verdicts at a glance, and a figure of what was found of each paper."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import seaborn as sns
 from scipy.stats import norm
 
-from book.evidence import plans, plotting
+from book.evidence import history, plans, plotting
 from book.evidence.claims import PAPERS, VERDICTS
-from book.press import dials_data
+from book.press import dials_data, ledger
 from book.press.ledger import Row
 from papers.architecture import crossover_rows
 from papers.larger_models import gmm_table_rows
 
 # The verdicts' colours on the pages (book/_static/book.css), light theme.
 COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#c9ced4"), strict=True))
+COLOURS[ledger.OPEN] = "#e8eaed"  # by a first rule that cannot be evaluated
+PALE = (VERDICTS[-1], ledger.OPEN)
 
 
 # One small figure each, so that a phone shows letters as large as those of its text.
@@ -41,9 +44,22 @@ def markdown(rows: list[Row]) -> str:
     tested = [row for row in known if row.verdict != VERDICTS[-1]]
     counts = Counter(row.verdict for row in tested)
     parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
+    orders = Counter(row.past.order for row in tested)
+    differs = Counter((ledger.first(row), row.verdict) for row in tested if ledger.first(row) != row.verdict)
+    lost = sum(n for (before, _), n in differs.items() if before == ledger.OPEN)
+    changes = ", ".join(
+        f"{n} {before} for {now}" for (before, now), n in differs.most_common() if before != ledger.OPEN
+    )
     return (
         f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger's other "
-        f"{len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of other people.\n"
+        f"{len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of other people.\n\n"
+        f"How far to trust these words: of the {len(tested)}, {orders[history.FIRST]} are decided by a rule that was "
+        f"committed before every run that it reads, {orders[history.MIXED]} by one that came between them, "
+        f"{orders[history.KNOWN]} by one set or changed with all its runs known; for {orders[history.UNKNOWN]} the log "
+        f"cannot tell, and {orders[history.NO_RUNS]} rest on proofs or on what the page computes. By the first rule "
+        f"that it had, {sum(differs.values()) - lost} would have another verdict today ({changes}), and for {lost} "
+        "that rule cannot be evaluated any more. "
+        "[The ledger](ledger.md) can be read by the first rules.\n"
     )
 
 
@@ -59,23 +75,32 @@ def _legend_below(axes: plt.Axes, gap: float = 0.23) -> None:
 
 
 def _verdicts(axes: plt.Axes, rows: list[Row]) -> None:
-    """Stacked bars: the share of each verdict among a paper's claims, with counts."""
-    counts = Counter((row.claim.paper, row.verdict) for row in rows if row.claim.sort == "claim")
+    """Stacked bars: the share of each verdict among a paper's claims, with counts; below, by their first rules."""
+    known = [row for row in rows if row.claim.sort == "claim"]
+    present = Counter((row.claim.paper, row.verdict) for row in known)
+    first = Counter((row.claim.paper, ledger.first(row)) for row in known)
     for place, paper in enumerate(PAPERS):
-        total, left = sum(counts[paper, verdict] for verdict in VERDICTS), 0.0
-        for verdict in VERDICTS:
-            share = counts[paper, verdict] / total
-            axes.barh(place, share, left=left, color=COLOURS[verdict], label=verdict if place == 0 else None)
-            if share > 0.05:
-                ink = "black" if verdict == VERDICTS[-1] else "white"
-                text = {"ha": "center", "va": "center", "color": ink, "fontsize": "x-small"}
-                axes.text(left + share / 2, place, counts[paper, verdict], **text)
-            left += share
+        _bar(axes, place - 0.12, 0.5, {verdict: present[paper, verdict] for verdict in VERDICTS}, named=place == 0)
+        _bar(axes, place + 0.29, 0.26, {verdict: first[paper, verdict] for verdict in COLOURS}, named=False)
     axes.set(yticks=range(len(PAPERS)), yticklabels=[f"paper {paper}" for paper in PAPERS], xticks=[], xlim=(0, 1))
     axes.invert_yaxis()
     axes.grid(visible=False)
     sns.despine(ax=axes, left=True, bottom=True)
     _legend_below(axes, 0.0)
+
+
+def _bar(axes: plt.Axes, place: float, height: float, counts: Mapping[str, int], *, named: bool) -> None:
+    """One bar of shares that add up to 1, with counts where there is room."""
+    total, left = sum(counts.values()), 0.0
+    for verdict, count in counts.items():
+        share = count / total
+        label = verdict if named else None
+        axes.barh(place, share, height, left=left, color=COLOURS[verdict], label=label)
+        if share > 0.05:
+            ink = "black" if verdict in PALE else "white"
+            text = {"ha": "center", "va": "center_baseline", "color": ink, "fontsize": "x-small"}
+            axes.text(left + share / 2, place, count, **text)
+        left += share
 
 
 def _dimension(axes: plt.Axes, _: dict[str, Row]) -> None:

@@ -3,14 +3,14 @@
 import html
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from typing_extensions import TypedDict
 
-from book.evidence import claims, execution, plans, rules, sources
+from book.evidence import claims, execution, history, plans, rules, sources
 from book.evidence.claims import NOT_RUN, PAPERS, VERDICTS, Claim
 from dplib import files
 from dplib.checks import ParameterError
@@ -25,6 +25,7 @@ class Row:
     values: dict[str, Any]
     because: str
     date: str
+    past: history.Past = field(default_factory=history.Past)
 
     @property
     def command(self) -> str:
@@ -73,14 +74,16 @@ def gather(executed: list[Executed]) -> list[Row]:
         for id_, record in chapter.records.items():
             if record["verdict"]:
                 found.setdefault(id_, (record, chapter.provenance["date"][:10]))
-    return [_row(claim, found.get(claim.id)) for claim in claims.load_all().values()]
+    stored = history.read()
+    return [_row(claim, found.get(claim.id), stored) for claim in claims.load_all().values()]
 
 
-def _row(claim: Claim, found: tuple[dict[str, Any], str] | None) -> Row:
+def _row(claim: Claim, found: tuple[dict[str, Any], str] | None, stored: Mapping[str, Any]) -> Row:
     if found is None:
-        return Row(claim, NOT_RUN, {}, claim.because, "")
+        return Row(claim, NOT_RUN, {}, claim.because, "", history.past(stored, claim, {}, NOT_RUN))
     record, date = found
-    return Row(claim, record["verdict"], record["values"], record["because"], date)
+    verdict, values = record["verdict"], record["values"]
+    return Row(claim, verdict, values, record["because"], date, history.past(stored, claim, values, verdict))
 
 
 def _read(path: Path) -> Executed:
@@ -97,11 +100,14 @@ def _read(path: Path) -> Executed:
 # ---- its page: a table of every claim; ``book/_static/ledger.js`` works its filters and its search ----
 
 KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
+OPEN = "cannot be evaluated"  # of a first rule: it names a value that is not there any more
 SHOWN = 4  # values of a row that one sees without unfolding the others
 
 
 def ledger_html(rows: list[Row]) -> str:
-    """The ledger as HTML: four menus and a search field, and a row for each claim, with its id as anchor.
+    """The ledger as HTML: its menus and a search field, and a row for each claim, with its id as anchor.
+
+    It can be read by the first rules: then each row shows the verdict of its first rule on today's runs.
 
     Settings of one printed table are told in one row where they have the same verdict.
     """
@@ -110,7 +116,10 @@ def ledger_html(rows: list[Row]) -> str:
         _menu("paper", "all papers", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
         _menu("chapter", "all chapters", {name: _title(name) for name in chapters}),
         _menu("sort", "claims, numbers, settings", {sort: sort for sort in claims.SORTS}),
-        _menu("verdict", "all verdicts", {verdict: verdict for verdict in VERDICTS}),
+        _menu("verdict", "all verdicts", {verdict: verdict for verdict in (*VERDICTS, OPEN)}),
+        _menu("order", "rules and runs", {order: order for order in history.ORDERS}),
+        _menu("differs", "all rules", {"yes": "another verdict by the first rule", "no": "the same verdict"}),
+        '<label><input type="checkbox" name="first"> by the first rules</label>',
     )
     body = "\n".join(_line(list(together)) for _, together in itertools.groupby(rows, _place))
     return (
@@ -118,7 +127,7 @@ def ledger_html(rows: list[Row]) -> str:
         '<label>Search <input type="search" placeholder="Table IV, screening, A.thm6"></label></form>'
         f'<p class="ledger-count" role="status">{len(rows)} rows</p>'
         '<div class="ledger"><table id="ledger-table"><thead><tr><th scope="col">Claim</th><th scope="col">Printed</th>'
-        f'<th scope="col">Measured</th></tr></thead><tbody>{body}</tbody></table></div>'
+        f'<th scope="col">Measured</th><th scope="col">Rule</th></tr></thead><tbody>{body}</tbody></table></div>'
         '<script src="../_static/ledger.js"></script>'
     )
 
@@ -134,10 +143,15 @@ def _menu(name: str, everything: str, choices: Mapping[str, str]) -> str:
     return f'<label>{name} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
 
 
-def _place(row: Row) -> tuple[str, str]:
-    """Where a row is told: a setting in that of its printed table, all else alone; and its verdict."""
+def _place(row: Row) -> tuple[str, ...]:
+    """Where a row is told: a setting in that of its printed table, all else alone; and what the menus ask for."""
     alone = row.claim.sort != "setting" or row.claim.kind != "table"
-    return row.claim.id if alone else row.claim.id.rpartition(".")[0], row.verdict
+    return row.claim.id if alone else row.claim.id.rpartition(".")[0], row.verdict, first(row), row.past.order
+
+
+def first(row: Row) -> str:
+    """A row's verdict by its first rule, or that there is none."""
+    return row.past.first or OPEN
 
 
 def _line(rows: list[Row]) -> str:
@@ -152,12 +166,26 @@ def _line(rows: list[Row]) -> str:
         more, printed = f"<details><summary>{len(rows)} settings</summary>{each}</details>", ""
         measured = _paragraph(reasons[0]) if len(reasons) == 1 else ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
+    data |= {"first": first(row), "order": row.past.order, "differs": "yes" if first(row) != row.verdict else "no"}
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
         f'<tr id="{claim.id}" data-where="{html.escape(claim.where)}" {marks}>'
-        f"<td>{claims.badge(row.verdict)} <strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
-        f"<p>{html.escape(claim.statement)}</p>{more}</td><td>{printed}</td><td>{measured}</td></tr>"
+        f"<td>{_badges(row)} <strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
+        f"<p>{html.escape(claim.statement)}</p>{more}</td><td>{printed}</td><td>{measured}</td><td>{_rule(row)}</td></tr>"
     )
+
+
+def _badges(row: Row) -> str:
+    """A row's verdict, and that by its first rule, of which the page shows one."""
+    badges = {"by-present": row.verdict, "by-first": first(row)}
+    return "".join(f'<span class="{name}">{claims.badge(verdict)}</span>' for name, verdict in badges.items())
+
+
+def _rule(row: Row) -> str:
+    """What came first, and what the first rule says where it is something else."""
+    changed = f"changed {row.past.changes}×" if row.past.changes else ""
+    other = f"first rule: {first(row)}" if first(row) != row.verdict else ""
+    return _lines(filter(None, (row.past.order, changed, other)))
 
 
 def _setting(row: Row, because: str) -> str:
@@ -177,6 +205,7 @@ def _more(row: Row) -> str:
     lines += [f"Not stated: {claim.unstated}."] if claim.unstated else []
     lines += [f"Rule: {rules.words(claim.rule)}."] if claim.rule else []
     lines += [claim.note] if claim.note else []
+    lines += row.past.sentences
     text = "".join(_paragraph(line) for line in lines)
     if row.verdict == NOT_RUN and claim.sort == "cited":
         return f"{_paragraph('Another paper’s result, cited: not ours to run.')}{text}"

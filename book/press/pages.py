@@ -4,6 +4,7 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 """
 
 import base64
+import html
 import re
 import shutil
 import subprocess
@@ -88,9 +89,21 @@ def _stage(rows: list[ledger.Row]) -> None:
     GENERATED.mkdir(parents=True, exist_ok=True)
 
 
+def _add_past(notebook: nbformat.NotebookNode, rows: list[ledger.Row]) -> None:
+    """Say on each card what is known of its row's history, which is not a chapter's to know."""
+    told = {row.claim.id: row.past.sentences for row in rows}
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        record = output.get("metadata", {}).get(claims.RECORD)
+        if record and told.get(record["id"]):
+            text = html.escape(" ".join(told[record["id"]]))
+            head, _, tail = output.data["text/html"].rpartition("</details>")
+            output.data["text/html"] = f"{head}<p class='unit'>{text}</p></details>{tail}"
+
+
 def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Row]) -> nbformat.NotebookNode:
     """An executed chapter as the site shows it: numbered, its box below the title, its figures small files."""
     finish.make_portable(notebook)
+    _add_past(notebook, rows)
     boxes.insert(notebook, chapter, rows)
     opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown")
     numbered = rf"# {sources.shown_number(chapter)}. \1"  # the text says "chapter 5", so menu and title do too

@@ -9,7 +9,7 @@ from typing import Any, NotRequired
 import numpy as np
 from typing_extensions import TypedDict
 
-from book.evidence import plans, runs, sources
+from book.evidence import history, plans, runs, sources
 from book.evidence.claims import PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
@@ -25,11 +25,18 @@ def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
 
 
 def counts(rows: list[ledger.Row]) -> str:
-    """Verdicts by paper."""
+    """Verdicts by paper, by today's rules and by the first ones, and how many rows have a rule that came first."""
     found = Counter((row.claim.paper, row.verdict) for row in rows)
-    numbers = {paper: [found[paper, verdict] for verdict in VERDICTS] for paper in PAPERS}
-    head = " | ".join(["paper", *VERDICTS, "all"])
-    return table(head, [[f"{p}: {ledger.KINDS[p]}", *own, sum(own)] for p, own in numbers.items()])
+    first = Counter((row.claim.paper, ledger.first(row)) for row in rows)
+    came_first = Counter(row.claim.paper for row in rows if row.past.order == history.FIRST)
+    differ = Counter(row.claim.paper for row in rows if ledger.first(row) != row.verdict)
+    lines = []
+    for paper in PAPERS:
+        numbers = [found[paper, verdict] for verdict in VERDICTS]
+        by_first = [first[paper, verdict] for verdict in VERDICTS]
+        lines.append([f"{paper}: {ledger.KINDS[paper]}", *numbers, sum(numbers), came_first[paper], differ[paper]])
+        lines.append(["by the first rules", *by_first, sum(by_first), "", ""])
+    return table(" | ".join(["paper", *VERDICTS, "all", "rule came first", "another verdict by the first rule"]), lines)
 
 
 def status(chapters: list[ledger.Executed]) -> str:

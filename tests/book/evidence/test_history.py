@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 
-from book.evidence import claims, gitlog, history, history_log
+from book.evidence import claims, code_marks, gitlog, history, history_log
 from book.evidence.gitlog import Log
 from dplib.checks import ParameterError
 
@@ -118,17 +118,30 @@ tables:
     assert row["rule"]["exact"]["equals"] == "a"
 
 
-def test_code_is_compared_without_comments_docstrings_and_local_names():
-    one = 'def rows(found):\n    """Text."""\n    mean = found + 1  # note\n    return {"A.toy": mean}\n'
-    same = 'def rows(results):\n    """Other text."""\n    value = results + 1\n    return {"A.toy": value}\n'
-    other = 'def rows(found):\n    return {"A.toy": found + 2}\n'
-    marks = [history_log.writers(code.encode(), frozenset(["A.toy"]))["A.toy"] for code in (one, same, other)]
-    assert marks[0] == marks[1] != marks[2]
+ONE = """from a import b as c
+
+
+def rows(found: int) -> dict:
+    '''Text.'''
+    mean = c.f(found)  # note
+    return {"A.toy": mean}
+"""
+SAME = ONE.replace("found", "runs").replace("mean", "value").replace("Text", "Other").replace("c.f", "d.f")
+SAME = SAME.replace("b as c", "e as d").replace(" -> dict", "")
+
+
+def test_code_is_compared_without_comments_docstrings_and_names_that_say_nothing():
+    one, same, other = (code_marks.writers(text.encode()) for text in (ONE, SAME, ONE.replace("(found)", "(-found)")))
+    assert one == same != other
+
+
+def test_code_is_the_same_in_another_file():
+    assert code_marks.writers(ONE.encode()) == code_marks.writers(f"import a\n\n\n\n{ONE}\nz = 1\n".encode())
 
 
 def test_a_function_of_the_same_file_that_is_called_counts_as_code():
-    code = 'def rows():\n    return {"A.toy": value()}\n\n\ndef value():\n    return %d\n'
-    one, other = (history_log.writers((code % n).encode(), frozenset(["A.toy"])) for n in (1, 2))
+    text = 'def rows():\n    return {"A.toy": value()}\n\n\ndef value():\n    return %d\n'
+    one, other = (code_marks.writers((text % n).encode()) for n in (1, 2))
     assert one != other
 
 

@@ -1,0 +1,54 @@
+"""Which parts of a plan a row reads, for the ways in which chapters write it."""
+
+import pytest
+
+from book.evidence import code_names, reads
+
+KNOWN = {"01": ["curves", "checks", "more"], "11": ["table_1"]}
+START = "from dplib import claims, plans\nrecord = claims.recorder(plan)\nstudy = plans.load('01', plan)\n"
+READ = "a, b = (study.read(part) for part in ('curves', 'checks'))\n"
+WAYS = {
+    "by its id": ("a, b = study.read('curves'), study.read('checks')\nrecord('A.x', gain=f(a))", ["curves"]),
+    "from a generator that is taken apart": (f"{READ}record('A.x', gain=b)", ["checks"]),
+    "from a mapping of all rows": (
+        f"{READ}values = {{'A.x': f(a), 'A.y': f(b)}}\n"
+        "for row in ('x', 'y'):\n    record(f'A.{row}', **values[f'A.{row}'])",
+        ["curves"],
+    ),
+    "from a function that is given both": (
+        f"def rows(one, other):\n    found = {{'A.y': other}}\n    found['A.x'] = one\n    return found\n{READ}"
+        "for row, values in rows(a, b).items():\n    record(row, **values)",
+        ["curves"],
+    ),
+    "from united mappings": (
+        f"def one(runs):\n    return {{'A.x': runs}}\ndef other(runs):\n    return {{'A.y': runs}}\n{READ}"
+        "values = one(a) | other(b)\nrecord('A.x', **values['A.x'])",
+        ["curves"],
+    ),
+    "by a name in what was read by names": (
+        "found = {name: study.read(name) for name in study.parts}\nrecord('A.x', gain=found['more'])",
+        ["more"],
+    ),
+    "in a loop over names": (
+        "both = {label: study.read(part) for label, part in (('one', 'curves'), ('two', 'checks'))}\n"
+        "record('A.x', gain=both)",
+        ["checks", "curves"],
+    ),
+    "by a function with the name of a part": (
+        "def rates(study, part):\n    return study.read(part)\nrecord('A.x', gain=rates(study, 'more'))",
+        ["more"],
+    ),
+    "nothing": (f"{READ}record('A.x', gain=1)", []),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_row_reads(way):
+    code, expected = WAYS[way]
+    found = reads.parts_in(code_names.code_of(START + code), "A.x", KNOWN, "01")
+    assert [part for study, part in found if study == "01"] == expected
+
+
+def test_a_row_reads_the_plan_of_another_chapter():
+    code = START + "other = plans.load('11').read('table_1')\nrecord('A.x', gain=other)"
+    assert reads.parts_in(code_names.code_of(code), "A.x", KNOWN, "01") == [("11", "table_1")]
