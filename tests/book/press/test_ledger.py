@@ -1,0 +1,105 @@
+"""The ledger's page, cards and landing page say what came first, a row's rule or its runs."""
+
+import nbformat
+import pytest
+
+from book.evidence import claims, history
+from book.press import findings, ledger, pages, tables
+from book.press.ledger import Row
+
+
+def entry(**more):
+    """A row's entry in the history: first rule, and the same still."""
+    version = {"commit": "aaaaaaaaaaaa", "digest": "1", "changed": ["rule"], "runs": [0, 3, 0]}
+    return {"versions": [version], "verdicts": [], "made_at": 1, "reads": ["01/checks"], "code": [], **more}
+
+
+def stored(**more):
+    parts = {"01/checks": [{"changed": []}, {"changed": ["seeds"]}, {"changed": ["size"]}]}
+    commits = {"aaaaaaaaaaaa": "2026-01-02", "bbbbbbbbbbbb": "2026-01-03"}
+    return {"commits": commits, "parts": parts, "rows": {"A.thm6": entry(**more)}}
+
+
+LATER = {"commit": "bbbbbbbbbbbb", "digest": "2", "changed": ["rule", "unstated"], "runs": [1, 2, 0]}
+CHANGED = {"versions": [*entry()["versions"], LATER], "first": {"rule": {"ahead": {"value": "gain"}}}}
+
+
+def row(id_="A.thm6", verdict="fails", values=None, **more):
+    claim, values = claims.get(id_), values or {"gain": 1.0}
+    return Row(claim, verdict, values, "", "2026-01-01", history.past(stored(**more), claim, values, verdict))
+
+
+def test_a_row_says_when_its_rule_came_and_what_was_known():
+    told = " ".join(row(**CHANGED, written=["aaaaaaaaaaaa", "holds"]).past.sentences)
+    assert "First rule: 2026-01-02 (aaaaaaa); before it the page itself wrote: holds (2026-01-02)." in told
+    assert "Changed 2026-01-03 (bbbbbbb): rule, unstated; no reason recorded." in told
+    assert "Of 3 runs that it reads, 1 were made with today's rule committed, 2 without it" in told
+    assert "changed twice, once in the number of seeds" in told
+    assert "The first rule on today's runs: holds." in told
+
+
+def test_a_reason_stands_beside_its_change(monkeypatch, tmp_path):
+    (tmp_path / "reasons.yml").write_text("since: a\nreasons:\n  - {reason: As printed., rows: {A.thm6: '2'}}\n")
+    monkeypatch.setattr(history, "REASONS", tmp_path / "reasons.yml")
+    assert "Changed 2026-01-03 (bbbbbbb): rule, unstated; As printed." in row(**CHANGED).past.sentences
+
+
+def test_a_first_rule_that_asks_for_a_lost_value_cannot_be_evaluated():
+    past = row(**CHANGED, values={"other": 1.0}).past
+    assert (past.first, "gain" in past.why) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("runs", "order"),
+    [
+        ([3, 0, 0], history.FIRST),
+        ([2, 1, 0], history.MIXED),
+        ([0, 1, 2], history.KNOWN),
+        ([2, 0, 1], history.UNKNOWN),
+        ([0, 0, 0], history.NO_RUNS),
+    ],
+)
+def test_what_came_first(runs, order):
+    versions = [{**entry()["versions"][0], "runs": runs}]
+    assert row(versions=versions).past.order == order
+
+
+def test_a_row_without_a_rule_has_no_order():
+    versions = [{**entry()["versions"][0], "changed": ["statement"]}]
+    assert row(versions=versions).past.order == history.NO_RULE
+
+
+def test_the_page_has_both_verdicts_and_what_its_menus_ask_for():
+    page = ledger.ledger_html([row(**CHANGED)])
+    assert 'data-verdict="fails" data-first="holds" data-order="some runs known" data-differs="yes"' in page
+    assert "some runs known<br>changed 1×<br>first rule: holds" in page
+
+
+def test_a_card_gets_its_history():
+    output = {"data": {"text/html": "<details>x</details>"}, "metadata": {claims.RECORD: {"id": "A.thm6"}}}
+    notebook = nbformat.from_dict({"cells": [{"cell_type": "code", "outputs": [output]}, {"cell_type": "markdown"}]})
+    pages._add_past(notebook, [row(**CHANGED)])
+    text = notebook.cells[0].outputs[0].data["text/html"]
+    assert text.startswith("<details>x<p class='unit'>First rule: 2026-01-02")
+    assert text.endswith("</p></details>")
+
+
+def test_the_landing_page_counts_rules_that_came_first_and_verdicts_that_differ():
+    first = [{**entry()["versions"][0], "runs": [3, 0, 0]}]
+    rows = [
+        row(**CHANGED),
+        row(versions=first, first={"rule": {"behind": {"value": "gain"}}}),
+        row(**CHANGED, values={"other": 1.0}),
+    ]
+    text = findings.markdown(rows)
+    assert "of the 3, 1 are decided by a rule that was committed before every run" in text
+    assert "1 would have another verdict today (1 holds for fails), and for 1 that rule cannot be evaluated" in text
+
+
+def test_the_table_of_verdicts_has_those_of_the_first_rules():
+    head, _, now, first, *_ = tables.counts([row(**CHANGED)]).splitlines()
+    columns = [name.strip() for name in head.split("|")]
+    at = {name: (now.split("|")[i].strip(), first.split("|")[i].strip()) for i, name in enumerate(columns) if name}
+    assert at["holds"] == ("0", "1")
+    assert at["fails"] == ("1", "0")
+    assert at["another verdict by the first rule"][0] == "1"
