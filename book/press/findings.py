@@ -48,7 +48,7 @@ def markdown(rows: list[Row]) -> str:
     differs = Counter((ledger.first(row), row.verdict) for row in tested if ledger.first(row) != row.verdict)
     lost = sum(n for (before, _), n in differs.items() if before == ledger.OPEN)
     changes = ", ".join(
-        f"{n} {before} for {now}" for (before, now), n in differs.most_common() if before != ledger.OPEN
+        f"{n} *{before}* instead of *{now}*" for (before, now), n in differs.most_common() if before != ledger.OPEN
     )
     return (
         f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger's other "

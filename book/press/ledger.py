@@ -117,8 +117,8 @@ def ledger_html(rows: list[Row]) -> str:
         _menu("chapter", "all chapters", {name: _title(name) for name in chapters}),
         _menu("sort", "claims, numbers, settings", {sort: sort for sort in claims.SORTS}),
         _menu("verdict", "all verdicts", {verdict: verdict for verdict in (*VERDICTS, OPEN)}),
-        _menu("order", "rules and runs", {order: order for order in history.ORDERS}),
-        _menu("differs", "all rules", {"yes": "another verdict by the first rule", "no": "the same verdict"}),
+        _menu("order", "rule or runs", {order: order for order in history.ORDERS}, "what came first"),
+        _menu("differs", "all rows", {"yes": "another verdict", "no": "the same verdict"}, "by the first rule"),
         '<label><input type="checkbox" name="first"> by the first rules</label>',
     )
     body = "\n".join(_line(list(together)) for _, together in itertools.groupby(rows, _place))
@@ -136,11 +136,13 @@ def _title(chapter: str) -> str:
     return f"{sources.shown_number(chapter)}: {chapter.partition('_')[2].replace('_', ' ')}"
 
 
-def _menu(name: str, everything: str, choices: Mapping[str, str]) -> str:
+def _menu(name: str, everything: str, choices: Mapping[str, str], label: str = "") -> str:
     options = "".join(
         f'<option value="{html.escape(value)}">{html.escape(text)}</option>' for value, text in choices.items()
     )
-    return f'<label>{name} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
+    return (
+        f'<label>{label or name} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
+    )
 
 
 def _place(row: Row) -> tuple[str, ...]:
@@ -184,7 +186,10 @@ def _badges(row: Row) -> str:
 def _rule(row: Row) -> str:
     """What came first, and what the first rule says where it is something else."""
     changed = f"changed {row.past.changes}×" if row.past.changes else ""
-    other = f"first rule: {first(row)}" if first(row) != row.verdict else ""
+    other = ""
+    if first(row) != row.verdict:
+        other = f'<span class="by-present">first rule: {first(row)}</span>'
+        other += f'<span class="by-first">today: {row.verdict}</span>'
     return _lines(filter(None, (row.past.order, changed, other)))
 
 

@@ -255,7 +255,7 @@ def test_the_ledger_searches_and_filters(page):
             assert all(re.search(rf"{asked}(?![A-Z])", place, re.IGNORECASE) for place in found), found
     field.fill("")
     choices = {"paper": "C", "verdict": "holds", "chapter": "09_label_dp_training", "sort": "claim", "differs": "no"}
-    for menu, choice in {**choices, "order": "runs known"}.items():
+    for menu, choice in {**choices, "order": "no runs"}.items():
         page.locator(f"select[name={menu}]").select_option(choice)
         assert 0 < len(page.evaluate(places)) < everything
         shown = f"[...document.querySelectorAll('#ledger-table tbody tr:not([hidden])')].map(row => row.dataset.{menu})"
@@ -273,14 +273,14 @@ def test_the_ledger_can_be_read_by_the_first_rules(page):
     differ = page.evaluate(f"{shown}.map(row => [row.id, row.dataset.verdict, row.dataset.first])")
     assert differ
     assert all(verdict != first for _, verdict, first in differ)
-    page.get_by_label("by the first rules").check()
+    page.get_by_role("checkbox", name="by the first rules").check()
     badges = page.evaluate(f"{shown}.map(row => row.querySelector('td').innerText.trim())")
     assert all(text.startswith(first) for text, (_, _, first) in zip(badges, differ, strict=True))
     page.locator("select[name=verdict]").select_option("fails")
     found = page.evaluate(f"{shown}.map(row => row.id)")
     assert found == [id_ for id_, _, first in differ if first == "fails"]
     page.reload()
-    assert page.get_by_label("by the first rules").is_checked()
+    assert page.get_by_role("checkbox", name="by the first rules").is_checked()
     assert page.evaluate(f"{shown}.map(row => row.id)") == found
     assert not page.errors
 

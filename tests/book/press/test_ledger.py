@@ -72,7 +72,8 @@ def test_a_row_without_a_rule_has_no_order():
 def test_the_page_has_both_verdicts_and_what_its_menus_ask_for():
     page = ledger.ledger_html([row(**CHANGED)])
     assert 'data-verdict="fails" data-first="holds" data-order="some runs known" data-differs="yes"' in page
-    assert "some runs known<br>changed 1×<br>first rule: holds" in page
+    assert 'some runs known<br>changed 1×<br><span class="by-present">first rule: holds</span>' in page
+    assert '<span class="by-first">today: fails</span>' in page
 
 
 def test_a_card_gets_its_history():
@@ -93,7 +94,10 @@ def test_the_landing_page_counts_rules_that_came_first_and_verdicts_that_differ(
     ]
     text = findings.markdown(rows)
     assert "of the 3, 1 are decided by a rule that was committed before every run" in text
-    assert "1 would have another verdict today (1 holds for fails), and for 1 that rule cannot be evaluated" in text
+    assert (
+        "1 would have another verdict today (1 *holds* instead of *fails*), and for 1 that rule cannot be evaluated"
+        in text
+    )
 
 
 def test_the_table_of_verdicts_has_those_of_the_first_rules():
