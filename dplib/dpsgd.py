@@ -32,7 +32,6 @@ from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
-_RATE = checks.Rule("a number in (0, 1]", lambda v: checks.positive().accepts(v) and v <= 1)
 _SHARE = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
 
 
@@ -41,7 +40,7 @@ class DPSGD:
     """Settings of a training.
 
     Args:
-        sample_rate: q in (0, 1]; the expected batch size is q n.
+        sample_rate: q in [1e-12, 1]; the expected batch size is q n.
         divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
             private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
         noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``; 0 for none.
@@ -69,8 +68,8 @@ class DPSGD:
     divisor: float | None = None
 
     def __post_init__(self):
-        checks.integer(1).check("steps", self.steps)
-        _RATE.check("sample_rate", self.sample_rate)
+        checks.integer(1, 10**12).check("steps", self.steps)
+        examples.RATE.check("sample_rate", self.sample_rate)
         checks.positive().check("learning_rate", self.learning_rate)
         checks.number(0).check("noise_multiplier", self.noise_multiplier)
         if self.max_grad_norm is not None:
@@ -82,7 +81,7 @@ class DPSGD:
             checks.integer(1).check("physical_batch", self.physical_batch)
         checks.boolean().check("secure", self.secure)
         if self.divisor is not None:
-            checks.positive().check("divisor", self.divisor)
+            checks.number(1e-30, 1e30).check("divisor", self.divisor)
         if self.noise_multiplier > 0 and self.max_grad_norm is None:
             raise ParameterError("max_grad_norm = None is not allowed with noise: without clipping it hides nobody.")
         if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
@@ -249,8 +248,9 @@ def train(
     net: nn.Module,
     data: Data,
     settings: DPSGD,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     *,
+    seed: int | None = None,
     loss: Loss = cross_entropy,
     evaluate_every: int | None = None,
     device: str = "cpu",
@@ -260,7 +260,9 @@ def train(
 
     Args:
         net: its parameters that require a gradient are trained.
-        rng: decides sampling, noise and dropout; the first two not with ``secure``.
+        rng: decides sampling, noise and dropout; the first two not with ``secure``, where it may be left out.
+        seed: of such a generator, in its place; not with ``secure``. Two trainings with one seed share their noise: on
+            neighbouring data their difference shows the record.
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
             labels, or absolute errors with ``squared_error``.
         evaluate_every: steps between evaluations; by default there is one, at the end.
@@ -280,6 +282,7 @@ def train(
     check_targets(net, sets, loss)
     metric = examples.absolute_error if loss is squared_error else examples.correct
 
+    rng = generator_of(rng, seed, settings.secure)
     noise_seed, sampling_seed, _, dropout_seed = (int(seed) for seed in rng.integers(2**63, size=4))
     noise = None if settings.secure else torch.Generator(place).manual_seed(noise_seed)
     sampling_rng = None if settings.secure else np.random.default_rng(sampling_seed)
@@ -312,6 +315,25 @@ def train(
             engine.close()
     net.eval()
     return run
+
+
+def generator_of(rng: np.random.Generator | None, seed: int | None, secure: bool) -> np.random.Generator:
+    """The generator that decides a training; ParameterError for two of them, for none, or a seed with ``secure``."""
+    if seed is not None:
+        if secure:
+            raise ParameterError(
+                f"seed = {seed} is not allowed with secure = True: noise that can be drawn again is none."
+            )
+        if rng is not None:
+            raise ParameterError(f"seed = {seed} is not allowed beside rng: one of them decides.")
+        checks.integer(0).check("seed", seed)
+    if rng is None and seed is None and not secure:
+        raise ParameterError("rng = None is not allowed without a seed, unless secure = True.")
+    if rng is not None and not isinstance(rng, np.random.Generator):
+        raise ParameterError(
+            f"rng = {checks.shown(rng)} is not allowed: it must be a numpy.random.Generator, or a seed."
+        )
+    return np.random.default_rng(seed) if rng is None else rng
 
 
 def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dplib.checks import ParameterError, shown
+from dplib.checks import ParameterError, number, shown
 from dplib.devices import whole_float32
 from dplib.layers import row_norms
 
@@ -242,6 +242,9 @@ SAMPLING = ("poisson", "shuffled")
 _UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
+RATE = number(1e-12, 1)  # below, the gaps between records are beyond whole numbers of 64 bits
+
+
 def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.ndarray:
     """Rows of one Poisson sample, (b,) in increasing order: each of n records by itself with probability
     ``sample_rate``.
@@ -249,6 +252,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     The gaps between successes of independent trials are geometric, so drawing the gaps gives the same law as n trials
     at the cost of b of them.
     """
+    RATE.check("sample_rate", sample_rate)
     if rng is None:
         return np.flatnonzero(_secure_uniform(n) < sample_rate)
     size = room(n, sample_rate)
@@ -295,6 +299,7 @@ class Sampler:
     """
 
     def __init__(self, kind: str, n: int, sample_rate: float, rng: np.random.Generator | None):
+        RATE.check("sample_rate", sample_rate)
         self.kind, self.n, self.sample_rate, self.rng = kind, n, sample_rate, rng
         self.batch_size = max(1, round(sample_rate * n))
         self._order = np.empty(0, np.int64)

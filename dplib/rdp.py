@@ -245,9 +245,11 @@ def check_settings(noise_multiplier, sample_rate, steps):
     noise_multiplier, sample_rate, steps = arrays(
         noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps
     )
-    require("noise_multiplier", noise_multiplier, noise_multiplier >= 0, "a finite number of at least 0")
-    require("sample_rate", sample_rate, (sample_rate > 0) & (sample_rate <= 1), "in (0, 1]")
-    require("steps", steps, (steps >= 0) & (steps == np.floor(steps)), "a whole number of at least 0")
+    largest = (noise_multiplier >= 0) & (noise_multiplier <= 1e100)  # beyond, squares leave floating point
+    require("noise_multiplier", noise_multiplier, largest, "a finite number of at least 0 and at most 1e100")
+    require("sample_rate", sample_rate, (sample_rate >= 1e-100) & (sample_rate <= 1), "in [1e-100, 1]")
+    whole = (steps >= 0) & (steps == np.floor(steps)) & (steps <= 2**53)
+    require("steps", steps, whole, "a whole number of at least 0 and at most 2^53")
     return noise_multiplier, sample_rate, steps
 
 

@@ -438,3 +438,39 @@ def test_the_same_training_on_a_gpu(gpu):
     assert abs(first.final["test"]["loss"] - second.final["test"]["loss"]) < 1e-3
     _, noisy = train(device="cuda")
     assert noisy.final["test"]["metric"] > 0.5
+
+
+def test_a_seed_decides_as_its_generator_does_and_not_with_secure():
+    data, private = digits(), {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "sample_rate": 0.1}
+    trained = []
+    for given in ({"rng": np.random.default_rng(3)}, {"seed": 3}):
+        network = sgd.seeded(lambda: models.mlp([64, 10]), 5)
+        dpsgd.train(network, data, settings(**private), progress=False, **given)
+        trained.append(weights(network))
+    assert torch.equal(*trained)
+    dpsgd.train(models.mlp([64, 10]), data, settings(**private, secure=True), progress=False)
+    for given, secure, words in (
+        ({"seed": 3}, True, "seed = 3"),
+        ({"seed": 3, "rng": np.random.default_rng(3)}, False, "seed = 3"),
+        ({"seed": -1}, False, "seed = -1"),
+        ({"rng": 3}, False, "rng = 3"),
+        ({}, False, "rng = None"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            dpsgd.train(models.mlp([64, 10]), data, settings(**private, secure=secure), progress=False, **given)
+
+
+@pytest.mark.parametrize("q", [1e-18, 1e-300, 0.0, 1.5, float("nan")])
+def test_rates_at_which_nothing_can_be_drawn_are_refused(q):
+    with pytest.raises(ParameterError, match="sample_rate"):
+        examples.poisson(10, q, np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="sample_rate"):
+        examples.Sampler("poisson", 10, q, np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="sample_rate"):
+        settings(sample_rate=q)
+
+
+@pytest.mark.parametrize(("name", "value"), [("steps", 2**63 - 1), ("divisor", 1e-300), ("divisor", 1e300)])
+def test_settings_have_bounds_on_both_sides(name, value):
+    with pytest.raises(ParameterError, match=f"{name} = "):
+        settings(**{name: value})

@@ -21,7 +21,7 @@ CHECKED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "ONEDNN
 TRAIN = """
 import numpy as np, torch
 from torch import nn
-from papers.screening import annealing
+from dplib import annealing
 from dplib import dpsgd, models, sgd
 from papers.labels.stage_training_runs import Learner
 
