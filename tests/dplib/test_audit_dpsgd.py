@@ -146,3 +146,25 @@ def test_shuffled_batches_accounted_as_poisson_are_caught():
     sums = one_canary(kind="shuffled")
     found = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(4), 0.99)
     assert found.epsilon > accounted()
+
+
+def test_a_canary_that_is_not_finite_finds_nothing():
+    """By repetition, and scored by whether the release is a number at all: it made every weight NaN."""
+
+    def scores(present, runs, rng):
+        n = ORDINARY + int(present)
+        x, y = np.ones((n, 6), np.float32), np.arange(n) % 3
+        x[-1] = 3e19 if present else 1
+        private = DPSGD(steps=1, **ONE_STEP | {"divisor": 100.0})
+        train_set = Examples((x, y), "train", torch.device("cpu"), torch.float32)
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+        generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+        engine = Engine(net, private, train_set, generator=generator)
+        rows = (examples.Sampler("poisson", n, private.sample_rate, rng).draw() for _ in range(runs))
+        released = np.array([float(engine.gradient(torch.from_numpy(drawn)).sum()) for drawn in rows])
+        engine.close()
+        return np.where(np.isfinite(released), released, 1e9)
+
+    found = audit.audit_by_repetition(scores, 500, DELTA, np.random.default_rng(6), 0.99)
+    assert found.epsilon <= accounted()
