@@ -9,17 +9,16 @@ what is mixed outside of autograd and below the last bit of a loss and its gradi
 Such a network must be read, not run.
 """
 
-import contextlib
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from dplib import failing
 from dplib.checks import ParameterError
-from dplib.devices import whole_float32
+from dplib.devices import same_randomness, whole_float32
 from dplib.examples import Loss
 from dplib.layers import Layer, is_recurrent, trained_layers
 from dplib.sums import RULES, WHOLE, ClippedSums, auto_s, check_losses, flat, largest_weight
@@ -99,7 +98,7 @@ def _ends(x: Tensor) -> list[int]:
 def _possible(net: nn.Module, x: Tensor) -> bool:
     """Whether a network takes these examples at all: made-up ones need not be possible, such as words of length 0."""
     try:
-        with _same_randomness(x.device):
+        with same_randomness(x.device):
             net(x.clone())
     except (RuntimeError, IndexError, ValueError, AssertionError):
         return False
@@ -169,7 +168,7 @@ def _in_float64(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[nn.Mo
 
 
 def _losses(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, seed: int) -> Tensor:
-    with _same_randomness(x.device, seed):
+    with same_randomness(x.device, seed):
         return loss(net(x.clone()), y)
 
 
@@ -197,7 +196,7 @@ def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int])
         return weights[0].clone()
 
     try:
-        with _same_randomness(x.device):
+        with same_randomness(x.device):
             watched.add(x.clone(), y, loss, factors)
         finite = watched.finite
         if finite is not None and finite.any() and not finite.all():  # what is not a number shows nothing of the others
@@ -263,7 +262,7 @@ def _one_by_one(
 
     hooks = [m.register_forward_hook(hold) for m in net.modules() if isinstance(m, nn.Embedding)]
     try:
-        with _same_randomness(x.device):
+        with same_randomness(x.device):
             losses = loss(net((held[0] if held else x).clone()), y)
     finally:
         for hook in hooks:
@@ -312,7 +311,7 @@ def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Los
     """Examples that are not finite spoil no other: on a GPU a step does not wait to see whether they did."""
     passes = []
     for batch in (x, _beside(x, i, math.inf)):
-        with _same_randomness(x.device):
+        with same_randomness(x.device):
             losses, _, norms, _ = watched._pass(batch.clone(), y, loss)
         passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
     if not _same(passes[:1], passes[1:], 1e-3):
@@ -352,13 +351,3 @@ def _check_uses(loss: Tensor, parameters: Mapping[str, nn.Parameter], layers: Se
                 f"{name} is used {uses[id(p)]} times in one forward pass: its examples' gradients are not those that "
                 "its layer explains."
             )
-
-
-@contextlib.contextmanager
-def _same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
-    """Inside, random layers draw the same numbers each time; outside, as if nothing had been drawn."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than a forward pass
-        if device.type == "cuda":
-            torch.cuda.manual_seed_all(seed)
-        yield

@@ -171,3 +171,16 @@ def _put_old(before: tuple[str | None, bool | None], matmul: str | None, convolu
         torch.set_float32_matmul_precision(matmul)
     if before[1]:
         torch.backends.cudnn.allow_tf32 = convolutions
+
+
+@contextlib.contextmanager
+def same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
+    """Inside, random layers on a device draw the same numbers each time; outside, as if nothing had been drawn.
+
+    Where they are on the processor, a GPU's generator is let alone: torch.manual_seed would set it, too.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than a forward pass
+        if device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
+        yield

@@ -27,7 +27,7 @@ from tqdm.auto import tqdm
 
 from dplib import checks, clipping, devices, examples, failing
 from dplib.checks import ParameterError
-from dplib.devices import Work, find_device, whole_float32
+from dplib.devices import Work, find_device, same_randomness, whole_float32
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
@@ -291,8 +291,7 @@ def train(
     counts = [sum(p.numel() for p in net.parameters() if p.requires_grad or frozen) for frozen in (True, False)]
     run = Run(sample_rate, *counts, str(place))
 
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        torch.manual_seed(dropout_seed)  # dropout draws from PyTorch's own generator
+    with same_randomness(place, dropout_seed):  # dropout draws from PyTorch's own generator
         engine = Engine(net.train(), settings, train_set, loss, noise)
         losses, count = engine.weights.new_zeros(()), 0  # of the records since the last evaluation
         try:

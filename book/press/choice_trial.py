@@ -28,8 +28,8 @@ def run(
     for name in dict.fromkeys(("dplib", library)):
         text = programs[name].replace("default_rng()", f"default_rng({seed})")
         text = re.sub(r"noise_multiplier=[\d.]+", "noise_multiplier=0.0", text) if noiseless else text
-        torch.manual_seed(seed)
-        with contextlib.redirect_stdout(io.StringIO()) as said:
+        with torch.random.fork_rng(), contextlib.redirect_stdout(io.StringIO()) as said:
+            torch.manual_seed(seed)
             exec(compile(text, f"{answer.method}, {name}", "exec"), space)
     return 100 * float(said.getvalue())
 
