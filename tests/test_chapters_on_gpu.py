@@ -1,0 +1,79 @@
+"""Every chapter on a GPU that is none: what a page would break on a real one breaks here.
+
+The cells run one after another in this process, with the kept runs and the smallest parameters. Reader's runs ("At your
+epsilon") are made on the GPU, of a few steps each. What only computes on the processor for seconds, and has nothing to
+do with a GPU, is left out, but for the long tests: there each chapter runs as it is, with ``device="cuda"``.
+"""
+
+import contextlib
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+
+from book.evidence import runs, sources
+from dplib import audit, exact_loss
+from papers.screening import account_rows
+from tests import stand_in_gpu
+
+CHAPTERS = sources.chapters()
+SMALLEST = {  # beside device = "cuda" and seeds = 2, where a chapter has them
+    "00": {"steps": 10, "epsilon": 1.1},  # at its defaults it looks whether its numbers are those of the text
+    "01": {"p": 100},
+    "03": {"seeds": 5, "sizes": [10, 100]},
+    "06": {"seeds": 3, "repeats": 2},
+}
+SHORTER = {"network": {"steps": 4}, "annealed": {"queries": 30}, "label_stages": {"epochs": 1}}  # runs of a reader
+NUMBERS = ((exact_loss, "quotient_epsilon", 1.0), (audit, "one_run_limit", 1.0), (account_rows, "steps_at", 100))
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """Runs that are made are filed in a folder of their own, and figures go nowhere."""
+    monkeypatch.setattr(runs, "STORE", tmp_path)
+    backend = matplotlib.get_backend()
+    matplotlib.use("agg")
+    yield
+    plt.close("all")
+    matplotlib.use(backend)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """What takes seconds on the processor is left out, and a reader's runs end after a few steps."""
+    made = runs.made
+
+    def shorter(function, job, device="cpu"):
+        few = made(function, {**job, **SHORTER.get(function.experiment.name, {})}, device)
+        return {**few, **runs.identity(function, job, device)}
+
+    monkeypatch.setattr(runs, "made", shorter)
+    for module, name, number in NUMBERS:
+        monkeypatch.setattr(module, name, lambda *_, number=number, **__: number)
+
+
+def execute(chapter, parameters):
+    """All cells of a chapter; what its GPU saw."""
+    cells = [cell.source for cell in sources.as_notebook(sources.source(chapter)).cells if cell.cell_type == "code"]
+    known = sources.default_parameters(chapter)
+    names = {"__name__": "__main__", "display": lambda *_: None}
+    with stand_in_gpu.present() as gpu, contextlib.redirect_stdout(None):
+        for number, cell in enumerate(cells):
+            exec(compile(cell, f"{chapter}, code cell {number}", "exec"), names)
+            if number == 0:
+                names.update({name: value for name, value in parameters.items() if name in known})
+            plt.close("all")
+    assert not gpu.lowered, "a page's numbers rest on these products"
+    assert gpu.products["cuda"] > 20 or "device" not in known
+    return gpu
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_runs_on_a_gpu(chapter, scratch, quick):
+    execute(chapter, {"device": "cuda", "seeds": 2, **SMALLEST.get(sources.number(chapter), {})})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_runs_on_a_gpu_as_it_is(chapter, scratch):
+    execute(chapter, {"device": "cuda"})
