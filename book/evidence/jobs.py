@@ -59,18 +59,17 @@ def job_of(function: Callable[..., Result], job: Job) -> dict[str, Any]:
     infinities are texts, which JSON can hold. ParameterError for an argument that is not there or missing, or a value
     that is not plain.
     """
-    name, (signature, types_) = function.experiment.name, _signature(function)
+    name, (signature, types_), usual = function.experiment.name, _signature(function), _usual(function)
     checks.check_names(job, signature, f"experiment {name}")
-    missing = [key for key, default in signature.items() if default is inspect.Parameter.empty and key not in job]
-    if missing:
+    if missing := [key for key in signature if key not in usual and key not in job]:
         raise ParameterError(f"{name}: {missing[0]} is missing from the job {dict(job)!r}.")
-    return {key: _typed(f"{name}: {key}", {**signature, **job}[key], types_.get(key)) for key in sorted(signature)}
+    full = usual | {key: _typed(f"{name}: {key}", value, types_.get(key)) for key, value in job.items()}
+    return {key: full[key] for key in sorted(full)}
 
 
 def changed(function: Callable[..., Result], job: Job) -> dict[str, Any]:
     """What a job says beside the experiment's defaults: the short form for people."""
-    full, (defaults, types_) = job_of(function, job), _signature(function)
-    usual = {k: _typed(k, d, types_.get(k)) for k, d in defaults.items() if d is not inspect.Parameter.empty}
+    full, usual = job_of(function, job), _usual(function)
     return {key: value for key, value in full.items() if key not in usual or usual[key] != value}
 
 
@@ -95,7 +94,11 @@ def checksum(dataset: str) -> str:
     """What stands for the content of a data set in a key: of the registry, so that no data are needed."""
     if dataset.startswith("synthetic-"):  # drawn by the code
         return "synthetic"
-    entry = registry.entry(dataset)
+    return _checksum(registry.entry(dataset))
+
+
+@functools.cache
+def _checksum(entry: registry.Entry) -> str:
     if not entry.files:
         return "embedded"
     text = "".join(f"{file.name} {file.checksum[1] if file.checksum else ''}\n" for file in entry.files)
@@ -146,12 +149,31 @@ def _signature(function: Callable[..., Result]) -> tuple[dict[str, Any], dict[st
     return defaults, typing.get_type_hints(function)
 
 
+@functools.cache
+def _usual(function: Callable[..., Result]) -> dict[str, Any]:
+    """The defaults of an experiment, as a job holds them."""
+    signature, types_ = _signature(function)
+    given = {key: default for key, default in signature.items() if default is not inspect.Parameter.empty}
+    return {key: _typed(f"{function.experiment.name}: {key}", one, types_.get(key)) for key, one in given.items()}
+
+
+@functools.cache
+def _options(type_: Any) -> tuple:
+    """What an annotation allows: the members of a union, else itself."""
+    return typing.get_args(type_) if typing.get_origin(type_) in (types.UnionType, typing.Union) else (type_,)
+
+
 def _typed(where: str, value: Any, type_: Any) -> Any:
     """A value as JSON holds it, with numbers as the annotation has them: 1 and 1.0 are one."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    options = typing.get_args(type_) if typing.get_origin(type_) in (types.UnionType, typing.Union) else (type_,)
-    if isinstance(value, str) and {int, float} & set(options) and str not in options and value not in ("inf", "-inf"):
+    options = _options(type_)
+    if (
+        isinstance(value, str)
+        and (int in options or float in options)
+        and str not in options
+        and value not in ("inf", "-inf")
+    ):
         # YAML reads 1e-5 as a text; its number is 1.0e-5.
         raise ParameterError(f"{where} = {value!r} is not allowed: it must be a number.")
     if value is None or isinstance(value, bool | str):

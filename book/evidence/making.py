@@ -4,6 +4,7 @@ What is stored is known by :mod:`dplib.runs`, what is missing by :mod:`dplib.pla
 """
 
 import hashlib
+import itertools
 import math
 import time
 from collections import Counter
@@ -180,22 +181,34 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
     """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
     only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
     """
-    stored = {name: [*runs.lines(name), *runs.filed(name)] for name in {one.function.experiment.name for one in todo}}
-    known: dict[tuple, float | None] = {}
-    found = []
-    for function, job, device in todo:
-        own = [one for one in stored[function.experiment.name] if one["device"] == device]
-        for keys in (set(job) - {"seed", "trace"}, {k for k, v in job.items() if isinstance(v, str)}, set()):
-            like = {key: job[key] for key in keys}
-            cell = function.experiment.name, device, repr(sorted(like.items()))
-            if cell not in known:
-                known[cell] = _mean([one for one in own if all(one["job"].get(k) == v for k, v in like.items())])
-            if known[cell] is not None:
-                break
-        found.append(known[cell])
+    found: list[float | None] = [None] * len(todo)
+    for name in dict.fromkeys(run.function.experiment.name for run in todo):  # one at a time: a file may be large
+        spent = [_spent(line) for line in itertools.chain(runs.each(name), runs.filed(name))]
+        means: dict[tuple, dict[str, float]] = {}  # by some arguments: their values to the mean
+        for i, (function, job, device) in enumerate(todo):
+            if function.experiment.name != name:
+                continue
+            texts = sorted(key for key, value in job.items() if isinstance(value, str))
+            for keys in map(tuple, (sorted(set(job) - {"seed", "trace"}), texts, ())):
+                if keys not in means:
+                    means[keys] = _means(spent, keys)
+                if (mean := means[keys].get(_cell(device, job, keys))) is not None:
+                    found[i] = mean
+                    break
     return found
 
 
-def _mean(lines: Sequence[runs.Line]) -> float | None:
-    took = [one["made"]["seconds" if one["device"] == "cuda" else "processor_seconds"] for one in lines]
-    return sum(took) / len(took) if took else None
+def _spent(line: runs.Line) -> tuple[str, dict, float]:
+    return line["device"], line["job"], line["made"]["seconds" if line["device"] == "cuda" else "processor_seconds"]
+
+
+def _means(spent: Sequence[tuple[str, dict, float]], keys: Sequence[str]) -> dict[str, float]:
+    """Mean seconds of the runs that are alike in device and some arguments."""
+    cells: dict[str, list[float]] = {}
+    for device, job, seconds in spent:
+        cells.setdefault(_cell(device, job, keys), []).append(seconds)
+    return {cell: sum(took) / len(took) for cell, took in cells.items()}
+
+
+def _cell(device: str, job: runs.Job, keys: Sequence[str]) -> str:
+    return repr((device, *map(job.get, keys)))

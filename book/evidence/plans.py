@@ -85,14 +85,7 @@ class Plan:
 
     def missing(self) -> list[Wanted]:
         """The runs that are not stored, at least: a part stops at the first wave of jobs that are missing."""
-        found: list[Wanted] = []
-        for name, part in self.parts.items():
-            try:
-                self.read(name)
-            except runs.MissingRuns as error:
-                function = error.function
-                found += [Wanted(function, runs.job_of(function, job), part.on(function)) for job in error.jobs]
-        return list({repr(one): one for one in found}.values())
+        return self.look()[1]
 
     def made_on(self, part: str) -> list[str]:
         """What the stored runs of a part were made on: names of GPUs or processors, and how many ran side by side."""
@@ -100,18 +93,30 @@ class Plan:
 
     def reached(self, *parts: str) -> list[runs.Line]:
         """The stored lines that the plan's parts ask for, or those named, each once."""
-        found: dict[tuple[str, str], runs.Line] = {}
+        return self.look(*parts)[0]
+
+    def look(self, *parts: str) -> tuple[list[runs.Line], list[Wanted]]:
+        """:meth:`reached` and :meth:`missing` of all parts or those named, in one go through them."""
+        reached: dict[tuple[str, str], runs.Line] = {}
+        missing: dict[tuple[str, str], Wanted] = {}
 
         def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
-            device = part.on(function)
-            lines = {runs.key_of(function, job, device): runs.line(function, job, device=device) for job in jobs}
-            found.update({(function.experiment.name, key): one for key, one in lines.items() if one})
-            return runs.read(function, jobs, device=device)
+            name, device, found, absent = function.experiment.name, part.on(function), [], []
+            for job in jobs:
+                key, line = runs.keyed(function, job, device)
+                if line is None:
+                    absent.append(job)
+                    missing[name, key] = Wanted(function, runs.job_of(function, job), device)
+                else:
+                    found.append(reached.setdefault((name, key), line)["result"])
+            if absent:
+                raise runs.MissingRuns(function, absent)
+            return found
 
         for name in parts or self.parts:
             with contextlib.suppress(runs.MissingRuns):
                 self.call(name, functools.partial(get, self.parts[name]))
-        return list(found.values())
+        return list(reached.values()), list(missing.values())
 
 
 def rule(study: str) -> checks.Rule:

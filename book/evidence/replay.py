@@ -55,8 +55,9 @@ def stored_probes() -> dict[str, Probe]:
 
 def write_probes(found: Mapping[str, Probe]) -> None:
     """Store the results of the probes."""
-    runs.KEPT.mkdir(parents=True, exist_ok=True)
-    files.publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    with runs.writing(probes_file()):
+        runs.KEPT.mkdir(parents=True, exist_ok=True)
+        files.publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
 def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str]:

@@ -226,14 +226,34 @@ def gpu_failed(error: BaseException | None) -> bool:
 
 def line(function: Callable[..., Result], job: Job, *, device: str = "cpu") -> Line | None:
     """The stored line of a run, with "made": where, when and how long; None where there is none."""
+    return keyed(function, job, device)[1]
+
+
+def keyed(function: Callable[..., Result], job: Job, device: str = "cpu") -> tuple[str, Line | None]:
+    """The key of a run, and its stored line if there is one."""
     name, key = function.experiment.name, key_of(function, job, device)
-    # Asked twice: `keep` may move the line between two looks.
-    return _kept(name).get(key) or _filed(_path(function, job, device)) or _kept(name).get(key)
+    text = _kept(name).get(key)
+    filed_ = None if text else _filed(_path_of(name, key))
+    if not text and not filed_:  # asked twice: `keep` may move the line between two looks
+        text = _kept(name).get(key)
+    return key, json.loads(text) if text else filed_
 
 
 def lines(name: str) -> list[Line]:
     """All lines of an experiment in ``book/runs``, in their order there."""
-    return list(_kept(name).values())
+    return list(each(name))
+
+
+def each(name: str) -> Iterator[Line]:
+    """Those of :func:`lines`, one at a time, for whoever looks at all of a large file."""
+    return map(json.loads, _kept(name).values())
+
+
+def summary(name: str) -> tuple[int, list[str]]:
+    """How many lines an experiment has in ``book/runs``, and of which commits; by their texts alone."""
+    with (KEPT / f"{name}.jsonl").open("rb") as file:
+        commits = [(re.findall(rb'"commit":"([^"]*)"', text) or [b""])[-1].decode() for text in file]
+    return len(commits), sorted(set(commits))
 
 
 def filed(name: str) -> list[Line]:
@@ -263,8 +283,9 @@ def _keep(folder: Path) -> int:
             f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
         )
     count = merge(folder.name, new.values())
-    for path in new:
-        path.unlink(missing_ok=True)
+    with writing(folder):
+        for path in new:
+            path.unlink(missing_ok=True)
     return count
 
 
@@ -273,8 +294,8 @@ def merge(name: str, new: Iterable[Line]) -> int:
     where a line of one key has another result than the stored one.
     """
     with _alone(name):
-        stored = _kept(name)
-        merged = _united(name, [*stored.values(), *new])
+        stored = lines(name)
+        merged = _united(name, [*stored, *new])
         if len(merged) > len(stored):
             _write(name, merged)
         return len(merged) - len(stored)
@@ -284,7 +305,7 @@ def remove(name: str, gone: Iterable[Line]) -> None:
     """Take lines out of an experiment's file, in one step."""
     with _alone(name):
         keys = {key_of_line(one) for one in gone}
-        _write(name, {key: one for key, one in _kept(name).items() if key not in keys})
+        _write(name, {key: json.loads(text) for key, text in _kept(name).items() if key not in keys})
 
 
 def rekey(function: Callable[..., Result]) -> int:
@@ -304,10 +325,23 @@ def rekey(function: Callable[..., Result]) -> int:
     return sum(a["job"] != b["job"] for a, b in zip(old, new, strict=True))
 
 
-def _alone(name: str) -> contextlib.AbstractContextManager:
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
     """Whoever changes an experiment's file is the only one."""
-    STORE.mkdir(parents=True, exist_ok=True)
-    return locked(STORE / f".{name}.lock", blocking=True)
+    with writing(KEPT / f"{name}.jsonl"):
+        STORE.mkdir(parents=True, exist_ok=True)
+        with locked(STORE / f".{name}.lock", blocking=True):
+            yield
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Inside a file is written: StoreError, where that cannot be, such as on a disk that is full or read-only."""
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}{where}; nothing is lost.") from None
 
 
 def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
@@ -402,7 +436,8 @@ def _filed(path: Path) -> Line | None:
         raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
 
 
-def _kept(name: str) -> Mapping[str, Line]:
+def _kept(name: str) -> Mapping[str, bytes]:
+    """The texts of an experiment's lines by key: as objects, all that is kept would take twenty times the memory."""
     path = KEPT / f"{name}.jsonl"
     try:
         state = path.stat()
@@ -412,17 +447,17 @@ def _kept(name: str) -> Mapping[str, Line]:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(path: Path, *_state: int) -> Mapping[str, Line]:
-    found: dict[str, Line] = {}
+def _parsed(path: Path, *_state: int) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
     with path.open("rb") as file:  # texts may hold what else ends a line
         for number, text in enumerate(file, 1):
             try:
-                key, one = parsed(text.decode())
+                key, _ = parsed(text.decode())
             except DAMAGE as error:
                 raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
             if key in found:
                 raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
-            found[key] = one
+            found[key] = text
     return found
 
 

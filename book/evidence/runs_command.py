@@ -13,7 +13,7 @@ from dplib.checks import ParameterError
 
 if TYPE_CHECKING:  # the command line must answer before anything heavy is loaded
     from book.evidence.making import Shard
-    from book.evidence.plans import Plan, Wanted
+    from book.evidence.plans import Plan
     from book.evidence.runs import Line
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -241,23 +241,25 @@ def _cell(value: Any) -> Any:
 
 
 def _of_plans() -> list[str]:
+    from book.evidence import making
 
     row = "{:<8} {:<12} {:>7} {:>14} {:>12} {:>16}".format
-    table = [row("study", "plan", "stored", "missing", "core-hours", "hours missing")]
+    table, waiting = [row("study", "plan", "stored", "missing", "core-hours", "hours missing")], []
     for plan in _plans():
-        reached, missing = plan.reached(), plan.missing()
+        reached, missing = plan.look()
         spent = sum(line["made"]["processor_seconds"] for line in reached) / 3600
+        waiting.append((plan, len(reached), f"{spent:.2f}", missing))
+    seconds = iter(making.estimates([run for *_, missing in waiting for run in missing]))  # of all, in one go
+    for plan, stored, hours, missing in waiting:
         least = f"at least {len(missing)}" if missing else "0"
-        table.append(row(plan.study, plan.name, len(reached), least, f"{spent:.2f}", _hours(missing)))
+        table.append(row(plan.study, plan.name, stored, least, hours, _hours([next(seconds) for _ in missing])))
     return table
 
 
-def _hours(missing: "Sequence[Wanted]") -> str:
-    from book.evidence import making
-
-    known = [one for one in making.estimates(missing) if one is not None]
-    unknown = f"{len(missing) - len(known)} unknown" if len(known) < len(missing) else ""
-    return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not missing else "", unknown]))
+def _hours(seconds: "Sequence[float | None]") -> str:
+    known = [one for one in seconds if one is not None]
+    unknown = f"{len(seconds) - len(known)} unknown" if len(known) < len(seconds) else ""
+    return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not seconds else "", unknown]))
 
 
 def _of_files() -> list[str]:
@@ -265,11 +267,11 @@ def _of_files() -> list[str]:
 
     found = []
     for name in kept.names():
-        lines = kept.lines(name)
-        commits = sorted({line["made"].get("commit", "") or "none" for line in lines})
+        count, commits = kept.summary(name)
+        commits = [commit or "none" for commit in commits]
         more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
         size = (kept.KEPT / f"{name}.jsonl").stat().st_size
-        found.append(f"{name}: {len(lines)} lines, {size:,} bytes, commits {', '.join(commits[:3])}{more}")
+        found.append(f"{name}: {count} lines, {size:,} bytes, commits {', '.join(commits[:3])}{more}")
     waiting = {path.name: len(list(path.glob("*.json"))) for path in sorted(kept.STORE.glob("*")) if path.is_dir()}
     text = ", ".join(f"{count} of {name}" for name, count in waiting.items() if count)
     return [*found, *([f"In _build/store, for `python -m book runs keep`: {text}."] if text else [])]

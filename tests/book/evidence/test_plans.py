@@ -35,6 +35,20 @@ def test_missing_stops_at_the_first_wave_and_goes_on_after_it():
     assert list(plan.read("grid")) == [1, 2]
 
 
+def test_a_look_at_a_plan_takes_each_job_once_and_files_are_told_by_their_text(folder, monkeypatch):
+    """What `python -m book runs` shows, no more: it took half a minute, and a gigabyte."""
+    plan, asked = plans.load("toy"), []
+    runs.make(train, [run.job for run in plan.missing()][1:])
+    runs.keep()
+    keyed = runs.keyed
+    monkeypatch.setattr(runs, "keyed", lambda *call: asked.append(call) or keyed(*call))
+    reached, missing = plan.look()
+    assert (len(reached), len(missing), len(asked)) == (6, 2, 8)
+    assert (reached, missing) == (plan.reached(), plan.missing())
+    monkeypatch.setattr(runs, "_parsed", lambda *_: pytest.fail("parsed"))
+    assert runs.summary("toy") == (6, sorted({line["made"]["commit"] for line in reached}))
+
+
 def test_a_run_that_two_parts_ask_for_counts_once():
     run_toys.settle(plans.PLANS.parent, run_toys.PLANS + "twice: {grid: {sizes: [1], seeds: 1}, "
                     "again: {call: grid, sizes: [1.0], seeds: 1}}\n")  # fmt: skip

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from book.evidence import execution, runs
+from book.evidence import execution, replay, runs
 from dplib import files
 from dplib.checks import ParameterError
 from tests import run_toys
@@ -278,8 +278,9 @@ def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
     runs.make(train, jobs(2))
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            runs.keep()
+        for write in (runs.keep, lambda: runs.rekey(train), lambda: replay.write_probes({})):
+            with pytest.raises(runs.StoreError, match="No space left"):
+                write()
     assert [path.name for path in (folder / "kept").iterdir()] == ["toy.jsonl"]
     assert kept(folder) == before
     assert runs.keep() == {"toy": 1}
