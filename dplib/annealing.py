@@ -19,12 +19,11 @@ from torch import Tensor, nn
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
-from dplib.devices import find_device, whole_float32
+from dplib.devices import JUDGED, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 
 REJECTED, LOWER, BY_CHANCE, FORCED = range(4)  # what became of a query
-PIECE = 512  # examples at once: larger pieces leave the cache
 
 
 class Energy:
@@ -55,7 +54,8 @@ class FixedEnergy(Energy):
     @torch.no_grad()
     def __call__(self) -> float:
         """The mean loss at the weights as they are."""
-        sums = (_total(self._loss(self._net(x), y)) for x, y in self._data.pieces(PIECE))
+        pieces = self._data.pieces(JUDGED.on(self._data.y.device))
+        sums = (_total(self._loss(self._net(x), y)) for x, y in pieces)
         return float(sum(sums)) / self._data.n  # one wait for a GPU
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
@@ -83,11 +83,11 @@ class BatchEnergy(Energy):
     def change(self, rows: Tensor, losses: Tensor) -> float:
         if not len(rows):
             return 0.0
-        engine, new = self._engine, 0.0
-        for few in rows.split(PIECE):
+        engine, new = self._engine, losses.new_zeros((), dtype=torch.float64)
+        for few in rows.split(JUDGED.on(rows.device)):
             x, y = engine.examples.batch(few)
-            new += float(_total(engine.loss(engine.net(x), y)))
-        return (new - float(losses)) / len(rows)
+            new += _total(engine.loss(engine.net(x), y))
+        return float(new - losses) / len(rows)
 
 
 @dataclass
@@ -333,7 +333,8 @@ class _Training:
         self.chances = np.random.default_rng(int(rng.integers(2**63)))
         noise = None if settings.secure else torch.Generator(records.y.device).manual_seed(seeds[0])
         batches = None if settings.secure else np.random.default_rng(seeds[1])
-        self.sampler = examples.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
+        sampler = examples.Sampler(settings.sampling, records.n, settings.sample_rate, batches)
+        self.batches = sampler.batches(records.y.device)
         self.engine = Engine(net.train(), settings, records, loss, noise)
         self.screen, self.energy = Screen(annealing), Energy()
         self.run = Run(settings, records.n)
@@ -356,7 +357,7 @@ class _Training:
         heard = self.witness is not None and self.screen.queries % self.witness.every == 0
         before = self.testify() if heard else math.nan
         last = [state.clone() for state in self.undone]
-        rows = torch.from_numpy(self.sampler.draw()).to(self.engine.weights.device)  # line 3
+        rows = next(self.batches)  # line 3
         losses = self.engine.step(rows)  # lines 4 to 9: the weights are w_new
         change = self.energy.change(rows, losses)  # lines 10 and 11
         if heard:

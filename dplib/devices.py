@@ -21,6 +21,29 @@ from dplib.checks import ParameterError
 CORE, STEP, START = 4e10, 1.5e-3, 10.0
 
 
+class Size(NamedTuple):
+    """How many examples, or numbers, to take at once: what suits a core's cache, and what a GPU's memory is good for,
+    which small pieces would keep waiting.
+    """
+
+    processor: int
+    gpu: int
+
+    def on(self, place: torch.device) -> int:
+        """The one of a device."""
+        return self.processor if place.type == "cpu" else self.gpu
+
+
+# All of the library's; those of the processor are measured, those of a GPU reckoned for 16 GB and networks like
+# ResNet-18. The processor's decide in which order sums are added, and so the last digits of runs that are kept.
+TRAINED_IMAGES, TRAINED_ROWS = Size(512, 2048), Size(2048, 16_384)  # with their gradients
+EVALUATED, JUDGED, SCORED, LABELLED = Size(2048, 8192), Size(512, 8192), Size(1000, 8192), Size(512, 8192)  # without
+PRODUCTS = Size(2**19, 2**26)  # numbers, where a product is made example by example
+SINGLE_GRADIENTS = Size(64, 1024)  # of examples whose gradients are all stored
+NEWTON = Size(2**18, 2**25)  # float64 numbers in one array
+MANY = Size(2**22, 2**29)  # numbers of many models side by side
+
+
 class Work(NamedTuple):
     """How much there is to do: floating point operations a step, and steps."""
 

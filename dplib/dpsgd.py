@@ -48,7 +48,8 @@ class DPSGD:
         clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
         momentum: as in ``torch.optim.SGD``; it acts on the noisy gradient, at no privacy cost.
         sampling: "poisson", or "shuffled" for training without noise only.
-        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others.
+        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on
+            the processor, and more on a GPU (``dplib.devices``).
         secure: sampling and noise from the operating system's cryptographic source.
 
     Raises:
@@ -119,7 +120,9 @@ class Engine:
         self._generator = generator
         self.divisor = settings.divisor or settings.sample_rate * train.n
         self._clips = settings.max_grad_norm is not None
-        self._physical_batch = settings.physical_batch or (512 if train.is_image else 2048)
+        self._physical_batch = settings.physical_batch or (
+            devices.TRAINED_IMAGES if train.is_image else devices.TRAINED_ROWS
+        ).on(train.y.device)
         check_network(net, train, loss, min(settings.sample_rate * train.n, self._physical_batch), self._clips)
         self._trained = [p for p in net.parameters() if p.requires_grad]
         self.steps = 0
@@ -206,7 +209,7 @@ class Engine:
     def _add(self, rows: Tensor) -> Tensor:
         x, y = self.examples.batch(rows)
         total = self.loss(self.net(x), y).sum()
-        share = total.new_tensor(1 / self.divisor)
+        share = torch.full_like(total, 1 / self.divisor)
         torch._foreach_add_(self._parts, torch.autograd.grad(total, self._trained, share, materialize_grads=True))
         return total.detach()
 
@@ -292,11 +295,12 @@ def train(
     run = Run(sample_rate, *counts, str(place))
 
     with same_randomness(place, dropout_seed):  # dropout draws from PyTorch's own generator
+        batches = sampler.batches(place)
         engine = Engine(net.train(), settings, train_set, loss, noise)
         losses, count = engine.weights.new_zeros(()), 0  # of the records since the last evaluation
         try:
             for _ in tqdm(range(settings.steps), "steps", leave=False, delay=2, disable=not progress):
-                rows = torch.from_numpy(sampler.draw()).to(place)
+                rows = next(batches)
                 losses += engine.step(rows)
                 count += len(rows)
                 run.steps += 1

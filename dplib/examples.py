@@ -2,7 +2,7 @@
 
 import copy
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError, number, shown
-from dplib.devices import whole_float32
+from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
 
 Array = np.ndarray | Tensor
@@ -145,14 +145,14 @@ class Examples:
 
 @whole_float32()
 @torch.no_grad()
-def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int = 2048) -> dict[str, float]:
-    """Mean loss and metric over all examples, in evaluation mode: {"loss", "metric"}."""
-    training = net.training
+def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int | None = None) -> dict[str, float]:
+    """Mean loss and metric over all examples, ``size`` at a time, in evaluation mode: {"loss", "metric"}."""
+    training, place = net.training, examples.y.device
     net.eval()
-    totals = torch.zeros(2, dtype=torch.float64)
-    for x, y in examples.pieces(size):
+    totals = torch.zeros(2, dtype=torch.float64, device=place)
+    for x, y in examples.pieces(size or EVALUATED.on(place)):
         outputs = net(x)
-        totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()]).cpu()
+        totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()])
     net.train(training)
     return dict(zip(("loss", "metric"), (totals / examples.n).tolist(), strict=True))
 
@@ -239,6 +239,7 @@ def needs_plain_order(module: nn.Module) -> bool:
 
 
 SAMPLING = ("poisson", "shuffled")
+BLOCK, BLOCK_ROWS = 64, 2**22  # batches that are drawn ahead for a GPU, and their rows
 _UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
@@ -303,6 +304,17 @@ class Sampler:
         self.kind, self.n, self.sample_rate, self.rng = kind, n, sample_rate, rng
         self.batch_size = max(1, round(sample_rate * n))
         self._order = np.empty(0, np.int64)
+
+    def batches(self, place: torch.device) -> Iterator[Tensor]:
+        """The rows (b,) of one batch after another, without end, on a device; a GPU gets a block of them in one copy,
+        since the host waits for each.
+        """
+        while place.type == "cpu":
+            yield torch.from_numpy(self.draw())
+        while True:
+            count = max(1, min(BLOCK, BLOCK_ROWS // self.batch_size))
+            drawn = [self.draw() for _ in range(count)]
+            yield from torch.from_numpy(np.concatenate(drawn)).to(place).split([len(rows) for rows in drawn])
 
     def draw(self) -> np.ndarray:
         """(b,) rows of the next batch."""

@@ -11,9 +11,10 @@ not a number: so the second function takes ``clean`` as well, which puts zeros i
 (b, ...). :func:`trained_layers` says which layers have a rule; whatever is not on its list is refused by name.
 """
 
+import contextlib
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -21,11 +22,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError
+from dplib.devices import PRODUCTS
 
 Clean = Callable[[Tensor], Tensor]
 Rule = tuple[Tensor, Callable[[Tensor, Clean], None]]
-# Numbers held at once where a product is made example by example: a core's cache, or a little of a GPU's memory.
-CHUNK, GPU_CHUNK = 2**19, 2**26
 # Below this share of what it would be without cancellation, a squared norm in float32 is computed again in float64.
 CANCELLED = 1e-3
 # The square of a smaller number may be 0 in float32. A norm that comes out as less counts as this much, so that a long
@@ -194,11 +194,29 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
         lengths = (torch.linalg.vector_norm(rows, dim=2).clamp_min_(SHORTEST) for rows in (a, d))
         most = math.prod(lengths).sum(1).square_()
         lost = (squared < CANCELLED * most) & (most > NEGLIGIBLE)
-        if bool(lost.any()):
+        if _noted is not None and squared.is_cuda:
+            _noted.append(lost.any())
+        elif bool(lost.any()):
             squared[lost] = _paired(a[lost].double(), d[lost].double()).to(squared.dtype)
     else:
         squared = _squared(torch.bmm(d.mT, a).flatten(1))
     return squared.view(b, groups).sum(1)
+
+
+_noted: list[Tensor] | None = None
+
+
+@contextlib.contextmanager
+def lost_digits_noted() -> Iterator[list[Tensor]]:
+    """Inside, sums on a GPU that lose too many digits are not made again, but noted, a bool () each, so that the host
+    waits once for all layers; where one is true, all is to be made again outside.
+    """
+    global _noted
+    before, _noted = _noted, []
+    try:
+        yield _noted
+    finally:
+        _noted = before
 
 
 def _with_rounding(squared: Tensor, a: Tensor, d: Tensor, uses: int, bias: bool) -> Tensor:
@@ -286,7 +304,7 @@ def _squared(x: Tensor) -> Tensor:
 
 def _chunk(like: Tensor, numbers: int) -> int:
     """How many examples of so many numbers to take at once, on the device of ``like``."""
-    return max(1, (CHUNK if like.device.type == "cpu" else GPU_CHUNK) // max(1, numbers))
+    return max(1, PRODUCTS.on(like.device) // max(1, numbers))
 
 
 _RULES = {

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
-from dplib.devices import Work, find_device, whole_float32
+from dplib.devices import EVALUATED, Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Data, Examples
 from dplib.layers import SHORTEST
@@ -79,15 +79,16 @@ class LogisticGrid:
         self._add_noise()
 
     @whole_float32()
-    def evaluate(self, held_out: Examples, size: int = 2048) -> dict[str, np.ndarray]:
+    def evaluate(self, held_out: Examples, size: int | None = None) -> dict[str, np.ndarray]:
         """Mean loss and accuracy of every model: {"loss": (m,), "metric": (m,)}."""
-        losses, right = (torch.zeros(len(self.settings), dtype=torch.float64) for _ in range(2))
-        for x, y in held_out.pieces(size):
+        place = held_out.y.device
+        losses, right = torch.zeros(2, len(self.settings), dtype=torch.float64, device=place)
+        for x, y in held_out.pieces(size or EVALUATED.on(place)):
             logits = self._logits(x)
             labels = y.expand(1, logits.shape[1], -1)
-            losses += (logits.logsumexp(0) - logits.gather(0, labels)[0]).double().sum(1).cpu()
-            right += (logits.argmax(0) == y).double().sum(1).cpu()
-        return {"loss": (losses / held_out.n).numpy(), "metric": (right / held_out.n).numpy()}
+            losses += (logits.logsumexp(0) - logits.gather(0, labels)[0]).double().sum(1)
+            right += (logits.argmax(0) == y).double().sum(1)
+        return {"loss": (losses / held_out.n).cpu().numpy(), "metric": (right / held_out.n).cpu().numpy()}
 
     def _logits(self, x: Tensor) -> Tensor:
         """(b, p) to (k, m, b)."""
@@ -148,8 +149,9 @@ def train_grid(
     grid = LogisticGrid(settings, sets["train"], classes, noises)
     batches = None if one.secure else np.random.default_rng(seeds[0])
     sampler = examples.Sampler(one.sampling, sets["train"].n, one.sample_rate, batches)
+    taken = sampler.batches(place)
     for _ in tqdm(range(one.steps), "steps", leave=False, delay=2, disable=not progress):
-        grid.step(torch.from_numpy(sampler.draw()).to(place))
+        grid.step(next(taken))
     return {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
 
 

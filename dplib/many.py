@@ -28,9 +28,9 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
-from dplib import checks, dpsgd, examples, steps
+from dplib import checks, dpsgd, examples
 from dplib.checks import ParameterError
-from dplib.devices import Work, find_device, whole_float32
+from dplib.devices import MANY, Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Run
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 from dplib.stacked import Stack, check_alike
@@ -202,7 +202,7 @@ def _at_once(nets: Sequence[nn.Module], records: Examples, expected: float) -> i
         return len(nets)
     net = copy.deepcopy(nets[0])
     weights = 3 * sum(p.numel() for p in net.parameters())  # with the gradient and what is added to it
-    held = steps.HELD // (weights + math.ceil(expected) * Stack([net]).numbers(records.first()))
+    held = MANY.processor // (weights + math.ceil(expected) * Stack([net]).numbers(records.first()))
     return min(MOST, max(LEAST, held))
 
 

@@ -25,8 +25,9 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
+from dplib.devices import NEWTON
+
 SHARED = 16  # from so many problems with the same features on, they are a group of their own
-NUMBERS = 1 << 18  # in one array of a batch: more would leave the processor's cache
 STEPS = 200  # at most: rounding keeps some from converging, such as l2 = 1e-8 with w = 1e8
 FLAT = 1e-9  # the least price in a Hessian: a free intercept may be flat where it starts
 LEFT = 1e-2  # of a residual where conjugate gradients stop
@@ -59,7 +60,7 @@ def minimise(x, linear, l2, *, used=None, tol=1e-10, device="cpu") -> tuple[np.n
         if not len(columns):
             continue
         rows, counts = (tensor(a) for a in np.unique(x[:, columns], axis=0, return_counts=True))
-        size = max(1, NUMBERS // max(rows.shape))
+        size = max(1, NEWTON.on(torch.device(device)) // max(rows.shape))
         for part in np.array_split(problems, -(-len(problems) // size)):
             at = np.ix_(part, columns)
             found = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tol)

@@ -6,6 +6,7 @@ same bytes; on a GPU sums may be added in another order.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from dplib import checks, examples
-from dplib.devices import whole_float32
+from dplib.devices import LABELLED, whole_float32
 
 PADDING = 4  # pixels, the usual amount for CIFAR
 
@@ -56,15 +57,16 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
     batch = min(sgd.batch_size, len(x))
     steps = len(x) // batch
     optimizer = torch.optim.SGD(
-        net.parameters(), sgd.learning_rate, momentum=0.9, nesterov=True, weight_decay=sgd.weight_decay
-    )
+        net.parameters(), sgd.learning_rate, momentum=0.9, nesterov=True, weight_decay=sgd.weight_decay,
+        fused=device.type == "cuda" or None,  # on the processor its last digits are others
+    )  # fmt: skip
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, sgd.learning_rate, total_steps=sgd.epochs * steps, cycle_momentum=False
     )
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(seed)
     for _ in tqdm(range(sgd.epochs), desc="epochs", leave=False, delay=2):
-        order = torch.randperm(len(x), generator=generator)[: steps * batch].view(steps, batch)
-        for rows in order.to(device):
+        order = torch.randperm(len(x), generator=generator, device=device)
+        for rows in order[: steps * batch].view(steps, batch):
             inputs = examples.follow(_augmented(x[rows], generator) if sgd.augment else x[rows], kept)
             with torch.autocast(device.type, torch.bfloat16, enabled=sgd.precision == "bfloat16"):
                 loss = nn.functional.cross_entropy(net(inputs), y[rows])
@@ -76,10 +78,11 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
 
 @whole_float32()
 @torch.inference_mode()
-def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int = 512) -> np.ndarray:
+def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int | None = None) -> np.ndarray:
     """net(x) in float32, (n, ...) to (n, k), in evaluation mode."""
     net.to(device).eval()
-    return torch.cat([net(b.to(device)).cpu() for b in torch.as_tensor(x).split(batch_size)]).numpy()
+    parts = torch.as_tensor(x).split(batch_size or LABELLED.on(device))
+    return torch.cat([net(part.to(device)) for part in parts]).cpu().numpy()
 
 
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -95,6 +98,7 @@ def _augmented(x: Tensor, generator: torch.Generator) -> Tensor:
     padded = nn.functional.pad(x, (PADDING,) * 4, mode="reflect")
     views = padded.unfold(2, height, 1).unfold(3, width, 1)  # (n, c, top, left, h, w), without a copy
     places = 2 * PADDING + 1
-    top, left, mirrored = (torch.randint(k, (n,), generator=generator).to(x.device) for k in (places, places, 2))
+    draw = partial(torch.randint, size=(n,), generator=generator, device=x.device)
+    top, left, mirrored = (draw(k) for k in (places, places, 2))
     crops = views[torch.arange(n, device=x.device), :, top, left]
     return torch.where(mirrored.bool()[:, None, None, None], crops.flip(3), crops)

@@ -13,14 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from dplib import clipping, examples
-from dplib.devices import whole_float32
+from dplib.devices import MANY, whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Examples, Loss, cross_entropy
 from dplib.stacked import Stack
 
 BLOCK = 32  # steps that are drawn ahead
-# Numbers held at once, by the examples of a piece of a step and by the noise drawn ahead on a GPU.
-HELD, GPU_HELD = 2**22, 2**29
 WARM = 3  # steps before one is recorded
 
 
@@ -77,7 +75,7 @@ class Models:
         self._unclipped = self._column(self._free) > 0
         self._rule = clipping.RULES[settings[0].clipping]
         self.on_gpu = self.weights.device.type != "cpu"
-        held = (GPU_HELD if self.on_gpu else HELD) // (len(nets) * self.stack.numbers(records.first()))
+        held = MANY.on(self.weights.device) // (len(nets) * self.stack.numbers(records.first()))
         self.piece = max(1, min(held, settings[0].physical_batch or held))
 
     @property
@@ -277,7 +275,7 @@ class Stepper:
         self.step, self._block = 0, BLOCK
         self._recorded, self._columns = None, batches.room()
         if models.on_gpu:
-            self._block = max(1, min(BLOCK, GPU_HELD // max(1, models.weights.numel())))
+            self._block = max(1, min(BLOCK, MANY.gpu // max(1, models.weights.numel())))
             self._noise = models.weights.new_empty(self._block, *models.weights.shape)
 
     def next(self) -> None:

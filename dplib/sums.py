@@ -126,8 +126,13 @@ class ClippedSums:
             check_losses(losses, len(x))
             total, known = losses.sum(), x if x._version == before else None
             gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
+            given = len(x), gradients, known, x_norms
             with torch.no_grad():
-                return losses.detach(), total.detach(), *self._rules(len(x), gradients, known, x_norms)
+                with layers.lost_digits_noted() as lost:
+                    of_layers = self._rules(*given)
+                if lost and bool(torch.stack(lost).any()):  # the one wait of a step on a GPU
+                    of_layers = self._rules(*given)
+                return losses.detach(), total.detach(), *of_layers
         finally:
             self._watching = False
             for calls in self._calls:

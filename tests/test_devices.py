@@ -104,15 +104,23 @@ def _cnn():
     )
 
 
-def _private(steps, device="cuda", **settings):
+def _wide():
+    """Of its second and third convolution a norm is by pairs of positions."""
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, stride=2), nn.Tanh(), nn.Conv2d(32, 64, 2), nn.Tanh(), nn.Conv2d(64, 64, 2), nn.Flatten(),
+        nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def _private(steps, net=_cnn, device="cuda", **settings):
     settings = DPSGD(steps, 0.2, 0.1, **{"noise_multiplier": 1.0, "max_grad_norm": 1.0} | settings)
     data = dpsgd.Data(_images(), test=_images())
-    dpsgd.train(_cnn(), data, settings, np.random.default_rng(0), device=device, progress=False)
+    dpsgd.train(net(), data, settings, np.random.default_rng(0), device=device, progress=False)
 
 
 def test_a_training_on_the_processor_lets_a_gpu_alone(stand_in):
     """torch.manual_seed would seed its generator, too."""
-    _private(1, "cpu")
+    _private(1, device="cpu")
     assert stand_in.faults() == []
 
 
@@ -138,16 +146,17 @@ def _plain_sgd(steps, **settings):
 
 
 LOOPS = {  # name: (a training of so many steps, the most waits for each of them)
-    "private": (_private, 1),
-    "with momentum": (partial(_private, momentum=0.5), 1),
-    "without clipping": (partial(_private, noise_multiplier=0.0, max_grad_norm=None), 2),
-    "grid": (_grid, 1),
-    "annealed": (partial(_annealed, energy=_images()), 2),
-    "annealed by its batch": (partial(_annealed, energy="batch"), 3),
-    "labels": (_labels, 1),  # an epoch has one step
-    "labels, augmented": (partial(_labels, mixup=1.0, shift=1, flip=True, cutout=2), 6),
-    "SGD": (_plain_sgd, 1),
-    "SGD, augmented": (partial(_plain_sgd, augment=True), 4),
+    "private": (_private, 0),
+    "private, many channels": (partial(_private, net=_wide), 1),  # a look at what its layers lost
+    "with momentum": (partial(_private, momentum=0.5), 0),
+    "without clipping": (partial(_private, noise_multiplier=0.0, max_grad_norm=None), 0),
+    "grid": (_grid, 0),
+    "annealed": (partial(_annealed, energy=_images()), 1),
+    "annealed by its batch": (partial(_annealed, energy="batch"), 1),
+    "labels": (_labels, 0),  # an epoch has one step
+    "labels, augmented": (partial(_labels, mixup=1.0, shift=1, flip=True, cutout=2), 0),
+    "SGD": (_plain_sgd, 0),
+    "SGD, augmented": (partial(_plain_sgd, augment=True), 0),
 }
 
 

@@ -338,7 +338,7 @@ def randomness_of_the_processor_alone(monkeypatch):
 
 
 def chunks_of_256_gib(monkeypatch):
-    monkeypatch.setattr(layers, "GPU_CHUNK", 2**36)
+    monkeypatch.setattr(layers, "PRODUCTS", layers.PRODUCTS._replace(gpu=2**36))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def steps_to_target(
         for name in ("train", "valid", "test")
     }
     base = parts["train"].n
-    drawn = torch.from_numpy(np.random.default_rng(draws).integers(base, size=n))
+    drawn = torch.from_numpy(np.random.default_rng(draws).integers(base, size=n)).to(place)
     settings = dpsgd.DPSGD(
         steps=most_steps,
         sample_rate=batch / base,  # the engine divides by sample_rate * base, which is the batch size wanted
@@ -78,11 +78,11 @@ def steps_to_target(
         max_grad_norm=1.0,
     )
     generator = torch.Generator(place).manual_seed(int(noise.generate_state(1)[0]))
-    rng = np.random.default_rng(batches)
+    taken = examples.Sampler("poisson", n, batch / n, np.random.default_rng(batches)).batches(place)
     engine = Engine(net.to(place).train(), settings, parts["train"], examples.cross_entropy, generator)
     reached, accuracy = None, 0.0
     for step in range(1, most_steps + 1):
-        engine.step(drawn[torch.from_numpy(examples.poisson(n, batch / n, rng))].to(place))
+        engine.step(drawn[next(taken)])
         if step % EVERY == 0:
             accuracy = _accuracy(net, parts["valid"])
             if accuracy >= target:

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from dplib import checks
-from dplib.devices import whole_float32
+from dplib.devices import SCORED, whole_float32
 
 Inputs = Tensor | tuple[Tensor, ...]
-BATCH = 1000  # examples at a time where no gradients are taken
 _WHOLE, _REAL = checks.integer(0), checks.number(0)
 RULES = {
     "epochs": checks.integer(1), "batch_size": checks.integer(1), "learning_rate": checks.positive(),
@@ -71,18 +70,17 @@ def fit(
         raise checks.ParameterError("mixup and crops need inputs of floats: whole numbers cannot be mixed.")
     batch = min(batch_size, n)
     steps = n // batch
-    order, mixing = torch.Generator().manual_seed(seed), np.random.default_rng([seed, 1])
-    optimizer = torch.optim.SGD(
-        net.parameters(), learning_rate, momentum=0.9, weight_decay=weight_decay, fused=device.type == "cpu"
-    )
+    order, mixing = torch.Generator(device).manual_seed(seed), np.random.default_rng([seed, 1])
+    optimizer = torch.optim.SGD(net.parameters(), learning_rate, momentum=0.9, weight_decay=weight_decay, fused=True)
     step = 0
     for epoch in range(1, epochs + 1):
         net.train()
-        for rows in torch.randperm(n, generator=order)[: steps * batch].view(steps, batch).to(device):
+        for rows in torch.randperm(n, generator=order, device=device)[: steps * batch].view(steps, batch):
             optimizer.param_groups[0]["lr"] = rate(step, epochs * steps, learning_rate, warmup, drops)
             x, y = [augmented(x[rows], shift, flip, cutout, order) for x in inputs], targets[rows]
             if mixup:
-                partner, weight = torch.randperm(batch, generator=order).to(device), mixing.beta(mixup, mixup)
+                partner = torch.randperm(batch, generator=order, device=device)
+                weight = mixing.beta(mixup, mixup)
                 x = [torch.lerp(one[partner], one, weight) for one in x]
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
                 scores = net(*x)
@@ -115,12 +113,13 @@ def rate(step: int, steps: int, peak: float, warmup: float = 0.15, drops: Sequen
 
 @whole_float32()
 @torch.inference_mode()
-def logits(net: nn.Module, inputs: Inputs, batch_size: int = BATCH) -> np.ndarray:
+def logits(net: nn.Module, inputs: Inputs, batch_size: int | None = None) -> np.ndarray:
     """net(inputs) in evaluation mode, (n, K) float32."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     net.eval()
-    parts = zip(*(x.split(batch_size) for x in inputs), strict=True)
-    return torch.cat([net(*part).float().cpu() for part in parts]).numpy()
+    size = batch_size or SCORED.on(inputs[0].device)
+    parts = zip(*(x.split(size) for x in inputs), strict=True)
+    return torch.cat([net(*part).float() for part in parts]).cpu().numpy()
 
 
 def soft(targets: Tensor, classes: int) -> Tensor:
@@ -131,23 +130,24 @@ def soft(targets: Tensor, classes: int) -> Tensor:
 def augmented(x: Tensor, shift: int, flip: bool, cutout: int, generator: torch.Generator) -> Tensor:
     """Images (n, c, h, w), each moved by up to ``shift`` pixels (zeros come in), mirrored with probability one half,
     and with a square of zeros of side ``cutout`` at a random place, partly outside as it may fall; 0 or False: not.
+    The generator is one of the images' device.
     """
     n, each = len(x), torch.arange(len(x), device=x.device)
     if shift:
         views = nn.functional.pad(x, (shift,) * 4).unfold(2, x.shape[2], 1).unfold(3, x.shape[3], 1)  # without a copy
-        top, left = torch.randint(2 * shift + 1, (2, n), generator=generator).to(x.device)
+        top, left = torch.randint(2 * shift + 1, (2, n), generator=generator, device=x.device)
         x = views[each, :, top, left]
     if flip:
-        mirrored = torch.randint(2, (n, 1, 1, 1), generator=generator).bool().to(x.device)
+        mirrored = torch.randint(2, (n, 1, 1, 1), generator=generator, device=x.device).bool()
         x = torch.where(mirrored, x.flip(3), x)
     if cutout:
-        inside = [_window(n, size, cutout, generator).to(x.device) for size in x.shape[2:]]
+        inside = [_window(n, size, cutout, generator) for size in x.shape[2:]]
         x = x.masked_fill((inside[0][:, :, None] & inside[1][:, None, :])[:, None], 0)
     return x
 
 
 def _window(n: int, size: int, length: int, generator: torch.Generator) -> Tensor:
     """For each of n, which of ``size`` places lie in a window of ``length`` around a random place; bool (n, size)."""
-    start = torch.randint(size, (n, 1), generator=generator) - length // 2
-    place = torch.arange(size)
+    start = torch.randint(size, (n, 1), generator=generator, device=generator.device) - length // 2
+    place = torch.arange(size, device=generator.device)
     return (place >= start) & (place < start + length)

@@ -12,6 +12,7 @@ from torch import nn
 from dplib import checks, data, models
 from dplib.checks import ParameterError
 from dplib.data import Dataset
+from dplib.devices import Size
 from dplib.examples import Pair
 from dplib.models import ACTIVATIONS
 from dplib.sgd import seeded
@@ -27,7 +28,7 @@ TABLE_2 = {
 }
 TABLE_2["cifar10-jpeg"] = TABLE_2["cifar10"]
 MAX_GRAD_NORM, MOMENTUM = 0.1, 0.9
-PHYSICAL_BATCH = 640  # nearly every Poisson batch of expected size 512 goes through in one piece
+PHYSICAL_BATCH = Size(640, 4096)  # nearly every Poisson batch of expected size 512 goes through in one piece
 CIFAR_MEAN, CIFAR_SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # public constants, as in the earlier work
 
 

@@ -16,7 +16,7 @@ from book.evidence import runs
 from dplib import annealing, checks
 from dplib.annealing import BY_CHANCE, FORCED, REJECTED, Annealing, Run, Screen, Witness, acceptance_probability
 from dplib.checks import ParameterError
-from dplib.devices import Work, training_work
+from dplib.devices import Work, find_device, training_work
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair, squared_error
 from dplib.sgd import seeded
@@ -145,7 +145,7 @@ def train(
         clipping="auto-s" if scheme == "auto-s" else "flat",
         momentum=momentum,
         sampling="poisson" if private else "shuffled",
-        physical_batch=annealed_settings.PHYSICAL_BATCH,
+        physical_batch=annealed_settings.PHYSICAL_BATCH.on(find_device(device)),
     )
     activation = "relu" if scheme == "dpsgd-relu" else "tanh"
     net = annealed_settings.network(parts["train"][0].shape[1:], activation, int(weights.generate_state(1)[0]))

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dplib import checks
-from dplib.annealing import PIECE
-from dplib.devices import whole_float32
+from dplib.devices import JUDGED, SINGLE_GRADIENTS, whole_float32
 from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 
@@ -125,7 +124,7 @@ class RuleAttack:
     @whole_float32()
     @torch.no_grad()
     def _losses(self) -> np.ndarray:
-        pieces = zip(self.x.split(PIECE), self.y.split(PIECE), strict=True)
+        pieces = zip(*(part.split(JUDGED.on(self.y.device)) for part in (self.x, self.y)), strict=True)
         return torch.cat([F.cross_entropy(self.net(x), y, reduction="none") for x, y in pieces]).double().cpu().numpy()
 
 
@@ -168,14 +167,14 @@ def log_odds(
 
 
 @whole_float32()
-def per_example_gradients(net: nn.Module, x: Tensor, y: Tensor, piece: int = 64) -> Tensor:
+def per_example_gradients(net: nn.Module, x: Tensor, y: Tensor, piece: int | None = None) -> Tensor:
     """Gradients of the cross-entropy of each example by itself, (b, parameters), parameters in the network's order."""
     parameters = {name: p.detach() for name, p in net.named_parameters()}
 
     def one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(net, parameters, (x[None],)), y[None])
 
-    found = vmap(grad(one), in_dims=(None, 0, 0), chunk_size=piece)(parameters, x, y)
+    found = vmap(grad(one), in_dims=(None, 0, 0), chunk_size=piece or SINGLE_GRADIENTS.on(x.device))(parameters, x, y)
     return torch.cat([found[name].flatten(1) for name in parameters], 1)
 
 

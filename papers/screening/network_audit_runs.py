@@ -116,6 +116,7 @@ def train(
     included = np.random.default_rng(coins).random(canaries) < 0.5
     parts = _parts(annealed_settings.records(dataset, 0, seed), judged, included, energy_size, reference, choice)
     n = len(parts["train"][1])
+    place = find_device(device)
     settings = DPSGD(
         steps=most,
         sample_rate=min(1.0, used["batch"] / n),
@@ -123,10 +124,9 @@ def train(
         noise_multiplier=used["noise_multiplier"],
         max_grad_norm=annealed_settings.MAX_GRAD_NORM,
         momentum=momentum,
-        physical_batch=annealed_settings.PHYSICAL_BATCH,
+        physical_batch=annealed_settings.PHYSICAL_BATCH.on(place),
     )
     net = annealed_settings.network(parts["train"][0].shape[1:], "tanh", int(weights.generate_state(1)[0]))
-    place = find_device(device)
     net.to(place)  # the attacks look at it from the start
     if judged == "test":
         attack = GradientAttack(net, settings, n, parts["canaries"], parts["reference"], block)

@@ -11,6 +11,7 @@ from torch import nn
 from dplib import clipping, layers, models
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy, squared_error
+from tests import stand_in_gpu
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -176,7 +177,7 @@ def test_pieces_of_a_layer_change_nothing(monkeypatch):
         factors = median_clip(net, x, y)
         whole, norms = by_dplib(net, x, y, factors)
         with monkeypatch.context() as patch:
-            patch.setattr(layers, "CHUNK", 1)
+            patch.setattr(layers, "PRODUCTS", layers.PRODUCTS._replace(processor=1))
             sums, found = by_dplib(net, x, y, factors)
         assert torch.allclose(norms, found, rtol=1e-13)
         assert distance(sums, whole) < 1e-13
@@ -485,3 +486,31 @@ def test_same_sums_on_a_gpu(name, gpu):
     expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
     sums, _ = by_dplib(net.cuda(), x.cuda(), y.cuda(), factors)
     assert distance({k: s.cpu() for k, s in sums.items()}, expected) < 1e-4
+
+
+def test_digits_that_are_lost_on_a_gpu_are_computed_again_all_at_once():
+    """Two positions whose terms cancel, of some examples alone."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(6, 40, 1, 1, generator=generator).expand(6, 40, 1, 2).clone()
+    x[:3, :, :, 1] += 1e-3 * torch.randn(3, 40, 1, generator=generator)
+    net, norms = nn.Sequential(nn.Conv2d(40, 40, 1, bias=False)), {}
+
+    def signed(outputs, y):
+        return (outputs[..., 0] - outputs[..., 1]).flatten(1).sum(1)
+
+    def noted(place):
+        def factors(found):
+            norms[place] = found.cpu().clone()
+            return torch.ones_like(found)
+
+        sums = clipping.ClippedSums(net, {p: torch.zeros_like(p) for p in net.parameters()})
+        sums.add(x.to(place), torch.zeros(6, dtype=torch.long, device=place), signed, factors)
+        sums.close()
+
+    noted("cpu")
+    with stand_in_gpu.present():
+        net.to("cuda")
+        noted("cuda")
+    exact = (x[..., 0] - x[..., 1]).double().flatten(1).norm(dim=1) * 40**0.5
+    assert torch.equal(norms["cpu"], norms["cuda"])
+    torch.testing.assert_close(norms["cpu"][:3].double(), exact[:3], rtol=1e-3, atol=0)

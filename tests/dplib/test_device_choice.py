@@ -10,7 +10,7 @@ import torch
 
 import dplib
 from book.evidence import plans, runs
-from dplib import annealing, devices, dpsgd, logistic_grid, many, models, objpert
+from dplib import annealing, devices, dpsgd, examples, logistic_grid, many, models, objpert
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, worth_a_gpu
 from papers.architecture import privacy_cost_theory
@@ -40,7 +40,7 @@ def test_the_library_works_on_the_processor_by_default():
     given = {name: inspect.signature(function).parameters.get("device") for name, function in functions()}
     defaults = {name: p.default for name, p in given.items() if p is not None and p.default is not p.empty}
     assert {"dplib.dpsgd.train", "dplib.logistic_grid.train_grid", "dplib.objpert.fit"} <= set(defaults)
-    assert set(defaults.values()) == {"cpu"}, defaults
+    assert {torch.device(place).type for place in defaults.values()} == {"cpu"}, defaults
 
 
 def test_chapter_3_reads_its_weights_where_there_is_a_gpu():
@@ -118,3 +118,20 @@ def test_a_page_says_that_the_gpu_was_left_alone(device, monkeypatch, run_folder
     get = runs.Maker(device, 1)
     get(run_toys.train, [{"size": 1, "seed": 0, "steps": 1}])
     assert ("GPU" in get.where()) == (device == "auto")
+
+
+@pytest.mark.parametrize("place", ["cpu", "cuda"])
+def test_a_gpu_takes_larger_pieces(place):
+    """What is a cache full for a core is a launch for nothing on a GPU."""
+    n, passes = 5000, []
+    net = models.mlp([4, 2])
+    net.register_forward_hook(lambda *_: passes.append(1))
+    data = dpsgd.Data((np.ones((n, 4), np.float32), np.arange(n) % 2))
+    with stand_in_gpu.present():
+        found = examples.Examples(data.train, "test", torch.device(place), torch.float32)
+        examples.evaluate(net.to(place), found, examples.cross_entropy, examples.correct)
+        assert len(passes) == {"cpu": 3, "cuda": 1}[place]
+        engine = dpsgd.Engine(net, settings(steps=9, sample_rate=1.0), found, generator=torch.Generator(place))
+        passes.clear()
+        engine.step(torch.arange(n, device=place))
+    assert len(passes) == {"cpu": 3, "cuda": 1}[place]

@@ -13,6 +13,7 @@ from torch import nn
 from dplib import examples, models
 from dplib.examples import Examples
 from papers.common import printed
+from tests import stand_in_gpu
 from tests.conftest import ROOT
 
 IMAGES = np.zeros((5, 3, 8, 8), np.float32)
@@ -21,8 +22,7 @@ CHECKED = {"LD_PRELOAD": "libc_malloc_debug.so.0", "MALLOC_CHECK_": "3", "ONEDNN
 TRAIN = """
 import numpy as np, torch
 from torch import nn
-from dplib import annealing
-from dplib import dpsgd, models, sgd
+from dplib import annealing, dpsgd, models, sgd
 from papers.labels.stage_training_runs import Learner
 
 torch.set_num_threads(1)
@@ -116,3 +116,17 @@ def test_instance_normalisation_stays_plain():
     x = torch.randn(1, 3, 8, 8)
     assert examples.layout_of(net, x) == torch.contiguous_format
     assert examples.layout_of(nn.Sequential(net[0], nn.Tanh()), x) == torch.channels_last
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("poisson", 0.1), ("poisson", 0.01), ("shuffled", 0.3)])
+def test_a_gpu_gets_the_same_batches_in_few_copies(kind, rate):
+    drawn = examples.Sampler(kind, 40, rate, np.random.default_rng(5))
+    due = [drawn.draw() for _ in range(150)]
+    with stand_in_gpu.present() as gpu:
+        taken = examples.Sampler(kind, 40, rate, np.random.default_rng(5)).batches(torch.device("cuda"))
+        found = [next(taken) for _ in due]
+        assert all(rows.is_cuda for rows in found)
+        assert gpu.waits.total() == 3
+        assert all(rows.cpu().tolist() == expected.tolist() for rows, expected in zip(found, due, strict=True))
+    here = examples.Sampler(kind, 40, rate, np.random.default_rng(5)).batches(torch.device("cpu"))
+    assert all(next(here).tolist() == expected.tolist() for expected in due)

@@ -262,8 +262,8 @@ def test_sums_are_those_of_one_example_after_another_for_each_model(name, dtype,
     build, shape = NETS[name]
     rows = torch.stack([torch.randperm(40, generator=torch.Generator().manual_seed(i))[:7] for i in range(3)])
     sizes, bounds = torch.tensor([7, 0, 4]), [0.3, 1.0, 2.0]
-    for held in (steps.HELD, 1):  # whole, and in pieces of one example
-        monkeypatch.setattr(steps, "HELD", held)
+    for held in (steps.MANY, steps.MANY._replace(processor=1)):  # whole, and in pieces of one example
+        monkeypatch.setattr(steps, "MANY", held)
         sums, expected = sums_of(build, shape, dtype, records(shape), rows, sizes, bounds)
         assert float(sums[1].norm()) == 0.0
         for found, due in ((sums[0], expected[0]), (sums[2], expected[2])):
