@@ -41,7 +41,7 @@ EVALUATED, JUDGED, SCORED, LABELLED = Size(2048, 8192), Size(512, 8192), Size(10
 PRODUCTS = Size(2**19, 2**26)  # numbers, where a product is made example by example
 SINGLE_GRADIENTS = Size(64, 1024)  # of examples whose gradients are all stored
 NEWTON = Size(2**18, 2**25)  # float64 numbers in one array
-MANY = Size(2**22, 2**29)  # numbers of many models side by side
+MANY = Size(2**24, 2**29)  # numbers of many models side by side
 
 
 class Work(NamedTuple):

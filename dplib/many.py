@@ -30,7 +30,7 @@ from tqdm.auto import tqdm
 
 from dplib import checks, dpsgd, examples
 from dplib.checks import ParameterError
-from dplib.devices import MANY, Work, find_device, whole_float32
+from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Run
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 from dplib.stacked import Stack, check_alike
@@ -39,7 +39,7 @@ from dplib.steps import Batches, Models, Stepper
 __all__ = ["EACH", "train"]
 
 EACH = ("sample_rate", "learning_rate", "noise_multiplier", "max_grad_norm", "momentum", "divisor")  # may differ
-LEAST, MOST = 4, 50  # models at once on a processor
+MOST, CACHED = 50, 2**22  # models at once on a processor, and numbers of theirs: its caches serve more of them worse
 
 
 @whole_float32()
@@ -92,7 +92,9 @@ def train(
     clips = any(one.max_grad_norm is not None for one in settings)
     dpsgd.check_network(nets[0], sets[0]["train"], loss, expected, clips)
 
-    groups = torch.arange(len(nets)).split(at_once or _at_once(nets, sets[0]["train"], expected))
+    if at_once is None:
+        at_once = len(nets) if place.type == "cuda" else fitting(nets[0], sets[0]["train"], expected)
+    groups = torch.arange(len(nets)).split(at_once)
     trainings = [
         _Training(*([values[i] for i in group.tolist()] for values in (nets, settings, sets, rngs)), loss, place)
         for group in groups
@@ -194,16 +196,13 @@ def placed(nets: Sequence[nn.Module], data: Sequence[Data], place: torch.device)
     return [made[key] for key in keys]
 
 
-def _at_once(nets: Sequence[nn.Module], records: Examples, expected: float) -> int:
-    """How many models to train together: on the processor as many as its caches hold, with ``expected`` records each,
-    which may be in pieces.
+def fitting(net: nn.Module, records: Examples, expected: float) -> int:
+    """How many such models to train together on a processor, with ``expected`` records a step each: as many as its
+    caches serve well. A network that keeps a core busy by itself goes alone.
     """
-    if records.y.device.type != "cpu":
-        return len(nets)
-    net = copy.deepcopy(nets[0])
     weights = 3 * sum(p.numel() for p in net.parameters())  # with the gradient and what is added to it
-    held = MANY.processor // (weights + math.ceil(expected) * Stack([net]).numbers(records.first()))
-    return min(MOST, max(LEAST, held))
+    held = weights + math.ceil(expected) * Stack([copy.deepcopy(net)]).numbers(records.first())
+    return min(MOST, max(1, CACHED // held))
 
 
 def check(

@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib import examples, layers
@@ -110,10 +111,10 @@ class Stack:
         count, x = x.numel(), x.expand(self.m, *x.shape[1:])
         with torch.no_grad():
             for layer in self.layers:
-                x, inputs = layer.forward(x, self.m)
+                x, _ = layer.forward(x, self.m)
                 count += x[0].numel()
                 if isinstance(layer, _Conv2d):
-                    count += inputs[0].numel() + layer.weight[0].numel()
+                    count += x[0, 0].numel() * layer.weight.shape[2] + layer.weight[0].numel()
         return count
 
     @whole_float32()
@@ -258,24 +259,35 @@ class _Conv2d(_Weighted):
     """
 
     def forward(self, a: Tensor, m: int, shared: bool = False) -> tuple[Tensor, Tensor]:
-        """a (m b, in, height, width), or b of them, to (m b, out, out_height, out_width); and patches (m b, positions,
-        in).
+        """a (m b, in, height, width), or b of them that all models share, to (m b, out, out_height, out_width); and a,
+        or on a GPU its patches (m b, positions, in).
         """
         if a.dim() != 4:
             shape = tuple(a.shape[1:])
             raise ParameterError(f"layer {self.name} gets examples of shape {shape}, but must get images; {ALONE}.")
+        if a.device.type == "cpu":  # one model after another is faster there
+            images = [a] * m if shared else a.chunk(m)
+            outs = [self._convolved(images_of_model, i) for i, images_of_model in enumerate(images)]
+            return outs[0] if m == 1 else torch.cat(outs), a
         height, width = size = self._size(a)
         patches = _Patches.apply(a, self.module, torch.Size(size))
         out = self._product(patches.flatten(0, 1), m, shared)
         return out.view(-1, height, width, out.shape[2]).permute(0, 3, 1, 2), patches
 
-    def rule(self, patches: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
-        """patches (m b, positions, in), d (m b, out, out_height, out_width), as for a linear layer."""
+    def _convolved(self, a: Tensor, i: int) -> Tensor:
+        """Images (b, in, height, width) through model i."""
+        module = self.module
+        weight = self.weight[i].view(module.out_channels, *module.kernel_size, -1).permute(0, 3, 1, 2)
+        bias = None if self.bias is None else self.bias[i]
+        return F.conv2d(a, weight, bias, module.stride, module.padding, module.dilation)
+
+    def rule(self, inputs: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
+        """inputs of :meth:`forward`, d (m b, out, out_height, out_width), as for a linear layer."""
         of_weight, of_bias = self.sums.get("weight"), self.sums.get("bias")
-        d = d.permute(0, 2, 3, 1).flatten(1, 2)  # (m b, positions, out)
+        size, d = d.shape[2:], d.permute(0, 2, 3, 1).flatten(1, 2)  # (m b, positions, out)
         parts = []
         if of_weight is not None:
-            parts.append((of_weight, torch.bmm(d.mT, patches).flatten(1)))
+            parts.append((of_weight, self._gradients(inputs, d, size).flatten(1)))
         if of_bias is not None:
             parts.append((of_bias, d.sum(1)))
         norms = None if unclipped else _joined([torch.linalg.vector_norm(part, dim=1) for _, part in parts])
@@ -286,6 +298,16 @@ class _Conv2d(_Weighted):
                 total.add_(of_model.view(total.shape))
 
         return norms, add
+
+    def _gradients(self, inputs: Tensor, d: Tensor, size: torch.Size) -> Tensor:
+        """Of the weights by each example, (m b, out, in)."""
+        if inputs.dim() == 3:
+            return torch.bmm(d.mT, inputs)
+        count = max(1, layers.CHUNK // (d.shape[1] * self.weight.shape[2]))
+        gradients = d.new_empty(len(d), *self.weight.shape[1:])
+        for few, outer, inner in zip(gradients.split(count), d.split(count), inputs.split(count), strict=True):
+            torch.bmm(outer.mT, layers.patches(self.module, inner, size).squeeze(1), out=few)
+        return gradients
 
     def _size(self, a: Tensor) -> tuple[int, int]:
         """(out_height, out_width) for examples (m b, in, height, width)."""

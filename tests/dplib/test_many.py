@@ -237,7 +237,7 @@ def stacked_models(nets, private, pair, dtype=torch.float64, place=CPU):
     return steps.Models(nets, private, train, [train.n] * len(nets), generators=noise)
 
 
-def sums_of(build, shape, dtype, pair, rows, sizes, bounds):
+def sums_of(build, shape, dtype, pair, rows, sizes, bounds, place=CPU):
     """Each model's clipped sum, and the one by single examples in float64."""
     nets = networks(build, shape, len(bounds), dtype)
     x, y = torch.as_tensor(pair[0]).double(), torch.as_tensor(pair[1])
@@ -247,9 +247,9 @@ def sums_of(build, shape, dtype, pair, rows, sizes, bounds):
     ]
     private = [settings(max_grad_norm=bound, divisor=1.0, learning_rate=1.0) for bound in bounds]
     before = [trained(net) for net in nets]
-    stack = stacked_models(nets, private, pair, dtype)
-    stack.step(rows, sizes)
-    return [was - trained(net) for was, net in zip(before, nets, strict=True)], expected
+    stack = stacked_models(nets, private, pair, dtype, place)
+    stack.step(rows.to(place), sizes.to(place))
+    return [was - trained(net).cpu() for was, net in zip(before, nets, strict=True)], expected
 
 
 def trained(net):
@@ -268,6 +268,23 @@ def test_sums_are_those_of_one_example_after_another_for_each_model(name, dtype,
         assert float(sums[1].norm()) == 0.0
         for found, due in ((sums[0], expected[0]), (sums[2], expected[2])):
             assert float((found - due).norm() / due.norm()) < within
+
+
+@pytest.mark.parametrize("name", ["perceptron", "nested", "averaged", "odd", "same", "valid"])
+def test_sums_on_a_gpu_are_those_of_one_example_after_another(name, gpu):
+    """Convolutions are made by patches there, and so is their way back."""
+    build, shape = NETS[name]
+    build_deep = build if name in ("perceptron", "nested") else lambda: nn.Sequential(widened(shape[0]), build())
+    rows, sizes = torch.randperm(40, generator=torch.Generator().manual_seed(0)).view(4, 10)[:2], torch.tensor([10, 6])
+    place = torch.device("cuda")
+    sums, expected = sums_of(build_deep, shape, torch.float64, records(shape), rows, sizes, [0.3, 1.0], place)
+    for found, due in zip(sums, expected, strict=True):
+        assert float((found - due).norm() / due.norm()) < 1e-11
+
+
+def widened(channels):
+    """A first convolution, so that the next one has to send gradients back."""
+    return nn.Conv2d(channels, channels, 3, padding=1)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "nested"])
