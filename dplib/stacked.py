@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dplib import examples, layers
 from dplib.checks import ParameterError
-from dplib.devices import whole_float32
+from dplib.devices import PRODUCTS, whole_float32
 from dplib.examples import Loss
 
 Norms = Callable[[bool], Tensor]
@@ -303,7 +303,7 @@ class _Conv2d(_Weighted):
         """Of the weights by each example, (m b, out, in)."""
         if inputs.dim() == 3:
             return torch.bmm(d.mT, inputs)
-        count = max(1, layers.CHUNK // (d.shape[1] * self.weight.shape[2]))
+        count = max(1, PRODUCTS.processor // (d.shape[1] * self.weight.shape[2]))
         gradients = d.new_empty(len(d), *self.weight.shape[1:])
         for few, outer, inner in zip(gradients.split(count), d.split(count), inputs.split(count), strict=True):
             torch.bmm(outer.mT, layers.patches(self.module, inner, size).squeeze(1), out=few)
