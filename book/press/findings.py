@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from scipy.stats import norm
 
-from book.evidence import history, plans, plotting
+from book.evidence import history, plans, plotting, rules
 from book.evidence.claims import PAPERS, VERDICTS
 from book.press import dials_data, ledger
 from book.press.ledger import Row
@@ -47,19 +47,16 @@ def markdown(rows: list[Row]) -> str:
     orders = Counter(row.past.order for row in tested)
     differs = Counter((ledger.first(row), row.verdict) for row in tested if ledger.first(row) != row.verdict)
     lost = sum(n for (before, _), n in differs.items() if before == ledger.OPEN)
-    changes = ", ".join(
-        f"{n} *{before}* instead of *{now}*" for (before, now), n in differs.most_common() if before != ledger.OPEN
-    )
+    failed = sum(n for (before, _), n in differs.items() if before == rules.FAILS)
     return (
         f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger's other "
         f"{len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of other people.\n\n"
-        f"How far to trust these words: of the {len(tested)}, {orders[history.FIRST]} are decided by a rule that was "
-        f"committed before every run that it reads, {orders[history.MIXED]} by one that came between them, "
-        f"{orders[history.KNOWN]} by one set or changed with all its runs known; for {orders[history.UNKNOWN]} the log "
-        f"cannot tell, and {orders[history.NO_RUNS]} rest on proofs or on what the page computes. By the first rule "
-        f"that it had, {sum(differs.values()) - lost} would have another verdict today ({changes}), and for {lost} "
-        "that rule cannot be evaluated any more. "
-        "[The ledger](ledger.md) can be read by the first rules.\n"
+        f"How far to trust these words? {orders[history.FIRST]} of the {len(tested)} claims are decided by a rule "
+        f"that was committed before every run that it reads, {orders[history.KNOWN]} by one that was set or changed "
+        "with all its runs known; the others lie between, cannot be told from the log, or rest on proofs. By their "
+        f"first rule {sum(differs.values()) - lost} claims would have another verdict today, {failed} of them *fails* "
+        f"in place of a milder one; {lost} first rules cannot be evaluated any more. [The ledger](ledger.md) can be "
+        "read by the first rules.\n"
     )
 
 

@@ -93,11 +93,9 @@ def test_the_landing_page_counts_rules_that_came_first_and_verdicts_that_differ(
         row(**CHANGED, values={"other": 1.0}),
     ]
     text = findings.markdown(rows)
-    assert "of the 3, 1 are decided by a rule that was committed before every run" in text
-    assert (
-        "1 would have another verdict today (1 *holds* instead of *fails*), and for 1 that rule cannot be evaluated"
-        in text
-    )
+    assert "1 of the 3 claims are decided by a rule that was committed before every run" in text
+    assert "By their first rule 1 claims would have another verdict today, 0 of them *fails*" in text
+    assert "1 first rules cannot be evaluated any more" in text
 
 
 def test_the_table_of_verdicts_has_those_of_the_first_rules():
