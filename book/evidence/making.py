@@ -1,6 +1,7 @@
 """Make the missing runs of plans on this machine: in their order, within a time, and as one of several shares.
 
-What is stored is known by :mod:`dplib.runs`, what is missing by :mod:`dplib.plans`; nothing is kept here.
+What is stored is known by :mod:`book.evidence.runs`, what is missing by :mod:`book.evidence.plans`; nothing is kept
+here.
 """
 
 import hashlib

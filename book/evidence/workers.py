@@ -1,6 +1,6 @@
 """Processes that work on one call at a time each, on one thread; one that cannot go on is replaced by a new one.
 
-Part of :mod:`dplib.runs`, which has them make runs.
+Part of :mod:`book.evidence.runs`, which has them make runs.
 """
 
 import math

@@ -360,7 +360,7 @@ def test_rekey_merges_what_becomes_equal_and_refuses_what_differs(folder):
 LONG = """
 import sys
 from pathlib import Path
-from dplib import __main__
+from book import __main__
 from tests import run_toys
 
 run_toys.settle(Path(sys.argv.pop()), "{module: tests.run_toys, long: {grid: {sizes: [1], seeds: 1, seconds: 600}}}")

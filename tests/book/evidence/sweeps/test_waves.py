@@ -97,6 +97,19 @@ def test_a_job_makes_the_runs_of_its_bundle(folder):
     assert (made, failed) == (3, [(bundle[2], "OddError: 1.0 and 0 do not get on")])
 
 
+def test_a_job_whose_gpu_fails_for_good_ends_and_its_other_runs_wait_for_a_new_one(folder, monkeypatch):
+    work = folder / "work"
+    for name in ("started", "settled", "failed"):
+        (work / name).mkdir(parents=True)
+    monkeypatch.setattr(run_toys, "POISONED", set())
+    bundle = [*wanted(1), *wanted(1, scheme="poisoned"), *wanted(1, scheme="other")]
+    bundles.write(work / "00.json", bundle)
+    assert dplib("compute", str(work / "00.json")).exit_code == 0
+    made, failed = bundles.outcome(work / "00.json", bundle)
+    assert (made, [run for run, _ in failed]) == (1, [bundle[1]])
+    assert len(filed()) == 1
+
+
 def test_the_run_that_took_its_job_with_it_is_the_first_that_is_not_settled(folder):
     for name in ("started", "settled", "failed"):
         (folder / name).mkdir()
