@@ -112,7 +112,7 @@ def test_a_failed_cell_keeps_the_old_result_and_shows_the_partial_one(toy):
         ("mnist", "mnist"),
         ("$(ls)", "$(ls)"),
         ("[" * 3000, "[" * 3000),
-        ("[2026-13-45]", "[2026-13-45]"),
+        ("[2026-13-45]", ["2026-13-45"]),
     ],
 )
 def test_command_line_values(text, parsed):

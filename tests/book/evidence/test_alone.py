@@ -85,13 +85,13 @@ def test_a_second_run_is_refused_and_after_a_kill_the_next_one_goes_on(tmp_path,
 
 def test_a_missing_notebook_is_made_again_though_the_site_is_newer(tmp_path):
     """The project's own Snakefile, on stand-ins for what it calls."""
-    package = tmp_path / "dplib"
-    package.mkdir()
-    for name in ("alone", "checks", "files"):
-        shutil.copy(ROOT / "dplib" / f"{name}.py", package)
-    (package / "__init__.py").touch()
-    (package / "sources.py").write_text(SOURCES)
-    (package / "__main__.py").write_text(MAIN)
+    for package, names in {"dplib": ("checks", "files"), "book": (), "book/evidence": ("alone",)}.items():
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+        for name in names:
+            shutil.copy(ROOT / package / f"{name}.py", tmp_path / package)
+    (tmp_path / "book" / "evidence" / "sources.py").write_text(SOURCES)
+    (tmp_path / "book" / "__main__.py").write_text(MAIN)
     shutil.copy(ROOT / "Snakefile", tmp_path)
     for name in ("01_first.md", "13_last.md", "page.py", "page.md"):
         (tmp_path / name).touch()

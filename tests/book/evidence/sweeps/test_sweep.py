@@ -100,7 +100,7 @@ def test_a_hundred_texts_arrive_unchanged(tmp_path):
     assert len(set(NASTY)) >= 100
     source = sweep_toys.notebook(tmp_path)
     grid = {"chapter": "toy.md", "parameters": {"texts": [NASTY, *NASTY[16:19]]}}
-    (tmp_path / "grid.yml").write_text(yaml.safe_dump(grid), encoding="utf-8")
+    (tmp_path / "grid.yml").write_text(yaml.safe_dump(grid, default_style='"'), encoding="utf-8")
     words = sweep_toys.command(source, "--cores", "2")
     words[words.index(str(source))] = str(tmp_path / "grid.yml")
     done = subprocess.run(words, capture_output=True, text=True, env=sweep_toys.env(), cwd=tmp_path, check=False)
