@@ -34,6 +34,7 @@ SECTIONS = {
     "open": ("What is open", ("undecided", NOT_RUN)),
 }
 _SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z])")
+_SECTION = re.compile(r"^## ", re.MULTILINE)
 _NAMED = re.compile(r"(?m)^% rows: (.+)\n((?:.+\n?)+)")
 _MATHS = re.compile(r"\$[^$]*\$|\{[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
@@ -101,7 +102,9 @@ def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
 
 
 def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> None:
-    """Put a chapter's box below its title, and an anchor on each card that it points to; in place.
+    """Put a chapter's box before its first section, and an anchor on each card that it points to; in place.
+
+    So the page opens with its question, its picture and its summary, and the box closes them.
 
     Raises:
         RunError: as :func:`check` and :func:`check_prose`.
@@ -115,9 +118,9 @@ def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> No
         return
     check(chapter, box, rows)
     check_prose(notebook, chapter, rows)
-    title, _, rest = notebook.cells[0].source.partition("\n")
     words = markdown(chapter, box, rows, on_page, times(notebook))
-    notebook.cells[0].source = f"{title}\n\n{words}\n\n{rest.strip()}"
+    opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown" and _SECTION.search(cell.source))
+    opening.source = _SECTION.sub(lambda heading: f"{words}\n\n{heading[0]}", opening.source, count=1)
 
 
 def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: str) -> str:

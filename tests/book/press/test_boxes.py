@@ -67,7 +67,7 @@ def test_a_number_must_be_a_printed_one():
         boxes.check("01_gmm_theory", Box(claimed="We got 40 of them.", sure="Quite."), [row("A.thm6", "holds")])
 
 
-def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch):
+def test_the_box_stands_before_the_first_section_and_leads_to_the_cards(rows, monkeypatch):
     monkeypatch.setattr(boxes, "check_prose", lambda *_: None)  # rows that are not executed here have no values
     record = {"id": "A.thm6", "verdict": "holds", "values": {}, "because": ""}
     card = claims.card(claims.get("A.thm6"), record)
@@ -75,12 +75,14 @@ def test_the_box_stands_below_the_title_and_leads_to_the_cards(rows, monkeypatch
     cells = [
         nbformat.v4.new_markdown_cell("# A title\n\nThe first paragraph."),
         nbformat.v4.new_code_cell("", outputs=[output]),
+        nbformat.v4.new_markdown_cell("*A caption.*\n\n## A section\n\nIts text.\n\n## Another"),
     ]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"dplib": {"seconds": 12.3}})
     boxes.insert(notebook, "01_gmm_theory", rows)
-    title, words = notebook.cells[0].source.split("\n", 1)
-    assert title == "# A title"
-    assert words.index("verdict-box") < words.index("The first paragraph.")
+    assert notebook.cells[0].source == "# A title\n\nThe first paragraph.", "the chapter opens with its own words"
+    words = notebook.cells[2].source
+    assert words.index("A caption.") < words.index("verdict-box") < words.index("## A section")
+    assert words.count("verdict-box") == 1
     assert 'href="#A.thm6"' in words, "a card of the page"
     assert 'href="../book/ledger.html#A.eq10"' in words, "a row without a card here"
     assert "ran in 12 seconds" in words
