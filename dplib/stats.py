@@ -23,6 +23,21 @@ class Measured:
         digits = _digits(self.low, self.high)
         return f"{self.value:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 
+    def __format__(self, spec: str) -> str:
+        """``f"{measured:.1f}"``: "95.1 ± 0.4", for a cell of a table; "–" where nothing was measured.
+
+        What follows ± is the longer arm of the interval; an interval that has no width in ``spec`` is left out.
+        """
+        if not spec:
+            return str(self)
+        if np.isnan(self.value):
+            return "–"
+        value = format(self.value, "z" + spec)
+        if self.low is None or self.high is None:
+            return value
+        arm = format(max(self.high - self.value, self.value - self.low), spec)
+        return f"{value} ± {arm}" if float(arm) else value
+
 
 def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     """Mean of independent runs (n,), n >= 2, with Student's t interval."""

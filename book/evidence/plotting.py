@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import seaborn as sns
+from scipy import optimize
 
 from dplib import stats
 
@@ -70,3 +72,36 @@ def dots(
         axes.plot(*zip(*rings, strict=True), "o", ms=9, mfc="none", mec="black", label="printed")
     axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     axes.grid(axis="y", visible=False)
+
+
+def name_lines(axes: plt.Axes, *, at: str = "right", gap: float = 15, size: float = 12) -> None:
+    """Write each labelled line's label at its end, in its colour; call it last, since it measures the axes.
+
+    Labels that would lie on each other are pushed apart.
+
+    Args:
+        at: "right" or "left", the end of the lines.
+        gap: least distance of two labels, in points.
+        size: of the text, in points.
+    """
+    axes.figure.canvas.draw()  # the limits are final
+    end = -1 if at == "right" else 0
+    lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
+    points = 72 / axes.figure.dpi
+    ends = [(np.asarray(line.get_xdata())[end], np.asarray(line.get_ydata())[end]) for line in lines]
+    heights = np.array([axes.transData.transform(place)[1] * points for place in ends])
+    shifts = _apart(heights, gap) - heights
+    for line, place, shift in zip(lines, ends, shifts, strict=True):
+        offset = (7 if at == "right" else -7, shift)
+        style = {"ha": "left" if at == "right" else "right", "va": "center", "fontsize": size, "annotation_clip": False}
+        label = line.get_label()
+        axes.annotate(label, place, offset, textcoords="offset points", color=line.get_color(), **style)
+
+
+def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
+    """Heights (n,) moved as little as neighbours allow, so that no two are nearer than ``gap``; their order stays."""
+    order = np.argsort(heights, kind="stable")
+    steps = gap * np.arange(len(heights))
+    apart = np.empty(len(heights))
+    apart[order] = optimize.isotonic_regression(heights[order] - steps).x + steps
+    return apart

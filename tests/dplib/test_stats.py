@@ -51,6 +51,15 @@ def test_what_is_no_set_of_runs_is_refused(runs):
         stats.mean_interval(runs)
 
 
+def test_a_measured_value_fits_a_cell_of_a_table():
+    assert f"{stats.Measured(95.123, 94.7, 95.5, 5):.1f}" == "95.1 ± 0.4"
+    assert f"{stats.Measured(0.9, 0.6, 0.95, 20):.2f}" == "0.90 ± 0.30", "the longer arm of a lopsided interval"
+    assert f"{stats.Measured(1.0, 1.0, 1.0, 5):.4f}" == "1.0000"
+    assert f"{stats.Measured(-0.01, None, None, 5):.1f}" == "0.0"
+    assert f"{stats.Measured(float('nan'), n=1):.1f}" == "–"
+    assert f"{stats.Measured(0.51234, 0.50, 0.5247, 5)}" == "0.512 [0.500, 0.525]"
+
+
 def test_text_shows_two_figures_of_the_interval():
     assert str(stats.Measured(0.51234, 0.50, 0.5247, 5)) == "0.512 [0.500, 0.525]"
     assert str(stats.Measured(3.0)) == "3"
