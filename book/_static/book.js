@@ -61,6 +61,9 @@
       link.append(image);
     });
 
+    // What stands behind a number, such as its interval, shows for a finger and by key too.
+    document.querySelectorAll(".bd-article abbr[title]").forEach((number) => { number.tabIndex = 0; });
+
     // A link in the title of a solution is a link, not a click on the solution.
     document.querySelectorAll(".admonition-title a").forEach((link) => {
       link.addEventListener("click", (event) => event.stopPropagation());

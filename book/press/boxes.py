@@ -36,7 +36,8 @@ SECTIONS = {
 _SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z])")
 _SECTION = re.compile(r"^## ", re.MULTILINE)
 _NAMED = re.compile(r"(?m)^% rows: (.+)\n((?:.+\n?)+)")
-_MATHS = re.compile(r"\$[^$]*\$|\{[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
+# What is no measured number: formulas, roles other than abbr, which carries an interval, and places in a paper.
+_MATHS = re.compile(r"\$[^$]*\$|\{(?!abbr\})[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
 
 
@@ -174,6 +175,7 @@ def word_count(notebook: nbformat.NotebookNode) -> int:
     if box := load().get(notebook.metadata.get("dplib", {}).get("chapter")):
         text += " ".join([box.claimed, box.sure, *(line.text for lines in box.sections.values() for line in lines)])
     text = re.sub(r"(?s)<(style|script|pre)\b.*?</\1>", " ", text)
+    text = re.sub(r"\{abbr\}`([^`(]*)[^`]*`", r"\1", text)
     text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|</?[a-zA-Z][^<>\n]*>", " ", text)
     return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
 

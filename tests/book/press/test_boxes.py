@@ -89,6 +89,20 @@ def test_the_box_stands_before_the_first_section_and_leads_to_the_cards(rows, mo
     assert '<details class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
 
 
+def test_an_interval_behind_a_number_is_checked_too(rows):
+    """Roles were left out of the check, so that what a reader finds behind a number would have been anybody's."""
+    lead = row("A.thm6", "holds")
+    lead = replace(lead, values={"lead": {"value": 0.594, "low": 0.437, "high": 0.751}})
+    text = "% rows: A.thm6\nIt leads by {abbr}`0.6 points (interval 0.44 to %s)`."
+    for high in ("0.75", "0.85"):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text.replace("%s", high))])
+        if high == "0.75":
+            boxes.check_prose(notebook, "01_gmm_theory", [lead])
+        else:
+            with pytest.raises(RunError, match=r"number 0\.85"):
+                boxes.check_prose(notebook, "01_gmm_theory", [lead])
+
+
 def test_many_cards_in_a_row_are_one_line_that_opens():
     def outputs(*ids):
         records = [{"id": id_, "verdict": "holds", "values": {}, "because": ""} for id_ in ids]
@@ -113,7 +127,8 @@ def test_many_cards_in_a_row_are_one_line_that_opens():
 
 
 def test_words_are_those_that_are_read():
-    text = "# Two words\n\nfive more **words** are here $x + y$ {cite}`abc2020`\n\n```{code-cell}\nnot = read\n```\n"
+    five = "five more **words** are here $x + y$ {cite}`abc2020`{abbr}` (hidden 1 to 2)`"
+    text = "# Two words\n\n" + five + "\n\n```{code-cell}\nnot = read\n```\n"
     shown = "<details><summary>one line</summary><p>and what it hides</p></details><td>cell</td>"
     output = nbformat.v4.new_output("display_data", data={"text/html": shown})
     code = nbformat.v4.new_code_cell("a b", outputs=[output])
