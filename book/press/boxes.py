@@ -1,4 +1,4 @@
-"""The verdict box that opens a chapter: what was claimed, what holds, what does not, how sure we are.
+"""The verdict box that closes a chapter's opening: what was claimed, what holds, what does not, how sure we are.
 
 ``book/boxes.yml`` holds the lines, in words, each with the rows of the ledger that it rests on. :func:`check` refuses a
 line that the ledger does not bear out, so that a box cannot say more, or other, than the verdicts do.
@@ -20,11 +20,11 @@ from book.evidence import claims, sources
 from book.evidence.claims import NOT_RUN, VERDICTS, Claim
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
+from book.press import reading
 from book.press.ledger import Row
 from dplib import files
 
 BOXES = ROOT / "book" / "boxes.yml"
-WORDS_A_MINUTE = 200  # of text with formulas and tables in it
 CARDS = 3  # more of them in a row are folded into one line
 # Which verdicts a line of each list may rest on, and what the list is called on the page.
 SECTIONS = {
@@ -103,7 +103,7 @@ def check(chapter: str, box: Box, rows: Iterable[Row]) -> None:
 
 
 def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> None:
-    """Put a chapter's box before its first section, and an anchor on each card that it points to; in place.
+    """Put a chapter's times below its title, its box before its first section, an anchor on each card; in place.
 
     So the page opens with its question, its picture and its summary, and the box closes them.
 
@@ -119,12 +119,14 @@ def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> No
         return
     check(chapter, box, rows)
     check_prose(notebook, chapter, rows)
-    words = markdown(chapter, box, rows, on_page, times(notebook))
+    title, _, rest = notebook.cells[0].source.partition("\n")
+    notebook.cells[0].source = f"{title}\n\n{times(notebook)}\n\n{rest.strip()}"
+    words = markdown(chapter, box, rows, on_page)
     opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown" and _SECTION.search(cell.source))
     opening.source = _SECTION.sub(lambda heading: f"{words}\n\n{heading[0]}", opening.source, count=1)
 
 
-def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: str) -> str:
+def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str]) -> str:
     """A box as MyST; ``on_page`` are the rows whose cards stand on the page: the others are linked in the ledger."""
     parts = [":::{admonition} At a glance", ":class: verdict-box", ""]
     if box.claimed:
@@ -145,39 +147,26 @@ def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str], times: 
         address = f"../book/ledger.html?chapter={chapter}"
         asserted = Counter(row.verdict for row in rows if row.claim.chapter == chapter and row.claim.sort == "claim")
         parts += [f'<a href="{address}">Its claims in the ledger</a>: {_counted(asserted or counts)}.', ""]
-    return "\n".join([*parts, times, ":::"])
+    return "\n".join([*parts, ":::"])
 
 
 def times(notebook: nbformat.NotebookNode) -> str:
-    """Reading and running time of an executed chapter in words: from its text, and from its provenance."""
+    """The line below a chapter's title: what it takes to read and to run, from its text and its provenance."""
     run = notebook.metadata["dplib"]
     kept = any("runs" in basis for basis in claims.outputs(notebook, claims.BASIS))
     on = "from kept runs" if kept else "on data that come with the packages"
-    return f"About {minutes(notebook)} minutes to read; this page ran in {run['seconds']:.0f} seconds, {on}."
+    story, everything = minutes(notebook)
+    more = f", {reading.in_words(everything)} with proofs and code" if everything > story else ""
+    return (
+        f'<p class="times">About {reading.in_words(story)} to read{more}; '
+        f"this page ran in {run['seconds']:.0f} seconds, {on}.</p>"
+    )
 
 
-def minutes(notebook: nbformat.NotebookNode) -> int:
-    """Minutes to read a notebook, rounded to five."""
-    return max(5, 5 * round(word_count(notebook) / WORDS_A_MINUTE / 5))
-
-
-def word_count(notebook: nbformat.NotebookNode) -> int:
-    """Words that a reader meets: text, a card's one line, tables, and the chapter's box. A formula in the line counts
-    as a word, one of its own as ten; code, roles and options of directives do not count.
-    """
-    text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    text = re.sub(r"(?ms)^\s*```\{(?:code-cell|bibliography).*?^\s*```", " ", text)
-    text = re.sub(r"(?ms)^\s*```\{math.*?^\s*```|\$\$.*?\$\$", " formula" * 10 + " ", text)
-    text = re.sub(r"\$[^$\n]*\$", " formula ", text)
-    outputs = [output for cell in notebook.cells for output in _folded(cell.get("outputs", ()))]
-    shown = [output["data"].get("text/html", "") for output in outputs if "data" in output]
-    text += " ".join(re.sub(r"(?s)</summary>.*</details>", " ", one) for one in shown)
-    if box := load().get(notebook.metadata.get("dplib", {}).get("chapter")):
-        text += " ".join([box.claimed, box.sure, *(line.text for lines in box.sections.values() for line in lines)])
-    text = re.sub(r"(?s)<(style|script|pre)\b.*?</\1>", " ", text)
-    text = re.sub(r"\{abbr\}`([^`(]*)[^`]*`", r"\1", text)
-    text = re.sub(r"(?m)^\s*(?::[\w-]+:.*|[`:]{3,}.*)$|\{[\w:]+\}`[^`]*`|</?[a-zA-Z][^<>\n]*>", " ", text)
-    return len(re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text))
+def minutes(notebook: nbformat.NotebookNode) -> reading.Minutes:
+    """Minutes to read an executed chapter and the part of its box that is not folded."""
+    box = load().get(notebook.metadata.get("dplib", {}).get("chapter"))
+    return reading.minutes(reading.amount(notebook, f"{box.claimed} {box.sure}" if box else ""))
 
 
 def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Row]) -> None:

@@ -73,9 +73,9 @@ def title(chapter: str) -> str:
 
 @cache
 def minutes(chapter: str) -> tuple[int, float]:
-    """Minutes to read an executed chapter, rounded to five, and to run it on one core."""
+    """Minutes to read an executed chapter, proofs and code with it, and to run it on one core."""
     notebook = nbformat.read(EXECUTED / f"{chapter}.ipynb", as_version=4)
-    return boxes.minutes(notebook), notebook.metadata["dplib"]["seconds"] / 60
+    return boxes.minutes(notebook).everything, notebook.metadata["dplib"]["seconds"] / 60
 
 
 def markdown() -> str:
