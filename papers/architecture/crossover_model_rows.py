@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from book.evidence import claims, plotting
 from book.evidence.plans import Plan
@@ -215,13 +216,15 @@ def data_sets() -> Values:
     return rows
 
 
-def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """A table of accuracies beside print, from rows of the ledger with their values."""
-    lines = []
-    for row, ours in rows.items():
+def table(rows: Mapping[str, Mapping[str, Any]]) -> Styler:
+    """A table of accuracies in percent beside print, "95.1 ± 0.4", from rows of the ledger with their values."""
+    lines = {}
+    for row, measured in rows.items():
         claim = claims.get(row)
-        lines.append([claim.where.partition(": ")[2]])
-        for part in ("acc_dpsgd", "acc_sgd"):
-            lines[-1] += [claim.published[part], ours[part]]
-    columns = ["network", "DP-SGD, printed", "DP-SGD, measured", "SGD, printed", "SGD, measured"]
-    return pd.DataFrame(lines, columns=columns).set_index("network")
+        lines[claim.where.partition(": ")[2]] = {
+            f"{training}, {kind}": cells[cell]
+            for training, cell in (("DP-SGD", "acc_dpsgd"), ("SGD", "acc_sgd"))
+            for kind, cells in (("printed", claim.published), ("measured", measured))
+        }
+    shown = pd.DataFrame.from_dict(lines, orient="index").style
+    return shown.format("{:.2f}").format("{:.1f}", subset=["DP-SGD, measured", "SGD, measured"])
