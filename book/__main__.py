@@ -48,24 +48,18 @@ def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
 
 @main.command()
 @click.argument("chapter")
+@click.argument("engine", nargs=-1, metavar="[-- SNAKEMAKE'S OPTIONS]")
 @click.option("-p", "axes", multiple=True, metavar="NAME=VALUES", help="epsilon=0.1,0.3 or seed=0:20 or x=[1,2],[3].")
 @click.option("--cores", default=1, show_default=True, type=click.IntRange(1), help="Cores of this machine to use.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where table, summary and index go.")
-@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Where finished runs are kept.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where runs, table and figure go.")
+@click.option("--profile", help="On a cluster: slurm, or the folder of a profile for Snakemake.")
 @click.option("--dry-run", is_flag=True, help="Say how many runs, which are done, and roughly how long.")
-@click.option("--retry-failed", is_flag=True, help="Also make the runs that failed before.")
-@click.option("--no-summary", is_flag=True, help="Table and index only.")
-@click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
-@click.option("--jobs", default=100, show_default=True, type=click.IntRange(1), help="On a cluster: runs at once.")
-@click.option("--cpus", default=1, show_default=True, type=click.IntRange(1), help="Cores of one run.")
-@click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one run.")
-@click.option("--gpus", type=click.IntRange(1), help="On a cluster: GPUs of one run.")
-@click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one run.")
-def sweep(chapter: str, axes: tuple, **options: Any) -> None:
+@click.option("--retry-failed", "retry", is_flag=True, help="Also make the runs that failed before.")
+def sweep(chapter: str, axes: tuple, engine: tuple, **options: Any) -> None:
     """Run a grid: CHAPTER (name, number or a notebook's path) with -p, or a YAML file that holds both."""
-    from book.evidence.sweeps import sweep as sweeps
+    from book.evidence import sweep as sweeps
 
-    sys.exit(sweeps.command(chapter, axes, **options))
+    sys.exit(sweeps.command(chapter, axes, engine, **options))
 
 
 @main.command()
@@ -220,7 +214,7 @@ def cli() -> None:
     from book.evidence.runs import RunFailed, StoreError
 
     try:
-        main(prog_name="dpbook")
+        main(prog_name="python -m book")
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)

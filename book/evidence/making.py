@@ -166,8 +166,8 @@ def _check_gpu(wanted: Sequence[Plan]) -> None:
     asking = [run for run in plans.missing(some) if run.device == "cuda"]
     if asking and not runs.has("cuda"):
         raise ParameterError(
-            f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to a cluster "
-            f"(--executor slurm), or take gpus out of the plan. The first is {shown(asking[0])}."
+            f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to one that has "
+            f"(book/cluster/array.sbatch), or take gpus out of the plan. The first is {shown(asking[0])}."
         )
 
 

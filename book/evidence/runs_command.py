@@ -31,41 +31,20 @@ def runs(context: click.Context) -> None:
 @runs.command()
 @click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
 @click.option("--plan", default="published", show_default=True, help="A plan of the study, or a YAML file of parts.")
-@click.option("--workers", type=click.IntRange(1), help="Here: processes, each on one thread; 1 if not given.")
-@click.option("--limit", metavar="TIME", help="Here: end by 90m, 2h or 300s.")
-@click.option("--shard", metavar="I/N", help="Here: the I-th of N shares of the runs, such as 3/8.")
-@click.option("--executor", default="local", show_default=True, help="local, slurm, kubernetes, or a profile's folder.")
-@click.option("--jobs", type=click.IntRange(1), help="On a cluster: jobs at once; 100 if not given.")
-@click.option("--minutes", type=click.IntRange(1), help="On a cluster: time limit of one job.")
-@click.option("--mem-mb", type=click.IntRange(1), help="On a cluster: memory of one job.")
-def make(studies: tuple[str, ...], plan: str, executor: str, **options: Any) -> None:
+@click.option("--workers", type=click.IntRange(1), help="Processes, each on one thread; 1 if not given.")
+@click.option("--limit", metavar="TIME", help="End by 90m, 2h or 300s.")
+@click.option("--shard", metavar="I/N", help="The I-th of N shares of the runs, such as 3/8.")
+def make(studies: tuple[str, ...], plan: str, **options: Any) -> None:
     """Make the missing runs of studies; stopped at any time, the same command goes on."""
     from book.evidence import execution, making, plans
 
     execution.check_commit()
     wanted = [plans.load(study, plan) for study in studies]
-    given = {name: value for name, value in options.items() if value is not None}
-    own = {"workers", "limit", "shard"} if executor == "local" else {"jobs", "minutes", "mem_mb"}
-    if foreign := [name for name in given if name not in own]:
-        raise ParameterError(f"--{foreign[0].replace('_', '-')} is not allowed with --executor {executor}.")
-    if executor == "local":
-        read = {"limit": seconds, "shard": shard}
-        missing = making.make(wanted, **{k: read[k](v) if k in read else v for k, v in given.items()}, said=_said)
-    else:
-        from book.evidence.sweeps import submit, waves
-
-        missing = waves.make(wanted, submit.Resources(executor, **given), said=_said)
+    read = {"limit": seconds, "shard": shard}
+    given = {name: read.get(name, int)(value) for name, value in options.items() if value is not None}
+    missing = making.make(wanted, **given, said=_said)
     click.echo(f"At least {missing} still missing." if missing else "Nothing is missing.")
     click.echo("`python -m book runs keep` folds what was made into book/runs.")
-
-
-@runs.command(hidden=True)
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-def compute(file: Path) -> None:
-    """Make the runs of a bundle: what a job of a cluster does."""
-    from book.evidence.sweeps import bundles
-
-    bundles.compute(file)
 
 
 @runs.command()

@@ -11,7 +11,7 @@ from book.evidence import making, plans, runs
 from book.evidence.making import Shard
 from dplib.checks import ParameterError
 from tests import run_toys
-from tests.book.evidence.sweeps import slurm
+from tests.book.evidence import slurm
 from tests.book.evidence.test_replay import dplib
 from tests.conftest import ROOT
 

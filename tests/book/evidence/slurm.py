@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from book.evidence.sweeps.submit import SWEEPS
+from book.evidence.sweep import CLUSTER
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 # Accounting would need a database; squeue then tells the state of a job, also some time after its end.
@@ -54,7 +54,7 @@ def missing() -> str:
 
 def profile(folder: Path) -> Path:
     """Our profile as this cluster needs it: it has no accounting database, and its jobs are short."""
-    ours = (SWEEPS / "profiles" / "slurm" / "config.yaml").read_text(encoding="utf-8")
+    ours = (CLUSTER / "slurm" / "config.yaml").read_text(encoding="utf-8")
     ours = re.sub(r"(status-checks): \d+", r"\1: 2", ours) + "slurm-status-command: squeue\n"
     (folder / "profile").mkdir()
     (folder / "profile" / "config.yaml").write_text(ours, encoding="utf-8")

@@ -19,7 +19,7 @@ from dplib.checks import ParameterError, shown
 from dplib.files import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
-MOST = 5_000_000  # runs of a grid
+MOST = 20_000  # runs of a grid: each is a job of Snakemake, and a file
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,16 @@ class Grid:
     def __len__(self) -> int:
         return math.prod(len(values) for values in self.axes.values())
 
-    def points(self) -> Iterator[dict[str, Any]]:
-        """The parameters of each run that differ; made one at a time."""
-        for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
+    @property
+    def varied(self) -> list[str]:
+        """The parameters with more than one value."""
+        return [name for name, values in self.axes.items() if len(values) > 1]
 
-    def parameters(self) -> dict[str, Any]:
-        """What all runs have in common: the parameters cell, with each axis at its first value."""
-        first = {name: values[0] for name, values in self.axes.items()}
-        return {**sources.default_parameters(self.chapter), **first}
+    def points(self) -> Iterator[dict[str, Any]]:
+        """The parameters of each run: those of the parameters cell, and in their place those of the grid."""
+        common = sources.default_parameters(self.chapter)
+        for values in itertools.product(*self.axes.values()):
+            yield {**common, **dict(zip(self.axes, values, strict=True))}
 
 
 def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
@@ -77,10 +78,9 @@ def grid(chapter: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
         checked[name] = values if isinstance(values, range) else [plain(name, value) for value in values]
         if (twice := _twice(checked[name])) is not None:
             raise ParameterError(f"{name} = {shown(twice)} stands twice in the grid.")
-    found = Grid(chapter, checked)
-    if len(found) > MOST:
-        raise ParameterError(f"{chapter}: the grid has {len(found)} runs, and may have {MOST} at most.")
-    return found
+    if (runs := len(Grid(chapter, checked))) > MOST:
+        raise ParameterError(f"{chapter}: the grid has {runs} runs, and may have {MOST} at most.")
+    return Grid(chapter, checked)
 
 
 def from_file(path: Path) -> Grid:
@@ -162,9 +162,9 @@ def _twice(values: Sequence[Any]) -> Any:
     if isinstance(values, range):
         return None
     seen = set()
-    for one in values:
-        text = json.dumps(float(one) if type(one) is int and abs(one) < 2**53 else one, sort_keys=True)
+    for entry in values:
+        text = json.dumps(float(entry) if type(entry) is int and abs(entry) < 2**53 else entry, sort_keys=True)
         if text in seen:
-            return one
+            return entry
         seen.add(text)
     return None

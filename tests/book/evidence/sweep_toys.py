@@ -20,21 +20,17 @@ ACT = """
 import hashlib
 import json
 import os
-import resource
 import signal
 import time
 from pathlib import Path
 
+if action == "refuse":
+    raise checks.ParameterError("action = refuse is not allowed")
 if not (Path(folder) / "mended").exists():
     if action == "raise":
         raise ValueError("as it was told")
-    if action == "memory":
-        resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
-        bytearray(2**34)
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if action == "large":
-        print("x" * 6_000_000)
 if action == "slow":
     time.sleep(0.3)
 if action == "edit":
@@ -54,11 +50,9 @@ def notebook(folder: Path) -> Path:
     return path
 
 
-def command(source: Path, *words: str, out: str = "out", store: str = "store") -> list[str]:
-    """The command of a sweep with its folders beside the notebook."""
-    folder = source.parent
-    places = ["--out", str(folder / out), "--store", str(folder / store)]
-    return [sys.executable, "-m", "book", "sweep", str(source), *places, "--no-summary", *words]
+def command(source: Path, *words: str, out: str = "out") -> list[str]:
+    """The command of a sweep whose folder lies beside the notebook."""
+    return [sys.executable, "-m", "book", "sweep", str(source), "--out", str(source.parent / out), *words]
 
 
 def sweep(source: Path, *words: str, **folders: str) -> subprocess.CompletedProcess:
@@ -78,6 +72,5 @@ def table(source: Path, out: str = "out") -> list[dict[str, str]]:
 
 
 def lasting(source: Path, out: str = "out") -> list[dict[str, str]]:
-    """The rows without what differs between two undisturbed sweeps, one of them perhaps after a commit."""
-    apart = ("seconds", "host", "commit")
-    return [{name: cell for name, cell in row.items() if name not in apart} for row in table(source, out)]
+    """The rows without what differs between two undisturbed sweeps."""
+    return [{name: cell for name, cell in row.items() if name != "seconds"} for row in table(source, out)]

@@ -1,1 +1,0 @@
-"""Grids of notebooks on Snakemake, and what they leave to look at."""
