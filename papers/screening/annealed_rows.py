@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from book.evidence import claims
 from book.evidence.runs import Result
-from dplib import stats
+from dplib import annealing, models, stats
 from dplib.stats import Measured
-from papers.screening.annealed_value_rows import Trained, accuracies, epsilon, gain, mean, nearest, share
+from papers.screening import annealed_settings as setup
+from papers.screening.annealed_value_rows import Trained, accuracies, epsilon, gain, mean, nearest, share, spent
 
 OTHERS = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
 # Table 3 prints the smallest epsilon for each of these accuracies, in percent.
@@ -186,18 +188,23 @@ def printed_rises(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return {f"printed_least_rise_{name}": round(float(np.diff(one).min()), 2) for name, one in found.items()}
 
 
+def printed_targets() -> dict[str, Mapping[str, Any]]:
+    """Table 3 as printed: the epsilons of each target, by the end of the row's id, such as "mnist-0.94"."""
+    return {row: claims.get(f"D.table3.{row}").published for row in ROWS}
+
+
 def table_3(trained: Trained, printed: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> pd.DataFrame:
     """Table 3: for each target and scheme the measured epsilon and, in brackets, the printed one.
 
     Args:
-        printed: as in :func:`printed_rises`. names: of the schemes, by arm.
+        printed: of :func:`printed_targets`. names: of the schemes, by arm.
     """
     lines = []
     for data, arms in trained.items():
         for target in TARGETS.get(data, ()):
             found, paper = budgets(arms, target), printed[f"{data}-{target / 100:.2f}"]
             cells = {
-                name: f"{found[f'eps_{arm}']}"
+                name: f"{found[f'eps_{arm}']:.2f}"
                 if found[f"reached_{arm}"] == len(arms[arm])
                 else f"{found[f'reached_{arm}']} of {len(arms[arm])} runs"
                 for arm, name in names.items()
@@ -205,3 +212,76 @@ def table_3(trained: Trained, printed: Mapping[str, Mapping[str, Any]], names: M
             cells = {name: f"{cells[name]} ({paper.get(f'eps_{arm}', '–')})" for arm, name in names.items()}
             lines.append({"accuracy": f"{data}, {target}%", **cells})
     return pd.DataFrame(lines)
+
+
+def settings_and_work(trained: Trained, run: Result) -> dict[str, dict[str, Any]]:
+    """Values by claim of the settings of Figure 4, of the work of a kept step, and of what J tells of its own records.
+
+    Args:
+        run: an annealed run on MNIST.
+    """
+    ours = {_key(name): arms["ours"] for name, arms in trained.items()}
+
+    def optimism(runs: Sequence[Result]) -> Measured:
+        """Accuracy on the test records that J saw less that on the others, in points."""
+        return mean(100 * (r["curve"]["seen"][-1] - r["curve"]["unseen"][-1]) for r in runs)
+
+    return {
+        "D.s-setup-figure4": {
+            "learning_rate": run["learning_rate"],
+            "batch_size": run["batch"],
+            "q0": 10.0,
+            "mu0": run["rejection_limit"],
+            "sigma": run["noise_multiplier"],
+        },
+        "D.s-time-consuming": {
+            f"queries_an_update_{key}": spent(runs)["queries_an_update"] for key, runs in ours.items()
+        },
+        "D.s-loss-on-which-data": {f"seen_less_unseen_{key}": optimism(runs) for key, runs in ours.items()},
+    }
+
+
+def table_2() -> dict[str, dict[str, float | str]]:
+    """Table 2 as our runs have it: {end of the row's id: {data set: value}}."""
+    sets = {"mnist": "mnist", "fashion_mnist": "fashion-mnist", "cifar10": "cifar10"}
+    names = {
+        "learning-rate": "learning_rate",
+        "batch-size": "batch",
+        "noise-scale": "noise_multiplier",
+        "rejection-threshold": "rejection_limit",
+    }
+    common = {"clipping-norm": setup.MAX_GRAD_NORM, "initial-temperature": 10.0, "privacy-budget": "(3, 1e-5)"}
+    own = {row: {key: setup.TABLE_2[name][of] for key, name in sets.items()} for row, of in names.items()}
+    return own | {row: dict.fromkeys(sets, value) for row, value in common.items()}
+
+
+def network_sizes() -> dict[str, int]:
+    """Layers with weights, and parameters, of the networks of MNIST and of CIFAR-10."""
+    shapes = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+    nets = {name: setup.network(shape, "tanh", 0) for name, shape in shapes.items()}
+    layers = {
+        f"layers_{name}": sum(bool(list(part.parameters(recurse=False))) for part in net.modules())
+        for name, net in nets.items()
+    }
+    return layers | {f"parameters_{name}": models.parameter_count(net) for name, net in nets.items()}
+
+
+def leaves_a_valley(start: float, seeds: int = 6) -> int:
+    """In how many of some walks Algorithm 1, from a poor minimum at 0, ends in the best one, -1, at 20.
+
+    Args:
+        start: the temperature at the start, above 0.
+    """
+
+    def height(place: int) -> float:
+        return min(abs(place) * 0.2, abs(place - 20) * 0.2 - 1.0)
+
+    def step(place: int, rng: np.random.Generator) -> int:
+        return place + int(rng.choice([-1, 1]))
+
+    cooling = {"temperature": start, "cooling": 0.998, "rounds": 3000}
+    ends = [
+        annealing.simulated_annealing(height, 0, step, np.random.default_rng(seed), **cooling)[-1]
+        for seed in range(seeds)
+    ]
+    return sum(end == 20 for end in ends)

@@ -1,0 +1,205 @@
+"""The figures and tables of chapter 11, from runs and values to axes; a phone shows a panel as wide as its page."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from book.evidence import plotting
+from book.evidence.runs import Result
+from dplib.stats import Measured
+from papers.screening import account_rows, annealed_rows, theory
+from papers.screening import annealed_value_rows as values
+
+DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "digits": "digits"}
+SCHEMES = {"dpsgd": "DPSGD", "dpsgd_tanh": "DPSGD (tanh)", "dpsgd_auto_s": "DPSGD (AUTO-S)", "ours": "annealed"}
+CHARGED = {
+    "kept": "kept steps",
+    "lemma2": "every gradient",
+    "pld": "every gradient, by PLD",
+}
+WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
+
+
+def column(panels: int, height: float = 2.7) -> tuple[plt.Figure, np.ndarray]:
+    """A figure of panels one below the other; returns it with its axes, (panels,)."""
+    figure, axes = plt.subplots(panels, 1, figsize=(WIDTH, height * panels), squeeze=False)
+    return figure, axes[:, 0]
+
+
+def leads(trained: values.Trained, printed: Printed, records: str, accounts: Sequence[str]) -> None:
+    """Lead over DPSGD (tanh) against ε, a panel for each data set and a line for each account; a ring as printed.
+
+    Args:
+        records: "all", or "unseen" for the test records that J did not see.
+        accounts: of :data:`CHARGED`.
+    """
+    table = account_rows.leads(trained, "tanh")
+    table = table[(table["records"] == records) & table["account"].isin(accounts)]
+    figure, panels = column(len(trained), height=2.3)
+    for axes, name in zip(panels, trained, strict=True):
+        axes.axhline(0, color="black", lw=0.8)
+        for account in accounts:
+            line = table[(table["dataset"] == name) & (table["account"] == account)]
+            axes.plot(line["epsilon"], line["lead"], "o-", ms=3, label=CHARGED[account])
+            plotting.band(axes, line["epsilon"], line["low"], line["high"])
+        if name in printed:
+            lead = printed[name]["ours"] - printed[name]["dpsgd_tanh"]
+            axes.plot(account_rows.EPSILON, lead, "o", mfc="none", ms=9, color="black", label="printed")
+        axes.set(title=DATA[name], ylabel="lead, points")
+    panels[-1].set_xlabel("ε")
+    figure.tight_layout()
+    if "pld" in accounts:  # its line ends within the panel, below the others
+        panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
+    else:
+        for axes in panels:
+            plotting.name_lines(axes)
+    plt.show()
+
+
+def worth(reliabilities: Sequence[float] = (0.25, 0.5, 0.9, 1.0)) -> None:
+    """What screening adds to a noisy gradient in the model of one step, a line for each reliability of J."""
+    drifts = np.linspace(-1, 3, 81)
+    _, axes = plt.subplots(figsize=(WIDTH, 3.4))
+    for reliability in reliabilities:
+        found = [theory.progress(m, reliability) for m in drifts]
+        axes.plot(drifts, [one["per_query"] - one["plain"] for one in found], label=f"{reliability:g}")
+    axes.axhline(0, color="black", lw=1)
+    axes.set(xlabel="mean fall of the loss by a candidate", ylabel="extra fall a gradient", xlim=(-1, 3.0))
+    axes.legend(title="reliability of J")
+    plt.show()
+
+
+def line_paths(paths: Mapping[str, Sequence[Result]]) -> None:
+    """Distance to the optimum of a linear regression, by accepted updates above and by noisy gradients below."""
+    figure, panels = column(2)
+    for axes, count, label in zip(
+        panels, ("accepted", "queries"), ("accepted updates", "noisy gradients"), strict=True
+    ):
+        distances = values.line_distances(paths, count)
+        plotting.curves(axes, {f"{name} DP-SGD": values.bands(d) for name, d in distances.items()}, "step")
+        axes.set(xlabel=label, ylabel="distance", yscale="log")
+    panels[0].legend()
+    figure.tight_layout()
+    plt.show()
+
+
+def rises(plain: Sequence[Result], ours: Sequence[Result]) -> None:
+    """Share of queries that raise J along a run, above; share of queries that the annealed method keeps, below."""
+    figure, (above, below) = column(2)
+    raised = {"plain DPSGD (tanh)": plain, "annealed": ours}
+    plotting.curves(above, {name: values.tenths(r, "rises") for name, r in raised.items()}, "tenth")
+    kept = {"of all": ("accepted", "queries"), "of those that raise J": ("kept_rises", "rises")}
+    plotting.curves(below, {name: values.tenths(ours, *pair) for name, pair in kept.items()}, "tenth")
+    above.set(ylabel="queries, %", title="Noisy steps that raise J", ylim=(0, 101))
+    below.set(ylabel="kept, %", title="Kept by the annealed method", ylim=(0, 101), xlabel="tenth of the run")
+    for axes in (above, below):
+        axes.legend()
+    figure.tight_layout()
+    plt.show()
+
+
+def table_1(trained: values.Trained, printed: Printed) -> None:
+    """Table 1, a panel for each data set: printed values as rings, ours as dots with their intervals."""
+    figure, panels = column(len(trained), height=2.6)
+    for axes, (name, arms) in zip(panels, trained.items(), strict=True):
+        rows = {SCHEMES[arm]: row for arm, row in values.table_1(arms).items()}
+        rings = {SCHEMES[arm]: value for arm, value in printed.get(name, {}).items() if arm in SCHEMES}
+        plotting.dots(axes, rows, rings, values.CHARGED)
+        axes.set(xlabel="test accuracy, %", title=DATA[name])
+    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.28), frameon=False)
+    figure.tight_layout()
+    plt.show()
+
+
+def figure_3(trained: values.Trained, count: str, label: str, your: float) -> None:
+    """Test accuracy against ε, a panel for each data set and a line for each scheme; dotted: your ε.
+
+    Args:
+        count: what of the annealed method is charged, "accepted" or "queries".
+        label: the same in words.
+    """
+    figure, panels = column(len(trained), height=3.0)
+    for axes, (name, arms) in zip(panels, trained.items(), strict=True):
+        tables = {SCHEMES[a]: values.curve(arms[a], count) for a in SCHEMES if a in arms}
+        plotting.curves(axes, tables, "epsilon")
+        top = max(table["mean"].max() for table in tables.values())
+        axes.set(title=DATA[name], ylabel="accuracy, %", ylim=(top - 15, top + 1))
+        axes.axvline(your, color="black", lw=0.8, ls=":")
+    panels[0].legend(loc="lower right")
+    panels[-1].set_xlabel(f"ε (paper's formula), {label} charged")
+    figure.tight_layout()
+    plt.show()
+
+
+def yours(mine: Mapping[str, Sequence[Result]], dataset: str, epsilon: float) -> None:
+    """Test accuracy along a training at the reader's ε, by noisy gradients."""
+    _, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    names = {"dpsgd_tanh": "DPSGD (tanh)", "ours": "annealed"}
+    plotting.curves(axes, {name: values.by_steps(mine[arm], "queries") for arm, name in names.items()}, "steps")
+    axes.set(xlabel="noisy gradients", ylabel="test accuracy, %", title=f"{dataset}, ε = {epsilon:g} for kept steps")
+    axes.legend()
+    plt.show()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def accuracy_and_cost(trained: values.Trained) -> pd.DataFrame:
+    """A row for each data set and scheme: accuracy, kept steps, noisy gradients, and ε of either by Lemma 2."""
+    rows = []
+    for name, arms in trained.items():
+        for arm in (a for a in SCHEMES if a in arms):
+            cost = values.spent(arms[arm])
+            counts = [f"{cost[k].value:,.0f}" for k in ("accepted", "queries")]
+            budgets = " / ".join(f"{cost[f'epsilon_{k}'].value:.2f}" for k in ("paper", "paper_queries", "pld_queries"))
+            accuracy = f"{values.mean(values.accuracies(arms[arm])):.2f}"
+            rows.append([DATA[name], SCHEMES[arm], accuracy, *counts, budgets])
+    return pd.DataFrame(rows, columns=["data", "scheme", "test accuracy, %", "kept", "gradients", "ε"])
+
+
+def three_leads(trained: values.Trained) -> pd.DataFrame:
+    """The annealed method less each plain scheme, in points, at three ways to compare the same runs."""
+    questions: dict[str, dict[str, Any]] = {
+        "equal kept steps": {},
+        "the same, unseen records": {"ours_column": "unseen"},
+        "equal noisy gradients": {"count": "queries"},
+    }
+    rows = [
+        [
+            DATA[name],
+            SCHEMES[other],
+            *(_points(values.gain(arms["ours"], arms[other], **q)) for q in questions.values()),
+        ]
+        for name, arms in trained.items()
+        for other in SCHEMES
+        if other in arms and other != "ours"
+    ]
+    return pd.DataFrame(rows, columns=["data", "annealed less …", *questions])
+
+
+def ahead(trained: values.Trained) -> pd.DataFrame:
+    """At how many budgets along the way the annealed method is ahead of DPSGD (tanh), or behind, beyond chance."""
+    rows = []
+    for name, arms in trained.items():
+        for count, label in (("accepted", "kept steps"), ("queries", "every gradient")):
+            found = values.leads(arms["ours"], arms["dpsgd_tanh"], count, "accuracy")
+            rows.append([DATA[name], label, *found.values()])
+    return pd.DataFrame(rows, columns=["data", "charged", "ahead", "behind", "budgets looked at"])
+
+
+def beside(printed: Sequence[Result], changed: Mapping[str, Sequence[Result]]) -> pd.DataFrame:
+    """Runs as printed, and with one thing changed: accuracy, the difference paired by seed, and the work."""
+    rows = []
+    for name, runs in {"as printed": printed, **changed}.items():
+        less = "–" if runs is printed else _points(annealed_rows.less(runs, printed))
+        work = values.spent(runs)["queries_an_update"]
+        rows.append([name, f"{values.mean(values.accuracies(runs)):.2f}", less, f"{work:.2f}"])
+    return pd.DataFrame(rows, columns=["reading", "test accuracy, %", "less as printed", "gradients a kept step"])
+
+
+def _points(difference: Measured) -> str:
+    return f"{difference:.2f}".replace("-", "−")

@@ -1,0 +1,54 @@
+"""What chapter 11 shows: tables whose cells fit a page, lines that carry their names."""
+
+import matplotlib.pyplot as plt
+import pytest
+
+from papers.screening import annealed_figures as figures
+from papers.screening import annealed_rows
+
+
+def curve(slope):
+    """Accuracy that rises with the steps, on records that J saw and on those that it did not."""
+    steps = list(range(100, 6000, 100))
+    accuracy = [0.5 + slope * n for n in steps]
+    return {"accepted": steps, "queries": steps, "accuracy": accuracy, "unseen": accuracy, "seen": accuracy}
+
+
+def run(slope=5e-5):
+    setting = {"noise_multiplier": 1.23, "sample_rate": 512 / 60_000, "accepted": 4698, "queries": 4698}
+    return {**setting, "accuracy": 0.9, "curve": curve(slope)}
+
+
+@pytest.fixture
+def trained():
+    return {"mnist": {"ours": [run(5e-5), run(6e-5)], "dpsgd_tanh": [run(6e-5), run(8e-5)]}}
+
+
+def test_a_difference_has_a_true_minus_and_one_line(trained):
+    cells = figures.three_leads(trained).iloc[0].tolist()
+    assert cells[:2] == ["MNIST", "DPSGD (tanh)"]
+    assert all("−" in cell and "±" in cell and "[" not in cell for cell in cells[2:]), cells
+
+
+def test_a_table_has_at_most_six_columns(trained):
+    for table in (figures.accuracy_and_cost(trained), figures.three_leads(trained), figures.ahead(trained)):
+        assert table.shape[1] <= 6
+        assert not table.astype(str).apply(lambda column: column.str.contains("nan")).any(axis=None)
+
+
+def test_lines_of_the_lead_carry_their_names(trained):
+    printed = {"mnist": {"ours": 98.35, "dpsgd_tanh": 98.05}}
+    figures.leads(trained, printed, "all", ["kept", "lemma2"])
+    assert {text.get_text() for text in plt.gcf().axes[0].texts} == {"kept steps", "every gradient", "printed"}
+    plt.close("all")
+
+
+def test_a_warm_walk_leaves_the_poor_minimum_and_a_cold_one_stays():
+    assert annealed_rows.leaves_a_valley(1e-6, seeds=1) == 0
+    assert annealed_rows.leaves_a_valley(2.0, seeds=1) == 1
+
+
+def test_table_2_has_a_value_for_each_data_set():
+    table = annealed_rows.table_2()
+    assert len(table) == 7
+    assert {tuple(row) for row in table.values()} == {("mnist", "fashion_mnist", "cifar10")}
