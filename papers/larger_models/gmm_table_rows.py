@@ -49,10 +49,10 @@ def rate_table(values: Values, curves: Curves) -> pd.DataFrame:
             name = f"p: {signal} signal, {tools.NOISES[noise]}"
             printed = "-0.5 (12)" if noise != "unit" else "–"
             last = gmm_rows.error_at(results, -1).value
-            rows.append([name, printed, _thousandths(gmm_rows.exponent(results)), f"{limit:g}", f"{last:.4f}"])
+            rows.append([name, printed, f"{gmm_rows.exponent(results):.3f}", f"{limit:g}", f"{last:.4f}"])
     for noise in ("L1", "L2"):
         name = f"τ: dense signal, {tools.NOISES[noise]}"
-        rows.append([name, "-2 (13, 14)", _thousandths(joint[f"exponent_of_tau_{noise.lower()}"]), "-2", "–"])
+        rows.append([name, "-2 (13, 14)", f"{joint[f'exponent_of_tau_{noise.lower()}']:.3f}", "-2", "–"])
     columns = ["exponent of", "printed", "measured", "formula, p → ∞", "error at the largest p"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -101,10 +101,6 @@ def at_budget(
         error = norm.cdf(-formula(setting) / np.sqrt(1 + 1 / setting.n))
         rows[noise] = {"noise": setting.noise_sd, "error": float(error), "gain": gain}
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _thousandths(found: Measured) -> str:
-    return f"{found.value:z.3f} [{found.low:z.3f}, {found.high:z.3f}]"
 
 
 def _pair(values: Sequence[float]) -> str:

@@ -1,0 +1,84 @@
+"""The figures of chapter 0: accuracy over ε, clipping, and what an attacker sees with and without a record."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.stats import norm
+
+from book.evidence import plotting
+from dplib import stats
+
+SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
+
+
+def accuracy(found: Mapping[str, Mapping[float, np.ndarray]], epsilon: float) -> None:
+    """Accuracy in percent over ε, a line for each training set; dotted: without privacy. Grey: the reader's ε.
+
+    ``found``: name to budget (inf: no privacy) to accuracies by seed.
+    """
+    _, axes = plt.subplots(figsize=SMALL)
+    for colour, (name, by_budget) in zip(("C0", "C1"), found.items(), strict=False):
+        at = {budget: stats.mean_interval(values) for budget, values in by_budget.items()}
+        axes.axhline(at.pop(np.inf).value, color=colour, ls=":", lw=1.5)
+        axes.plot(list(at), [m.value for m in at.values()], "o-", color=colour, label=name)
+        plotting.band(axes, list(at), [m.low for m in at.values()], [m.high for m in at.values()])
+    axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
+    axes.set(xscale="log", xlabel="privacy budget ε (small: private)", ylabel="test accuracy, %")
+    plotting.name_lines(axes, gap=34)
+
+
+def clipping(seed: int = 0) -> None:
+    """A cloud of gradients in two dimensions, before and after clipping to norm 1."""
+    rng = np.random.default_rng(seed)
+    gradients = rng.normal((0.5, 0.3), 0.55, (24, 2))
+    gradients[0] = (2.1, 1.5)  # a record that would own the sum
+    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    clipped = gradients / np.maximum(lengths, 1)
+    _, axes = plt.subplots(figsize=(4.6, 3.9))
+    for vectors, style in ((gradients, {"color": "0.75"}), (clipped, {"color": "C0"})):
+        for x, y in vectors:
+            axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.3, **style})
+    axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="C1", lw=2))
+    axes.text(-0.75, -1.12, "norm C", color="C1", fontsize=12, ha="center")
+    axes.text(2.1, 1.28, "one record's\ngradient", color="0.4", fontsize=12, ha="center", va="top")
+    axes.text(1.0, -0.2, "cut to C", color="C0", fontsize=12, va="top")
+    axes.set(xlim=(-1.3, 2.5), ylim=(-1.3, 1.8), aspect="equal", xticks=[], yticks=[])
+    axes.grid(visible=False)
+
+
+def two_bells(noises: tuple[float, float] = (0.5, 2.0), threshold: float = 1.2) -> None:
+    """What is released with and without a record, a panel for each noise; shaded: where an attacker says "in"."""
+    figure, panels = plt.subplots(2, 1, figsize=(4.9, 4.6), sharex=True)
+    x = np.linspace(-4, 5, 500)
+    for axes, noise in zip(panels, noises, strict=True):
+        right = x >= threshold
+        tails = []
+        for mean, colour, name in ((0, "C1", "without her"), (1, "C0", "with her")):
+            density = norm.pdf(x, mean, noise)
+            axes.plot(x, density, color=colour, lw=2, label=name)
+            axes.fill_between(x[right], density[right], color=colour, alpha=0.35, lw=0)
+            tails.append(norm.sf(threshold, mean, noise))
+        axes.axvline(threshold, color="black", lw=1, ls=":")
+        axes.set(yticks=[], title=f"σ = {noise:g}: the shaded areas differ by the factor {tails[1] / tails[0]:.1f}")
+        axes.title.set_fontsize(12)
+        axes.grid(visible=False)
+    panels[0].legend(fontsize=11, loc="upper left")
+    panels[-1].set_xlabel("released sum, in units of C")
+    figure.tight_layout()
+
+
+def spent(faults: Mapping[str, float], claimed: float) -> None:
+    """Bars: the ε that each program spends at least, beside what it claims."""
+    finite = {name: value for name, value in faults.items() if np.isfinite(value)}
+    most = 2 * max(finite.values())
+    _, axes = plt.subplots(figsize=(4.4, 0.5 * len(faults) + 1))
+    for height, value in enumerate(faults.values()):
+        axes.barh(height, min(value, most), left=0, color="C3" if value == np.inf else "C1", height=0.62)
+        label = "no bound" if value == np.inf else f"{value:.1f}"
+        axes.text(min(value, most) * 1.08, height, label, va="center", fontsize=12)
+    axes.axvline(claimed, color="black", lw=1.5)
+    axes.text(claimed, -0.75, f"claimed: {claimed:g}", ha="center", va="bottom", fontsize=12)
+    axes.set_yticks(range(len(faults)), list(faults), fontsize=12)
+    axes.set(xscale="log", xlim=(0.3 * claimed, 4 * most), ylim=(len(faults) - 0.5, -0.5), xlabel="ε spent at least")
+    axes.grid(axis="y", visible=False)
