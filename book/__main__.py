@@ -200,6 +200,40 @@ def history_(check: bool) -> None:
         click.echo(f"{row} was changed with results known: a reason is asked for in reasons.yml, {{{row}: {mark}}}")
 
 
+@main.group("readings")
+def readings_() -> None:
+    """Blind readings of the ledger: packets with plants, and how far two readings agree."""
+
+
+@readings_.command("packets")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--first", default="", help="Ids of rows for the first batches, such as disputed ones, by commas.")
+@click.option("--seed", default=0, show_default=True, help="Of the order, and of what is turned in a plant.")
+def packets_(folder: Path, first: str, seed: int) -> None:
+    """Write packets of the executed chapters' claims: FOLDER/batches for readers, and FOLDER/key.json for nobody."""
+    from book.evidence import readings
+    from book.press import ledger
+
+    rows = [(row.claim, row.values, row.verdict) for row in ledger.gather(ledger.executed_chapters())]
+    batches = readings.packets(rows, [id_.strip() for id_ in first.split(",")], seed)
+    readings.write(batches, folder)
+    click.echo(f"{sum(map(len, batches))} packets in {len(batches)} batches: {folder / 'batches'}")
+
+
+@readings_.command("score")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--keep", is_flag=True, help="Store it for the page How to read a verdict.")
+def score_(folder: Path, keep: bool) -> None:
+    """Compare the readings of a FOLDER of packets: first/*.json, second/*.json, and third/*.json where they differ."""
+    from book.evidence import readings
+    from dplib import files
+
+    found = json.dumps(readings.score(folder), indent=1, ensure_ascii=False)
+    if keep:
+        files.publish(readings.PATH, found + "\n")
+    click.echo(found)
+
+
 def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
     from book.evidence.execution import EXECUTED

@@ -1,7 +1,7 @@
 // The ledger's filters and its search; what is chosen stands in the address, so that a view can be linked to.
 (() => {
   "use strict";
-  const MENUS = ["paper", "chapter", "sort", "verdict", "order", "differs"];
+  const MENUS = ["paper", "chapter", "sort", "verdict", "points", "order", "differs"];
   const form = document.querySelector(".ledger-menus");
   const field = form.querySelector("input[type=search]");
   const first = form.elements.first; // by the first rules: each row's verdict is that of its first rule

@@ -29,13 +29,17 @@ RECORD = "dplib_record"
 BASIS = "dplib_basis"
 ANSWER = "dplib_answer"  # what a page found at a reader's own parameters
 NOT_RUN = "not run yet"
-# "undecided" is for a run of ours that is too weak to tell; the other five are about the claim.
-VERDICTS = ("holds", "holds with change", "fails", "not reproducible as stated", "undecided", NOT_RUN)
+# "undecided" is for a run of ours that is too weak to tell, "not tested" where no rule can be applied by us.
+VERDICTS = (
+    "holds", "holds with change", "fails", "not reproducible as stated", "undecided", rules.NOT_TESTED, NOT_RUN
+)  # fmt: skip
 PAPERS = ("A", "B", "C", "D")
 # What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
 SORTS = ("claim", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
-_OF_RULES = ("sort", "rule", "corrected", "correction", "unstated", "because", "expects")
+_OF_RULES = (
+    "sort", "rule", "corrected", "correction", "unstated", "stand_in", "absent", "points", "because", "expects"
+)  # fmt: skip
 Kind = Literal[
     "definition", "theorem", "lemma", "corollary", "proposition", "remark", "equation", "algorithm", "figure",
     "statement", "table", "assumption",
@@ -48,8 +52,10 @@ class Claim:
 
     ``rule`` (:mod:`book.evidence.rules`) is of the claim as printed, ``corrected`` that of the claim with
     ``correction``;
-    ``unstated`` names what the paper does not say and the claim needs. ``expects`` is the verdict to which the
-    published runs lead, and ``because`` says why in a sentence.
+    ``unstated`` names what the paper does not say and the claim needs, ``stand_in`` what was run in place of what it
+    names, ``absent`` values that the rule asks for and nobody measured, each with the reason; ``points`` is a rule over
+    other values than the deciding ones, by which an undecided row says where they point. ``expects`` is the verdict to
+    which the published runs lead, and ``because`` says why in a sentence.
     """
 
     id: str
@@ -67,6 +73,9 @@ class Claim:
     corrected: Mapping[str, Any] = Field(default_factory=dict)
     correction: str = ""
     unstated: str = ""
+    stand_in: str = ""
+    absent: Mapping[str, str] = Field(default_factory=dict)
+    points: Mapping[str, Any] = Field(default_factory=dict)
     because: str = ""
     expects: Literal[("", *VERDICTS)] = ""
 
@@ -87,6 +96,9 @@ class _Part(BaseModel, extra="forbid"):
     corrected: dict[str, Any] = {}
     correction: str = ""
     unstated: str = ""
+    stand_in: str = ""
+    absent: dict[str, str] = {}
+    points: dict[str, Any] = {}
     because: str = ""
     expects: Literal[("", *VERDICTS)] = ""
 
@@ -177,6 +189,8 @@ def recorder(plan: str) -> Callable[..., None]:
         row |= {"because": claim.because, "data": {}, "plan": plan, "verdict": ""}
         if plan == PUBLISHED:
             row["verdict"] = rules.verdict(asdict(claim), values, claim.published)
+            if row["verdict"] == rules.UNDECIDED:
+                row["points"] = rules.points(asdict(claim), values, claim.published)
             if row["verdict"] != claim.expects:
                 raise UnexpectedVerdict(
                     f"{claim_id}: the runs lead to {row['verdict']!r}, and book/claims expects {claim.expects!r}. "
@@ -217,7 +231,10 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
     unit = f" ({html.escape(claim.unit)})" if claim.unit else ""
     change = f"<p>With this correction: {html.escape(claim.correction)}</p>" if claim.correction else ""
     change += f"<p>Not stated: {html.escape(claim.unstated)}.</p>" if claim.unstated else ""
+    change += f"<p>In place of what is named: {html.escape(claim.stand_in)}.</p>" if claim.stand_in else ""
+    change += "".join(f"<p>Not measured: {html.escape(why)}.</p>" for why in dict.fromkeys(claim.absent.values()))
     verdict = badge(row["verdict"]) if row["verdict"] else f"<em>plan {html.escape(row['plan'])}: no verdict</em>"
+    verdict += f" <em>{row['points']}</em>" if row.get("points") else ""
     short = html.escape(textwrap.shorten(claim.statement, 90, placeholder=" …"))
     head = f"{verdict} <strong>{html.escape(claim.where)}</strong>: {short} <code>{claim.id}</code>"
     columns = f'<td></td><th scope="col">printed{unit}</th><th scope="col">measured</th>'

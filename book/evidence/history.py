@@ -28,8 +28,8 @@ from dplib.checks import ParameterError
 
 PATH = claims.CLAIMS / "history.json"
 REASONS = claims.CLAIMS / "reasons.yml"
-JUDGED = ("sort", "statement", "published", "rule", "corrected", "correction", "unstated", "margins")
-DECIDES = ("rule", "corrected", "unstated", "margins")  # what a computed verdict hangs on, besides values
+DECIDES = ("rule", "corrected", "unstated", "stand_in", "absent", "margins")  # what a verdict hangs on, besides values
+JUDGED = ("sort", "statement", "published", "correction", *DECIDES)
 
 
 def read(path: Path | None = None) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def order(version: Mapping[str, Any] | None) -> str:
 
 def first_verdict(entry: Mapping[str, Any], claim: claims.Claim, values: Mapping[str, Any]) -> tuple[str, str]:
     """(verdict, why there is none): what the first rule of a row says of today's values, by today's rules."""
-    row = asdict(claim) | {name: "" if name == "unstated" else {} for name in ("rule", "corrected", "unstated")}
+    row = asdict(claim) | {"rule": {}, "corrected": {}, "unstated": "", "stand_in": "", "absent": {}}
     row |= entry["first"] if "first" in entry else asdict(claim)
     if not row["rule"]:
         return "", "it has no rule"

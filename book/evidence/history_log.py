@@ -22,7 +22,7 @@ import yaml
 
 from book.evidence import claims, code_marks, gitlog, history, plans, reads, runs
 from book.evidence.gitlog import Log
-from book.evidence.history import JUDGED, PATH, digest, plain
+from book.evidence.history import DECIDES, JUDGED, PATH, digest, plain
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -65,14 +65,14 @@ def _row(log: Log, states: list[gitlog.Version], verdicts: list[gitlog.Version],
         versions.append({"commit": _short(version.commit), "digest": digest(now), "changed": changed, "runs": order})
         before = now
     first = next((json.loads(v.state) for v in states if v.state and json.loads(v.state).get("rule")), {})
-    known = {name: first[name] for name in ("rule", "corrected", "unstated", "margins", "published") if name in first}
+    known = {name: first[name] for name in (*DECIDES, "published") if name in first}
     said = [[_short(version.commit), version.state] for version in verdicts if version.state]
     found = {"versions": versions, "verdicts": said, "made_at": len(made)}
     return found | ({"first": known} if known and digest(known) != digest(_deciding(before)) else {})
 
 
 def _deciding(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: state[name] for name in ("rule", "corrected", "unstated", "margins", "published") if name in state}
+    return {name: state[name] for name in (*DECIDES, "published") if name in state}
 
 
 def _order(log: Log, commit: str, made: Counter) -> list[int]:

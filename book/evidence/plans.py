@@ -30,7 +30,7 @@ from dplib import checks, files
 from dplib.checks import ParameterError
 
 PLANS = places.ROOT / "notebooks" / "plans"
-OPEN = ("undecided", NOT_RUN, "")  # "": of a row that nothing was run for
+OPEN = ("undecided", "not tested", NOT_RUN, "")  # "": of a row that nothing was run for
 
 
 class Wanted(NamedTuple):

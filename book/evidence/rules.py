@@ -14,13 +14,15 @@ A row of the ledger (``book/claims/*.yml``) states its rule as data, one of
                                                                       of all is against it
     all_of: [RULES], any_of: [RULES]
     readings: [RULES]                                                 what the text allows a fair reader, one rule each
-    by_hand: {holds: true, false or null, proof: what shows it}
+    by_hand: {holds: true or false, proof: what shows it}
+    not_tested: WHY                                                   no rule can be applied by us
 
 where a MARGIN, ``by``, ``least`` and ``most`` may name one of :mod:`book.evidence.margins` instead of a number, such as
 ``by: {margin: [accuracy_points, mnist]}``, or its other side, ``{margin: [loss, mnist], side: lower}``; a row also
 says with ``needs`` what must be there before it may decide: ``{runs: 5}``, runs behind each value that has an interval,
 and ``{ahead: [NAMES]}``, values that are above 0, such as SGD's lead where a cost of privacy is compared, or a model's
-over a constant. Each comes out true, false or undecided (None).
+over a constant. Each comes out true, false or undecided (None). A row may also say that its runs are of a ``stand_in``,
+which decides nothing, and name ``absent`` values, which nobody measured; :func:`points` says where the others point.
 
 One convention throughout. A value with an interval is on one side of a bound if its 95% interval is; "the same" is two
 one-sided tests at 5%, which is the 90% interval inside the margin. Of many comparisons: ``all_of`` holds if each does
@@ -48,7 +50,10 @@ Values = Mapping[str, Any]
 Outcome = bool | None
 
 HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with change", "fails", "undecided"
-UNSTATED = "not reproducible as stated"
+UNSTATED, NOT_TESTED = "not reproducible as stated", "not tested"
+FOR, AGAINST, NEITHER = POINTS = ("points for", "points against", "points neither way")
+LEANS = 0.32  # the level of points: the interval is about a standard error to either side
+UNMEASURED = Measured(math.nan, n=1)
 
 
 def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
@@ -58,11 +63,17 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
     names what a reader would have to know and the paper does not say. "holds with change" where the printed claim is
     refuted and the corrected one holds, "undecided" where that one is open: what fails is false under the most
     charitable reading, too. "not reproducible as stated" where it fails and something is unstated, or where some of its
-    ``readings`` hold and others fail.
+    ``readings`` hold and others fail. "stand_in" says what was run in place of what the statement names: that is
+    undecided, whatever came out. "absent" has values that nobody measured, by name.
 
     Raises:
         ParameterError: for a rule that does not exist, or names a value that is not there.
     """
+    if kind_of(row["rule"])[0] == "not_tested":
+        return NOT_TESTED
+    values = _with_absent(row, values)
+    if row.get("stand_in"):
+        return UNDECIDED
     as_printed = decide(row["rule"], values, printed)
     if as_printed:
         return HOLDS
@@ -75,6 +86,36 @@ def verdict(row: Mapping[str, Any], values: Values, printed: Values) -> str:
         if as_corrected is not False:
             return CORRECTED if as_corrected else UNDECIDED
     return UNSTATED if row.get("unstated") else FAILS
+
+
+def points(row: Mapping[str, Any], values: Values, printed: Values) -> str:
+    """Where the values of an undecided row point, one of :data:`POINTS`: what its rule says of them at the level
+    :data:`LEANS`, however few runs they have, without what is absent; or its "points", a rule over other values.
+
+    Raises:
+        ParameterError: as :func:`verdict`.
+    """
+    values = _with_absent(row, values)
+    rule = row.get("points") or _measured(row["rule"], row.get("absent") or {})
+    outcome = decide(rule, values, printed, LEANS, LEANS) if rule else None
+    return {True: FOR, False: AGAINST, None: NEITHER}[outcome]
+
+
+def _with_absent(row: Mapping[str, Any], values: Values) -> Values:
+    absent = row.get("absent") or {}
+    if both := absent.keys() & values.keys():
+        raise ParameterError(f"absent = {', '.join(both)} is not allowed: it must not be measured.")
+    return {**dict.fromkeys(absent, UNMEASURED), **values}
+
+
+def _measured(rule: Mapping[str, Any], absent: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """A rule without the parts that ask for absent values, and without needs of runs; None where nothing is left."""
+    kind, about = kind_of(rule)
+    needs = {name: value for name, value in rule.get("needs", {}).items() if name != "runs"}
+    if kind in COMBINED:
+        parts = [part for inner in about if (part := _measured(inner, absent))]
+        return {kind: parts, "needs": needs} if parts else None
+    return None if set(names(rule)) & absent.keys() else {kind: about, "needs": needs}
 
 
 def decide(
@@ -93,8 +134,8 @@ def decide(
         levels = (support, refute / len(about)) if kind == "all_of" else (support / len(about), refute)
         inner = [decide({"needs": needs, **one}, values, printed, *levels) for one in about]
         return _all(inner) if kind == "all_of" else _not(_all([_not(one) for one in inner]))
-    if kind == "by_hand":
-        return about["holds"]
+    if kind in ("by_hand", "not_tested"):
+        return about["holds"] if kind == "by_hand" else None
     if any(_runs(values, name) < needs.get("runs", 0) for name in names(rule)):
         return None
     if not all(_ahead({"value": name}, values, printed, LEVEL, LEVEL) for name in needs.get("ahead", ())):
@@ -111,6 +152,9 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
     if kind in COMBINED:
         checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
+        return kind, about
+    if kind == "not_tested":
+        checks.Rule("a reason", lambda why: isinstance(why, str) and bool(why.strip())).check(kind, about)
         return kind, about
     must, may, one_of, _ = KINDS[kind]
     checks.check_names(about, (*must, *may, *one_of), f"rule {kind}")
@@ -136,7 +180,7 @@ def names(rule: Mapping[str, Any]) -> list[str]:
     kind, about = kind_of(rule)
     if kind in COMBINED:
         return [name for one in about for name in names(one)]
-    if kind == "by_hand":
+    if kind in ("by_hand", "not_tested"):
         return []
     of = [about["of"]] if kind == "count" and isinstance(about["of"], str) else []
     return [*about.get("values", ()), *(about[key] for key in ("value", "against") if key in about), *of]
@@ -147,6 +191,8 @@ def margins_of(rule: Mapping[str, Any]) -> list[Margin]:
     kind, about = kind_of(rule)
     if kind in COMBINED:
         return [margin for inner in about for margin in margins_of(inner)]
+    if kind == "not_tested":
+        return []
     return [margins.named(about[key]) for key in BOUNDS if isinstance(about.get(key), Mapping)]
 
 
@@ -161,6 +207,8 @@ def words(rule: Mapping[str, Any]) -> str:
         return COMBINED[kind].join(words(one) for one in about) + needs
     if kind == "by_hand":
         return f"by hand: {about['proof'].rstrip('.')}"
+    if kind == "not_tested":
+        return f"none, as {about.rstrip('.')}"
     value = str(about.get("value", "")).replace("_", " ")
     ends = [
         f"{name} {_in_words(about[key])}" for name, key in (("at least", "least"), ("at most", "most")) if key in about
@@ -299,6 +347,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
     "any_of": ((), (), (), None),
     "readings": ((), (), (), None),
     "by_hand": (("holds", "proof"), (), (), None),
+    "not_tested": ((), (), (), None),
 }
 COMBINED = {"all_of": "; ", "any_of": " or ", "readings": "; and, read otherwise: "}  # rules of rules, and in words
 

@@ -16,7 +16,7 @@ import nbformat
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.dataclasses import dataclass
 
-from book.evidence import claims, sources
+from book.evidence import claims, rules, sources
 from book.evidence.claims import NOT_RUN, VERDICTS, Claim
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
@@ -31,7 +31,7 @@ SECTIONS = {
     "holds": ("What holds", ("holds",)),
     "changed": ("What holds with a change", ("holds with change",)),
     "fails": ("What does not", ("fails", "not reproducible as stated")),
-    "open": ("What is open", ("undecided", NOT_RUN)),
+    "open": ("What is open", ("undecided", rules.NOT_TESTED, NOT_RUN)),
 }
 _SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z])")
 _SECTION = re.compile(r"^## ", re.MULTILINE)

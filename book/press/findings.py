@@ -16,7 +16,9 @@ from papers.architecture import crossover_rows
 from papers.larger_models import gmm_table_rows
 
 # The verdicts' colours on the pages (book/_static/book.css), light theme.
-COLOURS = dict(zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#c9ced4"), strict=True))
+COLOURS = dict(
+    zip(VERDICTS, ("#00694b", "#0a5a8f", "#a63a00", "#8a3b74", "#5b5b00", "#9aa1ab", "#c9ced4"), strict=True)
+)
 COLOURS[ledger.OPEN] = "#e8eaed"  # by a first rule that cannot be evaluated
 PALE = (VERDICTS[-1], ledger.OPEN)
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import nbformat
 from typing_extensions import TypedDict
@@ -26,6 +26,7 @@ class Row:
     because: str
     date: str
     past: history.Past = field(default_factory=history.Past)
+    points: str = ""  # where an undecided row's values point
 
     @property
     def command(self) -> str:
@@ -55,6 +56,7 @@ class _Record(TypedDict):
     verdict: str | None
     values: dict[str, Any]
     because: str
+    points: NotRequired[str]
 
 
 def executed_chapters(folder: Path = execution.EXECUTED) -> list[Executed]:
@@ -80,10 +82,12 @@ def gather(executed: list[Executed]) -> list[Row]:
 
 def _row(claim: Claim, found: tuple[dict[str, Any], str] | None, stored: Mapping[str, Any]) -> Row:
     if found is None:
-        return Row(claim, NOT_RUN, {}, claim.because, "", history.past(stored, claim, {}, NOT_RUN))
+        untested = rules.NOT_TESTED if claim.rule and rules.kind_of(claim.rule)[0] == "not_tested" else NOT_RUN
+        return Row(claim, untested, {}, claim.because, "", history.past(stored, claim, {}, untested))
     record, date = found
     verdict, values = record["verdict"], record["values"]
-    return Row(claim, verdict, values, record["because"], date, history.past(stored, claim, values, verdict))
+    past = history.past(stored, claim, values, verdict)
+    return Row(claim, verdict, values, record["because"], date, past, record.get("points", ""))
 
 
 def _read(path: Path) -> Executed:
@@ -117,6 +121,7 @@ def ledger_html(rows: list[Row]) -> str:
         _menu("chapter", "all chapters", {name: _title(name) for name in chapters}),
         _menu("sort", "claims, numbers, settings", {sort: sort for sort in claims.SORTS}),
         _menu("verdict", "all verdicts", {verdict: verdict for verdict in (*VERDICTS, OPEN)}),
+        _menu("points", "undecided or not", {points: points for points in rules.POINTS}, "undecided, and"),
         _menu("order", "rule or runs", {order: order for order in history.ORDERS}, "what came first"),
         _menu("differs", "all rows", {"yes": "another verdict", "no": "the same verdict"}, "by the first rule"),
         '<label><input type="checkbox" name="first"> by the first rules</label>',
@@ -148,7 +153,8 @@ def _menu(name: str, everything: str, choices: Mapping[str, str], label: str = "
 def _place(row: Row) -> tuple[str, ...]:
     """Where a row is told: a setting in that of its printed table, all else alone; and what the menus ask for."""
     alone = row.claim.sort != "setting" or row.claim.kind != "table"
-    return row.claim.id if alone else row.claim.id.rpartition(".")[0], row.verdict, first(row), row.past.order
+    place = row.claim.id if alone else row.claim.id.rpartition(".")[0]
+    return place, row.verdict, row.points, first(row), row.past.order
 
 
 def first(row: Row) -> str:
@@ -169,6 +175,7 @@ def _line(rows: list[Row]) -> str:
         measured = _paragraph(reasons[0]) if len(reasons) == 1 else ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
     data |= {"first": first(row), "order": row.past.order, "differs": "yes" if first(row) != row.verdict else "no"}
+    data |= {"points": row.points}
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
         f'<tr id="{claim.id}" data-where="{html.escape(claim.where)}" {marks}>'
@@ -180,7 +187,8 @@ def _line(rows: list[Row]) -> str:
 def _badges(row: Row) -> str:
     """A row's verdict, and that by its first rule, of which the page shows one."""
     badges = {"by-present": row.verdict, "by-first": first(row)}
-    return "".join(f'<span class="{name}">{claims.badge(verdict)}</span>' for name, verdict in badges.items())
+    points = f' <em class="by-present">{row.points}</em>' if row.points else ""
+    return "".join(f'<span class="{name}">{claims.badge(verdict)}</span>' for name, verdict in badges.items()) + points
 
 
 def _rule(row: Row) -> str:
@@ -208,6 +216,8 @@ def _more(row: Row) -> str:
     claim, study = row.claim, sources.number(row.claim.chapter)
     lines = [f"With this correction: {claim.correction}"] if row.verdict == claims.VERDICTS[1] else []
     lines += [f"Not stated: {claim.unstated}."] if claim.unstated else []
+    lines += [f"In place of what is named: {claim.stand_in}."] if claim.stand_in else []
+    lines += [f"Not measured: {why}." for why in dict.fromkeys(claim.absent.values())]
     lines += [f"Rule: {rules.words(claim.rule)}."] if claim.rule else []
     lines += [claim.note] if claim.note else []
     lines += row.past.sentences

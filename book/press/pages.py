@@ -36,6 +36,7 @@ def build() -> Path:
         "ledger.html": ledger.ledger_html(rows),
         "counts.md": tables.counts(rows),
         "findings.md": findings.markdown(rows),
+        "readings.md": tables.readings(),
         "benchmarks.md": tables.benchmarks(),
         "status.md": tables.status(chapters),
         "data.md": tables.data_sets(),

@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from book.evidence import history, plans, runs, sources
+from book.evidence import readings as blind
 from book.evidence.claims import PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
@@ -37,6 +38,30 @@ def counts(rows: list[ledger.Row]) -> str:
         lines.append([f"{paper}: {ledger.KINDS[paper]}", *numbers, sum(numbers), came_first[paper], differ[paper]])
         lines.append(["by the first rules", *by_first, sum(by_first), "", ""])
     return table(" | ".join(["paper", *VERDICTS, "all", "rule came first", "another verdict by the first rule"]), lines)
+
+
+def readings(path: Path | None = None) -> str:
+    """How far two blind readings of the claims agree, and how many plants each caught, in words and a table."""
+    path = path or blind.PATH
+    meant = (
+        "Readings are automated, and of one kind. Their agreement shows that rule and text are clear, not that they "
+        "are true; a caught plant shows that a reader looked at values. `python -m book readings packets FOLDER` makes "
+        "the packets: statement, place, readings, rule and values of each claim, no verdict, no reason, and among them "
+        "plants, whose values are turned.\n"
+    )
+    if not path.exists():
+        return f"Nobody has read the claims of this edition blind yet. {meant}"
+    found = files.read(path)
+    caught = "; ".join(f"the {which} {got} of {of}" for which, (got, of) in found["caught"].items())
+    agreed = f"{found['agree']} of {found['both']}, Cohen's kappa {found['kappa']}"
+    own = "; ".join(f"the {which} with {got} of {of}" for which, (got, of) in found["with_ledger"].items())
+    lines = [
+        [f"`{row['row']}`", row["ledger"], row["first"], row["second"], row["settled"] or "–"]
+        for row in found["disputed"]
+    ]
+    lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in found["against"]]
+    text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {own}. {meant}"
+    return text + "\n" + table("row | ledger | first | second | settled", lines)
 
 
 def status(chapters: list[ledger.Executed]) -> str:

@@ -115,7 +115,7 @@ def layers() -> Iterator[tuple[str, dict[str, Any]]]:
     names = ("rwt-fcn-mnist", "rwt-cnn-mnist", "rwt-rnn-sms")
     nets = {name: printed.ARCHITECTURES[name].make() for name in names}
     yield "B.rwt", {name: printed.trained_count(net, printed.last_layers(net)) for name, net in nets.items()}
-    yield "B.depth-example", {"networks_disagreeing": printed_layers.depths()}
+    yield "B.depth-example", printed_layers.depths()
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

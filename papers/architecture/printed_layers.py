@@ -52,16 +52,25 @@ def _cell(column, value, layer):
     return 0 if layer.kind == "Dropout" and value == 0 else layer.output_shape[-1]
 
 
-def depths() -> str:
-    """Dense layers of the printed PAW and STW networks of which the text says that the PAW ones are deeper."""
+def depths() -> dict[str, int | str]:
+    """Layers of the printed PAW and STW networks of which the text says that the PAW ones are deeper."""
 
-    def dense(name: str) -> int:
+    def layers(name: str) -> list[printed.Layer]:
         architecture = printed.ARCHITECTURES[name]
         with torch.device("meta"):
-            built = printed.layer_table(architecture.make(), architecture.input_shape)
-        return sum(layer.kind == "Dense" for layer in built)
+            return printed.layer_table(architecture.make(), architecture.input_shape)
 
-    return "; ".join(
+    def dense(name: str) -> int:
+        return sum(layer.kind == "Dense" for layer in layers(name))
+
+    paw, stw = layers("cnn-cifar10-paw"), layers("cnn-cifar10-stw")
+    disagreeing = "; ".join(
         f"{dense(f'fcn-{name}-paw')} against {dense(f'fcn-{name}-stw')} dense layers ({name})"
         for name in ("purchase100", "cifar10")
     )
+    return {
+        "networks_disagreeing": disagreeing,
+        "layers_of_the_paw_cnn": len(paw),
+        "layers_of_the_stw_cnn": len(stw),
+        "parameters_stw_less_paw_cnn": sum(x.parameters for x in stw) - sum(x.parameters for x in paw),
+    }

@@ -120,9 +120,16 @@ def proposition13_bound(n, epsilon, delta=0.0):
     return (1 - np.sqrt(np.minimum(share, 1))) / (2 * np.sqrt(n))
 
 
-def sharp_bound(n, epsilon):
-    """The same for delta = 0 with the best constant (ours): 1 / ((1 + e^eps) sqrt n), reached by signs from RR."""
-    return 1 / ((1 + np.exp(epsilon)) * np.sqrt(n))
+def sharp_bound(n, epsilon, delta=0.0):
+    """The same with the best constant (ours): (1 - sqrt(t^2 + delta (1 - t^2))) / (2 sqrt n), t = tanh(eps / 2).
+
+    At delta = 0 it is 1 / ((1 + e^eps) sqrt n), reached by signs from RR; else reached for large n by signs of which
+    each is leaked with probability delta (:func:`risk_of_leaking_signs`).
+    """
+    if not np.any(delta):
+        return 1 / ((1 + np.exp(epsilon)) * np.sqrt(n))
+    t = np.tanh(np.asarray(epsilon) / 2)
+    return (1 - np.sqrt(np.minimum(t**2 + delta * (1 - t**2), 1))) / (2 * np.sqrt(n))
 
 
 def group_delta(epsilon, delta, k):
@@ -133,13 +140,31 @@ def group_delta(epsilon, delta, k):
 def lemma15_bound(n, epsilon, delta=0.0, copies=None, sharp=False):
     """Lemma 15: Proposition 13 on n / copies basis vectors, each copied; by default floor(1 / eps) copies.
 
-    sharp: with :func:`sharp_bound` and the best number of copies up to n (delta = 0).
+    sharp: with :func:`sharp_bound` and the best number of copies up to n.
     """
     if sharp:
         counts = np.arange(1, max(2, min(int(n), int(3 / epsilon) + 2)))
-        return float(sharp_bound(n / counts, counts * epsilon).max())
+        return float(sharp_bound(n / counts, counts * epsilon, group_delta(epsilon, delta, counts)).max())
     copies = copies or max(1, int(1 / epsilon))
     return float(proposition13_bound(n / copies, copies * epsilon, group_delta(epsilon, delta, copies)))
+
+
+def lemma15_constant(share: float) -> float:
+    """Lemma 15's constant, in units of D L / sqrt(eps' n), where delta' is at most ``share`` times eps' (ours).
+
+    With floor(1 / eps') copies the group's budget is at most 1 and its delta at most share (e - 1); the copies that do
+    not fit, and the rounding, cost a factor of two: (1 - sqrt(t^2 + share (e - 1)(1 - t^2))) / 4, t = tanh(1/2).
+    """
+    return float(sharp_bound(1.0, 1.0, share * np.expm1(1.0)) / 2)
+
+
+def risk_of_leaking_signs(n, epsilon, delta):
+    """Exact excess risk, in units of D L, of w = (D/2) m / |m|, m the posterior means of signs of which each is told
+    with probability delta, and asked by RR at eps otherwise: (eps, delta)-label-DP.
+    """
+    leaked, t = np.arange(n + 1), np.tanh(epsilon / 2)
+    length = np.sqrt((leaked + (n - leaked) * t**2) / n)
+    return float((1 - (stats.binom.pmf(leaked, n, delta) * length).sum()) / (2 * np.sqrt(n)))
 
 
 def right_signs_limit(n, epsilon, delta=0.0):

@@ -211,18 +211,22 @@ def lower(found: Mapping[str, Sequence[float]], check: Mapping[str, float], n: i
         "sharp_bound": bounds.sharp_bound(n, e) * np.sqrt(n),
         "paper's_over_sharp": bounds.proposition13_bound(n, e) / bounds.sharp_bound(n, e),
         "RR_signs_over_sharp": bounds.risk_of_rr_signs(n, e) / bounds.sharp_bound(n, e),
+        "leaking_signs_over_sharp_at_delta_0.1": bounds.risk_of_leaking_signs(n, e, 0.1)
+        / bounds.sharp_bound(n, e, 0.1),
     }
     fifteen = {
         "constant_of_the_paper's_argument": bounds.lemma15_bound(10**6, 0.001) * np.sqrt(1000),
         "sharp_constant": bounds.lemma15_bound(10**6, 0.001, sharp=True) * np.sqrt(1000),
         "least_risk_over_sharp_bound": float(least),
+        "constant_where_delta_is_a_tenth_of_epsilon": bounds.lemma15_constant(0.1),
     }
     printed = {"printed_delta_at_epsilon_0.05_and_C_0.1": 0.1 / 0.05}
     sixteen = {
         "delta_of_the_reduction_over_delta": check["lemma16"],
         "enumerated_delta_over_chance_of_more_copies": check["resampled"],
     }
-    reached = {"least_risk_over_sharp_bound": fifteen["least_risk_over_sharp_bound"]}
+    names = ("least_risk_over_sharp_bound", "constant_where_delta_is_a_tenth_of_epsilon")
+    reached = {name: fifteen[name] for name in names}
     gaps = bounds.rate_gaps()
     found_values = {
         "C.eq13": {"odds_of_a_right_sign_over_e_to_epsilon": check["thirteen"]},

@@ -73,7 +73,10 @@ def theory(checked: Results, drawn: Designs) -> Values:
             "below_0.1_weight_c": mean([one["below_0.1"] for one in shares[0.88]]),
             "below_0.1_weight_1_minus_c": mean([one["below_0.1"] for one in shares[0.12]]),
         },
-        "A.s-setup-synthetic": {"integral": (1 - PRINTED) + PRINTED / 2},
+        "A.s-setup-synthetic": {
+            "integral": (1 - PRINTED) + PRINTED / 2,
+            "integral_without_the_half": (1 - PRINTED) + PRINTED,
+        },
         "A.s-setup-delta": {"delta": 0.0001},
         "A.s-resnet-features": {
             "features_resnet18": dfs_networks.n_features("resnet18", 64),

@@ -101,7 +101,9 @@ def gaps(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, M
     for name, arms in trained.items():
         for arm, runs in arms.items():
             found[f"gap_{arm}_{_key(name)}"] = less(free[name]["results"], runs)
-        found[f"narrower_{_key(name)}"] = nearest({name: arms})[f"gain_{_key(name)}"]
+        lead = nearest({name: arms})
+        found[f"narrower_{_key(name)}"] = lead[f"gain_{_key(name)}"]
+        found[f"narrower_equal_queries_{_key(name)}"] = lead[f"gain_equal_queries_{_key(name)}"]
     return found
 
 

@@ -1,9 +1,11 @@
 """The ledger's page, cards and landing page say what came first, a row's rule or its runs."""
 
+from dataclasses import replace
+
 import nbformat
 import pytest
 
-from book.evidence import claims, history
+from book.evidence import claims, history, rules
 from book.press import findings, ledger, pages, tables
 from book.press.ledger import Row
 
@@ -74,6 +76,14 @@ def test_the_page_has_both_verdicts_and_what_its_menus_ask_for():
     assert 'data-verdict="fails" data-first="holds" data-order="some runs known" data-differs="yes"' in page
     assert 'some runs known<br>changed 1×<br><span class="by-present">first rule: holds</span>' in page
     assert '<span class="by-first">today: fails</span>' in page
+
+
+def test_the_page_says_where_an_undecided_row_points():
+    undecided = replace(row(verdict="undecided"), points=rules.AGAINST)
+    page = ledger.ledger_html([undecided])
+    assert f'data-points="{rules.AGAINST}"' in page
+    assert f'<em class="by-present">{rules.AGAINST}</em>' in page
+    assert f'<option value="{rules.FOR}">' in page
 
 
 def test_a_card_gets_its_history():

@@ -89,7 +89,11 @@ def test_printed_layers():
         labels = [row["label"] for row in table(id_)["rows"] if row["id"] not in ("total", "trainable")]
         assert labels == [layer.kind for layer in layers]
         assert rows[f"{id_}.total"]["parameters"] == COUNTS[name]
-    assert printed_layers.depths() == ("2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)")
+    depths = printed_layers.depths()
+    disagreeing = "2 against 3 dense layers (purchase100); 2 against 2 dense layers (cifar10)"
+    assert depths["networks_disagreeing"] == disagreeing
+    assert (depths["layers_of_the_paw_cnn"], depths["layers_of_the_stw_cnn"]) == (10, 8)
+    assert depths["parameters_stw_less_paw_cnn"] == 1_820_330 - 246_554
 
 
 def test_what_would_give_the_wrong_numbers():

@@ -74,6 +74,46 @@ def test_signs_from_rr_reach_the_sharp_bound_by_enumeration(epsilon):
     assert bounds.proposition13_bound(n, epsilon) < bounds.sharp_bound(n, epsilon)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.001), (1.0, 0.1), (1.0, 0.6), (3.0, 0.01)])
+def test_signs_that_leak_reach_the_bound_for_every_delta(epsilon, delta):
+    """A wrong constant is caught from either side: the risk is at least the bound, and comes within a hundredth."""
+    risk = [
+        bounds.risk_of_leaking_signs(n, epsilon, delta) / bounds.sharp_bound(n, epsilon, delta) for n in (4, 40_000)
+    ]
+    assert risk[0] > 1
+    assert 1 <= risk[1] < 1.01
+    assert bounds.proposition13_bound(40, epsilon, delta) <= bounds.sharp_bound(40, epsilon, delta)
+    assert bounds.sharp_bound(40, epsilon, 1e-12) == pytest.approx(bounds.sharp_bound(40, epsilon))
+
+
+def test_signs_that_leak_are_as_private_as_said_and_their_risk_is_exact():
+    n, epsilon, delta = 3, 1.0, 0.3
+    keep, t = 1 / (1 + np.exp(-epsilon)), np.tanh(epsilon / 2)
+    answers = {1.0: delta, -1.0: 0.0, t: (1 - delta) * keep, -t: (1 - delta) * (1 - keep)}  # the truth is +1
+    other = {mean: answers[-mean] for mean in answers}
+    assert sum(max(answers[m] - np.exp(epsilon) * other[m], 0) for m in answers) <= delta + 1e-12
+    found = 0.0
+    for means in itertools.product(answers, repeat=n):
+        weights = np.array(means) / np.linalg.norm(means)  # D = 2
+        chance = np.prod([answers[mean] for mean in means])
+        found += chance * (bounds.empirical_risk(weights, np.ones(n)) + 1 / np.sqrt(n)) / 2
+    assert found == pytest.approx(bounds.risk_of_leaking_signs(n, epsilon, delta))
+
+
+@pytest.mark.parametrize("epsilon", [0.003, 0.07, 0.4, 1.0])
+def test_the_constant_of_lemma_15_is_below_its_bound_at_every_size(epsilon):
+    for n in (int(np.ceil(1 / epsilon)), 1000, 10**6):
+        copies = int(1 / epsilon)
+        vectors = n // copies
+        left = (
+            vectors
+            * copies
+            / n
+            * bounds.sharp_bound(vectors, copies * epsilon, bounds.group_delta(epsilon, 0.1 * epsilon, copies))
+        )
+        assert bounds.lemma15_constant(0.1) / np.sqrt(epsilon * n) <= left
+
+
 def test_lp_rr_sgd_on_the_construction_by_simulation():
     n, epsilon, rate = 30, 1.0, 0.4
     rng = np.random.default_rng(0)

@@ -1,0 +1,258 @@
+"""Blind readings of the ledger: packets from which a row is judged anew, and how far two readings agree.
+
+A packet has a statement, its place, what the text allows a fair reader, the rule in words, and the values with their
+units; not the verdict, not its reason, and not what another reading says. Among the packets are plants: packets of a
+row whose values were turned so that its rule comes out another way. A reading that gives a plant the verdict of the
+untouched row has not looked at the values.
+
+:func:`packets` makes them, :func:`score` reads the answers. Both readings are automated and of one kind: their
+agreement shows that rule and text are clear, not that they are true.
+"""
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from book.evidence import claims, rules
+from book.evidence.claims import CLAIMS, Claim
+from book.evidence.places import ROOT
+from dplib import checks, files
+from dplib.checks import ParameterError
+from dplib.stats import Measured
+
+PATH = CLAIMS / "readings.json"
+WORDS = (rules.HOLDS, rules.CORRECTED, rules.FAILS, rules.UNSTATED, rules.UNDECIDED, rules.NOT_TESTED)
+PLANTS = 24
+IN_A_BATCH = 14
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A row to be judged: its claim, the values beside it, and the verdict that its rule gives them.
+
+    Attributes:
+        claim, values: the row, and its values by name.
+        wanted: what the rule makes of these values; the reader does not see it.
+        plant: whether the values were turned.
+    """
+
+    claim: Claim
+    values: Mapping[str, Any]
+    wanted: str
+    plant: bool = False
+
+
+def packets(
+    rows: Iterable[tuple[Claim, Mapping[str, Any], str]], first: Sequence[str] = (), seed: int = 0
+) -> list[list[Packet]]:
+    """Batches of packets, one for each claim and some plants, no plant in the batch of its row.
+
+    Args:
+        rows: (claim, values, verdict) of the ledger's rows; those of other sorts than claim are left out.
+        first: ids of rows that come in the first batches, such as disputed ones.
+        seed: of the order, and of what is turned.
+    """
+    rng = random.Random(seed)
+    real = [
+        Packet(claim, values, verdict) for claim, values, verdict in rows if claim.sort == "claim" and verdict in WORDS
+    ]
+    rng.shuffle(real)
+    real.sort(key=lambda packet: packet.claim.id not in first)  # stable: disputed rows first, each part shuffled
+    batches = [real[i : i + IN_A_BATCH] for i in range(0, len(real), IN_A_BATCH)]
+    planted = list(_plants(real, rng))
+    for number, plant in enumerate(planted):
+        others = [batch for batch in batches if all(packet.claim.id != plant.claim.id for packet in batch)]
+        batch = (others or batches)[number % len(others or batches)]
+        batch.insert(rng.randrange(len(batch) + 1), plant)
+    return batches
+
+
+def _plants(real: Sequence[Packet], rng: random.Random) -> Iterable[Packet]:
+    """Of some decided rows a copy with all measured values mirrored, where that turns the verdict."""
+    decided = [packet for packet in real if packet.wanted in (rules.HOLDS, rules.CORRECTED, rules.FAILS)]
+    made = 0
+    for packet in rng.sample(decided, len(decided)):
+        values = {name: _turned(value) for name, value in packet.values.items()}
+        if made == PLANTS or values == packet.values:
+            continue
+        verdict = rules.verdict(asdict(packet.claim), values, packet.claim.published)
+        if verdict != packet.wanted and verdict in (rules.HOLDS, rules.FAILS, rules.UNSTATED, rules.CORRECTED):
+            made += 1
+            yield replace(packet, values=values, wanted=verdict, plant=True)
+
+
+def _turned(value: Any) -> Any:
+    """A measured value with its sign turned; what is exact, or has no interval, stays."""
+    if isinstance(value, Mapping):
+        value = Measured(**value)
+    if not isinstance(value, Measured) or value.low is None or not math.isfinite(value.value):
+        return value
+    return Measured(-value.value, -value.high, -value.low, value.n)
+
+
+def text(batch: Sequence[Packet], number: int, page: str) -> str:
+    """A batch as a text for a reader; ``page`` says what the words mean."""
+    answers = ", ".join(f'"{name(number, i)}": "..."' for i in range(1, 3))
+    head = (
+        f"# Packets, batch {number}\n\nJudge each packet below by its own values, by the page that "
+        "follows, and by nothing else. Do not open the ledger, its chapters or the repository. Some packets are "
+        "plants whose values were turned. "
+        f"Answer with one JSON object, {{{answers}, …}}, one of these words for each packet: "
+        f"{', '.join(WORDS)}.\n\n{page}\n"
+    )
+    return head + "".join(_packet(packet, name(number, i)) for i, packet in enumerate(batch, 1))
+
+
+def words_page() -> str:
+    """What the words mean and by what standard, from the page How to read a verdict."""
+    text = (ROOT / "book" / "how_to_read.md").read_text(encoding="utf-8")
+    return text.partition("<!-- standard -->")[2].partition("<!-- end of standard -->")[0].strip()
+
+
+def name(number: int, place: int) -> str:
+    """The name of a packet: its batch, and its place in it."""
+    return f"{number:02d}-{place:02d}"
+
+
+def _packet(packet: Packet, called: str) -> str:
+    claim = packet.claim
+    readings = rules.readings(claim.rule) if claim.rule else []
+    lines = [
+        f"\n## {called}\n",
+        f"**Paper {claim.paper}, {claim.where}.** {claim.statement}",
+        f"Tested by: {claim.tested_by}",
+    ]
+    lines += [f"About the print: {claim.note}"] if claim.note else []
+    if readings:
+        lines.append("What the text allows a fair reader:")
+        lines += [f"- reading {i}: {rules.words(reading)}" for i, reading in enumerate(readings, 1)]
+    elif claim.rule:
+        lines.append(f"Holds as printed if: {rules.words(claim.rule)}")
+    lines += (
+        [f"Proposed correction: {claim.correction} It is confirmed if: {rules.words(claim.corrected)}"]
+        if claim.corrected
+        else []
+    )
+    lines += [f"Not printed, though needed: {claim.unstated}."] if claim.unstated else []
+    lines += [f"Run in place of what the statement names: {claim.stand_in}."] if claim.stand_in else []
+    lines += [f"Not measured: {why}." for why in dict.fromkeys(claim.absent.values())]
+    unit = f" ({claim.unit})" if claim.unit else ""
+    lines.append(f"Values{unit}, with 95% intervals and n runs:")
+    for value in dict.fromkeys([*claim.published, *packet.values]):
+        printed = f"printed {claims.shown(claim.published[value])}; " if value in claim.published else ""
+        measured = packet.values.get(value)
+        runs = f", n = {_runs(measured)}" if _runs(measured) else ""
+        lines.append(
+            f"- {claim.labels.get(value, value.replace('_', ' '))}: {printed}measured {_shown(measured)}{runs}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: Any) -> str:
+    return claims.shown(asdict(value) if isinstance(value, Measured) else value)
+
+
+def _runs(value: Any) -> int | None:
+    return value.n if isinstance(value, Measured) else value.get("n") if isinstance(value, Mapping) else None
+
+
+def write(batches: Sequence[Sequence[Packet]], folder: Path) -> None:
+    """Write batches to a folder, a text each, and ``key.json``, which no reader may see."""
+    page = words_page()
+    (folder / "batches").mkdir(parents=True, exist_ok=True)
+    key = {}
+    for number, batch in enumerate(batches, 1):
+        files.publish(folder / "batches" / f"batch_{number:02d}.md", text(batch, number, page))
+        for place, packet in enumerate(batch, 1):
+            key[name(number, place)] = {"row": packet.claim.id, "wanted": packet.wanted, "plant": packet.plant}
+    files.publish(folder / "key.json", json.dumps(key, indent=1) + "\n")
+
+
+def score(folder: Path) -> dict[str, Any]:
+    """What the readings of a folder of packets say: ``first/*.json``, ``second/*.json``, and ``third`` if there is one.
+
+    Returns:
+        "packets", and "plants" of them; "caught" of the plants by each reading; of the other packets, where both
+        readings have them, "both", "agree" and "kappa" (Cohen's); "with_ledger", how often each is the ledger's own
+        verdict; and "disputed", the rows on which the readings differ, with the ledger's verdict, theirs, and what they
+        settle on: the word that two of three have, else undecided.
+
+    Raises:
+        ParameterError: for a word that is no verdict, or a packet that does not exist.
+    """
+    key = files.read(folder / "key.json")
+    given = {reading: _answers(folder / reading, key) for reading in ("first", "second", "third")}
+    first, second, third = given.values()
+    plants = [packet for packet, entry in key.items() if entry["plant"]]
+    both = [packet for packet in key if packet in first and packet in second and packet not in plants]
+    agree = [packet for packet in both if first[packet] == second[packet]]
+    caught = {
+        reading: [
+            sum(answers[p] == key[p]["wanted"] for p in plants if p in answers),
+            sum(p in answers for p in plants),
+        ]
+        for reading, answers in given.items()
+        if answers
+    }
+    own = {
+        reading: [sum(answers[p] == key[p]["wanted"] for p in both), len(both)]
+        for reading, answers in (("first", first), ("second", second))
+    }
+    disputed = [
+        {
+            "row": key[p]["row"],
+            "ledger": key[p]["wanted"],
+            "first": first[p],
+            "second": second[p],
+            "settled": _settled(first[p], second[p], third.get(p)),
+        }
+        for p in both
+        if first[p] != second[p]
+    ]
+    against = [
+        {"row": key[p]["row"], "ledger": key[p]["wanted"], "both": first[p]}
+        for p in agree
+        if first[p] != key[p]["wanted"]
+    ]
+    return {
+        "packets": len(key), "plants": len(plants), "caught": caught, "both": len(both), "agree": len(agree),
+        "kappa": round(kappa([(first[p], second[p]) for p in both]), 3) if both else None,
+        "with_ledger": own, "disputed": disputed, "against": against,
+    }  # fmt: skip
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float:
+    """Cohen's kappa of two readings: the share of agreement beyond that of chance, (p - e) / (1 - e)."""
+    n = len(pairs)
+    agreed = sum(a == b for a, b in pairs) / n
+    one, other = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(one[word] * other[word] for word in one) / n**2
+    return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
+
+
+def _settled(first: str, second: str, third: str | None) -> str:
+    """The verdict of three readings of which two differ; "" where the third is still to be made."""
+    if third is None:
+        return ""
+    return third if third in (first, second) else rules.UNDECIDED
+
+
+def _answers(folder: Path, key: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.json")):
+        for packet, word in files.read(path).items():
+            if packet not in key:
+                raise ParameterError(
+                    f"{path}: packet = {checks.shown(packet)} is not allowed: key.json does not have it."
+                )
+            if word not in WORDS:
+                raise ParameterError(
+                    f"{path}: {packet} = {checks.shown(word)} is not allowed: it must be one of {', '.join(WORDS)}."
+                )
+            found[packet] = word
+    return found
