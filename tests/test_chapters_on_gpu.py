@@ -18,6 +18,7 @@ from tests import stand_in_gpu
 
 CHAPTERS = sources.chapters()
 SMALLEST = {  # beside device = "cuda" and seeds = 2, where a chapter has them
+    "00a": {"tables": 2, "trainings": 4},
     "00": {"steps": 10, "epsilon": 1.1},  # at its defaults it looks whether its numbers are those of the text
     "01": {"p": 100},
     "03": {"seeds": 5, "sizes": [10, 100]},

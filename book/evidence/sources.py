@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+import yaml
 
 from book.evidence import claims, margins, places, rules
 from book.evidence.claims import CLAIMS, RESULTS
@@ -18,6 +19,7 @@ from book.evidence.places import ROOT
 from dplib.checks import ParameterError, check_names, shown
 
 NOTEBOOKS = ROOT / "notebooks"
+CONTENTS = ROOT / "_toc.yml"
 PLANS = NOTEBOOKS / "plans"
 KEPT = places.RUNS  # a file for each experiment
 # The project's own packages by name: imports are followed into these.
@@ -25,8 +27,20 @@ PACKAGES = {name: ROOT / name for name in ("dplib", "papers", "book")}
 
 
 def chapters() -> list[str]:
-    """Names of all chapters, such as ``01_gmm_theory`` and ``09b_label_dp_ratings``, in order."""
-    return sorted(path.stem for path in NOTEBOOKS.glob("*.md") if re.match(r"\d\d[a-z]?_", path.stem))
+    """Names of all chapters, such as ``01_gmm_theory`` and ``09b_label_dp_ratings``, in the order of the contents.
+
+    A chapter has its place from ``_toc.yml`` and not from its number: 0a stands before 0. One that is being written and
+    is not in the contents yet comes after the others.
+    """
+    place = {name: place for place, name in enumerate(_contents())}
+    names = (path.stem for path in NOTEBOOKS.glob("*.md") if re.match(r"\d\d[a-z]?_", path.stem))
+    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
+
+
+def _contents() -> list[str]:
+    """Names of the files in ``_toc.yml``, in order."""
+    parts = yaml.safe_load(CONTENTS.read_text(encoding="utf-8"))["parts"]
+    return [Path(page["file"]).name for part in parts for page in part["chapters"]]
 
 
 def number(chapter: str) -> str:
@@ -35,8 +49,8 @@ def number(chapter: str) -> str:
 
 
 def shown_number(chapter: str) -> str:
-    """A chapter's number as people say it: "1", "9b"."""
-    return number(chapter).lstrip("0") or "0"
+    """A chapter's number as people say it: "0a", "1", "9b"."""
+    return re.sub(r"^0(?=\d)", "", number(chapter))
 
 
 def resolve(name: str) -> str:

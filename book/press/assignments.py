@@ -24,6 +24,7 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
+from book.evidence import sources
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
 from dplib.checks import ParameterError
@@ -73,8 +74,8 @@ class Assignment:
 
 
 def names() -> list[str]:
-    """Names of all assignments, those of their chapters, in order."""
-    return sorted(path.stem for path in SOURCES.glob("[0-9][0-9]*_*.md"))
+    """Names of all assignments, those of their chapters, in the order of the contents."""
+    return [chapter for chapter in sources.chapters() if (SOURCES / f"{chapter}.md").exists()]
 
 
 def load(name: str) -> Assignment:

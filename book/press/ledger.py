@@ -115,7 +115,8 @@ def ledger_html(rows: list[Row]) -> str:
 
     Settings of one printed table are told in one row where they have the same verdict.
     """
-    chapters = sorted({row.claim.chapter for row in rows})
+    named = {row.claim.chapter for row in rows}
+    chapters = [chapter for chapter in sources.chapters() if chapter in named]
     menus = (
         _menu("paper", "all papers", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
         _menu("chapter", "all chapters", {name: _title(name) for name in chapters}),

@@ -14,6 +14,7 @@ from book.press import ledger
 from tests.conftest import ROOT
 
 CHAPTERS = sources.chapters()
+WITH_DATA = sources.resolve("0")  # it has a budget and a data set
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +100,7 @@ def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(tmp_path):
 
 def test_nonsense_ends_papermill_in_the_check_cell(tmp_path):
     """Papermill itself, called from another folder: it ends in the second cell, with the sentence, before any work."""
-    source = str(sources.NOTEBOOKS / f"{CHAPTERS[0]}.ipynb")
+    source = str(sources.NOTEBOOKS / f"{WITH_DATA}.ipynb")
     command = [sys.executable, "-m", "papermill", source, "out.ipynb", "-p", "epsilonn", "0.5"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -113,7 +114,7 @@ def test_nonsense_ends_papermill_in_the_check_cell(tmp_path):
 
 @pytest.mark.parametrize(("name", "text"), [("epsilonn", "0.5"), ("epsilon", "nan"), ("dataset", "nosuch")])
 def test_nonsense_ends_dplib_run_with_one_sentence_and_no_file(tmp_path, name, text):
-    command = [sys.executable, "-m", "book", "run", CHAPTERS[0], "-p", name, text, "-o", "out.ipynb"]
+    command = [sys.executable, "-m", "book", "run", WITH_DATA, "-p", name, text, "-o", "out.ipynb"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if line.strip()]

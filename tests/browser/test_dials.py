@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 
 import pytest
 
@@ -12,7 +13,7 @@ HTML = ROOT / "_build" / "html"
 PAGES = {
     path.stem.removeprefix("dial_"): page
     for path in sorted((ROOT / "_build" / "source" / "book" / "_generated").glob("dial_*.html"))
-    for page in (HTML / "notebooks").glob(f"{path.stem[5:7]}_*.html")
+    for page in (HTML / "notebooks").glob(f"{re.split('[_-]', path.stem)[1]}_*.html")
 }
 pytestmark = [
     pytest.mark.site,

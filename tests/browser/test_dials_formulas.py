@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from book.press import dials, dials_page
+from book.press import dials, dials_noise, dials_page
 from book.press.dials_page import Number
 from tests.conftest import ROOT, needs_chromium, watched
 
@@ -34,7 +34,7 @@ def page(browser, tmp_path_factory):
     return page
 
 
-@pytest.mark.parametrize("make", [dials.gmm, dials.prior])
+@pytest.mark.parametrize("make", [dials.gmm, dials.prior, dials_noise.bells, dials_noise.curve, dials_noise.budget])
 def test_each_formula_is_the_librarys_function(page, make):
     dial, rng = make(), np.random.default_rng(1)
     settings = [{one.name: drawn(one, rng) for one in dial.controls} for _ in range(SETTINGS)]

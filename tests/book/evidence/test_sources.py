@@ -25,6 +25,20 @@ def test_modules_are_followed_through_their_imports(toy):
     assert names(sources.depends_on("02_b")) == {"02_b.md", "__init__.py", "checks.py", "stats.py"}
 
 
+def test_chapters_stand_in_the_order_of_the_contents(toy, tmp_path, monkeypatch):
+    """They were sorted by name: a chapter before chapter 0 could not be had."""
+    for name in ("00_a", "00a_before", "02_new", "01_b"):
+        toy(name, "pass")
+    pages = "".join(f"      - file: notebooks/{name}\n" for name in ("00a_before", "00_a", "01_b"))
+    contents = tmp_path / "_toc.yml"
+    contents.write_text(f"root: book/intro\nparts:\n  - caption: All\n    chapters:\n{pages}")
+    monkeypatch.setattr(sources, "CONTENTS", contents)
+    assert sources.chapters() == ["00a_before", "00_a", "01_b", "02_new"]
+    assert [sources.shown_number(name) for name in sources.chapters()] == ["0a", "0", "1", "2"]
+    assert sources.resolve("0a") == "00a_before"
+    assert sources.resolve("0") == "00_a"
+
+
 @pytest.fixture
 def rooms(toy):
     """A scratch project with a package inside dplib and one beside it, which import each other."""

@@ -41,6 +41,8 @@ def solved(number):
 def test_every_chapter_has_an_assignment():
     whole = {name for name in sources.chapters() if sources.number(name).isdigit()}
     assert whole <= set(NAMES)
+    assert [name for name in sources.chapters() if name in NAMES] == NAMES
+    assert {path.stem for path in assignments.SOURCES.glob("*.md")} == set(NAMES), "an assignment without a chapter"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,11 +120,13 @@ def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
 
 
 def test_answers_agree_with_dplib():
-    from dplib import exact_loss, mechanisms, randomised_response
+    from dplib import exact_loss, mechanisms, randomised_response, reconstruction
     from papers.architecture import crossover_rows, feature_scores
     from papers.labels.bounds import rr_worst_second_moment
 
-    one, four, six, eight, ten, twelve = map(solved, ("01", "04", "06", "08", "10b", "12"))
+    first, one, four, six, eight, ten, twelve = map(solved, ("00a", "01", "04", "06", "08", "10b", "12"))
+    groups, sums = np.eye(4)[[0, 1, 2, 3, 0]], np.array([0.9, 0.2, 0.6, 0.0, 1.0])
+    assert first["reconstruct"](groups, sums).tolist() == reconstruction.from_sums(groups, sums).tolist()
     assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
     assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
     assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(crossover_rows.best_of([0.1, 0.5, 0.7, 0.2], 3))

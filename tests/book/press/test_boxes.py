@@ -130,7 +130,7 @@ def test_many_cards_in_a_row_are_one_line_that_opens():
     [
         ("01_gmm_theory: {claimed: It was said., hold: [], sure: Quite.}", "01_gmm_theory, hold is not known"),
         ("01_gmm_theory: {sure: Quite., holds: [{text: 1, rows: []}]}", "holds, 0, text = 1 is not allowed"),
-        ("99_no_chapter: {sure: Quite.}", "99_no_chapter.* is not allowed: Input should be '00_dp_sgd'"),
+        ("99_no_chapter: {sure: Quite.}", "99_no_chapter.* is not allowed: Input should be '00a_why_noise'"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, monkeypatch, text, message):

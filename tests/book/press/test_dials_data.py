@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from dp_accounting import gaussian_mechanism
+from dp_accounting.pld import privacy_loss_mechanism
 
 from book.press import dials, dials_data, dials_page
 from book.press.dials_page import Control, Dial, Number, text
@@ -114,6 +115,29 @@ def test_screening_computed_again():
     assert found["all"] == pytest.approx(by_pld, rel=5e-3)
 
 
+@pytest.mark.parametrize("width", [0.7, 2.0])
+def test_the_bells_by_another_program(made, width):
+    """Where dp_accounting's Laplace noise of this width ends, and the delta of normal noise there."""
+    at = made["00a-bells"].computed(made["00a-bells"].start | {"spread": width, "noise": 1, "output": 50.0})
+    laplace = privacy_loss_mechanism.LaplacePrivacyLoss(width / 2**0.5)
+    assert laplace.get_delta_for_epsilon(at["most"] * 0.999) > 0
+    assert laplace.get_delta_for_epsilon(at["most"]) == pytest.approx(0, abs=1e-12)
+    normal = privacy_loss_mechanism.GaussianPrivacyLoss(width)
+    assert at["rest"] == pytest.approx(normal.get_delta_for_epsilon(at["most"]), abs=1e-9)
+    assert at["loss"] == pytest.approx((50**2 - 49**2) / (2 * width**2))
+
+
+def test_a_budget_pays_for_what_it_says(made):
+    """One question more is too many."""
+    dial = made["00a-budget"]
+    for each, total in ((0.1, 3.0), (0.05, 3.0), (0.7, 12.0)):
+        at = dial.computed(dial.start | {"each": each, "total": total})
+        for number, way in ((at["by_sum"], "sum"), (at["by_theorem"], "theorem")):
+            spent = [dial.computed(at | {"asked": float(k)})[way] for k in (max(number, 1), number + 1)]
+            assert spent[0] <= total + 1e-6 or number == 0
+            assert spent[1] > total
+
+
 def test_every_position_has_an_answer(made):
     for dial in made.values():
         ends = ((one.least, one.start, one.most) if isinstance(one, Number) else range(len(one.options))
@@ -126,6 +150,21 @@ def test_every_position_has_an_answer(made):
 
 def test_the_pictures_descriptions_are_true(made):
     """Each number in an alternative text, from the data at the controls' start."""
+
+    bells, curve, budget = (made[f"00a-{name}"] for name in ("bells", "curve", "budget"))
+    at = bells.computed(bells.start | {"output": 5.0})
+    assert f"rises from −1 to {at['loss']:.0f}" in bells.alt
+    assert f"marks ε = {at['most']:.0f}".replace("marks", "mark") in bells.alt
+    assert f"at most {curve.computed(curve.start)['hits']:.0%} hits" in " ".join(curve.alt.split()).replace(
+        "there are ", ""
+    )
+    corner = 1 / (1 + np.e)
+    assert curve.computed(curve.start | {"alarms": corner})["hits"] == pytest.approx(1 - corner)
+    assert f"corner at {corner:.0%} false alarms and {1 - corner:.0%} hits" in curve.alt
+    at = budget.computed(budget.start)
+    assert f"spend {at['sum']:.1f}, beyond the dashed line of the budget of {budget.start['total']:.0f}" in budget.alt
+    assert f"by the theorem {at['theorem']:.1f}" in budget.alt
+    assert at["by_sum"] < at["by_theorem"]
 
     def errors(noise):
         return np.array([dials_data.gmm_error("dense", noise, p, 1.0) for p in dials_data.DIMENSIONS])

@@ -1,0 +1,296 @@
+"""The dials of the first chapter: two bells and their ratio, the attacker's curve, and a budget that is spent.
+
+All three are closed forms that the page computes; each formula stands beside the same in Python.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from book.press import dials_formulas
+from book.press.dials_page import BLUE, Control, Dial, Formula, Number
+from book.press.dials_parts import GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line
+from dplib import mechanisms
+
+WORLDS = {"without her": BLUE, "with her": ORANGE}
+DELTA = 1e-5  # of the theorem on composition
+
+
+def bells() -> Dial:
+    """A noisy count in two worlds, and the privacy loss of each output."""
+    where = "(datum.place - (datum.world === 'with her' ? 1 : 0))"
+    height = f"noise === 0 ? exp(-abs({where}) / b) / (2 * b) : densityNormal({where}, 0, spread)"
+    loss = "noise === 0 ? (abs(datum.place) - abs(datum.place - 1)) / b : (datum.place - 0.5) / pow(spread, 2)"
+    places = [k / 10 for k in range(-60, 71)]
+    x = axis("place", "what is printed, less the count without her", tickCount=7)
+    colour = key("world", WORLDS)
+    here_ = {"calculate": "output", "as": "place"}
+    densities = {
+        "height": HEIGHT,
+        "title": "two worlds",
+        "data": {"name": "bells", "values": [{"world": world, "at": place} for world in WORLDS for place in places]},
+        "transform": [{"calculate": "datum.at", "as": "place"}, {"calculate": height, "as": "height"}],
+        "encoding": {"x": x, "y": axis("height", "density", {"zero": True}, tickCount=5)},
+        "layer": [
+            line(colour),
+            here("output", x),
+            dots(colour, {"filter": "datum.at === 0"}, here_, {"calculate": height, "as": "height"}),
+        ],
+    }
+    limits = [{"sign": 1}, {"sign": -1}]
+    y = axis("loss", "logarithm of the ratio", {"domain": [-4, 4]}, tickCount=5)
+    ends = {"type": "rule", "strokeDash": [6, 4], "color": RED, "clip": True}
+    losses = {
+        "height": HEIGHT,
+        "title": "what each output tells",
+        "data": {"name": "losses", "values": [{"place": place} for place in places]},
+        "transform": [{"calculate": loss, "as": "loss"}],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {"mark": {"type": "line", "color": GREY, "strokeWidth": 2.5, "clip": True}},
+            {
+                "data": {"values": limits},
+                "transform": [{"calculate": "datum.sign * most", "as": "loss"}],
+                "mark": ends,
+                "encoding": {"x": None, "y": y},
+            },
+            here("output", x),
+        ],
+    }
+    return Dial(
+        "00a-bells",
+        "Turn the noise, and look at one output: what does it tell?",
+        [
+            Number("spread", "standard deviation of the noise", 0.5, 10.0, 1.414, log=True),
+            Number("output", "what is printed, less the count without her", -6.0, 7.0, 3.0),
+            Control("noise", "noise", ["Laplace", "normal"], menu=True),
+        ],
+        [densities, losses],
+        ["This output is {times} as likely {world}: its logarithm is {loss}.", "{promise}"],
+        "Left: the densities of a count with Laplace noise of standard deviation 1.4 in two worlds, two pointed bells "
+        "one step apart. Right: the logarithm of their ratio. It rises from −1 to 1 between the two peaks and is flat "
+        "outside, where dashed lines mark ε = 1.",
+        "Computed in this page. Dashed: the ε of Laplace noise of this width. In words: how much of normal noise lies "
+        "beyond it. The printed picture shows Laplace noise.",
+        formulas=_bells(),
+    )
+
+
+def _bells() -> dict[str, Formula]:
+    def loss(at: Mapping[str, Any]) -> float:
+        if at["noise"] == 0:
+            return (abs(at["output"]) - abs(at["output"] - 1)) / at["b"]
+        return (at["output"] - 0.5) / at["spread"] ** 2
+
+    def times(at: Mapping[str, Any]) -> str:
+        size = abs(at["loss"])
+        return f"{math.exp(size):.2f} times" if size < 6.9 else "more than a thousand times"
+
+    def promise(at: Mapping[str, Any]) -> str:
+        if at["noise"] == 0:
+            return f"No output is beyond ε = {at['most']:.2f}: δ is 0."
+        return (
+            f"Some outputs are beyond ε = {at['most']:.2f}, the limit of Laplace noise as wide: δ is {at['rest']:.2%}."
+        )
+
+    large = "format(exp(abs(loss)), '.2f') + ' times'"
+    beyond = "'Some outputs are beyond ε = ' + format(most, '.2f') + ', the limit of Laplace noise as wide: δ is '"
+    return {
+        "b": Formula(f"spread / {math.sqrt(2)!r}", lambda at: at["spread"] / math.sqrt(2)),
+        "most": Formula("1 / b", lambda at: 1 / at["b"]),
+        "mu": Formula("1 / spread", lambda at: 1 / at["spread"]),
+        "rest": Formula(
+            dials_formulas.gaussian_delta("most"),
+            lambda at: float(mechanisms.gaussian_delta(at["spread"], 1.0, at["most"])),
+        ),
+        "loss": Formula(
+            "noise === 0 ? (abs(output) - abs(output - 1)) / b : (output - 0.5) / pow(spread, 2)", loss, ".2f"
+        ),
+        "times": Formula(f"abs(loss) < 6.9 ? {large} : 'more than a thousand times'", times),
+        "world": Formula(
+            "loss >= 0 ? 'with her as without her' : 'without her as with her'",
+            lambda at: "with her as without her" if at["loss"] >= 0 else "without her as with her",
+        ),
+        "promise": Formula(
+            f"noise === 0 ? 'No output is beyond ε = ' + format(most, '.2f') + ': δ is 0.' : "
+            f"{beyond} + format(rest, '.2%') + '.'",
+            promise,
+        ),
+    }
+
+
+def curve() -> Dial:
+    """The ceiling of all attacks at an epsilon and a delta."""
+    grid = [k / 200 for k in range(201)]
+    x = axis("alarm", "false alarms", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    y = axis("hit", "hits", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    colour = key("attack", {"no attack is above": BLUE, "guessing": GREY})
+    values = [{"attack": attack, "alarm": f} for attack in ("no attack is above", "guessing") for f in grid]
+    drawn = {"calculate": f"datum.attack === 'guessing' ? datum.alarm : {_ceiling('datum.alarm')}", "as": "hit"}
+    chart = {
+        "height": HEIGHT,
+        "data": {"name": "ceiling", "values": values},
+        "transform": [drawn],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            line(colour),
+            here("alarms", x),
+            dots(
+                colour,
+                {"filter": "datum.alarm === 0 && datum.attack !== 'guessing'"},
+                {"calculate": "alarms", "as": "alarm"},
+                {"calculate": "hits", "as": "hit"},
+            ),
+        ],
+    }
+
+    def hits(at: Mapping[str, Any]) -> float:
+        f, e, d = at["alarms"], at["epsilon"], at["failure"]
+        return float(np.clip(min(math.exp(e) * f + d, 1 - math.exp(-e) * (1 - d - f)), 0, 1))
+
+    def belief(at: Mapping[str, Any]) -> float:
+        total = at["hits"] + at["alarms"]
+        return at["hits"] / total if total > 0 else 0.5
+
+    return Dial(
+        "00a-curve",
+        "Turn ε and δ: how well can anybody tell the two worlds apart?",
+        [
+            Number("epsilon", "privacy budget ε", 0.0, 8.0, 1.0),
+            Number("failure", "δ", 0.0, 0.2, 0.0),
+            Number("alarms", "false alarms of the attack", 0.0, 1.0, 0.05),
+        ],
+        [chart],
+        [
+            "With these false alarms no attack finds her in more than {hits} of the cases.",
+            "Who gave her even odds believes after such an alarm that she is there with at most {belief}.",
+        ],
+        "The largest hit rate of any attack against its false alarms, at ε = 1 and δ = 0: two straight lines with "
+        "a corner at 27% false alarms and 73% hits, above the diagonal of guessing. At 5% false alarms there are at "
+        "most 14% hits.",
+        "Computed in this page, for one attack on one output. The printed picture shows ε = 1 and δ = 0.",
+        formulas={
+            "hits": Formula(_ceiling("alarms"), hits, ".0%"),
+            "belief": Formula("hits + alarms > 0 ? hits / (hits + alarms) : 0.5", belief, ".0%"),
+        },
+    )
+
+
+def _ceiling(f: str) -> str:
+    return f"max(0, min(1, exp(epsilon) * {f} + failure, 1 - exp(-epsilon) * (1 - failure - {f})))"
+
+
+def budget() -> Dial:
+    """A budget, and how many questions it pays for."""
+    colours = {"added up": ORANGE, "by the theorem": BLUE}
+    spent = {"added up": "{k} * each", "by the theorem": "sqrt({k}) * root + {k} * drift"}
+
+    def of(k: str) -> str:
+        return f"datum.way === 'added up' ? {spent['added up'].format(k=k)} : {spent['by the theorem'].format(k=k)}"
+
+    colour = key("way", colours)
+    meter_x = axis("spent", "ε spent", {"zero": True}, tickCount=5)
+    way = {
+        "field": "way",
+        "type": "nominal",
+        "title": None,
+        "sort": list(colours),
+        "axis": {"labels": False, "ticks": False},
+    }
+    ends = {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 2, "color": RED}
+    meter = {
+        "height": HEIGHT,
+        "title": "the meter",
+        "data": {"name": "meter", "values": [{"way": name} for name in colours]},
+        "transform": [{"calculate": of("count"), "as": "spent"}],
+        "layer": [
+            {"mark": {"type": "bar"}, "encoding": {"x": meter_x, "y": way, **key("way", colours, lines=False)}},
+            {
+                "data": {"values": [{}]},
+                "transform": [{"calculate": "total", "as": "spent"}],
+                "mark": ends,
+                "encoding": {"x": meter_x},
+            },
+        ],
+    }
+    x = axis("asked_", "questions", {"zero": True}, tickCount=5, format="~s")
+    y = axis("spent", "ε spent", {"zero": True}, tickCount=5)
+    growth = {
+        "height": HEIGHT,
+        "title": "question by question",
+        "data": {"name": "growth", "values": [{"way": name, "k": k / 60} for name in colours for k in range(61)]},
+        "transform": [
+            {"calculate": "datum.k * span", "as": "asked_"},
+            {"calculate": of("datum.asked_"), "as": "spent"},
+        ],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            line(colour),
+            {
+                "data": {"values": [{}]},
+                "transform": [{"calculate": "total", "as": "spent"}],
+                "mark": ends,
+                "encoding": {"x": None, "y": y},
+            },
+            here("count", x),
+        ],
+    }
+    return Dial(
+        "00a-budget",
+        "Ask, and watch the meter: when is the budget spent?",
+        [
+            Number("each", "ε of one question", 0.01, 2.0, 0.05, log=True),
+            Number("asked", "questions asked", 1.0, 2000.0, 80.0, log=True),
+            Number("total", "budget ε", 0.1, 20.0, 3.0, log=True),
+        ],
+        [meter, growth],
+        [
+            "{count} questions spend ε = {sum} added up, or {theorem} by the theorem, at δ = 0.00001. {state}",
+            "The budget pays for {by_sum} questions added up, and for {by_theorem} by the theorem.",
+        ],
+        "Left: a meter with two bars for 80 questions of ε = 0.05 each. Added up they spend 4.0, beyond the dashed "
+        "line of the budget of 3; by the theorem 2.4. Right: both as they grow. The sum is a straight line, the "
+        "theorem's line starts above it, bends, and reaches the budget later.",
+        "Computed in this page. The theorem is advanced composition; the better of two true statements counts. Dashed: "
+        "the budget. The printed picture shows 80 questions of ε = 0.05 and a budget of 3.",
+        formulas=_budget(),
+    )
+
+
+def _budget() -> dict[str, Formula]:
+    factor = math.sqrt(2 * math.log(1 / DELTA))
+    least = 1e-9  # so that a budget of 3 pays for thirty questions of 0.1
+
+    def by_theorem(at: Mapping[str, Any]) -> int:
+        half = at["root"] / 2
+        return math.floor(((math.sqrt(half**2 + at["drift"] * at["total"]) - half) / at["drift"]) ** 2 + least)
+
+    return {
+        "count": Formula("floor(asked + 0.5)", lambda at: math.floor(at["asked"] + 0.5), ",d"),
+        "root": Formula(f"each * {factor!r}", lambda at: at["each"] * factor),
+        "drift": Formula("each * (exp(each) - 1)", lambda at: at["each"] * (math.exp(at["each"]) - 1)),
+        "sum": Formula("count * each", lambda at: at["count"] * at["each"], ",.2f"),
+        "theorem": Formula(
+            "sqrt(count) * root + count * drift",
+            lambda at: math.sqrt(at["count"]) * at["root"] + at["count"] * at["drift"],
+            ",.2f",
+        ),
+        "by_sum": Formula(
+            f"floor(total / each + {least})", lambda at: math.floor(at["total"] / at["each"] + least), ",d"
+        ),
+        "by_theorem": Formula(
+            f"floor(pow((sqrt(pow(root / 2, 2) + drift * total) - root / 2) / drift, 2) + {least})", by_theorem, ",d"
+        ),
+        "span": Formula(
+            "max(2, 1.3 * max(by_sum, by_theorem), 1.1 * count)",
+            lambda at: max(2, 1.3 * max(at["by_sum"], at["by_theorem"]), 1.1 * at["count"]),
+        ),
+        "state": Formula(
+            f"min(sum, theorem) > total + {least} ? 'The budget is overdrawn.' : 'The budget is not overdrawn.'",
+            lambda at: "The budget is overdrawn."
+            if min(at["sum"], at["theorem"]) > at["total"] + least
+            else "The budget is not overdrawn.",
+        ),
+    }  # fmt: skip
