@@ -20,7 +20,7 @@ from book.evidence import claims, rules, sources
 from book.evidence.claims import NOT_RUN, VERDICTS, Claim
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
-from book.press import reading
+from book.press import reading, ways
 from book.press.ledger import Row
 from dplib import files
 
@@ -157,8 +157,9 @@ def times(notebook: nbformat.NotebookNode) -> str:
     on = "from kept runs" if kept else "on data that come with the packages"
     story, everything = minutes(notebook)
     more = f", {reading.in_words(everything)} with proofs and code" if everything > story else ""
+    place = ways.note(run["chapter"]) if "chapter" in run else ""
     return (
-        f'<p class="times">About {reading.in_words(story)} to read{more}; '
+        f'<p class="times">{place} About {reading.in_words(story)} to read{more}; '
         f"this page ran in {run['seconds']:.0f} seconds, {on}.</p>"
     )
 

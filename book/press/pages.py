@@ -4,6 +4,7 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 """
 
 import base64
+import copy
 import html
 import re
 import shutil
@@ -16,7 +17,7 @@ import nbformat
 from book.evidence import claims, sources
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
-from book.press import boxes, course, dials, findings, finish, ledger, tables
+from book.press import boxes, course, dials, findings, finish, front, ledger, tables
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
@@ -31,8 +32,9 @@ def build() -> Path:
     """
     chapters = ledger.executed_chapters()
     rows = ledger.gather(chapters)
-    _stage(rows)
+    notebooks = _stage(rows)
     parts = {
+        "front.html": front.page(rows, notebooks),
         "ledger.html": ledger.ledger_html(rows),
         "counts.md": tables.counts(rows),
         "findings.md": findings.markdown(rows),
@@ -48,6 +50,7 @@ def build() -> Path:
     for name, text in parts.items():
         (GENERATED / name).write_text(text, encoding="utf-8")
     findings.draw(rows, GENERATED)
+    front.draw(rows, notebooks, SOURCE / "book" / "_static")
     dials.build(GENERATED, SOURCE / "book" / "_static")
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
@@ -76,8 +79,12 @@ def _jupyter_book(output: Path, *arguments: str) -> int:
     return subprocess.run([*program, "--path-output", str(output), *arguments], check=False).returncode
 
 
-def _stage(rows: list[ledger.Row]) -> None:
-    """Make the folder that Jupyter Book reads: pages, executed notebooks, configuration, and nothing left over."""
+def _stage(rows: list[ledger.Row]) -> dict[str, nbformat.NotebookNode]:
+    """Make the folder that Jupyter Book reads: pages, executed notebooks, configuration, and nothing left over.
+
+    Returns:
+        The executed notebooks by chapter, as they came.
+    """
     shutil.rmtree(SOURCE, ignore_errors=True)
     for origin in sources.page_files():
         if origin.parent not in (claims.CLAIMS, claims.RESULTS):
@@ -85,9 +92,12 @@ def _stage(rows: list[ledger.Row]) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    for path in ledger.executed_notebooks():
-        nbformat.write(_dressed(nbformat.read(path, as_version=4), path.stem, rows), SOURCE / "notebooks" / path.name)
+    notebooks = {path.stem: nbformat.read(path, as_version=4) for path in ledger.executed_notebooks()}
+    for chapter, notebook in notebooks.items():
+        dressed = _dressed(copy.deepcopy(notebook), chapter, rows)
+        nbformat.write(dressed, SOURCE / "notebooks" / f"{chapter}.ipynb")
     GENERATED.mkdir(parents=True, exist_ok=True)
+    return notebooks
 
 
 def _add_past(notebook: nbformat.NotebookNode, rows: list[ledger.Row]) -> None:

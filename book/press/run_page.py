@@ -31,7 +31,8 @@ def render(executed: Path) -> Path:
     shutil.rmtree(source, ignore_errors=True)
     (source / "notebooks").mkdir(parents=True)
     shutil.copyfile(ROOT / "_config.yml", source / "_config.yml")
-    shutil.copytree(ROOT / "book" / "_static", source / "book" / "_static")
+    for folder in ("_static", "_templates"):
+        shutil.copytree(ROOT / "book" / folder, source / "book" / folder)
     for path in (*(ROOT / "book").glob("*.bib"), *(ROOT / f"{name}.md" for name in BESIDE)):
         shutil.copyfile(path, source / "book" / path.name)
     notebook = nbformat.read(executed, as_version=4)
