@@ -13,12 +13,13 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from book.evidence import claims, rules
+from book.evidence import claims, margins, rules
 from book.evidence.claims import CLAIMS, Claim
 from book.evidence.places import ROOT
 from dplib import checks, files
@@ -72,27 +73,41 @@ def packets(
     return batches
 
 
-def _plants(real: Sequence[Packet], rng: random.Random) -> Iterable[Packet]:
-    """Of some decided rows a copy with all measured values mirrored, where that turns the verdict."""
+def _plants(real: Sequence[Packet], rng: random.Random) -> Iterator[Packet]:
+    """Of some decided rows a copy whose values lie on the other side of what the rule asks, where that is plausible."""
     decided = [packet for packet in real if packet.wanted in (rules.HOLDS, rules.CORRECTED, rules.FAILS)]
     made = 0
     for packet in rng.sample(decided, len(decided)):
-        values = {name: _turned(value) for name, value in packet.values.items()}
-        if made == PLANTS or values == packet.values:
-            continue
+        values = {**packet.values, **dict(_turned(packet))}
         verdict = rules.verdict(asdict(packet.claim), values, packet.claim.published)
-        if verdict != packet.wanted and verdict in (rules.HOLDS, rules.FAILS, rules.UNSTATED, rules.CORRECTED):
+        if made < PLANTS and verdict in (rules.HOLDS, rules.FAILS, rules.UNSTATED) and verdict != packet.wanted:
             made += 1
             yield replace(packet, values=values, wanted=verdict, plant=True)
 
 
-def _turned(value: Any) -> Any:
-    """A measured value with its sign turned; what is exact, or has no interval, stays."""
-    if isinstance(value, Mapping):
-        value = Measured(**value)
-    if not isinstance(value, Measured) or value.low is None or not math.isfinite(value.value):
-        return value
-    return Measured(-value.value, -value.high, -value.low, value.n)
+def _turned(packet: Packet) -> Iterator[tuple[str, Measured]]:
+    """Values that must lie above or below a bound, mirrored in it; a share stays one, and what is positive does."""
+    for name, bound in _bounds(packet.claim.rule):
+        value = packet.values.get(name)
+        value = Measured(**value) if isinstance(value, Mapping) else value
+        bound = bound if isinstance(bound, Real) else packet.claim.published.get(bound)
+        if not (isinstance(value, Measured) and value.low is not None and isinstance(bound, Real)):
+            continue
+        found = Measured(2 * bound - value.value, 2 * bound - value.high, 2 * bound - value.low, value.n)
+        share = bound and 0 <= value.low <= value.high <= 1
+        if math.isfinite(found.value) and not (bound and found.low < 0 <= value.low) and not (share and found.high > 1):
+            yield name, found
+
+
+def _bounds(rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names of values that a rule wants above or below something, each with that."""
+    kind, about = rules.kind_of(rule)
+    if kind in rules.COMBINED:
+        for inner in about:
+            yield from _bounds(inner)
+    elif kind in ("ahead", "behind"):
+        by = about.get("by", 0)
+        yield about["value"], margins.bound(by) if isinstance(by, Mapping) else by
 
 
 def text(batch: Sequence[Packet], number: int, page: str) -> str:
