@@ -61,6 +61,12 @@ def resolve(name: str) -> str:
     raise ParameterError(f"chapter = {shown(name)} does not exist: it must be one of {', '.join(chapters())}.")
 
 
+def title(chapter: str) -> str:
+    """A chapter's title, from its source."""
+    text = source(chapter).read_text(encoding="utf-8").split("---", 2)[-1]
+    return re.search(r"^# (.+)$", text, re.MULTILINE)[1]
+
+
 def source(chapter: str) -> Path:
     """The chapter's source, MyST Markdown."""
     return NOTEBOOKS / f"{chapter}.md"

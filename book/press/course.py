@@ -66,11 +66,6 @@ def objectives(chapter: str) -> list[str]:
     return [item.rstrip(".;,") for item in items(listed[1])] if listed else []
 
 
-def title(chapter: str) -> str:
-    """A chapter's title."""
-    return re.search(r"^# (.+)$", _source(chapter).split("---", 2)[-1], re.MULTILINE)[1]
-
-
 @cache
 def minutes(chapter: str) -> tuple[int, float]:
     """Minutes to read an executed chapter, proofs and code with it, and to run it on one core."""
@@ -169,7 +164,7 @@ def _exercise(chapter: str, one: Exercise) -> str:
 
 
 def _link(chapter: str) -> str:
-    return f"[{sources.shown_number(chapter)}: {title(chapter)}](../notebooks/{chapter})"
+    return f"[{sources.shown_number(chapter)}: {sources.title(chapter)}](../notebooks/{chapter})"
 
 
 @cache

@@ -2,6 +2,8 @@
 
 import html
 import itertools
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import nbformat
 from typing_extensions import TypedDict
 
 from book.evidence import claims, execution, history, plans, rules, sources
-from book.evidence.claims import NOT_RUN, PAPERS, VERDICTS, Claim
+from book.evidence.claims import NOT_RUN, PAPERS, Claim
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -106,6 +108,15 @@ def _read(path: Path) -> Executed:
 KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
 OPEN = "cannot be evaluated"  # of a first rule: it names a value that is not there any more
 SHOWN = 4  # values of a row that one sees without unfolding the others
+# What a reader looks for first stands first.
+SORTED = ("fails", "not reproducible as stated", "holds with change", "holds", "undecided", rules.NOT_TESTED, NOT_RUN)
+# Was a row's rule set before its runs? In a word each, in the order of history.ORDERS.
+BEFORE = dict(zip(history.ORDERS, ("yes", "before some", "no", "unknown", "no runs", "no rule"), strict=True))
+_WORDS = {  # of names of values: what to read for what, one after another
+    r"(?<=\d)_(?=\d)": ".", "_": " ", r"\beps(?:ilon)? ?(?=\d)": "ε = ", r"\b([pnk])(?=\d)": r"\1 = ",
+    r"\bfashion mnist\b": "Fashion-MNIST", r"\bmnist\b": "MNIST", r"\bcifar ?10\b": "CIFAR-10",
+    r"\bdp ?sgd\b": "DP-SGD", r"\bsgd\b": "SGD", r"\bepsilon\b": "ε", r"\bdelta\b": "δ",
+}  # fmt: skip
 
 
 def ledger_html(rows: list[Row]) -> str:
@@ -118,28 +129,37 @@ def ledger_html(rows: list[Row]) -> str:
     named = {row.claim.chapter for row in rows}
     chapters = [chapter for chapter in sources.chapters() if chapter in named]
     menus = (
-        _menu("paper", "all papers", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
-        _menu("chapter", "all chapters", {name: _title(name) for name in chapters}),
-        _menu("sort", "claims, numbers, settings", {sort: sort for sort in claims.SORTS}),
-        _menu("verdict", "all verdicts", {verdict: verdict for verdict in (*VERDICTS, OPEN)}),
-        _menu("points", "undecided or not", {points: points for points in rules.POINTS}, "undecided, and"),
-        _menu("order", "rule or runs", {order: order for order in history.ORDERS}, "what came first"),
-        _menu("differs", "all rows", {"yes": "another verdict", "no": "the same verdict"}, "by the first rule"),
-        '<label><input type="checkbox" name="first"> by the first rules</label>',
+        _menu("paper", "all", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
+        _menu("chapter", "all", {name: _title(name) for name in chapters}),
+        _menu("sort", "all", _counted(row.claim.sort for row in rows), "kind of row"),
+        _menu("verdict", "all", {verdict: verdict for verdict in (*SORTED, OPEN)}),
+        _menu("points", "all", {points: points for points in rules.POINTS}, "if undecided"),
+        _menu("order", "all", BEFORE, "rule set before its runs"),
+        _menu("differs", "all", {"yes": "another than today", "no": "the same as today"}, "verdict by the first rule"),
+        '<label><input type="checkbox" name="first"> show verdicts by the first rules</label>',
     )
-    body = "\n".join(_line(list(together)) for _, together in itertools.groupby(rows, _place))
+    groups = [list(together) for _, together in itertools.groupby(rows, _place)]
+    body = "\n".join(_line(group) for group in sorted(groups, key=lambda group: SORTED.index(group[0].verdict)))
+    heads = ("Verdict", "Claim", "Printed", "Measured", "Rule set before its runs", "By the first rule")
+    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
     return (
-        f'<form class="ledger-menus">{"".join(menus)}'
-        '<label>Search <input type="search" placeholder="Table IV, screening, A.thm6"></label></form>'
+        '<form class="ledger-menus"><label>Search <input type="search" placeholder="Table IV, screening, A.thm6">'
+        f"</label>{''.join(menus)}</form>"
         f'<p class="ledger-count" role="status">{len(rows)} rows</p>'
-        '<div class="ledger"><table id="ledger-table"><thead><tr><th scope="col">Claim</th><th scope="col">Printed</th>'
-        f'<th scope="col">Measured</th><th scope="col">Rule</th></tr></thead><tbody>{body}</tbody></table></div>'
+        f'<div class="ledger"><table id="ledger-table"><thead><tr>{columns}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
         '<script src="../_static/ledger.js"></script>'
     )
 
 
 def _title(chapter: str) -> str:
-    return f"{sources.shown_number(chapter)}: {chapter.partition('_')[2].replace('_', ' ')}"
+    return f"{sources.shown_number(chapter)}: {sources.title(chapter)}"
+
+
+def _counted(sorts: Iterable[str]) -> dict[str, str]:
+    """The sorts of rows, each with how many there are."""
+    counts = Counter(sorts)
+    return {sort: f"{sort} ({counts[sort]})" for sort in claims.SORTS if counts[sort]}
 
 
 def _menu(name: str, everything: str, choices: Mapping[str, str], label: str = "") -> str:
@@ -180,8 +200,9 @@ def _line(rows: list[Row]) -> str:
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
         f'<tr id="{claim.id}" data-where="{html.escape(claim.where)}" {marks}>'
-        f"<td>{_badges(row)} <strong>{html.escape(claim.where)}</strong> <code>{claim.id}</code>"
-        f"<p>{html.escape(claim.statement)}</p>{more}</td><td>{printed}</td><td>{measured}</td><td>{_rule(row)}</td></tr>"
+        f"<td>{_badges(row)}</td><td><strong>{html.escape(claim.where)}</strong>"
+        f"<p>{html.escape(claim.statement)}</p>{more}</td><td>{printed}</td><td>{measured}</td>"
+        f"<td>{_before(row)}</td><td>{_first_verdict(row)}</td></tr>"
     )
 
 
@@ -192,14 +213,17 @@ def _badges(row: Row) -> str:
     return "".join(f'<span class="{name}">{claims.badge(verdict)}</span>' for name, verdict in badges.items()) + points
 
 
-def _rule(row: Row) -> str:
-    """What came first, and what the first rule says where it is something else."""
+def _before(row: Row) -> str:
+    """Whether the rule was set before its runs, and how often it was changed."""
     changed = f"changed {row.past.changes}×" if row.past.changes else ""
-    other = ""
-    if first(row) != row.verdict:
-        other = f'<span class="by-present">first rule: {first(row)}</span>'
-        other += f'<span class="by-first">today: {row.verdict}</span>'
-    return _lines(filter(None, (row.past.order, changed, other)))
+    return _lines(filter(None, (BEFORE[row.past.order], changed)))
+
+
+def _first_verdict(row: Row) -> str:
+    """The verdict of the first rule where it is another; with the first rules shown, today's."""
+    if first(row) == row.verdict:
+        return "the same"
+    return f'<span class="by-present">{first(row)}</span><span class="by-first">today: {row.verdict}</span>'
 
 
 def _setting(row: Row, because: str) -> str:
@@ -229,7 +253,8 @@ def _more(row: Row) -> str:
         return f"<details><summary>how to run it</summary>{text}<p><code>{row.command}</code></p></details>"
     runs = f"runs: <code>python -m book runs export {study}</code>"
     card = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">card in chapter {sources.shown_number(study)}</a>'
-    return f"<details><summary>rule, card and runs</summary>{text}<p>{card}; {runs}</p></details>"
+    name = f"row <code>{claim.id}</code>"
+    return f"<details><summary>rule, card and runs</summary>{text}<p>{card}; {name}; {runs}</p></details>"
 
 
 def _paragraph(text: str) -> str:
@@ -246,8 +271,15 @@ def _values(values: Mapping[str, Any], row: Row) -> str:
 
 
 def _named(values: Mapping[str, Any], row: Row) -> list[str]:
-    names = {name: row.claim.labels.get(name, name.replace("_", " ")) for name in values}
+    names = {name: row.claim.labels.get(name, readable(name)) for name in values}
     return [f"{html.escape(names[name])}: {html.escape(claims.shown(value))}" for name, value in values.items()]
+
+
+def readable(name: str) -> str:
+    """A value's name as people say it: ``mnist_eps0_5_dp_sgd`` is "MNIST ε = 0.5 DP-SGD"."""
+    for pattern, words in _WORDS.items():
+        name = re.sub(pattern, words, name)
+    return name
 
 
 def _lines(lines: Iterable[str]) -> str:

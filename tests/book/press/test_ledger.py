@@ -5,7 +5,7 @@ from dataclasses import replace
 import nbformat
 import pytest
 
-from book.evidence import claims, history, rules
+from book.evidence import claims, history, rules, sources
 from book.press import findings, ledger, pages, tables
 from book.press.ledger import Row
 
@@ -74,8 +74,39 @@ def test_a_row_without_a_rule_has_no_order():
 def test_the_page_has_both_verdicts_and_what_its_menus_ask_for():
     page = ledger.ledger_html([row(**CHANGED)])
     assert 'data-verdict="fails" data-first="holds" data-order="some runs known" data-differs="yes"' in page
-    assert 'some runs known<br>changed 1×<br><span class="by-present">first rule: holds</span>' in page
-    assert '<span class="by-first">today: fails</span>' in page
+    cells = '<td>before some<br>changed 1×</td><td><span class="by-present">holds</span>'
+    assert f'{cells}<span class="by-first">today: fails</span></td>' in page
+
+
+def test_what_fails_stands_first_and_settings_of_a_table_stay_together():
+    rows = [row("A.eq5", "holds"), row("A.thm6", "holds with change"), row("A.eq10", "fails")]
+    page = ledger.ledger_html(rows)
+    assert [page.index(f'<tr id="{id_}"') for id_ in ("A.eq10", "A.thm6", "A.eq5")] == sorted(
+        page.index(f'<tr id="{id_}"') for id_ in ("A.eq10", "A.thm6", "A.eq5")
+    )
+    assert set(ledger.SORTED) == set(claims.VERDICTS)
+
+
+def test_the_menus_have_titles_and_no_slugs():
+    page = ledger.ledger_html([row(**CHANGED)])
+    assert f">1: {sources.title('01_gmm_theory')}</option>" in page
+    assert ">claim (1)</option>" in page
+    assert "gmm theory" not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mnist_eps0_5_dp_sgd", "MNIST ε = 0.5 DP-SGD"),
+        ("error_dense_L2_p20", "error dense L2 p = 20"),
+        ("fashion_mnist_eps1_less_dp_sgd", "Fashion-MNIST ε = 1 less DP-SGD"),
+        ("largest_private_epsilon_at_delta_0_01", "largest private ε at δ 0.01"),
+        ("exact_epsilon_cifar10", "exact ε CIFAR-10"),
+        ("4_minus_2_stages", "4 minus 2 stages"),
+    ],
+)
+def test_a_value_has_a_name_that_one_can_read(name, words):
+    assert ledger.readable(name) == words
 
 
 def test_the_page_says_where_an_undecided_row_points():
