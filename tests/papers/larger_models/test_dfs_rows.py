@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as sps
 
 from papers.larger_models import dfs_errors as tools
+from papers.larger_models import dfs_readings
 from papers.larger_models import dfs_rows as rows
 from papers.larger_models import dfs_runs as study
 
@@ -36,6 +37,25 @@ def test_the_printed_figures_are_recognised_and_others_are_not():
     assert all(climbing[item] for item in rows.ASKED["A.fig4a"][1])
     guessing = rows.shape(results(lambda m: 0.5, lambda m: 0.6, lambda m: 0.5), READING, 5.0)
     assert not any(guessing[item] for item in ("best with 20", "best to 500", "below t", "no selection is worse"))
+
+
+def test_the_table_of_readings_counts_what_each_shows(monkeypatch):
+    monkeypatch.setattr(tools, "READINGS", (READING,))
+    flat, falling = (lambda m: 0.0), (lambda m: 0.5 if m < 1000 else 0.2)
+    drawn = {(0.1, 0.88): results(flat, lambda m: 0.1, falling), (10.0, 0.88): results(*[lambda m: 0.5] * 3)}
+    for found in drawn.values():
+        for run in found:
+            run["sweep"] = {str(READING): dict.fromkeys(("DFS", "t-statistic"), [0.0] * len(study.BUDGETS))}
+    table = dfs_readings.table(drawn)
+    shown = table[[*dfs_readings.SENTENCES, dfs_readings.BY_BUDGET]]
+    assert table["variance"].tolist() == [0.1, 10.0]
+    assert shown.loc[0, "20 features are the best"]
+    assert not shown.loc[1, "20 features are the best"]
+    assert not shown[dfs_readings.BY_BUDGET].any(), "an error that never falls does not fall with the budget"
+    assert dfs_readings.most(table) == shown.sum(axis=1).max() == shown.loc[0].sum() < shown.shape[1]
+    counted = dfs_readings.by_reading(table)
+    assert list(counted.index) == ["sensitivity one; clean; noisy"]
+    assert counted["20 features are the best"].tolist() == [1]
 
 
 def test_leaks_are_those_of_explicit_pairs():
