@@ -9,6 +9,9 @@ LOCKED := $(shell cat requirements.lock pyproject.toml | cksum | cut -d" " -f1)
 # Bytecode is made of what is imported, when it is imported: of all 14,000 files it takes half a minute.
 PIP := --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready-$(LOCKED)
+# The packages are where they are, by a relative path: an editable install would lead a moved or copied folder back here.
+LEAD := 'import os, site; folder = site.getsitepackages()[0]; \
+  open(f"{folder}/book.pth", "w").write(os.path.relpath(".", folder) + "\n")'
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m book.evidence.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
@@ -27,7 +30,7 @@ $(READY):
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "python3-venv is missing: install it (Debian: apt install python3-venv)"; exit 1; }
 	@$(BIN)/python -m pip install $(PIP) $(if $(TORCH),--index-url $(TORCH)) "$$(grep '^torch==' requirements.lock)"
 	@$(BIN)/python -m pip install $(PIP) --requirement requirements.lock
-	@$(BIN)/python -m pip install $(PIP) --no-deps --editable .
+	@$(BIN)/python -c $(LEAD)
 	@touch $@
 
 book: $(READY) ## execute every chapter that changed and render the site

@@ -2,10 +2,13 @@
 #   python -m book.evidence.alone --cores 2            everything that `make book` makes
 #   python -m book.evidence.alone --cores 2 executed   the notebooks only
 # That is Snakemake with a lock that ends with it.
+#
+# What a chapter depends on is one text here, a digest of its files from before anything runs. Were they inputs,
+# Snakemake would note their checksums when a job has ended, and somebody may have written to them by then.
 from book.evidence import sources
 
 CHAPTERS = sources.chapters()
-PAGES = [str(path) for path in sources.module_files("book.press.pages")]
+INPUTS = sources.all_inputs()
 
 
 rule site:
@@ -18,10 +21,10 @@ rule site:
 rule render:
     input:
         expand("executed/{chapter}.ipynb", chapter=CHAPTERS),
-        PAGES,
-        book=sources.page_files(),
     output:
         "_build/html/index.html",
+    params:
+        pages=sources.fingerprint(sources.site_files()),
     shell:
         # Snakemake removes the output of a rule before it runs; the rest of the site stays and is brought up to date.
         "python -m book site"
@@ -33,11 +36,11 @@ rule executed:
 
 
 rule chapter:
-    input:
-        lambda wildcards: [str(path) for path in sources.depends_on(wildcards.chapter)],
     output:
         "executed/{chapter}.ipynb",
+    params:
+        inputs=lambda wildcards: INPUTS[wildcards.chapter],
     threads: 1
     shell:
         # One thread a notebook: two notebooks side by side are faster than two threads in one.
-        "OMP_NUM_THREADS=1 python -m book run {wildcards.chapter} --output {output}"
+        "OMP_NUM_THREADS=1 python -m book run {wildcards.chapter} --output {output} --inputs {params.inputs}"

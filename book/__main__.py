@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ main.add_command(runs_command.runs)
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter of the notebook.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")
 @click.option("--page", is_flag=True, help="Also render the result as a page to read.")
-def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
+@click.option("--inputs", default="", hidden=True, help="Digest of what it depends on, as make book has it.")
+def run(chapter: str, pairs: tuple, output: Path | None, page: bool, inputs: str) -> None:
     """Execute a chapter (name or number) and say where the result is."""
     from book.evidence import execution, sources
 
@@ -38,8 +40,10 @@ def run(chapter: str, pairs: tuple, output: Path | None, page: bool) -> None:
             f"{twice} is given more than once: -p sets a parameter once. A grid is `python -m book sweep`."
         )
     output = output or _default_output(chapter, parameters)
-    provenance = execution.run(chapter, parameters, output.resolve())
+    provenance = execution.run(chapter, parameters, output.resolve(), inputs=inputs)
     click.echo(f"{chapter} ran in {provenance['seconds']:.0f} s: {output.resolve().as_uri()}")
+    if written := provenance.get("written"):
+        click.echo(f"{', '.join(written)} was written while it ran: it may have run on both, before and after.")
     if page:
         from book.press import run_page
 
@@ -80,11 +84,12 @@ def data(verify: str | None, download: str | None) -> None:
 
 
 @main.command()
-def site() -> None:
+@click.option("--draft", is_flag=True, help="Also from chapters that were executed on other sources than today's.")
+def site(draft: bool) -> None:
     """Render the site from the executed notebooks and the pages of book/."""
     from book.press import pages
 
-    click.echo(f"The book: {pages.build().as_uri()}")
+    click.echo(f"The book: {pages.build(draft=draft).as_uri()}")
 
 
 @main.command()
@@ -244,9 +249,14 @@ def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
 
 def cli() -> None:
     """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
+    from book.evidence import alone
     from book.evidence.execution import RunError
     from book.evidence.runs import RunFailed, StoreError
 
+    alone.follow()
+    # What this process starts runs the code of this tree as well, wherever an installation leads.
+    here = str(Path(__file__).resolve().parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
         main(prog_name="python -m book")
     except (ParameterError, RunError, RunFailed, StoreError) as error:

@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import venv
 
 import pytest
 
@@ -27,3 +29,42 @@ def test_a_path_with_spaces_is_one_path(target, tmp_path):
     for line in shown.stdout.splitlines():
         parts = re.sub(r'"[^"]*"', "", line)  # what is quoted is one word
         assert str(tmp_path) not in parts, line
+
+
+def test_a_moved_folder_runs_its_own_code(tmp_path):
+    """The environment of a checkout that is copied or moved led back to the old one."""
+    first, moved = tmp_path / "first", tmp_path / "my own"
+    (first / "dplib").mkdir(parents=True)
+    (first / "dplib" / "__init__.py").touch()
+    shutil.copy(ROOT / "Makefile", first)
+    venv.create(first / ".venv", with_pip=False, symlinks=True)
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    (recipe,) = (line.strip("\t@") for line in lines if line.startswith("\t") and "$(LEAD)" in line)
+    (first / "Makefile").write_text((ROOT / "Makefile").read_text() + f"\ntry:\n\t@{recipe}\n")
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("MAKE")}
+    subprocess.run(["touch", "requirements.lock", "pyproject.toml"], cwd=first, check=True)
+    subprocess.run(["make", "try"], cwd=first, env=plain, check=True)
+    first.rename(moved)
+    first.mkdir()
+    command = [moved / ".venv" / "bin" / "python", "-c", "import dplib; print(dplib.__file__)"]
+    shown = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == str(moved / "dplib" / "__init__.py")
+
+
+COMMAND = """
+import subprocess, sys
+from book import __main__
+__main__.main = lambda **_: subprocess.run([sys.executable, "-c", "import book; print(book.__file__)"], cwd="/")
+__main__.cli()
+"""
+
+
+def test_what_a_command_starts_runs_the_code_of_its_tree(tmp_path):
+    for package in ("book", "dplib"):
+        shutil.copytree(
+            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "runs", "_static")
+        )
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", COMMAND]
+    shown = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == str(tmp_path / "book" / "__init__.py")

@@ -13,19 +13,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import psutil
 
+from book.evidence import alone
 from book.evidence.places import ROOT
 from dplib import files
 from dplib.checks import ParameterError
 
 EXECUTED = ROOT / "executed"
+AGAIN = "The same command again takes it as it is now."
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
 
 
@@ -62,12 +63,17 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
         raise RunError(f"{error.ename}: {error.evalue}") from error
 
 
-def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, Any]:
+def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: str = "") -> dict[str, Any]:
     """Execute a chapter and put the executed notebook at ``output``, in one step; returns its provenance.
+
+    Args:
+        chapter: its name. parameters: those that are not its defaults. output: where the executed notebook goes.
+        inputs: what :func:`sources.inputs` has to be; "" for whatever it is.
 
     Raises:
         ParameterError: for a parameter that is unknown or refused, or an output that cannot be; no file is left.
-        RunError: when a cell fails; the partial notebook is kept in ``executed/failed``.
+        RunError: when a cell fails, the kernel ends, or what the book's own copy depends on is written while it runs;
+            the partial notebook is kept in ``executed/failed``. When a disk is full.
     """
     from book.evidence import sources
 
@@ -75,25 +81,59 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path) -> dict[str, 
     parameters = {name: files.plain(name, value) for name, value in parameters.items()}
     check_writable(output)
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
+    before = sources.state(sources.depends_on(chapter))
     origin = provenance(chapter, parameters)
+    if inputs not in ("", origin["inputs"]):
+        raise RunError(f"{chapter}: what it depends on was written since the build began. {AGAIN}")
     start = time.monotonic()
+    with _workplace(chapter) as partial:
+        execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
+        notebook = nbformat.read(partial, as_version=4)
+        written = sources.written(before, sources.depends_on(chapter))
+        if written and output.parent == EXECUTED:
+            raise RunError(f"{', '.join(written)} was written while it ran. {AGAIN}")
+    origin |= {"written": written} if written else {}
+    notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
+    if not alone.is_current():
+        raise RunError(f"{chapter}: the build that began this run has ended, and its result is not kept. {AGAIN}")
     try:
-        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
-            partial = Path(folder) / f"{chapter}.ipynb"
-            try:
-                execute(sources.as_notebook(sources.source(chapter)), parameters, partial, bar=True)
-            except RunError as error:
-                failed = EXECUTED / "failed" / partial.name
-                failed.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(partial, failed)
-                raise RunError(f"{chapter}: {error}\nSee the cells up to there in {failed}") from error
-            notebook = nbformat.read(partial, as_version=4)
-        notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
         output.parent.mkdir(parents=True, exist_ok=True)
         files.publish(output, nbformat.writes(notebook) + "\n")
     except OSError as error:
         raise RunError(f"{output} cannot be written: {error.strerror or error}.") from error
     return notebook.metadata["dplib"]
+
+
+@contextlib.contextmanager
+def _workplace(chapter: str) -> Iterator[Path]:
+    """A file for a chapter that runs; where that fails, what there is of it goes to ``executed/failed``.
+
+    Raises RunError for whatever but a refused parameter is in the way, with what can be done.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+            partial = Path(folder) / f"{chapter}.ipynb"
+            try:
+                yield partial
+            except RuntimeError as error:  # nbclient's, where the kernel ends or does not begin, is one
+                said = error if isinstance(error, RunError) else f"its kernel ended, perhaps for its memory: {error}"
+                raise RunError(f"{chapter}: {said}{_failed(partial)}") from error
+    except OSError as error:
+        raise RunError(
+            f"{chapter}: {error.filename or tempfile.gettempdir()} cannot be written: {error.strerror or error}. Make "
+            f"room there, or name another folder for temporary files in TMPDIR, which is {tempfile.gettempdir()}."
+        ) from error
+
+
+def _failed(partial: Path) -> str:
+    """Keep what a chapter that failed has made, and say where; nothing is said where there is none, or no room."""
+    kept = EXECUTED / "failed" / partial.name
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, kept)
+    except OSError:
+        return ""
+    return f"\nSee the cells up to there in {kept}"
 
 
 def check_writable(output: Path) -> None:
@@ -108,7 +148,7 @@ def check_writable(output: Path) -> None:
 
 
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Date, commit, digest of the sources, versions, hardware and parameters of a run that begins now."""
+    """Date, commit, digests of sources and inputs, versions, hardware and parameters of a run that begins now."""
     from book.evidence import sources
 
     return {
@@ -117,6 +157,7 @@ def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "digest": sources.digest(chapter),
+        "inputs": sources.inputs(chapter),
         "hardware": hardware(),
         "versions": versions(),
     }
@@ -250,9 +291,7 @@ def _end_with_parent() -> None:
     if (parent := parent_process()) is None:
         return
     parent.join()
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
-    os._exit(1)
+    alone.end()
 
 
 def versions() -> dict[str, str]:

@@ -4,9 +4,12 @@ Snakemake re-runs a chapter when one of these changes in content, and a frozen r
 """
 
 import ast
+import functools
 import hashlib
+import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import jupytext
@@ -151,6 +154,15 @@ def page_files() -> list[Path]:
     return sorted([*pages, ROOT / "_config.yml", ROOT / "_toc.yml"])
 
 
+def site_files() -> list[Path]:
+    """What the site depends on besides the executed chapters: its pages, the modules that render it, the plans that it
+    tells of, and the library, whose docstrings and registries are pages.
+    """
+    rendering = {*module_files("book.press.pages"), *module_files("book.press.reference")}
+    library = {path for path in PACKAGES["dplib"].rglob("*") if path.suffix in (".py", ".toml")}
+    return sorted({*page_files(), *rendering, *library, *PLANS.glob("*.yml")})
+
+
 def digest(chapter: str) -> str:
     """SHA-256 over the chapter's source and the modules that it runs, without runs, rules and benchmarks."""
     total = hashlib.sha256()
@@ -158,6 +170,56 @@ def digest(chapter: str) -> str:
         if path.parent not in (RESULTS, CLAIMS, KEPT):
             total.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return total.hexdigest()
+
+
+def inputs(chapter: str) -> str:
+    """SHA-256 over every file of :func:`depends_on`: where it is the same, the chapter shows the same."""
+    return fingerprint(depends_on(chapter))
+
+
+@functools.cache
+def all_inputs() -> dict[str, str]:
+    """:func:`inputs` of every chapter, as they are when a process first asks: what a build goes by."""
+    return {chapter: inputs(chapter) for chapter in chapters()}
+
+
+def recorded_inputs(executed: Path) -> str | None:
+    """The :func:`inputs` that an executed chapter ran on, by its own word; None where the file is not there, "" where
+    it does not say.
+    """
+    try:
+        return json.loads(executed.read_text(encoding="utf-8"))["metadata"]["dplib"]["inputs"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def fingerprint(paths: Iterable[Path]) -> str:
+    """SHA-256 over files and their places in the project; a moved or copied checkout has the same."""
+    total = hashlib.sha256()
+    for path in paths:
+        name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+        total.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def state(paths: Iterable[Path]) -> dict[Path, tuple[int, ...]]:
+    """What shows that a file was written, even with what it had before: its time, size and inode; () of none."""
+    return {path: (s.st_mtime_ns, s.st_size, s.st_ino) if (s := _stat(path)) else () for path in paths}
+
+
+def written(before: Mapping[Path, tuple[int, ...]], paths: Iterable[Path]) -> list[str]:
+    """The names of files that were written, came or went since :func:`state` was asked."""
+    now = state({*before, *paths})
+    return sorted(path.name for path in now if now[path] != before.get(path))
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
 
 
 def default_parameters(chapter: str) -> dict[str, object]:
@@ -196,13 +258,19 @@ def _closure(code: str) -> set[Path]:
 
 def _imports(code: str) -> set[Path]:
     """The own files that a piece of code imports; imports are written in full here, never relative to a package."""
+    return {path for name in _imported(code) for path in _files(name)}
+
+
+@functools.lru_cache(maxsize=1000)
+def _imported(code: str) -> frozenset[str]:
+    """The own modules that a piece of code imports, and names inside them, by their dotted names."""
     names = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom):
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-    return {path for name in names if own(name) for path in _files(name)}
+    return frozenset(filter(own, names))
 
 
 def _files(name: str) -> Iterator[Path]:

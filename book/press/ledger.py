@@ -71,6 +71,16 @@ def executed_notebooks(folder: Path = execution.EXECUTED) -> list[Path]:
     return list(filter(Path.exists, (folder / f"{chapter}.ipynb" for chapter in sources.chapters())))
 
 
+def check_current(executed: Iterable[Executed]) -> None:
+    """Raise RunError where chapters were executed on other sources, plans, runs or claims than those of today."""
+    stale = [one.chapter for one in executed if one.provenance.get("inputs") != sources.inputs(one.chapter)]
+    if stale:
+        raise execution.RunError(
+            f"{', '.join(stale)}: executed on other sources, plans, runs or claims than today's. `make executed` "
+            "executes what changed; `python -m book site --draft` renders it as it is."
+        )
+
+
 def gather(executed: list[Executed]) -> list[Row]:
     """One row per claim of the four papers; records of another plan than the published one have no verdict."""
     found: dict[str, tuple[dict[str, Any], str]] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 
 from book.evidence import claims, sources
-from book.evidence.execution import RunError
+from book.evidence.execution import AGAIN, RunError
 from book.evidence.places import ROOT
 from book.press import boxes, course, dials, findings, finish, front, ledger, tables
 
@@ -24,13 +24,20 @@ SOURCE = BUILD / "source"
 GENERATED = SOURCE / "book" / "_generated"
 
 
-def build() -> Path:
+def build(*, draft: bool = False) -> Path:
     """Render the site; returns its first page.
 
+    Args:
+        draft: whether chapters that were executed on other sources than today's are taken as well.
+
     Raises:
-        RunError: when Sphinx gives a warning or an error, or the ledger does not bear out a chapter's box.
+        RunError: when Sphinx gives a warning or an error, or the ledger does not bear out a chapter's box; for a
+            chapter that is not of today's sources; and where something that the site shows was written meanwhile.
     """
+    before = sources.state([*sources.site_files(), *ledger.executed_notebooks()])
     chapters = ledger.executed_chapters()
+    if not draft:
+        ledger.check_current(chapters)
     rows = ledger.gather(chapters)
     notebooks = _stage(rows)
     parts = {
@@ -56,6 +63,8 @@ def build() -> Path:
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
         raise RunError("the site has warnings, which count as errors: see above.")
     finish.finish(BUILD / "html")
+    if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
+        raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
     return BUILD / "html" / "index.html"
 
 

@@ -55,11 +55,12 @@ def build() -> Path:
     """Render a deck for every executed chapter; returns the page that lists them.
 
     Raises:
-        RunError: when no chapter is executed, or when Sphinx gives a warning.
+        RunError: when no chapter is executed, one is not of today's sources, or Sphinx gives a warning.
     """
     executed = ledger.executed_chapters()
     if not executed:
         raise RunError("no chapter is executed yet: make slides executes them, as make book does.")
+    ledger.check_current(executed)
     rows = ledger.gather(executed)
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(LOOKS, SOURCE / "_looks")

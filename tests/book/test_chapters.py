@@ -2,6 +2,7 @@
 
 import datetime
 import functools
+import os
 from pathlib import Path
 
 import nbformat
@@ -129,15 +130,72 @@ def test_a_record_with_a_verdict_decides_its_row():
     assert rows["A.thm8"].verdict == "not run yet"
 
 
+def edit(path):
+    """Code that writes to a file while its chapter runs."""
+    return f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "\\n")'
+
+
 def test_provenance_is_of_the_start_of_the_run(toy):
-    """A long run may outlive an edit: its digest is of what ran."""
+    """A reader's long run may outlive an edit: its digest is of what ran, and it says what was written."""
+    root = toy("01_a", RECORD)
+    toy("01_a", RECORD + edit(root / "notebooks" / "01_a.md"))
+    before = sources.digest("01_a"), sources.inputs("01_a")
+    found = execution.run("01_a", {}, root / "executed" / "runs" / "01_a.ipynb")
+    assert (found["digest"], found["inputs"]) == before
+    assert found["written"] == ["01_a.md"]
+    assert sources.inputs("01_a") != before[1]
+
+
+def test_what_is_written_while_a_chapter_of_the_book_runs_is_no_part_of_it_in_silence(toy):
+    """It stayed as it was for good: Snakemake took the inputs as they were in the end for those that ran."""
+    root = toy("01_a", RECORD)
+    plan = root / "notebooks" / "plans" / "01.yml"
+    plan.parent.mkdir()
+    plan.write_text("{}")
+    written = root / "notebooks" / "01_a.md", root / "book" / "evidence" / "claims.py", plan, root / "book/claims/A.yml"
+    toy("01_a", RECORD + "".join(map(edit, written)))
+    output = root / "executed" / "01_a.ipynb"
+    output.write_text("the last good one")
+    with pytest.raises(execution.RunError, match=r"^01_a: 01.yml, 01_a.md, A.yml, claims.py was written while it ran"):
+        execution.run("01_a", {}, output)
+    assert output.read_text() == "the last good one"
+
+
+def test_a_build_executes_what_it_began_with_or_nothing(toy):
+    root = toy("01_a", RECORD)
+    output = root / "executed" / "01_a.ipynb"
+    wanted = sources.inputs("01_a")
+    execution.run("01_a", {}, output, inputs=wanted)
+    assert sources.recorded_inputs(output) == wanted
+    ledger.check_current(ledger.executed_chapters(root / "executed"))
+    toy("01_a", RECORD + "\n1 / 0")
+    with pytest.raises(execution.RunError, match="was written since the build"):
+        execution.run("01_a", {}, output, inputs=wanted)
+    with pytest.raises(execution.RunError, match=r"^01_a: executed on other sources"):
+        ledger.check_current(ledger.executed_chapters(root / "executed"))
+
+
+def test_what_a_chapter_ran_on_is_told_by_content_and_writing_by_time(toy, tmp_path):
     root = toy("01_a", RECORD)
     path = root / "notebooks" / "01_a.md"
-    edit = f'\nfrom pathlib import Path\n\npath = Path(r"{path}")\n_ = path.write_text(path.read_text() + "later")'
-    path = toy("01_a", RECORD + edit) / "notebooks" / "01_a.md"
-    before = sources.digest("01_a")
-    assert execution.run("01_a", {}, root / "executed" / "01_a.ipynb")["digest"] == before
-    assert sources.digest("01_a") != before
+    before, inputs = sources.state([path]), sources.inputs("01_a")
+    text = path.read_text()
+    path.write_text(text + "new")
+    os.utime(path, ns=(0, 0))
+    path.write_text(text)  # as after a look at another branch
+    assert sources.inputs("01_a") == inputs
+    assert sources.written(before, [path]) == ["01_a.md"]
+    assert sources.written(sources.state([path, root / "away"]), [path]) == []
+    assert sources.recorded_inputs(root / "away") is None
+
+
+def test_a_kernel_that_is_killed_is_one_sentence_and_its_cells_are_kept(toy):
+    root = toy("01_a", "import os, signal\nprint('so far')\nos.kill(os.getpid(), signal.SIGKILL)")
+    output = root / "executed" / "01_a.ipynb"
+    with pytest.raises(execution.RunError, match=r"01_a: its kernel ended, perhaps for its memory: .*\nSee the cells"):
+        execution.run("01_a", {}, output)
+    assert (root / "executed" / "failed" / "01_a.ipynb").exists()
+    assert not output.exists()
 
 
 @pytest.mark.parametrize("study", plans.studies())

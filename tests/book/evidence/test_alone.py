@@ -1,4 +1,4 @@
-"""The engine behind make book: one at a time, on again after a kill, and no notebook left missing; on toy chapters."""
+"""The engine behind make book: one at a time, on again after a kill, no job left behind, no notebook missing or old."""
 
 import os
 import shutil
@@ -7,31 +7,47 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
+from book.evidence import alone
 from tests.conftest import ROOT
 
 LIMIT = 120  # seconds
-SLOW = """
+JOB = """
+import os, sys, time
+from pathlib import Path
+from book.evidence import alone
+alone.follow()
+Path("job").write_text(str(os.getpid()))
+while not Path("go").exists():
+    time.sleep(0.05)
+Path(sys.argv[1]).touch()
+"""
+SLOW = f"""
 rule all:
     output: "done"
-    shell: "echo $$ > job; while [ ! -e go ]; do sleep 0.1; done; touch {output}"
+    shell: "{sys.executable} job.py {{output}}"
 """
 SOURCES = """
 from pathlib import Path
-RESULTS = Path("results")
 chapters = lambda: ["01_first", "13_last"]
-module_files = lambda name: [Path("page.py")]
-page_files = lambda: ["page.md"]
-depends_on = lambda chapter: [Path(f"{chapter}.md")]
+all_inputs = lambda: {chapter: Path(f"{chapter}.md").read_text() for chapter in chapters()}
+site_files = lambda: ["page.md"]
+fingerprint = lambda paths: "".join(Path(path).read_text() for path in paths)
+recorded_inputs = lambda path: path.read_text() if path.exists() else None
 """
 MAIN = """
+import os
 import sys
+import time
 from pathlib import Path
-name = "_build/html/index.html" if sys.argv[1] == "site" else sys.argv[-1]
-Path(name).write_text(" ".join(sys.argv[1:]))
+name = "_build/html/index.html" if sys.argv[1] == "site" else sys.argv[4]
+Path(name).write_text(sys.argv[-1])  # what it ran on
 with open("log", "a") as log:
     print(*sys.argv[1:3], file=log)
+if sys.argv[2:3] == ["13_last"] and os.path.exists("edit"):
+    os.rename("edit", "13_last.md")
 """
 
 
@@ -58,8 +74,9 @@ def killed_later():
         process.communicate()
 
 
-def test_a_second_run_is_refused_and_after_a_kill_the_next_one_goes_on(tmp_path, killed_later):
+def test_a_second_run_is_refused_and_after_a_kill_no_job_goes_on_and_the_next_run_does(tmp_path, killed_later):
     (tmp_path / "Snakefile").write_text(SLOW)
+    (tmp_path / "job.py").write_text(JOB)
     options = {"env": {**os.environ, "PYTHONPATH": str(ROOT)}}
     first = start(tmp_path, **options)
     killed_later.append(first)
@@ -72,39 +89,109 @@ def test_a_second_run_is_refused_and_after_a_kill_the_next_one_goes_on(tmp_path,
     status, errors = finished(tmp_path, **options)
     assert status == 1
     assert errors.startswith(f"Another run works in {tmp_path} (process {first.pid} on ")
+    assert f"`kill -KILL {first.pid}`" in errors, "it says how to end it"
     assert errors.count("\n") == 1
     assert first.poll() is None
 
-    os.killpg(first.pid, signal.SIGKILL)
+    job = psutil.Process(int((tmp_path / "job").read_text()))
+    first.kill()  # Snakemake alone, and nothing below it
     assert first.wait(LIMIT) == -signal.SIGKILL
+    assert psutil.wait_procs([job], timeout=LIMIT)[1] == []
     (tmp_path / "go").touch()
+    assert not (tmp_path / "done").exists()
     status, errors = finished(tmp_path, **options)
     assert status == 0, errors
     assert (tmp_path / "done").exists()
 
 
-def test_a_missing_notebook_is_made_again_though_the_site_is_newer(tmp_path):
-    """The project's own Snakefile, on stand-ins for what it calls."""
+WORK = """
+import subprocess, sys, time
+from book.evidence import alone
+alone.follow()
+print(subprocess.Popen(["sleep", "1000"]).pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_job_ends_with_its_build_and_what_the_job_began_too(killed_later):
+    build = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), alone.BUILD: f"{build.pid} no.lock"}
+    command = [sys.executable, "-c", WORK]
+    job = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    killed_later.append(job)
+    child = psutil.Process(int(job.stdout.readline()))
+    assert job.poll() is None
+    build.kill()  # and nobody asks for its status yet
+    assert job.wait(LIMIT) == 1
+    assert psutil.wait_procs([child], timeout=LIMIT)[1] == []
+    build.wait()
+
+
+def test_a_job_of_an_ended_build_publishes_nothing(tmp_path, monkeypatch):
+    """One that was suspended beside a build that was killed wakes up beside the next one."""
+    assert alone.is_current(), "it is no job"
+    lock = tmp_path / "alone.lock"
+    monkeypatch.setenv(alone.BUILD, f"{os.getpid()} {lock}")
+    assert not alone.is_current(), "nobody has the lock"
+    lock.write_text(f"process {os.getpid()} on here since now")
+    assert alone.is_current()
+    lock.write_text(f"process {os.getpid()}1 on here since now")
+    assert not alone.is_current()
+
+
+IDLE = """
+import signal, subprocess, threading, time
+from book.evidence import alone
+alone.PATIENCE = 1
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+job = subprocess.Popen(["sleep", "1000"])
+threading.Thread(target=alone._end_without_jobs, daemon=True).start()
+time.sleep(2)
+print("with a job it goes on", flush=True)
+job.kill(), job.wait()
+time.sleep(1000)
+"""
+
+
+def test_a_build_that_waits_for_no_job_ends(killed_later):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    build = subprocess.Popen([sys.executable, "-c", IDLE], env=env, start_new_session=True, **pipes)
+    killed_later.append(build)
+    said, errors = build.communicate(timeout=LIMIT)
+    assert (build.returncode, said) == (1, "with a job it goes on\n")
+    assert "without a job" in errors
+
+
+def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else(tmp_path):
+    """The project's own Snakefile, on stand-ins for what it calls: a notebook says what it ran on."""
+    first, copied = tmp_path / "first", tmp_path / "copied"
     for package, names in {"dplib": ("checks", "files"), "book": (), "book/evidence": ("alone",)}.items():
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").touch()
+        (first / package).mkdir(parents=True)
+        (first / package / "__init__.py").touch()
         for name in names:
-            shutil.copy(ROOT / package / f"{name}.py", tmp_path / package)
-    (tmp_path / "book" / "evidence" / "sources.py").write_text(SOURCES)
-    (tmp_path / "book" / "__main__.py").write_text(MAIN)
-    shutil.copy(ROOT / "Snakefile", tmp_path)
-    for name in ("01_first.md", "13_last.md", "page.py", "page.md"):
-        (tmp_path / name).touch()
-    log = tmp_path / "log"
-    options = {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
-    runs = [(None, ["run 01_first", "run 13_last", "site"]), (None, []), ("13_last", ["run 13_last", "site"])]
-    for missing, wanted in runs:
-        if missing:
-            (tmp_path / "executed" / f"{missing}.ipynb").unlink()
-        log.write_text("")
-        status, errors = finished(tmp_path, "site", **options)
+            shutil.copy(ROOT / package / f"{name}.py", first / package)
+    (first / "book" / "evidence" / "sources.py").write_text(SOURCES)
+    (first / "book" / "__main__.py").write_text(MAIN)
+    shutil.copy(ROOT / "Snakefile", first)
+    for name in ("01_first.md", "13_last.md", "page.md"):
+        (first / name).write_text("old")
+    (first / "edit").write_text("new")
+
+    def made(folder):
+        (folder / "log").write_text("")
+        status, errors = finished(folder, "site", env={**os.environ, "PYTHONPATH": str(folder)})
         assert status == 0, errors
-        assert sorted(log.read_text().splitlines()) == wanted
+        return sorted((folder / "log").read_text().splitlines())
+
+    assert made(first) == ["run 01_first", "run 13_last", "site"]
+    assert (first / "executed" / "13_last.ipynb").read_text() == "old", "it was edited while it ran"
+    (first / "executed" / "01_first.ipynb").unlink()
+    assert made(first) == ["run 01_first", "run 13_last", "site"], "though the site is newer than all"
+    shutil.copytree(first, copied)  # with new times
+    first.rename(tmp_path / "moved")
+    (copied / "executed" / "13_last.ipynb").write_text("of another tree")
+    assert made(copied) == ["run 13_last", "site"]
 
 
 def test_without_the_program_which_there_is_one_sentence(tmp_path):
