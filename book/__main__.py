@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from book.evidence import runs_command
+from dplib import files
 from dplib.checks import ParameterError
 from dplib.files import value
 
@@ -89,7 +90,8 @@ def site(draft: bool) -> None:
     """Render the site from the executed notebooks and the pages of book/."""
     from book.press import pages
 
-    click.echo(f"The book: {pages.build(draft=draft).as_uri()}")
+    with files.writing(pages.BUILD):
+        click.echo(f"The book: {pages.build(draft=draft).as_uri()}")
 
 
 @main.command()
@@ -122,7 +124,8 @@ def slides() -> None:
     """Render slides of the executed chapters."""
     from book.press import slides as decks
 
-    click.echo(f"The slides: {decks.build().as_uri()}")
+    with files.writing(decks.OUTPUT):
+        click.echo(f"The slides: {decks.build().as_uri()}")
 
 
 @main.command("assignments")
@@ -249,7 +252,7 @@ def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
 
 def cli() -> None:
     """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
-    from book.evidence import alone
+    from book.evidence import alone, execution
     from book.evidence.execution import RunError
     from book.evidence.runs import RunFailed, StoreError
 
@@ -261,6 +264,14 @@ def cli() -> None:
         main(prog_name="python -m book")
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if not (said := execution.of_disk(error)):
+            raise
+        click.echo(f"Error: {said}", err=True)
+        sys.exit(2)
+    except MemoryError:
+        click.echo("Error: this machine has too little memory left: end other programs, and try again.", err=True)
         sys.exit(2)
 
 

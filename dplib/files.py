@@ -8,6 +8,7 @@ import math
 import os
 import platform
 import re
+import tempfile
 import time
 import tomllib
 import uuid
@@ -25,7 +26,7 @@ _SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected
 
 
 def publish(path: Path, text: str) -> None:
-    """Write a file in one step: it appears whole, or not at all."""
+    """Write a file in one step: it appears whole, or not at all; OSError, which names it, where that cannot be."""
     part = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}")
     try:
         with part.open("w", encoding="utf-8", newline="") as file:
@@ -33,8 +34,30 @@ def publish(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            part.unlink()
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Inside, a file or what is in a folder is written: an OSError that names no file names this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def check_room(folder: Path) -> None:
+    """Raise OSError, which names the folder, where a megabyte cannot be written there: another program that failed may
+    have failed for that.
+    """
+    with writing(folder), tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(1_000_000))
 
 
 @contextlib.contextmanager

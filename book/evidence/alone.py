@@ -34,11 +34,12 @@ def run(arguments: Sequence[str]) -> str:
     with contextlib.ExitStack() as stack:
         try:
             path.parent.mkdir(exist_ok=True)
+            files.check_room(path.parent)  # Snakemake, too, begins by writing there
             files.sign(stack.enter_context(files.locked(path, blocking=False)))
         except BlockingIOError:
             return _other(path)
         except OSError as error:
-            return f"{path} cannot be written: {error.strerror or error}. Nothing was run."
+            return f"{error.filename or path} cannot be written: {error.strerror or error}. Nothing was run."
         os.environ[BUILD] = f"{os.getpid()} {path}"
         threading.Thread(target=_end_without_jobs, daemon=True).start()
         from snakemake import cli

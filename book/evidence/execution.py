@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import importlib.metadata
 import os
@@ -28,6 +29,10 @@ from dplib.checks import ParameterError
 EXECUTED = ROOT / "executed"
 AGAIN = "The same command again takes it as it is now."
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OF_DISKS = _FULL | {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}
 
 
 class RunError(RuntimeError):
@@ -145,6 +150,15 @@ def check_writable(output: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ParameterError(f"output = {output} is not allowed: {error.strerror or error}.") from None
+
+
+def of_disk(error: OSError) -> str:
+    """What to say of a disk that is full, read-only or broken; "" for another error, which is nobody's disk."""
+    if error.errno not in _OF_DISKS:
+        return ""
+    what = f"{error.filename2 or error.filename or 'A file'}: {error.strerror}."
+    room = "Make room there" if error.errno in _FULL else "Let it be written and read"
+    return f"{what} {room}, and give the same command again: what was kept before is as it was."
 
 
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -181,6 +181,8 @@ def _typed(where: str, value: Any, type_: Any) -> Any:
     if isinstance(value, int | float):
         if isinstance(value, float) and math.isnan(value):
             raise ParameterError(f"{where} = nan is not allowed: a job holds plain values.")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ParameterError(f"{where} = {checks.shown(value)} is not allowed: a whole number is below 2^63.")
         if float in options and int not in options:
             value = float(value)
         elif int in options and float not in options and float(value).is_integer():

@@ -30,6 +30,7 @@ from dplib import checks, files
 from dplib.checks import ParameterError
 
 PLANS = places.ROOT / "notebooks" / "plans"
+MOST = 100_000  # seeds of a part
 OPEN = ("undecided", "not tested", NOT_RUN, "")  # "": of a row that nothing was run for
 
 
@@ -78,10 +79,24 @@ class Plan:
         return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
-        """A part with its inputs, on results that ``get`` has."""
+        """A part with its inputs, on results that ``get`` has. ParameterError where inputs that a reader has written
+        make no sense to it; of the project's own plans the error itself, which shows where it comes from.
+        """
         if part not in self.parts:
             raise ParameterError(f"{part} is not in plan {self.name} of {self.study}: it has {', '.join(self.parts)}.")
-        return self.parts[part].function(get, **self.parts[part].inputs)
+        function, inputs = self.parts[part].function, self.parts[part].inputs
+        try:
+            return function(get, **inputs)
+        except (ParameterError, *runs.SAID):
+            raise
+        except Exception as error:
+            if not self.name.endswith(".yml"):
+                raise
+            known = ", ".join(list(inspect.signature(function).parameters)[1:])
+            raise ParameterError(
+                f"{self.name}, part {part}: its inputs {checks.shown(dict(inputs))} are not allowed "
+                f"({type(error).__name__}: {error}). It takes {known}."
+            ) from error
 
     def missing(self) -> list[Wanted]:
         """The runs that are not stored, at least: a part stops at the first wave of jobs that are missing."""
@@ -188,9 +203,11 @@ def _module(study: str) -> ModuleType:
 
 
 def _part(module: ModuleType, name: str, inputs: Any) -> Part:
-    if not isinstance(inputs or {}, Mapping):
+    if not isinstance(inputs or {}, Mapping) or not all(isinstance(key, str) for key in inputs or {}):
         raise ParameterError(f"part {name} = {inputs!r} is not allowed: it must be a mapping of inputs to values.")
     inputs = dict(inputs or {})
+    if "seeds" in inputs:  # a list of so many jobs is made of them
+        checks.integer(1, MOST).check(f"part {name}: seeds", inputs["seeds"])
     checks.one_of(0, 1).check(f"part {name}: gpus", gpus := inputs.pop("gpus", 0))
     function = getattr(module, str(call := inputs.pop("call", name)), None)
     if not inspect.isfunction(function):

@@ -62,6 +62,9 @@ class GPUFailed(RunFailed):
     """A GPU failed under a run, and fails for good in its process, whatever that runs next."""
 
 
+SAID = (MissingRuns, RunFailed, StoreError)  # errors of this module, whose messages are sentences
+
+
 def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = "cpu") -> list[Result]:
     """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
     MissingRuns where some are not stored, StoreError for a damaged file.
@@ -340,7 +343,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
+        where = f" ({error.filename})" if error.filename not in (None, str(path)) else ""
         raise StoreError(f"{path} cannot be written: {error.strerror or error}{where}; nothing is lost.") from None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dplib import files
 from dplib.checks import ParameterError
 
 if TYPE_CHECKING:  # the command line must answer before anything heavy is loaded
@@ -117,8 +118,9 @@ def export(study: str, plan: str, folder: Path) -> None:
     stem = folder / f"{study}-{Path(plan).stem}"
     execution.check_writable(Path(f"{stem}.csv"))
     folder.mkdir(parents=True, exist_ok=True)
-    table.to_csv(f"{stem}.csv", index=False)
-    table.to_parquet(f"{stem}.parquet", index=False)
+    with files.writing(folder):
+        table.to_csv(f"{stem}.csv", index=False)
+        table.to_parquet(f"{stem}.parquet", index=False)
     click.echo(f"{len(table)} runs, {len(table.columns)} columns: {stem}.csv, {stem}.parquet")
 
 

@@ -3,6 +3,7 @@
 The site is carried around as files, so its size counts; it is read on slow machines, so what every page loads counts.
 """
 
+import contextlib
 import io
 import os
 import re
@@ -16,6 +17,7 @@ from PIL import Image
 
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
+from dplib import files
 
 HTML = ROOT / "_build" / "html"
 FOLDER = "dp-book"
@@ -149,20 +151,24 @@ def zip_site(site: Path = HTML, target: Path | None = None) -> Path:
     """Pack the rendered site into one file, ``_build/dp-book.zip``; equal sites give equal bytes.
 
     Raises:
-        RunError: when the site is not rendered.
+        RunError: when the site is not rendered. OSError: when there is no room; an earlier file stays.
     """
     if not (site / "index.html").exists():
         raise RunError("the site is not rendered yet: make book.")
     target = target or site.parent / f"{FOLDER}.zip"
     partial = target.with_suffix(".partial")
-    files = sorted(path for path in site.rglob("*") if path.is_file() and path.name != ".buildinfo")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in files:
-            entry = zipfile.ZipInfo(f"{FOLDER}/{path.relative_to(site).as_posix()}", EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system, entry.external_attr = 3, 0o100644 << 16
-            archive.writestr(entry, path.read_bytes())
-    os.replace(partial, target)
+    paths = sorted(path for path in site.rglob("*") if path.is_file() and path.name != ".buildinfo")
+    try:
+        with files.writing(target), zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for path in paths:
+                entry = zipfile.ZipInfo(f"{FOLDER}/{path.relative_to(site).as_posix()}", EPOCH)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.create_system, entry.external_attr = 3, 0o100644 << 16
+                archive.writestr(entry, path.read_bytes())
+        os.replace(partial, target)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
     return target
 
 

@@ -18,6 +18,7 @@ from book.evidence import claims, sources
 from book.evidence.execution import AGAIN, RunError
 from book.evidence.places import ROOT
 from book.press import boxes, course, dials, findings, finish, front, ledger, tables
+from dplib import files
 
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
@@ -61,6 +62,7 @@ def build(*, draft: bool = False) -> Path:
     dials.build(GENERATED, SOURCE / "book" / "_static")
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
+        files.check_room(BUILD)
         raise RunError("the site has warnings, which count as errors: see above.")
     finish.finish(BUILD / "html")
     if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):

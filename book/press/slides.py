@@ -21,6 +21,7 @@ from book.evidence.execution import EXECUTED, RunError
 from book.evidence.places import ROOT
 from book.press import boxes, finish, ledger
 from book.press.slide_rules import Plain, Slide, bullets, choose, exercises, labelled, plain_text, spread
+from dplib import files
 
 SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
@@ -79,6 +80,7 @@ def build() -> Path:
     shutil.rmtree(OUTPUT, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(OUTPUT)]
     if subprocess.run(command, check=False).returncode:
+        files.check_room(SOURCE)
         raise RunError("the slides have warnings, which count as errors: see above.")
     finish.remove(OUTPUT / "_static", UNUSED)
     return OUTPUT / "index.html"

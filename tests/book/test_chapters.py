@@ -1,18 +1,24 @@
 """Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
 
 import datetime
+import errno
 import functools
 import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from book import __main__
 from book.__main__ import value
 from book.evidence import claims, execution, plans, sources
 from book.press import ledger, pages
 from dplib import files
 from dplib.checks import ParameterError
+from tests.conftest import ROOT
 
 RECORD = """claims.recorder("quick")("A.thm6", epsilon=epsilon)
 claims.rests_on(seeds="5", datasets=["toy"], accounting="none")"""
@@ -67,6 +73,45 @@ def test_a_full_disk_is_one_sentence(toy, monkeypatch):
     monkeypatch.setattr(files, "publish", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(execution.RunError, match=r"01_a.ipynb cannot be written: No space left on device\.$"):
         execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
+
+
+def test_where_there_is_no_room_for_what_is_temporary_that_is_what_is_said(toy, monkeypatch, tmp_path):
+    """It was blamed on the output."""
+    root = toy("01_a", "x = 1")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(execution, "execute", full)
+    with pytest.raises(execution.RunError, match=r"TMPDIR") as caught:
+        execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
+    assert tempfile.gettempdir() in str(caught.value)
+
+
+@pytest.mark.parametrize(("number", "sentence"), [(errno.ENOSPC, True), (errno.EROFS, True), (errno.ECHILD, False)])
+def test_a_command_says_of_a_disk_what_file_it_is_and_what_to_do(monkeypatch, capsys, tmp_path, number, sentence):
+    def write(**_):
+        with files.writing(tmp_path / "page.html"):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(__main__, "main", write)
+    monkeypatch.setenv("PYTHONPATH", "")
+    with pytest.raises(SystemExit if sentence else OSError) as caught:
+        __main__.cli()
+    shown = capsys.readouterr().err
+    assert (shown.startswith(f"Error: {tmp_path / 'page.html'}: ") and shown.count("\n") == 1) == sentence
+    assert not sentence or caught.value.code == 2
+
+
+def test_a_disk_is_full_where_a_megabyte_has_no_place(tmp_path):
+    files.check_room(tmp_path)
+    code = "import resource, signal, sys; from pathlib import Path\n"
+    code += "from book.evidence import execution; from dplib import files\n"
+    code += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5))\n"
+    code += "try: files.check_room(Path(sys.argv[1]))\nexcept OSError as error: print(execution.of_disk(error))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith(f"{tmp_path}: File too large")
 
 
 def test_the_copy_of_a_renamed_chapter_is_no_page(toy):

@@ -198,3 +198,12 @@ def test_without_the_program_which_there_is_one_sentence(tmp_path):
     done = start(tmp_path, "all", env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT)})
     assert done.communicate(timeout=LIMIT)[1].startswith("The program which is missing, and Snakemake needs it")
     assert done.returncode == 1
+
+
+def test_where_nothing_can_be_written_there_is_one_sentence(tmp_path):
+    (tmp_path / ".snakemake").touch()  # as on a full disk, another error of the same kind
+    done = start(tmp_path, "all", env={**os.environ, "PYTHONPATH": str(ROOT)})
+    errors = done.communicate(timeout=LIMIT)[1]
+    assert done.returncode == 1
+    assert str(tmp_path / ".snakemake") in errors
+    assert errors.count("\n") == 1

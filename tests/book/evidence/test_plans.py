@@ -1,6 +1,12 @@
 """Plans: what is missing wave by wave, what is reached, what is made in which order, and what tuning asks for."""
 
+import copy
+import functools
+import itertools
+import random
+
 import pytest
+import yaml
 
 from book.evidence import claims, plans, runs
 from dplib.checks import ParameterError
@@ -124,6 +130,56 @@ def test_what_is_no_plan_is_refused(tmp_path, plan, message):
         plan = str(tmp_path / "own.yml")
     with pytest.raises(ParameterError, match=message):
         plans.load("toy", plan)
+
+
+ODD = [None, True, -1, 0, 3.5, float("nan"), float("inf"), 10**30, 10**400, "word", "", [], [[1]], [None], {}, {1: 2}]
+OWN = {
+    "grid": {"sizes": [1, 2], "seeds": 2},
+    "tuned": {"sizes": [1, 2], "seeds": 1},
+    "cells": {"call": "train", "seeds": 1, "first": 3, "over": {"size": [1, 2], "scheme": ["plain", "other"]}},
+    "run": {"call": "train", "size": 1, "seed": 0, "bounds": [1, 2], "weights": {"a": 1}},
+}
+
+
+def edits(document, rng):
+    """A plan with odd things in the places of its values and names, one after the other, in the order of chance."""
+    places = []
+
+    def walk(inside, at):
+        pairs = inside.items() if isinstance(inside, dict) else enumerate(inside) if isinstance(inside, list) else ()
+        for key, value in list(pairs):
+            places.append((*at, key))
+            walk(value, (*at, key))
+
+    walk(document, ())
+    while True:
+        edit = copy.deepcopy(document)
+        *way, last = rng.choice(places)
+        parent = functools.reduce(lambda inside, key: inside[key], way, edit)
+        if rng.random() < 0.3 and isinstance(parent, dict):
+            parent[rng.choice(["seeds", "first", "call", "over", "gpus", 3, None])] = parent.pop(last)
+        else:
+            parent[last] = copy.deepcopy(rng.choice(ODD))
+        yield edit
+
+
+def test_whatever_stands_in_a_plan_of_ones_own_is_asked_for_or_refused_in_a_sentence(tmp_path):
+    """Of 300 such edits 52 were another error, or a list of jobs without an end."""
+    refused = 0
+    for number, document in enumerate(itertools.islice(edits(OWN, random.Random(0)), 200)):
+        path = tmp_path / f"own{number}.yml"  # files are told apart by name and time
+        path.write_text(yaml.safe_dump(document))
+        try:
+            plans.load("toy", str(path)).missing()
+        except ParameterError:
+            refused += 1
+    assert 50 < refused < 190
+
+
+def test_an_error_in_a_plan_of_the_project_shows_where_it_comes_from(tmp_path):
+    run_toys.settle(plans.PLANS.parent, "{module: tests.run_toys, published: {grid: {sizes: 3, seeds: 1}}}")
+    with pytest.raises(TypeError):
+        plans.load("toy").missing()
 
 
 def test_unknown_studies_and_parts_are_refused(tmp_path):

@@ -1,9 +1,12 @@
 """Taking the book along: the zip, the notebooks in it, the document behind the PDF, the PDF itself."""
 
+import errno
 import json
 import re
+import subprocess
 import tomllib
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote, urlsplit
 
 import nbformat
@@ -231,6 +234,31 @@ def test_chromium_prints_a_small_book(site, tmp_path):
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_why_a_page_could_not_be_made_is_never_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_page, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 3, "", ""))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# One run")])
+    nbformat.write(notebook, tmp_path / "01_one.ipynb")
+    with pytest.raises(RunError, match=r"could not be made: .*status 3"):
+        run_page.render(tmp_path / "01_one.ipynb")
+
+
+def test_a_zip_on_a_full_disk_leaves_the_earlier_one(tmp_path, monkeypatch):
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "index.html").write_text("<html>")
+    target = finish.zip_site(tmp_path / "html")
+    before = target.read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match=re.escape(str(target))):
+        finish.zip_site(tmp_path / "html")
+    assert target.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [target.name, "html"]
+
+
 def test_a_run_becomes_a_page_with_its_numbers_references_and_no_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(run_page, "RUNS", tmp_path / "runs")
     text = "# One run\n\nFrom {cite}`bao2022`, ε = {glue:text}`eps`, [elsewhere](02_dfs).\n\n"
@@ -241,9 +269,14 @@ def test_a_run_becomes_a_page_with_its_numbers_references_and_no_machine(tmp_pat
     cells = [nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell("glue()", outputs=[value, noise])]
     kernel = {"name": "python3", "display_name": "Python 3"}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
-    nbformat.write(notebook, tmp_path / "01_one-embedded-abc.ipynb")
-    page = run_page.render(tmp_path / "01_one-embedded-abc.ipynb")
+    paths = [tmp_path / f"01_one-embedded-{name}.ipynb" for name in ("abc", "def")]
+    for path in paths:
+        nbformat.write(notebook, path)
+    with ThreadPoolExecutor() as pool:  # two at once, which shared a folder
+        page, other = pool.map(run_page.render, paths)
     assert page.is_relative_to(tmp_path / "runs")
+    assert page.read_text() == other.read_text().replace(paths[1].stem, paths[0].stem)
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [".lock", *(path.stem for path in paths)]
     article = pdf_pages.read_page(page)
     assert "ε = 0.5" in " ".join(article.text.split())
     assert "Bao" in article.text
