@@ -16,14 +16,43 @@
     }
   };
 
-  const readMathJax = (address) => {
+  let reading; // of MathJax, once
+  const readMathJax = (address) => reading ??= new Promise((ready) => {
     const script = document.createElement("script");
     script.src = address;
     // The site carries one renderer of formulas: the menu must not offer the other.
     script.onload = () => MathJax.startup.promise.then(() => {
       MathJax.startup.document?.menu?.menu?.findID?.("Settings", "Renderer")?.disable();
+      ready();
     });
     document.head.append(script);
+  });
+
+  // Paper is white: what is printed from the dark theme is printed in the light one.
+  const onPaper = () => {
+    const root = document.documentElement;
+    let before;
+    const enter = () => {
+      if (root.dataset.theme === "dark") [before, root.dataset.theme] = ["dark", "light"];
+    };
+    const leave = () => {
+      if (before) [root.dataset.theme, before] = [before, undefined];
+    };
+    addEventListener("beforeprint", enter);
+    addEventListener("afterprint", leave);
+    matchMedia("print").addEventListener("change", (event) => (event.matches ? enter() : leave()));
+  };
+
+  // Every formula is set before a print begins that the page can hold back: by its button, or by Ctrl or Cmd and P.
+  const printWhenSet = (address) => {
+    const print = window.print.bind(window);
+    window.print = () => readMathJax(address)
+      .then(() => MathJax.startup.document.lazyTypesetAll?.()).catch(() => {}).then(print);
+    document.addEventListener("keydown", (event) => {
+      if (event.key.toLowerCase() !== "p" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      window.print();
+    });
   };
 
   // A formula comes near, or somebody may be about to print: the Ctrl or Cmd key goes down, or the pointer leaves the
@@ -54,7 +83,7 @@
     });
 
     // A figure opens large: as the file that it is, on a click or by key.
-    document.querySelectorAll(".bd-article .output img, .bd-article figure img").forEach((image) => {
+    document.querySelectorAll(".bd-article .drawn img, .bd-article figure img").forEach((image) => {
       if (image.closest("a")) return;
       const link = Object.assign(document.createElement("a"), { href: image.src, className: "enlarge", title: "open large" });
       image.replaceWith(link);
@@ -80,7 +109,11 @@
     addEventListener("hashchange", unfold);
 
     const mathjax = document.querySelector("script.mathjax");
-    if (mathjax) whenNeeded(() => readMathJax(mathjax.src));
+    if (mathjax) {
+      whenNeeded(() => readMathJax(mathjax.src));
+      printWhenSet(mathjax.src);
+    }
+    onPaper();
     unfold();
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

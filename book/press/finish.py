@@ -17,6 +17,7 @@ from PIL import Image
 
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
+from book.press import search
 from dplib import files
 
 HTML = ROOT / "_build" / "html"
@@ -27,6 +28,7 @@ _UNUSED = (
     "locales",  # of buttons, in 50 languages
     "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them
     "scripts/*.map", "styles/*.map",
+    "searchtools.js", "language_data.js", "../searchindex.js",  # the search page has an index of its own
     # Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, lazy typesetting, extensions
     # that a formula asks for and, where a reader wants spoken formulas, the speech rules.
     *BUNDLES, "mathjax/adaptors", "mathjax/input/*", "mathjax/output/svg*", "mathjax/core.js", "mathjax/latest.js",
@@ -34,6 +36,7 @@ _UNUSED = (
 )  # fmt: skip
 _KEPT = {"tex-chtml.js", "tex", "base.json", "en.json", "nemeth.json"}
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')
+_SEARCH = f'<script src="_static/{search.INDEX}"></script><script src="_static/find.js"></script>'
 _TABLE = re.compile(r'<table (?:border="1" )?class="(?:table|docutils|dataframe)\b.*?</table>', re.DOTALL)
 # The theme's script of two thousand icons draws them in each reader's browser, which lays the page out anew for it.
 _ICON_SCRIPT = re.compile(r'\s*<script\b[^>]*\bsrc="[^"]*/fontawesome\.js[^"]*"></script>')
@@ -64,6 +67,8 @@ _NO_THEME = 'localStorage.getItem("theme") || "auto"'
 _OF_THE_SYSTEM = (
     'localStorage.getItem("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 )
+# A figure of a notebook has a line of its own.
+_FIGURE = re.compile(r'(?m)^<img [^>]*\bsrc="(?P<path>(?:\.\./)*_images/[^"]+\.png)"[^>]*>$')
 # Every proof and exercise of a page has a part of the same id, which nothing links to.
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
@@ -80,7 +85,7 @@ def finish(site: Path) -> None:
     icons = drawings(script.read_text(encoding="utf-8"))
     for path in site.rglob("*.html"):
         text = mend(path.read_text(encoding="utf-8"), is_search=path.name == "search.html")
-        path.write_text(with_icons(text, icons), encoding="utf-8")
+        path.write_text(with_sizes(with_icons(text, icons), path.parent), encoding="utf-8")
     script.unlink()
 
 
@@ -90,8 +95,9 @@ def mend(page: str, *, is_search: bool = False) -> str:
     Its tables scroll in boxes, and its references are items of their list (Sphinx's word for them is none to a screen
     reader).
     """
-    if not is_search:
-        page = _SEARCH_SCRIPT.sub("", page)
+    page = _SEARCH_SCRIPT.sub("", page)
+    if is_search:
+        page = page.replace("</head>", f"{_SEARCH}</head>", 1)
     if not re.search(r'class="[^"]*\bsd-', page):
         page = _DESIGN.sub("", page)
     page = _UNCOLOURED.sub(r"\1", page).replace(_NO_THEME, _OF_THE_SYSTEM)
@@ -124,6 +130,18 @@ def with_icons(page: str, icons: dict[str, str]) -> str:
         return f'<svg class="{classes}"{data} aria-hidden="true" {icons[names[0]]}'
 
     return _ICON.sub(drawn, _ICON_SCRIPT.sub("", page))
+
+
+def with_sizes(page: str, folder: Path) -> str:
+    """A page whose figures stand in boxes that say how wide they are: a phone scrolls them and can be read."""
+
+    def sized(image: re.Match) -> str:
+        path = folder / image["path"]
+        if not path.exists():
+            return image[0]
+        return f'<div class="scrolls drawn" style="--natural: {Image.open(path).width}px">{image[0]}</div>'
+
+    return _FIGURE.sub(sized, page)
 
 
 def smaller(png: bytes) -> bytes:

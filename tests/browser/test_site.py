@@ -3,7 +3,10 @@
 A page is loaded once and looked at from all sides, since loading is what these tests spend their time on.
 """
 
+import functools
+import http.server
 import re
+import threading
 
 import pytest
 
@@ -141,17 +144,104 @@ def test_the_first_page_leads_into_the_book(page):
     page.wait_for_url("**/book/intro.html")
 
 
-def test_a_search_by_key_lands_on_a_page_with_the_term(page):
-    page.goto((HTML / "book" / "intro.html").as_uri())
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files, logs nothing, and answers a browser that asks for the icon which the site has not."""
+
+    def do_GET(self):
+        if self.path == "/favicon.ico":
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(params=["from disk", "from a server"])
+def root(request):
+    """The address of the site's folder, as a file and from a server."""
+    if request.param == "from disk":
+        yield HTML.as_uri()
+        return
+    handler = functools.partial(Quiet, directory=HTML)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_a_search_by_key_lands_at_the_place_of_the_term(page, root):
+    page.goto(f"{root}/book/intro.html")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent.trim()") == "Skip to main content"
     page.keyboard.press("Control+k")
     page.keyboard.type("hockey-stick divergence")  # the glossary has it
     page.keyboard.press("Enter")
-    page.locator("ul.search li a").first.click()
+    link = page.locator("ul.search li a").first
+    assert "hockey-stick" in page.locator("ul.search li mark").first.inner_text().lower()
+    link.click()
     page.wait_for_url(lambda address: "search.html" not in address)
-    assert "hockey-stick divergence" in page.locator("article").inner_text()
+    anchor = page.url.partition("#")[2]
+    assert "hockey-stick divergence" in page.locator(f"[id='{anchor}']").inner_text().lower()
     assert not page.errors
+
+
+def test_the_magnifier_does_not_cover_what_is_typed(page):
+    page.goto((HTML / "search.html").as_uri())
+    edge = page.evaluate("document.querySelector('.bd-article-container .bd-search svg').getBoundingClientRect().right")
+    field = "document.querySelector('.bd-article-container .bd-search input')"
+    text = page.evaluate(f"{field}.getBoundingClientRect().x + parseFloat(getComputedStyle({field}).paddingLeft)")
+    assert text > edge
+
+
+def test_paper_is_white_and_has_every_formula(page):
+    """From the dark theme too; where the page can hold the print back, its formulas are set before it begins."""
+    page.add_init_script("window.print = () => { window.printed = document.querySelectorAll('mjx-lazy').length; }")
+    page.emulate_media(color_scheme="dark")
+    page.goto((HTML / CHAPTERS[1]).as_uri())
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    page.keyboard.press("Control+p")
+    page.wait_for_function("window.printed !== undefined")
+    assert page.evaluate("window.printed") == 0
+    assert page.evaluate("document.querySelectorAll('.math').length") > 0
+    assert page.evaluate("[...document.querySelectorAll('.math')].every(m => m.querySelector('mjx-math'))")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+    assert not page.errors
+
+
+def test_no_line_of_visible_code_is_cut(page):
+    """At 1,280 pixels the column holds 76 letters; what a reader sees without unfolding has no longer line."""
+    page.set_viewport_size({"width": 1280, "height": 900})
+    cut = """[...document.querySelectorAll('.bd-article .cell_input pre, .bd-article div.highlight pre')]
+        .filter(e => e.checkVisibility() && !e.closest('details, .cell_output') && e.scrollWidth > e.clientWidth + 1)
+        .map(e => e.textContent.split('\\n').sort((a, b) => b.length - a.length)[0])"""
+    found = {}
+    for name in PAGES:
+        page.goto((HTML / name).as_uri(), wait_until="domcontentloaded")
+        if lines := page.evaluate(cut):
+            found[name] = lines
+    assert not found
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_figure_on_a_phone_is_large_enough_to_read(page, name):
+    """Its letters, of ten points at least, are shown at 0.6 of their size or larger; the rest of it scrolls."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((HTML / name).as_uri(), wait_until="domcontentloaded")
+    small = page.evaluate(
+        "[...document.querySelectorAll('.drawn img')].filter(i => i.complete && i.checkVisibility() "
+        "&& i.getBoundingClientRect().width < 0.6 * i.naturalWidth).map(i => i.alt)"
+    )
+    assert not small
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("name", CHAPTERS[:1])

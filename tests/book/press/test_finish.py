@@ -92,7 +92,18 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     }  # fmt: skip
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert [page.count(f'd="{path}"') for path in ("M1 2z", "M7z", "M3 4z")] == [1, 1, 0]
-    assert "searchindex" in (tmp_path / "search.html").read_text(encoding="utf-8")
+    searched = (tmp_path / "search.html").read_text(encoding="utf-8")
+    assert re.findall(r'src="([^"]+)"', searched) == ["_static/search_index.js", "_static/find.js"]
+
+
+def test_a_figure_says_how_wide_it_is(tmp_path):
+    (tmp_path / "_images").mkdir()
+    Image.new("RGB", (700, 20)).save(tmp_path / "_images" / "a.png")
+    (tmp_path / "notebooks").mkdir()
+    image, linked = '<img alt="a" src="../_images/a.png" />', '<a><img src="../_images/a.png"></a>'
+    page = f'<p>\n{image}\n<img src="../_images/gone.png">\n{linked}'
+    box = f'<div class="scrolls drawn" style="--natural: 700px">{image}</div>'
+    assert finish.with_sizes(page, tmp_path / "notebooks") == page.replace(image, box)
 
 
 def test_icons_are_drawn_in_the_page():

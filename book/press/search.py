@@ -1,0 +1,71 @@
+"""A Sphinx extension for the search: an index of every section's text, which shows where on a page a word stands.
+
+Sphinx's own index knows the pages of a word and must read a page to show its place, which a page on disk may not.
+This one is a script, ``_static/search_index.js``, that the search page loads; ``_static/find.js`` searches it.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+INDEX = "search_index.js"
+# What has no words of the page: code, formulas, titles (which are kept apart), texts of images.
+_SILENT = (nodes.literal_block, nodes.comment, nodes.title, nodes.math_block, nodes.image)
+_TAGS = re.compile(r"(?s)<(style|script|svg)\b.*?</\1>|<[^>]*>")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """What Sphinx calls."""
+    pages: dict[str, list] = {}  # what was collected, by page
+
+    def collect(_: Any, document: nodes.document, docname: str) -> None:
+        # The ledger has a search of its own, by row.
+        pages[docname] = [] if docname.endswith("/ledger") else list(sections(document))
+
+    def write(app: Any, exception: Exception | None) -> None:
+        if not exception and app.builder.format == "html":
+            titles = {name: title.astext() for name, title in app.env.titles.items()}
+            (Path(app.outdir) / "_static" / INDEX).write_text(script(pages, titles), encoding="utf-8")
+
+    app.connect("doctree-resolved", collect)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": False}
+
+
+def script(pages: Mapping[str, list], titles: Mapping[str, str]) -> str:
+    """The index as a script: a line a section, each with page, its title, anchor, heading and text."""
+    lines = [[name, titles[name], *part] for name, parts in sorted(pages.items()) for part in parts]
+    return f"const SECTIONS = {json.dumps(lines, ensure_ascii=False)};\n"
+
+
+def sections(document: nodes.document) -> Iterator[tuple[str, str, str]]:
+    """Each section of a page as anchor, heading and text, that of its subsections left out."""
+    for section in document.findall(nodes.section):
+        heading = section.next_node(nodes.title)
+        yield section["ids"][0], heading.astext() if heading else "", _text(section)
+
+
+def _text(section: nodes.section) -> str:
+    """The words of a section itself, on one line."""
+    parts: list[str] = []
+
+    def walk(node: nodes.Node) -> None:
+        if isinstance(node, (nodes.section, *_SILENT)):
+            return
+        if isinstance(node, nodes.raw):
+            parts.append(_TAGS.sub(" ", node.astext()))
+        elif isinstance(node, nodes.Text):
+            parts.append(node.astext())
+        elif isinstance(node, nodes.Element):
+            for child in node.children:
+                walk(child)
+            if not isinstance(node, nodes.Inline):
+                parts.append(" ")
+
+    for child in section.children:
+        walk(child)
+    return " ".join("".join(parts).split())
