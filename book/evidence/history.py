@@ -10,6 +10,7 @@
 - ``verdicts``: what the row was expected to come out as, and ``written``, the verdict of the first days, by code of a
   chapter's own without a rule in the ledger;
 - ``first``: the first rule, where it is not today's; ``made_at``: from how many commits the runs were made;
+- ``edition``: the verdict that it was expected to have in the last edition;
 - ``reads`` and ``code``: the parts of plans that its values come from, and the changes of the code that writes them.
 """
 
@@ -45,9 +46,10 @@ class _Reason(BaseModel, extra="forbid"):
 
 
 class Reasons(BaseModel, extra="forbid"):
-    """``since``: changes up to this commit have no reason on record."""
+    """``since``: changes up to this commit have no reason on record; ``edition``: the end of the last edition."""
 
     since: str
+    edition: str
     reasons: list[_Reason]
 
     def by_state(self) -> dict[tuple[str, str], str]:
@@ -142,6 +144,14 @@ def past(stored: Mapping[str, Any], claim: claims.Claim, values: Mapping[str, An
         same = "the same" if first == verdict else first or f"cannot be evaluated ({why.rstrip('.')})"
         told += (f"The first rule on today's runs: {same}.",)
     return Past(order(decided[-1]), first, why, len(decided) - 1, told)
+
+
+def since_last_edition(stored: Mapping[str, Any], row: str) -> tuple[str, list[str]]:
+    """(verdict in the last edition, reasons of the changes since): "" for a row that is new."""
+    entry = stored["rows"].get(row, {"versions": []})
+    written = reasons().by_state()
+    found = (written.get((row, version["digest"])) for version in entry["versions"])
+    return entry.get("edition", ""), list(dict.fromkeys(filter(None, found)))
 
 
 def _of_rule(

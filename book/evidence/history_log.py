@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,15 @@ def build(root: Path = claims.ROOT) -> dict[str, Any]:
     log = _log(root)
     states, verdicts = _ledger(log)
     written, parts, code = _written(log), _parts(log), _code(log, list(states))
+    edition = _at(log, history.reasons().edition)
     made = _made()
     rows = {}
     for row, state in states.items():
         read = [f"{study}/{part}" for study, part in _reads().get(row, ())]
         commits = Counter({key: commit for name in read for key, commit in made[name].items()}.values())
         rows[row] = _row(log, state, verdicts[row], commits) | {"reads": read, "code": _commits(code[row][1:])}
+        if before := [v.state for v in verdicts[row] if v.state and v.commit and edition(v.commit)]:
+            rows[row]["edition"] = before[-1]
         if hand := written.get(row):
             rows[row]["written"] = hand
     used = {version["commit"] for row in rows.values() for version in row["versions"]}
@@ -54,6 +57,13 @@ def build(root: Path = claims.ROOT) -> dict[str, Any]:
     used |= {change["commit"] for changes in parts.values() for change in changes}
     dates = {commit: log.dates[log.full(commit)] for commit in sorted(used) if commit}
     return {"commits": dates, "parts": parts, "rows": dict(sorted(rows.items()))}
+
+
+def _at(log: Log, edition: str) -> Callable[[str], bool]:
+    """Whether a commit was there in the last edition."""
+    if (last := log.full(edition)) is None:
+        raise ParameterError(f"{history.REASONS}: edition = {edition} is not a commit of this log.")
+    return lambda commit: log.contains(last, commit)
 
 
 def _row(log: Log, states: list[gitlog.Version], verdicts: list[gitlog.Version], made: Counter) -> dict[str, Any]:

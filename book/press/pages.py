@@ -47,6 +47,7 @@ def build(*, draft: bool = False) -> Path:
         "counts.md": tables.counts(rows),
         "findings.md": findings.markdown(rows),
         "readings.md": tables.readings(),
+        "changes.md": tables.changes(rows),
         "benchmarks.md": tables.benchmarks(),
         "status.md": tables.status(chapters),
         "data.md": tables.data_sets(),

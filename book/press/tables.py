@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from book.evidence import history, plans, runs, sources
 from book.evidence import readings as blind
-from book.evidence.claims import PAPERS, RESULTS, VERDICTS, Claim
+from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
 from papers.architecture import crossover_runs
@@ -62,6 +62,24 @@ def readings(path: Path | None = None) -> str:
     lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in found["against"]]
     text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {own}. {meant}"
     return text + "\n" + table("row | ledger | first | second | settled", lines)
+
+
+def changes(rows: list[ledger.Row]) -> str:
+    """Rows whose verdict is another than in the last edition, and new ones: old and new verdict, and the reasons."""
+    stored = history.read()
+    moves: Counter[tuple[str, str]] = Counter()
+    lines = []
+    for row in rows:
+        before, why = history.since_last_edition(stored, row.claim.id)
+        now = f"{row.verdict}, {row.points}" if row.points else row.verdict
+        if before == row.verdict or (not before and row.verdict == NOT_RUN):
+            continue
+        moves[before or "new", row.verdict] += 1
+        link = f'<a href="ledger.html#{row.claim.id}"><code>{row.claim.id}</code></a>'
+        told = " ".join(reason.rstrip(".") + "." for reason in why) or row.because
+        lines.append([link, before or "new", now, told.replace("|", "\\|").replace("$", "\\$")])
+    counted = table("then | now | rows:", [[*move, n] for move, n in moves.most_common()])
+    return f"{len(lines)} rows.\n\n{counted}\n{table('row | then | now | why', lines)}"
 
 
 def status(chapters: list[ledger.Executed]) -> str:

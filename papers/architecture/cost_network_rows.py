@@ -34,7 +34,8 @@ def every(found: Mapping[str, Any]) -> Rows:
     rows: Rows = {}
     for function, parts in FUNCTIONS.items():
         if all(name in found for name in parts):
-            rows |= function(*(found[name] for name in parts))
+            for row, values in function(*(found[name] for name in parts)).items():
+                rows[row] = rows.get(row, {}) | values
     return rows
 
 
@@ -244,6 +245,11 @@ def frozen_early(fcn: Found, cnn: Found) -> Rows:
     }
 
 
+def frozen_early_again(fcn: Found) -> Rows:
+    """The gains of freezing over all seeds that the store has, beside those over the seeds that decide."""
+    return {"B.intro-rwt": {f"gain_over_20_seeds_{e:g}": gain for e, gain in gains(fcn).items()}}
+
+
 def gains(found: Found) -> dict[float, Measured]:
     """{epsilon: accuracy with the last two layers trained less that with all of them}."""
     budgets = sorted({key[2] for key in found if key[0] == "complex" and isinstance(key[2], float)})
@@ -445,6 +451,7 @@ FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the pa
     clipping: ("clipping",),
     feature_extractor: ("random_weights", "signal", "convolutions"),
     frozen_early: ("random_weights", "convolutions"),
+    frozen_early_again: ("random_weights_all",),
     frozen_images: ("random_weights", "convolutions"),
     small_budgets: ("random_weights", "convolutions", "frozen_lstm"),
     across: ("ladders", "components", "messages", "regression", "random_weights", "codes"),

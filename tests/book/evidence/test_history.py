@@ -164,11 +164,19 @@ def test_a_change_with_runs_known_asks_for_a_reason(runs, expected):
 @needs_log
 def test_a_reason_is_of_one_row_and_one_state(tmp_path, monkeypatch):
     since = gitlog.Log(claims.ROOT).head
-    text = f"since: {since}\nreasons:\n  - {{reason: The paper says so., rows: {{A.thm6: new}}}}\n"
+    text = f"since: {since}\nedition: {since}\nreasons:\n  - {{reason: The paper says so., rows: {{A.thm6: new}}}}\n"
     (tmp_path / "reasons.yml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(history, "REASONS", tmp_path / "reasons.yml")
     assert history_log.silent(entry("new")) == []
     assert history_log.silent(entry("newer")) == [("A.thm6", "newer")]
+
+
+def test_the_last_edition_is_told_by_descent(repository):
+    first, second = repository.commit(expects="holds"), repository.commit(expects="fails")
+    log = Log(repository.root)
+    assert (history_log._at(log, first)(first), history_log._at(log, first)(second)) == (True, False)
+    with pytest.raises(ParameterError, match="edition"):
+        history_log._at(log, "0" * 40)
 
 
 @needs_log

@@ -24,6 +24,11 @@ def sizes(wanted):
     return [(one.job["size"], one.job["seed"]) for one in wanted]
 
 
+def test_every_kept_seed_of_a_published_setting_is_read_by_some_part():
+    """So that a page may show what is stored beyond the seeds that decide."""
+    assert plans.unread() == {}
+
+
 def test_missing_stops_at_the_first_wave_and_goes_on_after_it():
     plan = plans.load("toy")
     grid, tuning = [(1, 0), (1, 1), (2, 0), (2, 1)], [(1, 1000), (2, 1000), (4, 1000)]

@@ -41,7 +41,9 @@ def test_a_row_says_when_its_rule_came_and_what_was_known():
 
 
 def test_a_reason_stands_beside_its_change(monkeypatch, tmp_path):
-    (tmp_path / "reasons.yml").write_text("since: a\nreasons:\n  - {reason: As printed., rows: {A.thm6: '2'}}\n")
+    (tmp_path / "reasons.yml").write_text(
+        "since: a\nedition: a\nreasons:\n  - {reason: As printed., rows: {A.thm6: '2'}}\n"
+    )
     monkeypatch.setattr(history, "REASONS", tmp_path / "reasons.yml")
     assert "Changed 2026-01-03 (bbbbbbb): rule, unstated; As printed." in row(**CHANGED).past.sentences
 
@@ -107,6 +109,16 @@ def test_the_menus_have_titles_and_no_slugs():
 )
 def test_a_value_has_a_name_that_one_can_read(name, words):
     assert ledger.readable(name) == words
+
+
+def test_the_page_of_changes_has_old_and_new_verdict_and_why(monkeypatch):
+    rows = {"A.thm6": entry(edition="holds"), "A.thm8": entry(edition="fails"), "A.eq5": entry()}
+    monkeypatch.setattr(history, "read", lambda: {**stored(), "rows": rows})
+    page = tables.changes([row("A.thm6"), row("A.thm8"), row("A.eq5", verdict="holds")])
+    assert page.startswith("2 rows.")
+    assert '<a href="ledger.html#A.thm6"><code>A.thm6</code></a> | holds | fails |' in page
+    assert "A.thm8" not in page
+    assert "<code>A.eq5</code></a> | new | holds |" in page
 
 
 def test_the_page_says_where_an_undecided_row_points():
