@@ -1,6 +1,6 @@
-"""The figures of chapter 4: who leads at which budget, and what moves that lead."""
+"""The figures of chapters 4 and 4b: who leads at which budget, what moves that lead, and printed budgets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,6 +10,7 @@ from book.evidence import claims, margins, plotting
 from book.evidence.plans import Plan
 from dplib.stats import Measured
 from papers.architecture import length_rows
+from papers.architecture import printed_budgets as budgets
 from papers.architecture.crossover_rows import Curves, Pair
 
 TALL = (5.4, 6.2)  # inches: two panels above each other, which a phone can show
@@ -131,3 +132,17 @@ def by_size(kinds: Mapping[str, Mapping[int, Measured]]) -> None:
     plotting.curves(axes, tables, "n")
     axes.set(xscale="log", xlabel="trainable parameters", ylabel="test accuracy, %")
     plotting.name_lines(axes)
+
+
+def printed_budgets(rows: Sequence[budgets.Printed]) -> None:
+    """Appendix 4b: the tool's ε of each settled training as a cross, and the range proven for shuffled batches."""
+    settled = {row.fit for row in rows if row.fit and row.fit.noise_multiplier > 0.1}
+    settings = sorted(settled, key=budgets.tool_epsilon)
+    _, axes = plt.subplots(figsize=(4.6, 0.42 * len(settings) + 0.9))
+    for height, setting in enumerate(settings):
+        proven = budgets.shuffled_lower_bound(setting), budgets.shuffled_epsilon(setting)
+        axes.plot(proven, [height] * 2, color="0.75", lw=7, solid_capstyle="butt")
+        axes.plot(budgets.tool_epsilon(setting), height, "kx", ms=8, mew=2)
+    axes.set_yticks(range(len(settings)), [setting.short for setting in settings], fontsize=11)
+    axes.set(xscale="log", xlabel="ε at the paper's δ")
+    axes.grid(axis="y", visible=False)
