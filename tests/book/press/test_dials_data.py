@@ -167,13 +167,15 @@ def test_the_pictures_descriptions_are_true(made):
     assert at["by_sum"] < at["by_theorem"]
 
     def errors(noise):
-        return np.array([dials_data.gmm_error("dense", noise, p, 1.0) for p in dials_data.DIMENSIONS])
+        return np.array([dials_data.gmm_error("sparse", noise, p, 10.0) for p in dials_data.DIMENSIONS])
 
-    unit = errors("unit")
-    assert f"falls from {unit[0]:.2f} to 0" in made["01"].alt
-    assert unit[-1] < 0.0005
-    assert errors("none").max() < 0.0005
-    assert min(errors(noise).min() for noise in ("L1", "L2")) > 0.49
+    assert made["01"].start["epsilon"] == 10
+    none, unit, l2, l1 = (errors(noise) for noise in ("none", "unit", "L2", "L1"))
+    assert f"rises from 0 to {none[-1]:.2f}" in made["01"].alt
+    assert f"sensitivity one to {unit[-1]:.2f}" in made["01"].alt
+    assert f"rises from {l2[0]:.2f} to one half" in made["01"].alt
+    assert min(l2[-1], l1.min()) > 0.49
+    assert all(np.abs(a - b).max() > 0.04 for a, b in ((none, unit), (unit, l2), (l2, l1))), "two curves on one line"
 
     pair = dials_data.pairs()[made["04"].start["pair"]]
     assert pair.mean[0, 0] - pair.mean[1, 0] > 1
