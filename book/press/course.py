@@ -118,6 +118,7 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
         [
             f"## Week {number}: {week['title'][0].lower()}{week['title'][1:]}",
             week["aim"].strip(),
+            f"To teach it\n: [the page of week {number}](week{number}.md): its plan, quiz and assignments.",
             f"Read\n: {week['read']}.",
             f"Chapters\n: {chapters}.",
             f"Exercises\n: {tasks}",

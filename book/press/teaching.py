@@ -1,0 +1,207 @@
+"""The teacher's kit: a page for each week of the course, from ``book/teaching/weekN.yml``, with all that a class needs.
+
+A week has a plan by the minute, ten questions with answers and why the wrong ones tempt, prompts for a discussion, its
+assignments to download with what earns the points, and its slides. Nothing has to be installed to teach from it.
+"""
+
+import html
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import nbformat
+import numpy as np
+from nbformat.v4 import new_code_cell, new_markdown_cell
+from pydantic import AfterValidator, BaseModel, Field
+
+from book.evidence import sources
+from book.evidence.places import ROOT
+from book.press import assignments, course, week_slides
+from dplib import files
+from dplib.checks import ParameterError
+
+FOLDER = ROOT / "book" / "teaching"
+LESSON = 90  # minutes
+QUESTIONS = 10
+LETTERS = "ABCD"
+
+Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+
+
+class Step(BaseModel, extra="forbid"):
+    """A part of the lesson: minutes, what it is called, and what happens in it."""
+
+    minutes: int = Field(gt=0)
+    title: Text
+    what: Text
+
+
+class Wrong(BaseModel, extra="forbid"):
+    """A wrong answer, and why it tempts."""
+
+    text: Text
+    tempts: Text
+
+
+class Question(BaseModel, extra="forbid"):
+    """A question of the quiz: the right answer and why, and two or three wrong ones."""
+
+    ask: Text
+    right: Text
+    because: Text
+    wrong: list[Wrong] = Field(min_length=2, max_length=3)
+
+    @property
+    def options(self) -> list[tuple[str, Wrong | None]]:
+        """All answers in an order that depends on the question alone; None beside the right one."""
+        listed = [(self.right, None), *((one.text, one) for one in self.wrong)]
+        order = np.random.default_rng(zlib.crc32(self.ask.encode())).permutation(len(listed))
+        return [listed[i] for i in order]
+
+
+class Week(BaseModel, extra="forbid"):
+    """What ``weekN.yml`` holds."""
+
+    goal: Text
+    before: Text
+    room: Text
+    lesson: list[Step]
+    quiz: list[Question]
+    discuss: list[Text]
+    after: Text
+
+
+def load(number: int) -> Week:
+    """A week of the course.
+
+    Raises:
+        ParameterError: for a key that is not known, a lesson of another length, or another number of questions.
+    """
+    path = FOLDER / f"week{number}.yml"
+    week = files.checked(path, Week)
+    if (total := sum(step.minutes for step in week.lesson)) != LESSON:
+        raise ParameterError(f"{path.name}: lesson = {total} minutes is not allowed: they must add up to {LESSON}.")
+    if len(week.quiz) != QUESTIONS:
+        raise ParameterError(
+            f"{path.name}: quiz = {len(week.quiz)} questions is not allowed: it must have {QUESTIONS}."
+        )
+    return week
+
+
+def build(generated: Path) -> None:
+    """Write what the pages of the weeks include, and the notebooks to download, into ``generated``."""
+    plan = course.load()["weeks"]
+    (generated / "handouts").mkdir(exist_ok=True)
+    for name in assignments.names():
+        assignment = assignments.load(name)
+        for kind, notebook in (("", handout(assignment)), ("-solved", solved(assignment))):
+            nbformat.write(notebook, generated / "handouts" / f"{name}{kind}.ipynb")
+    for number, week in enumerate(plan, start=1):
+        (generated / f"week{number}.md").write_text(markdown(number, load(number), week), encoding="utf-8")
+
+
+def handout(assignment: assignments.Assignment) -> nbformat.NotebookNode:
+    """An assignment as students get it: without solutions and hidden tests, and without anything to install."""
+    cells = [new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}"), *map(new_code_cell, assignment.setup)]
+    for question in assignment.questions:
+        cells.append(new_markdown_cell(_heading(question)))
+        cells += [new_code_cell(assignments.stub(code)) for code in question.cells["solution"]]
+        cells += map(new_code_cell, question.cells["check"])
+    return _notebook(cells)
+
+
+def solved(assignment: assignments.Assignment) -> nbformat.NotebookNode:
+    """An assignment for the teacher: solutions, and every test with the points that it earns."""
+    cells = [new_markdown_cell(assignment.introduction), *map(new_code_cell, assignment.setup)]
+    for question in assignment.questions:
+        tests = [*question.cells["check"], *question.cells["hidden"]]
+        cells.append(new_markdown_cell(_heading(question)))
+        cells += map(new_code_cell, question.cells["solution"])
+        marked = zip(tests, question.shares, strict=True)
+        cells += [new_code_cell(f"# {share:g} points\n{test}") for test, share in marked]
+    return _notebook(cells)
+
+
+INTRODUCTION = (
+    "*Replace each `...` by your own code. The cell below a question is a check that you can see; marks come from "
+    "others that you cannot. Python with numpy and scipy is enough.*"
+)
+
+
+def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
+    """A week's page below its title."""
+    decks = [path.stem for path in week_slides.weeks()]
+    parts = [week.goal, f"Before class\n: {week.before}", f"A machine room\n: {week.room}"]
+    if f"week{number}" in decks:
+        parts.append(
+            f'Slides\n: <a href="../slides/week{number}.html">Week {number}</a>, a message and a picture each. '
+            "`S` opens your notes, `F` fills the screen, `O` shows all; `?print-pdf` behind the address prints them."
+        )
+    parts += ["## Ninety minutes", _lesson(week.lesson), "## Ten questions", _quiz(week.quiz)]
+    parts += ["## To talk about", "\n".join(f"- {one}" for one in week.discuss)]
+    parts += ["## Assignments", *_assignments(plan["assignments"]), "## After class", week.after]
+    if f"week{number}" in decks:
+        parts += ["## The speaker's notes", _notes(week_slides.LOOKS / f"week{number}.md")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lesson(steps: Sequence[Step]) -> str:
+    lines, at = ["| from | minutes | | what happens |", "|---:|---:|---|---|"], 0
+    for step in steps:
+        lines.append(f"| {at // 60}:{at % 60:02d} | {step.minutes} | **{step.title}** | {step.what} |")
+        at += step.minutes
+    return "\n".join(lines)
+
+
+def _quiz(questions: Sequence[Question]) -> str:
+    return "\n\n".join(_question(number, question) for number, question in enumerate(questions, start=1))
+
+
+def _question(number: int, question: Question) -> str:
+    listed, why, right = [], [], ""
+    for letter, (text, wrong) in zip(LETTERS, question.options, strict=False):
+        listed.append(f"- {letter}. {text}")
+        if wrong is None:
+            right = f"**{letter}.** {question.because}"
+        else:
+            why.append(f"- {letter} tempts: {wrong.tempts}")
+    answers = "\n".join(["<details><summary>Answer</summary>", "", right, "", *why, "", "</details>"])
+    return "\n\n".join([f"**{number}.** {question.ask}", "\n".join(listed), answers])
+
+
+def _assignments(numbers: Sequence[str]) -> Iterator[str]:
+    for name in map(sources.resolve, numbers):
+        if name not in assignments.names():
+            continue
+        assignment = assignments.load(name)
+        yield (
+            f"**{course.title(name)}** (chapter {sources.shown_number(name)}): "
+            f"{{download}}`for students <_generated/handouts/{name}.ipynb>`, "
+            f"{{download}}`with solutions and all tests <_generated/handouts/{name}-solved.ipynb>`."
+        )
+        lines = ["| question | points | earned by |", "|---|---:|---|"]
+        for question in assignment.questions:
+            hidden = len(question.cells["hidden"])
+            tests = f"{hidden} hidden test{'s' if hidden > 1 else ''}, {question.points / hidden:.3g} each"
+            lines.append(f"| {question.title} | {question.points} | {tests} |")
+        yield "\n".join(lines)
+
+
+def _notes(deck: Path) -> str:
+    told = week_slides.slides(deck.read_text(encoding="utf-8"))
+    items = "\n".join(f"<li><strong>{html.escape(title)}</strong> {html.escape(notes)}</li>" for title, notes in told)
+    return (
+        f'<details><summary>Slide by slide, to read or to print</summary><ol class="notes">\n{items}\n</ol></details>'
+    )
+
+
+def _heading(question: assignments.Question) -> str:
+    return f"## {question.title} ({question.points} point{'s' * (question.points != 1)})\n\n{question.text}"
+
+
+def _notebook(cells: Sequence[nbformat.NotebookNode]) -> nbformat.NotebookNode:
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number:03d}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel})

@@ -1,0 +1,117 @@
+"""Slides written for a week of the course: a message and a picture each, with notes for the speaker, on the site.
+
+A deck is ``book/slides/weekN.md``: plain MyST, a slide for every heading of the second level, notes in the directive
+``revealjs-notes``. Its pictures are the chapters' own figures, named by chapter and by words of their alternative text:
+``![](00a_why_noise: Hit rate against false alarm rate)``; or a dial's picture, ``![](dial: 00a-bells)``. It has no
+formulas, so that a deck needs nothing of MathJax.
+"""
+
+import base64
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+
+from book.evidence import sources
+from book.evidence.execution import EXECUTED, RunError
+from book.evidence.places import ROOT
+from book.press import finish
+from book.press.slides import CONFIGURATION, LOOKS, ORPHAN
+
+SOURCE = ROOT / "_build" / "week-slides-source"
+PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)]+)\)")
+NOTE = re.compile(r"(?ms)^:::\{revealjs-notes\}\n(.*?)^:::$")
+# Of reveal.js a deck loads the core, and the window with the speaker's notes when S is pressed.
+UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js", "revealjs/dist/*.map")
+NOTES = """
+extensions = ["myst_parser", "sphinx_revealjs"]
+myst_enable_extensions = ["colon_fence", "attrs_inline", "html_image"]
+revealjs_script_plugins = [{"name": "RevealNotes", "src": "revealjs/plugin/notes/notes.js"}]
+"""
+
+
+def weeks() -> list[Path]:
+    """The decks that are written, in order."""
+    return sorted(LOOKS.glob("week[0-9].md"))
+
+
+def pictures(text: str) -> list[tuple[str, str]]:
+    """What a deck's pictures are called: chapter, or "dial", and words."""
+    return PICTURE.findall(text)
+
+
+def slides(text: str) -> Iterator[tuple[str, str]]:
+    """Title and speaker's notes of each slide of a deck, the first one included."""
+    for part in re.split(r"(?m)^(?=##? )", text):
+        if part.startswith("#"):
+            notes = NOTE.search(part)
+            yield part.splitlines()[0].lstrip("# "), " ".join(notes[1].split()) if notes else ""
+
+
+def cell_of(chapter: str, words: str) -> int:
+    """The place of the cell whose figure has these words in its alternative text.
+
+    Raises:
+        RunError: for words that no figure of the chapter has, or more than one.
+    """
+    cells = sources.as_notebook(sources.source(chapter)).cells
+    alts = [" ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split()) for cell in cells]
+    places = [place for place, alt in enumerate(alts) if words in alt]
+    if len(places) != 1:
+        raise RunError(f"{len(places)} figures of {chapter} have the words “{words}” in their text: one must.")
+    return places[0]
+
+
+def build(site: Path) -> list[Path]:
+    """Render every deck whose chapters are executed into the folder ``slides`` of the site; their pages.
+
+    Raises:
+        RunError: when a picture is not there, or Sphinx gives a warning.
+    """
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(LOOKS, SOURCE / "_looks", ignore=shutil.ignore_patterns("*.md"))
+    (SOURCE / "conf.py").write_text(CONFIGURATION + NOTES, encoding="utf-8")
+    decks = [path for path in weeks() if _executed(path)]
+    for path in decks:
+        (SOURCE / path.stem).mkdir()
+        text = PICTURE.sub(lambda found, path=path: _placed(found, path.stem, site), path.read_text(encoding="utf-8"))
+        (SOURCE / path.name).write_text(ORPHAN + text, encoding="utf-8")
+    listed = "\n".join(f"- [{next(slides(path.read_text(encoding='utf-8')))[0]}]({path.name})" for path in decks)
+    (SOURCE / "index.md").write_text(f"{ORPHAN}# Slides\n\n## Weeks\n\n{listed}\n", encoding="utf-8")
+    output = site / "slides"
+    shutil.rmtree(output, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(output)]
+    if subprocess.run(command, check=False).returncode:
+        raise RunError("the slides of the weeks have warnings, which count as errors: see above.")
+    finish.remove(output / "_static", UNUSED)
+    shutil.rmtree(output / ".doctrees", ignore_errors=True)
+    return [output / f"{path.stem}.html" for path in decks]
+
+
+def _executed(deck: Path) -> bool:
+    chapters = {chapter for chapter, _ in pictures(deck.read_text(encoding="utf-8"))} - {"dial"}
+    return all((EXECUTED / f"{chapter}.ipynb").exists() for chapter in chapters)
+
+
+def _placed(found: re.Match, week: str, site: Path) -> str:
+    """A picture as a file beside the deck, and what refers to it."""
+    chapter, words = found.groups()
+    if chapter == "dial":
+        name, alt = f"dial_{words}.svg", f"The dial {words} at its start."
+        shutil.copyfile(site / "_static" / name, SOURCE / week / name)
+        return f"![{alt}]({week}/{name})"
+    place = cell_of(chapter, words)
+    # Papermill adds a cell where it sets parameters; a figure is known by its text.
+    notebook = nbformat.read(EXECUTED / f"{chapter}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        alt = " ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split())
+        png = [output.data["image/png"] for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
+        if words in alt and png:
+            name = f"{chapter}-{place:03d}.png"
+            (SOURCE / week / name).write_bytes(finish.smaller(base64.b64decode(png[0])))
+            return f"![{alt.replace('[', '(').replace(']', ')')}]({week}/{name})"
+    raise RunError(f"{chapter} as it was executed has no figure with the words “{words}”: make book executes it anew.")
