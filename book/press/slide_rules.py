@@ -54,7 +54,7 @@ def plain_text(citations: Mapping[str, str], titles: Mapping[str, str]) -> Plain
 
 
 def blocks(text: str) -> list[str]:
-    """A Markdown text in pieces: headings, fenced directives, formulas, paragraphs, lists, tables."""
+    """A Markdown text in pieces: headings, fenced directives, formulas, paragraphs, lists, tables; dropdowns opened."""
     found: list[list[str]] = [[]]
     until = ""  # the line that closes an open fence or formula
     for line in text.splitlines():
@@ -77,7 +77,15 @@ def blocks(text: str) -> list[str]:
             found.append([])
         else:
             found[-1].append(line)
-    return ["\n".join(lines) for lines in found if lines]
+    return [part for lines in found if lines for part in _unfolded("\n".join(lines))]
+
+
+def _unfolded(block: str) -> list[str]:
+    """What a page folds is in pieces, too: a slide cannot be opened."""
+    folded = re.fullmatch(r"(?s)([`:]{3,})\{(dropdown|admonition)\}[^\n]*\n((?::[\w-]+:[^\n]*\n)*)(.*)\n\1\s*", block)
+    if not folded or (folded[2] == "admonition" and "dropdown" not in folded[3]):
+        return [block]
+    return blocks(folded[4])
 
 
 def items(text: str) -> list[str]:

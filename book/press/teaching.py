@@ -147,11 +147,11 @@ def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
 
 
 def _lesson(steps: Sequence[Step]) -> str:
-    lines, at = ["| from | minutes | | what happens |", "|---:|---:|---|---|"], 0
+    parts, at = [], 0
     for step in steps:
-        lines.append(f"| {at // 60}:{at % 60:02d} | {step.minutes} | **{step.title}** | {step.what} |")
+        parts.append(f"{at // 60}:{at % 60:02d} {step.title}, {step.minutes} minutes\n: {step.what}")
         at += step.minutes
-    return "\n".join(lines)
+    return "\n\n".join(parts)
 
 
 def _quiz(questions: Sequence[Question]) -> str:
@@ -166,7 +166,9 @@ def _question(number: int, question: Question) -> str:
             right = f"**{letter}.** {question.because}"
         else:
             why.append(f"- {letter} tempts: {wrong.tempts}")
-    answers = "\n".join(["<details><summary>Answer</summary>", "", right, "", *why, "", "</details>"])
+    answers = "\n".join(
+        ['<details class="quiz-answer"><summary>Answer</summary>', "", right, "", *why, "", "</details>"]
+    )
     return "\n\n".join([f"**{number}.** {question.ask}", "\n".join(listed), answers])
 
 
@@ -176,7 +178,7 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
             continue
         assignment = assignments.load(name)
         yield (
-            f"**{course.title(name)}** (chapter {sources.shown_number(name)}): "
+            f"**{sources.title(name)}** (chapter {sources.shown_number(name)}): "
             f"{{download}}`for students <_generated/handouts/{name}.ipynb>`, "
             f"{{download}}`with solutions and all tests <_generated/handouts/{name}-solved.ipynb>`."
         )

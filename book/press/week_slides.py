@@ -30,6 +30,7 @@ UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.
 NOTES = """
 extensions = ["myst_parser", "sphinx_revealjs"]
 myst_enable_extensions = ["colon_fence", "attrs_inline", "html_image"]
+revealjs_css_files = ["slides.css", "weeks.css"]
 revealjs_script_plugins = [{"name": "RevealNotes", "src": "revealjs/plugin/notes/notes.js"}]
 """
 

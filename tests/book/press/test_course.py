@@ -92,6 +92,20 @@ def test_the_rules_choose_what_they_say(chapter):
     assert slide_rules.exercises(chapter, plain) == ["Count · easy"]
 
 
+@pytest.mark.parametrize("head", ["{dropdown} Two claims\n:open:", "{admonition} Two claims\n:class: dropdown"])
+def test_what_a_page_folds_is_on_the_slides(head):
+    """The claims of a paper were lost when their page folded them."""
+    claims = f"````{head}\n1. One thing.\n2. Another.\n````"
+    theorem = "`````{dropdown} More\n````{prf:theorem} Big\n:label: t\n\nx\n````\n`````"
+    cells = [new_markdown_cell(f"# Toys\n\n## What the paper claims\n\n{claims}\n\n## Theory\n\n{theorem}")]
+    plain = slide_rules.plain_text({}, {})
+    deck = list(slide_rules.choose(nbformat.v4.new_notebook(cells=cells), plain))
+    assert [(one.title, one.body) for one in deck] == [
+        ("What the paper claims", "1. One thing.\n2. Another."),
+        ("Big", "x"),
+    ]
+
+
 def test_tags_keep_cells_in_and_out(chapter):
     chapter.cells[2].metadata["tags"] = ["no-slide"]
     chapter.cells[3].metadata["tags"] = ["slide"]
