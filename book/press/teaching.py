@@ -182,12 +182,14 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
             f"{{download}}`for students <_generated/handouts/{name}.ipynb>`, "
             f"{{download}}`with solutions and all tests <_generated/handouts/{name}-solved.ipynb>`."
         )
-        lines = ["| question | points | earned by |", "|---|---:|---|"]
+        lines = ["| question | points | earned by hidden tests |", "|---|---:|---|"]
         for question in assignment.questions:
-            hidden = len(question.cells["hidden"])
-            tests = f"{hidden} hidden test{'s' if hidden > 1 else ''}, {question.points / hidden:.3g} each"
+            hidden = [code.count("assert ") for code in question.cells["hidden"]]
+            each = f"{question.points / len(hidden):.3g}"
+            tests = "; ".join(f"{each} for a test with {checks} check{'s' * (checks > 1)}" for checks in hidden)
             lines.append(f"| {question.title} | {question.points} | {tests} |")
         yield "\n".join(lines)
+    yield "A test is passed when all of its checks are: half a function earns nothing, and a question stands for itself."
 
 
 def _notes(deck: Path) -> str:
