@@ -189,7 +189,7 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
             tests = "; ".join(f"{each} for a test with {checks} check{'s' * (checks > 1)}" for checks in hidden)
             lines.append(f"| {question.title} | {question.points} | {tests} |")
         yield "\n".join(lines)
-    yield "A test is passed when all of its checks are: half a function earns nothing, and a question stands for itself."
+    yield "A test is passed when all of its checks are: half a function earns nothing."
 
 
 def _notes(deck: Path) -> str:
