@@ -5,13 +5,10 @@ TORCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew when the lock or the list of packages changes in content, not in date.
-LOCKED := $(shell cat requirements.lock pyproject.toml | cksum | cut -d" " -f1)
+LOCKED := $(shell cat requirements.lock pyproject.toml postBuild | cksum | cut -d" " -f1)
 # Bytecode is made of what is imported, when it is imported: of all 14,000 files it takes half a minute.
 PIP := --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready-$(LOCKED)
-# The packages are where they are, by a relative path: an editable install would lead a moved or copied folder back here.
-LEAD := 'import os, site; folder = site.getsitepackages()[0]; \
-  open(f"{folder}/book.pth", "w").write(os.path.relpath(".", folder) + "\n")'
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m book.evidence.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
@@ -28,9 +25,7 @@ $(READY):
 	@echo "Setting up $(VENV). PyTorch is the large part: for the small CPU build, or for another CUDA version than the"
 	@echo "default's, take the address after --index-url from pytorch.org/get-started/locally and give it: make $(MAKECMDGOALS) TORCH=address"
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "python3-venv is missing: install it (Debian: apt install python3-venv)"; exit 1; }
-	@$(BIN)/python -m pip install $(PIP) $(if $(TORCH),--index-url $(TORCH)) "$$(grep '^torch==' requirements.lock)"
-	@$(BIN)/python -m pip install $(PIP) --requirement requirements.lock
-	@$(BIN)/python -c $(LEAD)
+	@PATH="$$PWD/$(BIN):$$PATH" bash postBuild $(if $(TORCH),--index-url $(TORCH))
 	@touch $@
 
 book: $(READY) ## execute every chapter that changed and render the site
@@ -94,11 +89,11 @@ pair: $(READY) ## bring each .ipynb in step with its .md source
 	@$(BIN)/python -m book pair
 
 lock: ## resolve requirements.lock anew from pyproject.toml
-	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
-	@.venv-lock/bin/pip install --quiet torch==2.13.0 && .venv-lock/bin/pip install --quiet '.[book,test]'
-	@{ echo "# The whole closure, resolved by make lock. torch brings its own exact pins where it is a CUDA build."; \
-	  .venv-lock/bin/pip freeze --exclude dplib | grep -Eiv '^(nvidia-|cuda-|triton)' | sed 's/^\(torch==[0-9.]*\).*/\1/'; } > requirements.lock
-	@rm -rf .venv-lock
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
+	@{ sed '/^[^#]/,$$d' requirements.lock; echo torch==2.13.0 | .venv-lock/bin/uv pip compile pyproject.toml - \
+	  --extra book --extra test --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
+	  | awk '/^[^ ]/ { drop = /^(nvidia-|cuda-|triton)/ } !drop'; } > .venv-lock/new
+	@mv .venv-lock/new requirements.lock && rm -rf .venv-lock
 
 clean: ## remove what make book made, but not the environment
 	@rm -rf executed .snakemake

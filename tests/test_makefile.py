@@ -18,7 +18,7 @@ TARGETS = re.findall(r"^([a-z-]+):.*?##", (ROOT / "Makefile").read_text(encoding
 def test_a_path_with_spaces_is_one_path(target, tmp_path):
     folder = tmp_path / "my own" / "book of $HOME"
     folder.mkdir(parents=True)
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
         shutil.copy(ROOT / name, folder)
     (folder / "book" / "assignments").mkdir(parents=True)
     shutil.copy(ROOT / "book" / "assignments" / "requirements.lock", folder / "book" / "assignments")
@@ -36,19 +36,36 @@ def test_a_moved_folder_runs_its_own_code(tmp_path):
     first, moved = tmp_path / "first", tmp_path / "my own"
     (first / "dplib").mkdir(parents=True)
     (first / "dplib" / "__init__.py").touch()
-    shutil.copy(ROOT / "Makefile", first)
     venv.create(first / ".venv", with_pip=False, symlinks=True)
-    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
-    (recipe,) = (line.strip("\t@") for line in lines if line.startswith("\t") and "$(LEAD)" in line)
-    (first / "Makefile").write_text((ROOT / "Makefile").read_text() + f"\ntry:\n\t@{recipe}\n")
-    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and not name.startswith("MAKE")}
-    subprocess.run(["touch", "requirements.lock", "pyproject.toml"], cwd=first, check=True)
-    subprocess.run(["make", "try"], cwd=first, env=plain, check=True)
+    *_, lead = (ROOT / "postBuild").read_text(encoding="utf-8").partition("python -c ")
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(["bash", "-c", f".venv/bin/python -c {lead}"], cwd=first, env=plain, check=True)
     first.rename(moved)
     first.mkdir()
     command = [moved / ".venv" / "bin" / "python", "-c", "import dplib; print(dplib.__file__)"]
     shown = subprocess.run(command, cwd=tmp_path, env=plain, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == str(moved / "dplib" / "__init__.py")
+
+
+PYTHON = """#!/bin/sh
+echo "$@" >> log
+"""
+
+
+def test_every_file_but_that_of_torch_is_checked_by_its_hash(tmp_path):
+    """What make env, Binder and conda users run, on a stand-in for Python."""
+    for name in ("postBuild", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([tmp_path / "postBuild", "--index-url", "cpu"], cwd=tmp_path, env=env, check=True)
+    torch, lock, *_ = (tmp_path / "log").read_text().splitlines()
+    assert re.search(r" --index-url cpu torch==[\d.]+$", torch)
+    assert lock.endswith("--require-hashes --requirement requirements.lock")
+    text = (tmp_path / "requirements.lock").read_text()
+    hashed = re.findall(r"^[\w.-]+==[^#\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(hashed) == len(re.findall(r"^\w", text, re.MULTILINE)) > 100
 
 
 COMMAND = """

@@ -28,7 +28,7 @@ def test_every_chapter_and_page_is_in_the_contents():
 
 
 def test_the_lock_pins_every_direct_dependency():
-    pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = project["dependencies"] + [x for extra in project["optional-dependencies"].values() for x in extra]
     normal = {name.lower().replace("_", "-").replace(".", "-") for name in pins}
