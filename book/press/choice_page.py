@@ -50,7 +50,7 @@ def page(answer: Answer) -> str:
         f"<dt>{html.escape(heading)}</dt><dd>{html.escape(text)}</dd>" for heading, text in choice.lines(answer)
     )
     programs = "".join(
-        f"<h4>With {library}</h4><pre>{html.escape(text)}</pre>" for library, text in choice.code(answer).items()
+        f"<h3>With {library}</h3><pre>{html.escape(text)}</pre>" for library, text in choice.code(answer).items()
     )
     return (
         f'<style>{STYLE}</style><div class="choose"><form id="choose-form" hidden>{_fields(answer)}</form>'

@@ -69,6 +69,9 @@ _OF_THE_SYSTEM = (
 )
 # A figure of a notebook has a line of its own.
 _FIGURE = re.compile(r'(?m)^<img [^>]*\bsrc="(?P<path>(?:\.\./)*_images/[^"]+\.png)"[^>]*>$')
+# The corner of a table is no heading, and the menu with its search is a part of the page that has a name.
+_CORNER = re.compile(r"<th([^>]*)>(?:\s|&nbsp;|</?p>)*</th>")
+_MENU, _NAMED_MENU = '<div id="pst-primary-sidebar" ', '<div id="pst-primary-sidebar" role="region" aria-label="Menu" '
 # Every proof and exercise of a page has a part of the same id, which nothing links to.
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
@@ -101,6 +104,7 @@ def mend(page: str, *, is_search: bool = False) -> str:
     if not re.search(r'class="[^"]*\bsd-', page):
         page = _DESIGN.sub("", page)
     page = _UNCOLOURED.sub(r"\1", page).replace(_NO_THEME, _OF_THE_SYSTEM)
+    page = _CORNER.sub(r"<td\1></td>", page).replace(_MENU, _NAMED_MENU)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)
 

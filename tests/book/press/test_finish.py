@@ -34,6 +34,14 @@ PROOF = '<div class="proof admonition" id="proof"><section class="proof-content"
         ("<table></table>", "<table></table>"),
         ('<table id="ledger-table" class="display"></table>', '<table id="ledger-table" class="display"></table>'),
         (PRE, '<pre>a <span class="o">+</span> <span class="mi">1</span></pre>'),
+        (
+            '<th class="blank level0" >&nbsp;</th><th><p></p></th><th>a</th>',
+            '<td class="blank level0" ></td><td></td><th>a</th>',
+        ),
+        (
+            '<div id="pst-primary-sidebar" class="a">',
+            '<div id="pst-primary-sidebar" role="region" aria-label="Menu" class="a">',
+        ),
         (PROOF, re.sub(' id="[^"]*"', "", PROOF)),
         ('<div id="id2" role="doc-biblioentry">b</div>', '<div id="id2" role="listitem">b</div>'),
     ],
