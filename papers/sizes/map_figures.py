@@ -5,14 +5,19 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 
 from book.evidence import plotting
-from dplib import stats
+from dplib import gmm, stats
 from dplib.stats import Measured
+from papers.sizes import map_rows
 from papers.sizes.map_rows import Cell, Compared
 
 LINEAR = "linear"
+WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+BORDER = "#d55e00"  # colour of the line between linear models and networks
+BELOW = 0.34  # of a row: the line has its marks below the words of a cell
 
 
 def size(width: int) -> str:
@@ -43,36 +48,50 @@ def sizes(good: tuple[int, ...], known: tuple[int, ...]) -> str:
     return ", ".join("–".join(map(size, pair)) for pair in ends)
 
 
+def named(cell: Compared) -> str:
+    """The widths of a cell that are not worse, a line each: "linear", "64+" for all from 64 to the largest tried."""
+    known, good = sorted(cell.means), [width for width in cell.good if width]
+    lines = [LINEAR] if 0 in cell.good else []
+    if len(good) > 1 and good == known[known.index(good[0]) :]:
+        lines.append(f"{good[0]:,}+")
+    else:
+        lines += map(size, good)
+    return "\n".join(lines)
+
+
 def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | None], your: tuple[int, float]) -> None:
     """The map: for each cell its best width by colour, the widths that are not worse in words, and the best's accuracy.
 
     Args:
         crossovers: for each n the budget from which a network is ahead of the linear model; drawn as a line.
-        your: n and epsilon of the reader, a grey cross.
+        your: n and epsilon of the reader, marks on the axes.
     """
     rows = sorted({n for n, _ in cells})
     budgets = sorted({e for _, e in cells if e is not None})
     columns = [*budgets, None] if any(e is None for _, e in cells) else budgets
     known = tuple(sorted({w for cell in cells.values() for w in cell.means}))
     colours = dict(zip(known, sns.color_palette("YlGnBu", len(known)), strict=True))
-    _, axes = plt.subplots(figsize=(8.8, 4.9))
+    _, axes = plt.subplots(figsize=(WIDTH, 0.8 * len(rows) + 0.7))
     for (n, epsilon), cell in cells.items():
         x, y = columns.index(epsilon), rows.index(n)
-        axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, color=colours[cell.best], lw=0))
+        axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colours[cell.best], edgecolor="white", lw=1))
         ink = "white" if known.index(cell.best) > len(known) / 2 else "black"
-        text = f"{sizes(cell.good, known)}\n{cell.means[cell.best].value:.1f}%"
-        axes.text(x, y + 0.1, text, ha="center", va="bottom", fontsize=8, color=ink, linespacing=1.1)
+        ground = {"facecolor": colours[cell.best], "edgecolor": "none", "pad": 0.8}  # the line passes below the words
+        style = {"ha": "center", "va": "top", "fontsize": 11.5, "linespacing": 1.0, "zorder": 4, "bbox": ground}
+        axes.text(x, y + 0.44, f"{named(cell)}\n{cell.means[cell.best].value:.1f}%", color=ink, **style)
     crossed = {n: m for n, m in crossovers.items() if m is not None}
     if crossed:
         at = [[_place(getattr(m, end), budgets) for end in ("low", "value", "high")] for m in crossed.values()]
         low, middle, high = np.transpose(at)
-        y = [rows.index(n) for n in crossed]
-        axes.plot(middle, y, color="#d55e00", lw=2, marker="o", ms=5, zorder=3)
-        axes.fill_betweenx(y, low, high, color="#d55e00", alpha=0.35, lw=0, zorder=2)
-    axes.plot(_place(your[1], budgets), np.interp(np.log(your[0]), np.log(rows), range(len(rows))), "x", color="grey")
+        y = np.array([rows.index(n) for n in crossed]) - BELOW
+        axes.plot(middle, y, color=BORDER, lw=2, marker="o", ms=6, mec="white", zorder=3)
+        axes.hlines(y, low, high, color=BORDER, lw=5, alpha=0.45, zorder=2)
+    mine = {"color": "black", "ms": 10, "clip_on": False, "zorder": 5, "ls": "none"}
+    axes.plot(_place(your[1], budgets), -0.5, marker="^", **mine)
+    axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), marker=">", **mine)
     axes.set(
         xticks=range(len(columns)),
-        xticklabels=["no privacy" if e is None else f"{e:g}" for e in columns],
+        xticklabels=["none" if e is None else f"{e:g}" for e in columns],
         yticks=range(len(rows)),
         yticklabels=[f"{n:,}" for n in rows],
         xlim=(-0.5, len(columns) - 0.5),
@@ -81,46 +100,116 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
         ylabel="training records n",
     )
     axes.grid(visible=False)
-    handles = [plt.Rectangle((0, 0), 1, 1, color=colours[w]) for w in known]
-    axes.legend(handles, map(size, known), title="best", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    best = sorted({cell.best for cell in cells.values()})
+    handles = [plt.Rectangle((0, 0), 1, 1, color=colours[w]) for w in best]
+    names = [f"{size(w)} best" for w in best]
+    axes.legend(handles, names, ncols=3, loc="lower center", bbox_to_anchor=(0.45, 1.0), frameon=False, columnspacing=1)
 
 
 def _place(epsilon: float, budgets: list[float]) -> float:
     return float(np.interp(np.log(epsilon), np.log(budgets), range(len(budgets))))
 
 
-def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...]) -> None:
+def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...], budgets: tuple[float | None, ...]) -> None:
     """Accuracy against width, a panel for each wanted n, a colour for each budget; dotted: the linear model."""
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
     for n in wanted:
-        if own := {e: cell.means for (size, e), cell in cells.items() if size == n}:
-            panels[f"n = {n:,}"] = own
-    _curves(panels, "hidden units", list(dict.fromkeys(e for _, e in cells)))
+        if own := {e: cell.means for (size, e), cell in cells.items() if size == n and e in budgets}:
+            panels[f"{n:,} records"] = own
+    _curves(panels, "hidden units")
 
 
 def by_features(features: Mapping[str, Mapping[tuple[int, float | None], Mapping[str, Any]]]) -> None:
     """Accuracy against the number of random features, a panel for each data set, a colour for each budget."""
+    titles = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
     for name, found in features.items():
         for (p, epsilon), one in found.items():
-            own = panels.setdefault(name, {}).setdefault(epsilon, {})
+            own = panels.setdefault(titles.get(name, name), {}).setdefault(epsilon, {})
             own[p] = stats.mean_interval(one["test"])
-    _curves(panels, "random features p", [])
+    _curves(panels, "random features p")
 
 
-def _curves(panels: Mapping[str, Mapping], label: str, epsilons: list[float | None]) -> None:
-    """Means and bands by title and budget; a mean at 0 is a dotted line."""
-    _, found = plt.subplots(1, len(panels), figsize=plotting.WIDE, sharey=True, squeeze=False)
-    for (title, by_budget), axes in zip(panels.items(), found[0], strict=True):
-        budgets = epsilons or list(by_budget)
-        for epsilon, colour in zip(budgets, sns.color_palette("viridis_r", len(budgets)), strict=True):
-            means = dict(by_budget.get(epsilon, {}))
-            if 0 in means:
-                axes.axhline(means.pop(0).value, color=colour, ls=":", lw=1.5)
+def _curves(panels: Mapping[str, Mapping], label: str) -> None:
+    """Means and bands by title and budget, panels one below the other; a mean at 0 is a dotted line."""
+    figure, found = plt.subplots(len(panels), 1, figsize=(WIDTH, 2.5 * len(panels)), sharex=True, squeeze=False)
+    for (title, by_budget), axes in zip(panels.items(), found[:, 0], strict=True):
+        for (epsilon, widths), colour in zip(by_budget.items(), sns.color_palette("colorblind"), strict=False):
+            means = dict(widths)
+            linear = means.pop(0, None)
             if means:
                 x, values = list(means), means.values()
-                axes.plot(x, [m.value for m in values], "o-", ms=4, color=colour, label=budget(epsilon))
+                name = "no privacy" if epsilon is None else f"ε = {epsilon:g}"
+                axes.plot(x, [m.value for m in values], "o-", ms=4, color=colour, label=name)
                 plotting.band(axes, x, [m.low for m in values], [m.high for m in values])
-        axes.set(xscale="log", xlabel=label, title=title)
-    found[0][0].set_ylabel("test accuracy, %")
-    found[0][-1].legend(title="ε", loc="center left", bbox_to_anchor=(1.01, 0.5))
+            if linear is not None:
+                axes.axhline(linear.value, color=colour, ls=":", lw=1.5)
+        axes.set(xscale="log", title=title, ylabel="accuracy, %")
+    found[-1, 0].set_xlabel(label)
+    figure.tight_layout()
+    for axes in found[:, 0]:
+        plotting.name_lines(axes)
+
+
+def best_numbers(records: tuple[int, ...] = (500, 5000, 50_000), delta: float = 1e-5) -> None:
+    """The best number of features by the formula of Theorem 6, for a signal of 4/j, against epsilon."""
+    p = np.arange(1, 100_001)
+    budgets = np.geomspace(0.1, 10, 41)
+    noise = (np.log(1 / delta) / budgets) ** 2  # variance for one feature
+
+    def best(variance: float | np.ndarray, n: int) -> int:
+        gamma = np.cumsum(4 / p) / (1 + variance)
+        return int(gmm.theorem6_psi(gamma, p, n).argmax()) + 1
+
+    _, axes = plt.subplots(figsize=(WIDTH, 3.4))
+    for n in records:
+        axes.plot(budgets, [best(v, n) for v in noise], label=f"n = {n:,}")
+    norm = [best(v * p, max(records)) for v in noise]  # a norm grows like √p
+    axes.plot(budgets, norm, "--", color="grey", label="noise by a norm")
+    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="best number of features")
+    plotting.name_lines(axes)
+
+
+def steps_gained(
+    found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], records: tuple[int, ...], widths: tuple[int, ...]
+) -> pd.DataFrame:
+    """What the most steps gain over the fewest, in points: a row for n and ε, a column for each width; nan: not run."""
+    rows = {}
+    for n, epsilon, width in found:
+        if n in records and width in widths:
+            row = rows.setdefault(f"{n:,} records, ε = {budget(epsilon)}", dict.fromkeys(map(size, widths), np.nan))
+            row[size(width)] = gain(found[n, epsilon, width]["by_steps"])
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def worth_of_laws(judged: Mapping[str, Any], later: Mapping[str, Any]) -> pd.DataFrame:
+    """What the laws and some fixed rules are worth: a row each, with errors and losses in points.
+
+    Args:
+        judged, later: of :func:`papers.sizes.map_rows.judged`, on cells held out and on those that were run later.
+    """
+    fixed = [choice for choice in judged["regret"] if isinstance(choice, int)]
+    rules = {width: f"always {size(width)}" for width in fixed}
+    rules["border"] = f"linear below nε = {map_rows.BORDER:,}, else {size(max(fixed))}"
+    columns = {
+        "error of the accuracy": pd.Series(judged["error"]),
+        "lost by its choice": pd.Series(judged["regret"]).rename(rules),
+        "error at n = 1,600": pd.Series(later["error"]),
+        "lost at n = 1,600": pd.Series(later["regret"]).rename(rules),
+    }
+    return pd.DataFrame(columns).loc[[*judged["error"], *rules.values()]]
+
+
+def said(
+    law: map_rows.Law, cells: Mapping[Cell, Compared], near: Cell, n: int, epsilon: float, width: int
+) -> dict[str, Any]:
+    """What a law, and the nearest measured cell, say at the reader's n, epsilon and width."""
+    known = (0, 4, 16, 64, 256, 1024, 4096)
+    return {
+        "best_size_by_the_law": size(law.best((n, epsilon), [0, 16, 64, 256, 1024])),
+        "accuracy_of_the_linear_model_by_the_law": float(law.accuracy(n, epsilon, 0)),
+        "accuracy_of_your_width_by_the_law": float(law.accuracy(n, epsilon, width)),
+        "nearest_cell": f"n = {near[0]}, ε = {near[1]:g}",
+        "not_worse_there": sizes(cells[near].good, known),
+        "accuracy_there": cells[near].means[cells[near].best],
+    }

@@ -55,6 +55,12 @@ def _last(cell: Cell) -> float:
     return np.inf if cell[1] is None else cell[1]
 
 
+def nearest(found: Mapping[Cell, Compared], n: int, epsilon: float) -> Cell:
+    """The private cell that is nearest to n and epsilon, both on a logarithmic scale."""
+    private = [at for at in found if at[1]]
+    return min(private, key=lambda at: np.hypot(np.log(at[0] / n), np.log(at[1] / epsilon)))
+
+
 # ------------------------------------------------------------------------------------------------------------ the law
 
 BORDER = 4000  # n times epsilon from which on networks are ahead on the map: a rule of one line, beside the law

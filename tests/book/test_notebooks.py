@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_a_chapter_executes_and_records(executed, chapter):
     assert basis["datasets"]
     assert basis["accounting"]
     assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_table_shows_what_is_no_number(executed, chapter):
+    """What was not run is a dash: chapter 14 had a table full of "+nan"."""
+    outputs = [output for cell in executed[chapter].cells for output in cell.get("outputs", ())]
+    tables = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    assert not re.findall(r">\s*[+−-]?nan\b[^<]{0,20}<", tables)
 
 
 @pytest.mark.site

@@ -100,15 +100,35 @@ def test_a_set_in_short(good, text):
     assert map_figures.sizes(good, (0, 4, 16, 64, 256, 1024)) == text
 
 
+def test_a_cell_names_what_is_not_worse_in_few_letters():
+    """Six columns stand beside each other on a phone: "64+" is all sizes from 64 to the largest tried."""
+    cell = map_rows.compared({w: np.array([80.0, 80.1, 79.9]) for w in (0, 64, 256)})
+    assert map_figures.named(cell) == "linear\n64+"
+    assert map_figures.named(map_rows.Compared(cell.means, 0, cell.losses, (0, 64))) == "linear\n64"
+    assert map_figures.named(map_rows.Compared(cell.means, 256, cell.losses, (256,))) == "256"
+
+
+def test_a_size_that_was_not_run_is_no_number():
+    """The table said "+nan" where 4,096 units had not been run."""
+    found = {(500, 1.0, 16): {"by_steps": {50: 80.0, 200: 81.0}}, (500, None, 64): {"by_steps": {50: 80.0, 200: 79.0}}}
+    table = map_figures.steps_gained(found, (500,), (16, 64))
+    assert table.loc["500 records, ε = 1", "16"] == 1.0
+    shown = table.style.format("{:+.1f}", na_rep="–").to_html()
+    assert "nan" not in shown
+    assert shown.count("–") == 2
+
+
 def test_the_map_says_the_best_and_marks_the_crossover():
     map_figures.draw(CELLS, {500: Measured(0.1, 0.1, 0.1), 5000: None}, your=(500, 0.1))
     axes = plt.gca()
     assert [text.get_text() for text in axes.texts] == [
         "linear\n70.0%", "1,024\n88.0%", "1,024\n84.0%", "1,024\n95.0%",
     ]  # fmt: skip
-    crossing, yours = axes.lines
+    crossing, your_epsilon, your_n = axes.lines
     assert list(crossing.get_xdata()) == [0]
-    assert (yours.get_xdata()[0], yours.get_ydata()[0]) == (0, 0)
+    assert your_epsilon.get_xdata()[0] == your_n.get_ydata()[0] == 0
+    assert your_epsilon.get_ydata()[0] == your_n.get_xdata()[0] == -0.5, "on the axes, where no words stand"
+    assert -0.5 < crossing.get_ydata()[0] < -0.25, "below the words of its row"
     plt.close()
 
 
