@@ -1,0 +1,131 @@
+"""The figures and tables of chapter 9, from values by budget to axes; a phone shows a panel as wide as its page."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from book.evidence import plotting
+from dplib.stats import Measured
+from papers.labels import stage_rows as rows
+
+if TYPE_CHECKING:
+    from papers.common.network_runs import Outcome
+
+WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+Tuned = Mapping[str, Mapping[float, "Outcome"]]  # {data set: {epsilon: DP-SGD tuned there}}
+Table4 = Mapping[tuple[str, int], Mapping[str, Any]]  # {(data set, stages): {"eps1": accuracy in percent}}
+
+
+def column(panels: int, height: float) -> tuple[plt.Figure, np.ndarray]:
+    """A figure of panels one below the other; returns it with its axes, (panels,)."""
+    figure, axes = plt.subplots(panels, 1, figsize=(WIDTH, height * panels), sharex=True, squeeze=False)
+    return figure, axes[:, 0]
+
+
+def line(axes: plt.Axes, values: Mapping[float, Measured], label: str, **style: Any) -> None:
+    """Means with their band against epsilon."""
+    axes.plot(list(values), [one.value for one in values.values()], label=label, **style)
+    plotting.band(axes, list(values), [one.low for one in values.values()], [one.high for one in values.values()])
+
+
+def named(figure: plt.Figure, panels: np.ndarray) -> None:
+    """Lay the figure out, and write labels at the lines' ends."""
+    figure.tight_layout()
+    for axes in panels:
+        plotting.name_lines(axes)
+    plt.show()
+
+
+def two_guarantees(measured: Table4, by_sgd: Tuned) -> None:
+    """LP-2ST at ε beside DP-SGD at ε and at half of it, which hides labels as well; a panel for each data set."""
+    figure, panels = column(len(by_sgd), height=2.5)
+    for axes, (name, outcomes) in zip(panels, by_sgd.items(), strict=True):
+        line(axes, {e: measured[name, 2][f"eps{e}"] for e in rows.EPSILONS}, "two stages", marker="s")
+        for share, label in ((1.0, "DP-SGD, ε"), (0.5, "DP-SGD, ε/2")):
+            found = {e: outcomes[e * share].mean for e in rows.EPSILONS if e * share in outcomes}
+            line(axes, found, label, marker="D", ls="--" if share == 1 else "-")
+        axes.set(title=rows.TITLES[name], ylabel="accuracy, %", xticks=rows.EPSILONS)
+    panels[-1].set_xlabel("ε for a changed label")
+    named(figure, panels)
+
+
+def table_4(measured: Table4, printed: Table4) -> None:
+    """One stage and two, as measured and as printed (dotted); a panel for each data set."""
+    figure, panels = column(len(rows.TITLES), height=2.7)
+    for axes, (name, title) in zip(panels, rows.TITLES.items(), strict=True):
+        for t, word in ((1, "one stage"), (2, "two stages")):
+            line(axes, {e: measured[name, t][f"eps{e}"] for e in rows.EPSILONS}, word, marker="o")
+            colour = axes.lines[-1].get_color()
+            theirs = [printed[name, t][f"eps{e}"] for e in rows.EPSILONS]
+            axes.plot(rows.EPSILONS, theirs, ":", marker="o", mfc="none", color=colour, label=f"{word}, printed")
+        axes.set(title=title, ylabel="accuracy, %", xticks=rows.EPSILONS)
+    panels[-1].set_xlabel("ε")
+    named(figure, panels)
+
+
+def controls(cells: Mapping[str, rows.Cells]) -> None:
+    """Points by which LP-2ST leads one stage and its two controls; a panel for each data set."""
+    figure, panels = column(len(cells), height=2.5)
+    for axes, name in zip(panels, cells, strict=True):
+        for shift, (other, label) in enumerate(((1, "one stage"), ("no prior",) * 2, ("pseudo-labels",) * 2)):
+            lead = rows.gains(cells[name], 2, other)
+            ends = [one.value - one.low for one in lead.values()]
+            style = {"fmt": "o-", "lw": 1, "label": label}
+            axes.errorbar([e + 0.09 * (shift - 1) for e in lead], [one.value for one in lead.values()], ends, **style)
+        axes.axhline(0, color="black", lw=0.8)
+        axes.set(title=rows.TITLES[name], ylabel="lead, points", xticks=rows.EPSILONS)
+    panels[-1].set_xlabel("ε")
+    panels[0].legend(title="two stages less …")
+    figure.tight_layout()
+    plt.show()
+
+
+def more_stages(means: Mapping[int, Measured]) -> None:
+    """Accuracy against the number of stages."""
+    _, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    line(axes, means, "_", marker="o")
+    axes.set(xlabel="stages", ylabel="test accuracy, %", xticks=list(means), title="Fashion-MNIST, ε = 1")
+    plt.show()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def one_or_two(cells: Mapping[str, rows.Cells], measured: Table4) -> pd.DataFrame:
+    """Table 4 as measured: a row for each data set and budget."""
+    found = []
+    for name, title in rows.TITLES.items():
+        for e, gain in rows.gains(cells[name], 2, 1).items():
+            accuracies = [f"{measured[name, t][f'eps{e:g}']:.2f}" for t in (1, 2)]
+            found.append([title, f"{e:g}", *accuracies, f"{gain:.2f}"])
+    return pd.DataFrame(found, columns=["data", "ε", "one stage, %", "two stages, %", "gain, points"])
+
+
+def by_size(measured: Table4, printed: Table4, more: Mapping[int, Mapping[str, Measured]]) -> pd.DataFrame:
+    """Fashion-MNIST by a network of four times the size, beside ours and what is printed; more: by stages."""
+    found = []
+    for t, levels in more.items():
+        for at, own in measured["fashion-mnist", t].items():
+            if (level := levels.get(f"larger_network_{at}")) is not None:
+                lead, theirs = levels[f"larger_less_smaller_{at}"], printed["fashion-mnist", t][at]
+                cells = [f"{own:.2f}", f"{level:.2f}", _points(lead), f"{theirs:.2f}"]
+                found.append([f"{t} stage{'s' if t > 1 else ''}", {"eps1": "1", "eps3": "3"}.get(at, "∞"), *cells])
+    return pd.DataFrame(found, columns=["trained in", "ε", "30,442 weights", "113,898", "gain, points", "printed"])
+
+
+def less_sgd(cells: Mapping[str, rows.Cells], measured: Table4, by_sgd: Tuned) -> pd.DataFrame:
+    """LP-2ST less DP-SGD at the same ε and at half of it, a row for each data set and budget of a label."""
+    found = []
+    for name, outcomes in by_sgd.items():
+        same, half = (rows.less_records(cells[name], outcomes, share) for share in (1.0, 0.5))
+        for e in sorted({*same, *half}):
+            leads = [_points(some[e]) if e in some else "–" for some in (same, half)]
+            found.append([rows.TITLES[name], f"{e:g}", f"{measured[name, 2][f'eps{e:g}']:.1f}", *leads])
+    return pd.DataFrame(found, columns=["data", "ε", "two stages, %", "less DP-SGD at ε", "less DP-SGD at ε/2"])
+
+
+def _points(difference: Measured) -> str:
+    return f"{difference:.2f}".replace("-", "−")
