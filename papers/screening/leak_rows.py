@@ -300,16 +300,25 @@ def noisy_tests(found: Mapping[str, runs.Result]) -> pd.DataFrame:
     return pd.DataFrame({name: row(one, cases[name]) for name, one in found.items()}).T
 
 
+def _points(difference: stats.Measured) -> str:
+    return f"{difference:.2f}".replace("-", "−")
+
+
+def rounded(row: pd.Series, decimals: int = 4) -> dict[str, float]:
+    """A row of :func:`at_epsilon` under the names of an answer, without what is not known."""
+    return {name.replace(" ", "_"): round(float(value), decimals) for name, value in row.dropna().items()}
+
+
 def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:
     """Free screening, of :func:`leak_study.screened_freely`: accuracies, and paired differences, a row a budget."""
     names = {"alone": "public records alone", "plain": "DP-SGD", "screened": "DP-SGD, screened",
              "public": "DP-SGD, steps on J"}  # fmt: skip
     rows = {}
     for epsilon, arms in found.items():
-        row = {title: str(stats.mean_interval(arms[name]["test"])) for name, title in names.items()}
+        row = {title: f"{stats.mean_interval(arms[name]['test']):.2f}" for name, title in names.items()}
         for name, title in (("screened", "screening gains"), ("public", "steps on J gain")):
-            row[title] = str(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)
-        row["steps on J less screening"] = str(
+            row[title] = _points(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)
+        row["steps on J less screening"] = _points(
             stats.paired(arms["public"]["test"], arms["screened"]["test"]).difference
         )
         row["candidates an update"] = (

@@ -190,6 +190,8 @@ def test_the_pictures_descriptions_are_true(made):
     mnist, alt = dials_data.screened()["MNIST"], made["12"].alt
     worst = mnist["exact"].argmax()
     assert made["12"].start["push"] == worst
+    (push,) = [control for control in made["12"].controls if control.name == "push"]
+    assert not [label for label in push.options if "%" in label], "a share that the marker does not stand at"
     assert f"rises to {mnist['exact'][worst]:.1f} near {mnist['rate'][worst]:.0%}" in alt
     assert mnist["exact"][mnist["rate"] > 0.41].max() < mnist["claimed"][0] < mnist["exact"][mnist["rate"] < 0.4].min()
     assert 9 < mnist["all"].max() < 9.5

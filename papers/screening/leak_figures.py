@@ -1,0 +1,56 @@
+"""The figures of chapter 12, from exact losses to axes; a phone shows a panel as wide as its page."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from book.evidence import plotting
+from papers.screening import accounts, instances, one_update
+
+WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+
+
+def one_accepted_update(delta: float = 1e-5, most: int = 20) -> None:
+    """Exact ε of one accepted update against the number of rejections allowed, at noise multiplier 1."""
+    limits = range(most + 1)
+    exact = [one_update.epsilon(*one_update.pair(1.0, instances.UP, k), delta) for k in limits]
+    claimed = accounts.epsilon(1, 1.0, 1.0)[0]
+    _, axes = plt.subplots(figsize=(WIDTH, 3.5))
+    axes.plot(limits, exact, "o-", color="#d55e00", ms=4)
+    axes.annotate("what it spends", (10, exact[10]), (-8, 4), textcoords="offset points", color="#d55e00", ha="right")
+    axes.axhline(claimed, color="black", ls=":", lw=2)
+    axes.annotate("claimed", (most, claimed), (0, 4), textcoords="offset points", ha="right")
+    axes.set(xlabel="rejections allowed", ylabel="ε of one accepted update", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    plt.show()
+
+
+def densities(with_record: one_update.Density, without: one_update.Density) -> None:
+    """Densities of one accepted update, in standard deviations of the noise, on a logarithmic axis."""
+    u = np.linspace(-4, 5, 1801)
+    _, axes = plt.subplots(figsize=(WIDTH, 3.4))
+    for density, label in ((with_record, "with the record"), (without, "without it")):
+        axes.semilogy(u, np.exp(density.log_density(u)), lw=2, label=label)
+    axes.set(xlabel="accepted update u", ylabel="density", ylim=(1e-9, 2))
+    axes.legend(loc="lower right")
+    plt.show()
+
+
+def trainings(tables: Mapping[str, pd.DataFrame]) -> None:
+    """ε at the end of a training against the share of candidates accepted, a panel for each of the paper's settings."""
+    figure, panels = plt.subplots(len(tables), 1, figsize=(WIDTH, 2.6 * len(tables)), sharex=True, squeeze=False)
+    for axes, (name, table) in zip(panels[:, 0], tables.items(), strict=True):
+        table = table.sort_values("rate")
+        axes.plot(table["rate"], table["all"], "--", color="grey", lw=2, label="all queries")
+        axes.plot(table["rate"], table["exact"], "o-", color="#d55e00", ms=4, label="Algorithm 2")
+        axes.axhline(table["claimed"].iloc[0], color="black", ls=":", lw=2, label="claimed")
+        kept = table.sort_values("passing")
+        axes.plot(kept["passing"], kept["kept"], "s-", color="#0173b2", ms=4, label="no limit")
+        axes.set(title=name, ylabel="ε", xlim=(0, 1.02), ylim=(0, None))
+    panels[-1, 0].set_xlabel("accepted / drawn")
+    figure.tight_layout()
+    for axes in panels[:, 0]:
+        plotting.name_lines(axes)
+    plt.show()
