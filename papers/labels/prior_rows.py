@@ -157,7 +157,8 @@ def against_records(label: Compared, sgd: Compared, methods: Sequence[str]):
     """A table: label privacy at epsilon less DP-SGD at the same number and at half of it, where both ran; in points."""
     cells = {
         f"ε = {e:g}, DP-SGD at {of:g}": {
-            NAMES[m]: str(paired(label.of(m, e), sgd.of("dp-sgd", of)).difference) for m in methods
+            NAMES[m]: f"{paired(label.of(m, e), sgd.of('dp-sgd', of)).difference:.1f}".replace("-", "−")
+            for m in methods
         }
         for e in label.epsilons
         for of in (e, e / 2)
@@ -213,7 +214,7 @@ def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
     for e in epsilons:
         top = max(private, key=lambda m, e=e: one.mean(m, e).value)
         close = {m for m in private if m == top or (one.gain(top, m, e).low or 0) <= 0}
-        cells[f"ε = {e:g}"] = {NAMES[m]: str(one.mean(m, e)) for m in methods}
+        cells[f"ε = {e:g}"] = {NAMES[m]: f"{one.mean(m, e):.1f}" for m in methods}
         bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
     styles = pd.DataFrame(bold)
     return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
@@ -256,4 +257,4 @@ def vote_curves(axes: plt.Axes, one: Votes) -> None:
         curve(axes, one.epsilons, one.accuracy[i], f"{count}", color=colour)
     axes.set(ylabel="test accuracy of the vote, %")
     budget_axis(axes, one.epsilons, "ε of the histograms")
-    axes.legend(title="clusters", fontsize="small")
+    axes.legend(title="clusters")

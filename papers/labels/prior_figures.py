@@ -1,0 +1,47 @@
+"""The figures of chapter 10, from compared methods to axes; a phone shows a panel as wide as its page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+from papers.labels import prior_rows as rows
+from papers.labels.prior_runs import Compared, Votes
+
+WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG copies)", "fashion-mnist": "Fashion-MNIST", "digits": "digits"}
+
+
+def clusters(compared: Mapping[str, Compared], your: float) -> None:
+    """Accuracy against ε of randomised response and of three ways to use cluster priors; grey: your ε."""
+    figure, panels = plt.subplots(len(compared), 1, figsize=(WIDTH, 3.0 * len(compared)), squeeze=False)
+    for axes, (name, methods) in zip(panels[:, 0], compared.items(), strict=True):
+        rows.curves(axes, methods, ("rr", "clusters", "clusters-smoothed", "clusters-soft"))
+        axes.set_title(TITLES[name])
+        axes.axvline(your, color="grey", lw=1, zorder=0)
+    panels[-1, 0].legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    figure.tight_layout()
+    plt.show()
+
+
+def votes(found: Votes) -> None:
+    """Figure 2: accuracy of the vote against the histograms' budget, a line for each number of clusters."""
+    _, axes = plt.subplots(figsize=(WIDTH, 3.6))
+    rows.vote_curves(axes, found)
+    plt.show()
+
+
+def beside_records(compared: Mapping[str, Compared], sgd: Mapping[str, Compared]) -> None:
+    """Label privacy by three methods beside DP-SGD for whole records, in black; a panel for each data set."""
+    figure, panels = plt.subplots(len(sgd), 1, figsize=(WIDTH, 3.2 * len(sgd)), squeeze=False)
+    for axes, name in zip(panels[:, 0], sgd, strict=True):
+        rows.curves(axes, compared[name], ("stages", "clusters", "subset"), sgd[name])
+        axes.set_title(TITLES[name])
+    panels[-1, 0].legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    figure.tight_layout()
+    plt.show()
+
+
+def named(accuracies: Mapping[str, Any]) -> dict[str, Any]:
+    """Accuracies by method under the names of an answer."""
+    return {f"accuracy_{name}".replace("-", "_"): value for name, value in accuracies.items()}
