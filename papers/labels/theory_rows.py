@@ -19,6 +19,7 @@ STATED = {"rr": (1.0, 1.0), "normal": (0.5, 1.0)}  # powers of K and 1/epsilon i
 PALETTE = sns.color_palette("colorblind")
 RISK = "excess risk / (D L)"
 # Methods keep their colour and marker in every figure: blue protects labels, orange and red whole examples.
+SHOWN = ("LP-RR-SGD", "RR, many passes", "DP, best of many", "SGD, no privacy")  # over dimension
 LOOKS = {
     "SGD, no privacy": ("black", "s", ":"),
     "mean, no privacy": ("grey", "s", ":"),
@@ -296,10 +297,10 @@ def line(axes: plt.Axes, x: Sequence[float], values, label: str, colour, marker:
 
 
 def over_dimension(axes: plt.Axes, found: Mapping[str, Any], title: str) -> None:
-    """Excess risk against p, a line for each method."""
-    for name, values in found["curves"].items():
-        line(axes, found["dimensions"], values, name, *LOOKS[name])
-    least = min(np.mean(v) for values in found["curves"].values() for v in values)
+    """Excess risk against p: a line each for the two ways to protect labels, whole examples at their best, and SGD."""
+    for name in SHOWN:
+        line(axes, found["dimensions"], found["curves"][name], name, *LOOKS[name])
+    least = min(np.mean(v) for name in SHOWN for v in found["curves"][name])
     axes.set(xscale="log", yscale="log", xlabel="dimension p", ylabel=RISK, title=title)
     axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
 
@@ -338,7 +339,7 @@ def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 100
     axes.plot(k, bounds.rr_worst_second_moment(k, epsilon), color=LOOKS["LP-RR-SGD"][0], label="LP-RR-SGD, exact")
     axes.plot(k, 1 + k * sigma**2, color=LOOKS["LP-Normal-SGD"][0], ls="--", label="LP-Normal-SGD, rank K")
     axes.set(xscale="log", yscale="log", xlabel="labels K", ylabel="largest E|g|²/L²")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize=10)
 
 
 def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
@@ -352,7 +353,7 @@ def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
         axes.plot(found["epsilon"], found[name], color="black" if bound else colour, marker=None if bound else "o",
                   ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="ε", ylabel=RISK)
-    axes.legend(fontsize="small", ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    axes.legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def sets(axes: plt.Axes, found: Mapping[str, np.ndarray]) -> None:
@@ -362,9 +363,9 @@ def sets(axes: plt.Axes, found: Mapping[str, np.ndarray]) -> None:
     axes.axhline(found["risks"][-1].mean(), color="grey", ls=":", label="all labels")
     axes.set(xlabel="labels kept, k", ylabel=RISK, xticks=k)
     top = axes.secondary_xaxis("top")
-    top.set_xticks(k, [f"{100 * m:.0f}" for m in found["misses"]], fontsize="small")
-    top.set_xlabel("label not among them, %", fontsize="small")
-    axes.legend(fontsize="small")
+    top.set_xticks(k, [f"{100 * m:.0f}" for m in found["misses"]], fontsize=10)
+    top.set_xlabel("label not among them, %", fontsize=10)
+    axes.legend(fontsize=10)
 
 
 def generalisation(axes: plt.Axes, found: Mapping[str, Any]) -> None:
@@ -379,4 +380,4 @@ def generalisation(axes: plt.Axes, found: Mapping[str, Any]) -> None:
     axes.set(xscale="log", yscale="log", xlabel="examples n", ylabel="largest deviation of the risk")
     axes.set_xticks(found["examples"], [f"{n:,}" for n in found["examples"]])
     axes.set_xticks([], minor=True)
-    axes.legend(fontsize="small")
+    axes.legend(fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
