@@ -33,12 +33,15 @@ def costs(proven: Proven) -> None:
     printed = {label: _printed(name) for name, label in LONG.items()}
     plotting.dots(axes, dots, printed, series=("as described", "secret number"))
     for place, (label, kinds) in enumerate(dots.items()):
-        for kind, shift, side in (("as described", -0.2, "bottom"), ("secret number", 0.2, "top")):
+        texts = [(printed[label], 0.2, "right", "top", f"{printed[label]:g}")]
+        for kind, shift, side, rise in (
+            ("as described", -0.2, "center", "bottom"),
+            ("secret number", 0.2, "left", "top"),
+        ):
             if kind in kinds:
-                axes.text(
-                    kinds[kind].value, place + shift, f"{kinds[kind].value:.1f}", ha="center", va=side, fontsize=12
-                )
-        axes.text(printed[label], place + 0.2, f"{printed[label]:g}", ha="center", va="top", fontsize=12)
+                texts.append((kinds[kind].value, shift, side, rise, f"{kinds[kind].value:.1f}"))
+        for x, shift, side, rise, text in texts:
+            axes.text(x, place + shift, text, ha=side, va=rise, fontsize=12)
     axes.set(xscale="log", xlabel="ε of the whole search", xlim=(2, 200))
     axes.set_xticks([2, 5, 10, 20, 50, 100], ["2", "5", "10", "20", "50", "100"])
     axes.minorticks_off()
