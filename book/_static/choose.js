@@ -132,7 +132,7 @@
       return place && all[place - 1][0] === heading ? [description] : [term, description];
     }));
     code.replaceChildren(...programs.flatMap(([library, text]) => {
-      const title = document.createElement("h4"), block = document.createElement("pre");
+      const title = document.createElement("h3"), block = document.createElement("pre");
       title.textContent = `With ${library}`;
       block.textContent = text;
       return [title, block];
