@@ -5,6 +5,7 @@ where it stands in it and what comes next. Appendices say that they are.
 """
 
 import html
+import itertools
 from functools import cache
 from typing import Any
 
@@ -77,8 +78,28 @@ def note(chapter: str) -> str:
     text = f"Chapter {place + 1} of {len(words.story)} of the story"
     if place + 1 == len(words.story):
         return f"{text}, its last."
-    after = sources.resolve(words.story[place + 1])
-    return f'{text}; next: <a href="{after}.html">chapter {sources.shown_number(after)}</a>.'
+    return f"{text}; next: {_link(_following(chapter))}."
+
+
+def ending(chapter: str) -> str:
+    """Where the story goes on, for the foot of a chapter, as HTML; nothing where it does not."""
+    after = _following(chapter)
+    return (
+        f'<p class="story-next">The story goes on: {_link(after)}, <em>{sources.title(after)}</em>.</p>'
+        if after
+        else ""
+    )
+
+
+def _following(chapter: str) -> str:
+    """The next chapter of the story, or nothing."""
+    story = [sources.resolve(number) for number in load().story]
+    following = dict(itertools.pairwise(story))
+    return following.get(chapter, "")
+
+
+def _link(chapter: str) -> str:
+    return f'<a href="{chapter}.html">chapter {sources.shown_number(chapter)}</a>'
 
 
 def _add_story(app: Any, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -68,7 +68,9 @@ def test_a_chapter_says_where_it_stands():
     for place, chapter in enumerate(story[:-1], start=1):
         assert f"Chapter {place} of {len(story)}" in ways.note(chapter)
         assert f'href="{story[place]}.html"' in ways.note(chapter)
+        assert f'href="{story[place]}.html"' in ways.ending(chapter)
     assert "href" not in ways.note(story[-1])
+    assert ways.ending(story[-1]) == ways.ending("01_gmm_theory") == ""
     assert "appendix" in ways.note(sources.resolve(ways.load().appendices[0]))
     assert ways.note("01_gmm_theory") == ""
 
