@@ -48,6 +48,29 @@ def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
 
+def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) -> Measured:
+    """Mean over random splits of one table, (splits,), with an interval for *records like these*.
+
+    Splits of one table share records, so that their mean says less of further records than of the table itself, whose
+    interval is :func:`mean_interval`: variance S^2 (1/J + test/train) for J splits (Nadeau and Bengio 2003, eq. (9)).
+
+    Args:
+        values: a value of each split, n >= 2.
+        test_share: test records over training records of a split.
+        level: of the interval.
+
+    Raises:
+        ParameterError: for fewer than two finite values, or a share that is not positive.
+    """
+    values = _runs(values)
+    if not 0 < test_share < np.inf:
+        raise ParameterError(f"test_share = {test_share} is not allowed: it must be above 0.")
+    n = len(values)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + test_share)
+    mean = values.mean()
+    return Measured(float(mean), float(mean - half), float(mean + half), n)
+
+
 def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Measured:
     """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials."""
     if not 0 <= successes <= trials or trials < 1:

@@ -14,6 +14,7 @@ from book.evidence.plans import Get
 from book.evidence.runs import Result
 from dplib import checks
 from dplib.checks import ParameterError
+from papers.common import diverged
 from papers.common.network_runs import measured, train
 
 SIMPLE, COMPLEX = "simple (PAW)", "complex (STW)"
@@ -124,7 +125,7 @@ def yours(get: Get, *, dataset: str, epsilon: float, delta: float = 1e-5, seeds:
 
 
 def accuracies(results: Sequence[Result], score: str = "test") -> np.ndarray:
-    """Accuracies in percent on test or validation data, (runs,); a run that diverged counts as 0, not hidden."""
+    """Accuracies in percent on test or validation data, (runs,); one that diverged as :mod:`papers.common.diverged`."""
     if not results:
         raise ParameterError("results = [] is not allowed: there must be a run.")
-    return 100 * np.array([0.0 if r[score] is None else r[score] for r in results])
+    return diverged.accuracies(r[score] for r in results)

@@ -14,11 +14,11 @@ import pandas as pd
 from book.evidence.runs import Result
 from dplib import stats
 from dplib.stats import Measured
+from papers.common import diverged
 from papers.screening import accounts
 
 DELTA = 1e-5
 CHARGED = ("kept steps charged", "every noisy gradient charged")
-GUESSING = 0.1  # accuracy of a run whose weights are no longer numbers
 Trained = Mapping[str, Mapping[str, Sequence[Result]]]  # {data set: {scheme: results by seed}}
 
 
@@ -40,8 +40,8 @@ def share(values: Iterable[float]) -> Measured:
 
 
 def accuracies(results: Sequence[Result]) -> np.ndarray:
-    """Final test accuracies in percent, (runs,); a run that diverged counts as guessing."""
-    return 100 * np.array([GUESSING if r["accuracy"] is None else r["accuracy"] for r in results])
+    """Final test accuracies in percent, (runs,); one that diverged as :mod:`papers.common.diverged`."""
+    return diverged.accuracies(r["accuracy"] for r in results)
 
 
 def table_1(arms: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, Measured]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dplib import stats
 from dplib.stats import Measured
+from papers.common import diverged
 
 MARGIN = 0.5  # points of accuracy: the smallest difference that matters here
 Cell = tuple[int, float | None]  # n, epsilon
@@ -34,8 +35,8 @@ class Compared:
 
 
 def compared(by_width: Mapping[int, np.ndarray]) -> Compared:
-    """The comparison of accuracies by seed, in percent; a training that diverged counts as 0%."""
-    some = {width: np.nan_to_num(tests) for width, tests in by_width.items()}
+    """The comparison of accuracies by seed, in percent; one that diverged as :mod:`papers.common.diverged`."""
+    some = {width: np.nan_to_num(tests, nan=100 / diverged.CLASSES) for width, tests in by_width.items()}
     means = {width: stats.mean_interval(tests) for width, tests in some.items()}
     best = max(means, key=lambda width: means[width].value)
     losses = {width: stats.paired(some[best], tests).difference for width, tests in some.items()}

@@ -85,3 +85,26 @@ def test_a_provable_margin_has_its_power_over_seeds():
     half = scipy_stats.t.ppf(0.95, n - 1) * runs.std(1, ddof=1) / np.sqrt(n)
     shown = (np.abs(runs.mean(1)) + half < stats.provable_margin(n)).mean()
     assert abs(shown - 0.8) < 0.012  # four standard errors
+
+
+def test_splits_of_one_table_say_less_of_further_records():
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    table, like_these = stats.mean_interval(values), stats.splits_interval(values, 0.5)
+    assert like_these.value == table.value
+    ratio = (like_these.high - like_these.low) / (table.high - table.low)
+    assert ratio == pytest.approx(np.sqrt((1 / 4 + 0.5) / (1 / 4)))
+    with pytest.raises(ParameterError, match="test_share"):
+        stats.splits_interval(values, 0.0)
+
+
+def test_the_interval_for_records_like_these_covers_where_that_of_the_table_does_not():
+    """Means of a test part over random splits of one table of 60, against the mean of the population."""
+    rng = np.random.default_rng(0)
+    covered = np.zeros(2)
+    for _ in range(200):
+        table = rng.normal(size=60)
+        means = np.array([rng.permutation(table)[:20].mean() for _ in range(30)])
+        for i, found in enumerate((stats.mean_interval(means), stats.splits_interval(means, 20 / 40))):
+            covered[i] += found.low <= 0 <= found.high
+    assert covered[0] < 120  # of 200, where 190 are promised
+    assert covered[1] >= 180

@@ -59,8 +59,8 @@ def test_networks_of_the_pairs_have_the_printed_sizes():
             assert models.parameter_count(net) == claims.get(f"B.table1.{row}-{suffix}").published["parameters"]
 
 
-def test_a_run_that_diverged_counts_as_nothing():
-    assert study_of.accuracies([{"test": None}, {"test": 0.5}]).tolist() == [0.0, 50.0]
+def test_a_run_that_diverged_counts_as_a_fixed_class():
+    assert study_of.accuracies([{"test": None}, {"test": 0.5}]).tolist() == [10.0, 50.0]
 
 
 @pytest.mark.parametrize(
