@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PREFER_ENV_PATH := 1
 SNAKEMAKE := $(BIN)/python -m book.evidence.alone --quiet rules host --cores $(CORES) --rerun-incomplete --max-checksum-file-size 1000000000
 
-.PHONY: gpu env otter zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
+.PHONY: gpu env otter wheel zip links pdf executed slides assignments book test test-long replay real paper lint lock pair bench clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -36,6 +36,9 @@ env: $(READY) ## the environment alone, in .venv
 
 zip: book ## the site in one file, _build/dp-book.zip
 	@$(BIN)/python -m book zip
+
+wheel: $(READY) ## wheels of library and book, and every chapter to run elsewhere, _build/elsewhere
+	@$(BIN)/python -m book elsewhere
 
 links: book ## whether every address outside the book still answers; needs a network
 	@$(BIN)/python -m book links

@@ -128,6 +128,18 @@ def slides() -> None:
         click.echo(f"The slides: {decks.build().as_uri()}")
 
 
+@main.command()
+@click.argument("chapters", nargs=-1)
+def elsewhere(chapters: tuple[str, ...]) -> None:
+    """Wheels, and CHAPTERS (all of them unless named) as files that run outside of the repository."""
+    from book.evidence import sources
+    from book.press import elsewhere as away
+
+    names = [sources.resolve(chapter) for chapter in chapters] or sources.chapters()
+    for path in [*away.wheels(), *map(away.pack, names)]:
+        click.echo(path)
+
+
 @main.command("assignments")
 @click.option("--seed", type=click.IntRange(0), help="Of a variant in which public solutions fail. Keep it secret.")
 def assignments_(seed) -> None:

@@ -8,6 +8,7 @@ import sys
 import venv
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 
@@ -85,3 +86,15 @@ def test_what_a_command_starts_runs_the_code_of_its_tree(tmp_path):
     command = [sys.executable, "-c", COMMAND]
     shown = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == str(tmp_path / "book" / "__init__.py")
+
+
+def test_the_workflow_calls_targets_that_exist_on_every_python():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    book = workflow["jobs"]["book"]
+    assert book["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    called = [
+        word for step in book["steps"] for word in step.get("run", "").split() if word.islower() and word != "make"
+    ]
+    assert called[:2] == ["book", "test"], "the README's two commands, in its order"
+    assert set(called) <= set(TARGETS)
+    assert {job.get("needs", "book") for job in workflow["jobs"].values()} == {"book"}, "nothing is published untested"

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
-# A copy of the modules without pages and runs, such as an installed wheel, is told where those are.
-ROOT = Path(os.environ.get("DPBOOK_ROOT") or Path(__file__).resolve().parents[2]).resolve()
+# The repository, where the modules lie in one. An installed wheel has neither pages nor runs: they lie in the folder
+# from which a chapter is run, as one that was downloaded has them, or where it is told.
+_HERE = Path(__file__).resolve().parents[2]
+ROOT = Path(os.environ.get("DPBOOK_ROOT") or (_HERE if (_HERE / "_toc.yml").exists() else Path.cwd())).resolve()
 RUNS = Path(os.environ.get("DPBOOK_RUNS") or ROOT / "book" / "runs").resolve()

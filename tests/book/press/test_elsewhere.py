@@ -1,0 +1,57 @@
+"""A chapter outside of the repository: what it reads lies beside it, and its modules find it there."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from book.evidence import sources
+from book.press import elsewhere
+from tests.conftest import ROOT
+
+FOUND = """
+from book.evidence import claims, places, plans
+assert places.ROOT == __import__("pathlib").Path.cwd(), places.ROOT
+assert claims.load_all()
+assert not plans.load("08").missing()
+assert plans.load("08").read("priors")
+"""
+
+
+def test_a_chapter_finds_its_runs_where_it_was_unpacked(tmp_path):
+    installed = tmp_path / "installed"
+    for name in ("dplib", "papers", "book/evidence"):
+        shutil.copytree(ROOT / name, installed / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(ROOT / "book" / "__init__.py", installed / "book" / "__init__.py")
+    with zipfile.ZipFile(elsewhere.pack("08_rr_with_prior", tmp_path)) as archive:
+        archive.extractall(tmp_path)
+    folder = tmp_path / "08_rr_with_prior"
+    assert {"08_rr_with_prior.ipynb", "README.txt"} <= {path.name for path in folder.iterdir()}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DPBOOK_")}
+    done = subprocess.run(
+        [sys.executable, "-c", FOUND], cwd=folder, env={**environment, "PYTHONPATH": str(installed)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("chapter", ["00a_why_noise", "12_what_screening_leaks"])
+def test_a_chapter_takes_the_runs_that_it_draws_and_no_others(chapter):
+    kept = {path for path in elsewhere.beside(chapter) if path.parent == sources.KEPT}
+    assert kept == {path for path in sources.depends_on(chapter) if path.parent == sources.KEPT}
+    assert bool(kept) == (chapter != "00a_why_noise")
+
+
+def test_the_wheels_hold_library_and_experiments(tmp_path):
+    before = {path.name for path in ROOT.iterdir()}
+    first, second = (
+        set(zipfile.ZipFile(path).namelist())
+        for path in sorted(elsewhere.wheels(tmp_path), key=lambda p: "book" in p.name)
+    )
+    assert "dplib/dpsgd.py" in first
+    assert {"book/evidence/runs.py", "papers/labels/response_runs.py", "book/__init__.py"} <= second
+    assert not [name for name in second if name.startswith(("dplib/", "tests/", "book/press"))]
+    assert {path.name for path in ROOT.iterdir()} == before, "pip leaves nothing in the repository"
