@@ -20,11 +20,14 @@
     return sum + (head.includes(asked) ? 30 : 0) + (body.includes(asked) ? 10 : 0);
   };
 
-  // The text around the first place of the phrase, else of a word, with every word marked.
+  // The text around the first place of the phrase, else of the longest word that stands there, with every word marked.
   const excerpt = (text, asked, words) => {
     const low = plain(text).length === text.length ? plain(text) : text.toLowerCase();
+    const long = words.filter((word) => word.source.length > begins("the").source.length); // more than "of" and "the"
+    if (long.length) words = long;
     const phrase = low.indexOf(asked);
-    const at = phrase >= 0 ? phrase : Math.max(0, Math.min(...words.map((w) => low.search(w)).filter((n) => n >= 0), Infinity));
+    const longest = [...words].sort((a, b) => b.source.length - a.source.length).map((word) => low.search(word));
+    const at = phrase >= 0 ? phrase : longest.find((place) => place >= 0) ?? Infinity;
     const start = Number.isFinite(at) ? Math.max(0, at - AROUND) : 0;
     const piece = text.slice(start, start + 2 * AROUND + asked.length);
     const shown = document.createElement("p");

@@ -1,4 +1,4 @@
-"""What the landing page shows of the ledger: verdicts at a glance, and a figure of what was found of each paper."""
+"""What the page of findings shows of the ledger: verdicts at a glance, and a figure of what was found of each paper."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ SIZE = (3.9, 3.2)
 
 
 def draw(rows: list[Row], folder: Path) -> None:
-    """Draw the landing page's figures into a folder: the verdicts of each paper, and one finding of each paper."""
+    """Draw that page's figures into a folder: the verdicts of each paper, and one finding of each paper."""
     plotting.theme()
     by_id = {row.claim.id: row for row in rows}
     figure, axes = plt.subplots(figsize=SIZE)

@@ -113,7 +113,8 @@ def _doors(times: Mapping[str, reading.Minutes]) -> str:
     choose = sources.resolve("13")
     weeks = course.load()["weeks"]
     tasks = sum(len(week["exercises"]) for week in weeks)
-    told = reading.in_words(reading.total([times[name] for name in story if name in times]).story)
+    total = reading.total([times[name] for name in story if name in times]).story
+    told = reading.in_words(30 * max(1, round(total / 30)))  # of several hours nobody counts minutes
     learn = (
         f"The story in {_count(len(story))} chapters, for students and whoever is curious. No privacy needed before."
     )

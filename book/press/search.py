@@ -45,8 +45,13 @@ def script(pages: Mapping[str, list], titles: Mapping[str, str]) -> str:
 def sections(document: nodes.document) -> Iterator[tuple[str, str, str]]:
     """Each section of a page as anchor, heading and text, that of its subsections left out."""
     for section in document.findall(nodes.section):
-        heading = section.next_node(nodes.title)
-        yield section["ids"][0], heading.astext() if heading else "", _text(section)
+        if _has_title(section):
+            yield section["ids"][0], section[0].astext(), _text(section)
+
+
+def _has_title(node: nodes.Node) -> bool:
+    """Whether a node is a section that can be linked to by name; that inside of a proof has no title."""
+    return isinstance(node, nodes.section) and bool(node.children) and isinstance(node[0], nodes.title)
 
 
 def _text(section: nodes.section) -> str:
@@ -54,8 +59,10 @@ def _text(section: nodes.section) -> str:
     parts: list[str] = []
 
     def walk(node: nodes.Node) -> None:
-        if isinstance(node, (nodes.section, *_SILENT)):
+        if _has_title(node) or isinstance(node, _SILENT):
             return
+        if isinstance(node, nodes.math) and "\\" in node.astext():
+            return  # a formula's source is nothing to read; a single letter is
         if isinstance(node, nodes.raw):
             parts.append(_TAGS.sub(" ", node.astext()))
         elif isinstance(node, nodes.Text):
