@@ -7,12 +7,18 @@ Every chapter's second cell calls :func:`parameters` with a rule for each parame
 
 import ast
 import difflib
+import functools
+import inspect
 import math
 import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+
+HUGE = 1e100  # what can be squared and multiplied
 
 
 class ParameterError(ValueError):
@@ -36,23 +42,68 @@ class Rule:
             raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be {self.allowed}.")
 
 
-def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool = False) -> Rule:
+def number(least: float = -HUGE, most: float = HUGE, *, open_ends: bool = False) -> Rule:
     """A finite real number in [least, most], or in (least, most) with ``open_ends``."""
     left, right = ("(", ")") if open_ends else ("[", "]")
-    bounded = math.isfinite(least) or math.isfinite(most)
-    allowed = "a finite number" + (f" in {left}{least:g}, {most:g}{right}" if bounded else "")
 
     def accepts(value: Any) -> bool:
         if not _is_finite(value):
             return False
+        value = float(value)  # a float32 would round the bounds
         return least < value < most if open_ends else least <= value <= most
+
+    return Rule(f"a finite number in {left}{least:g}, {most:g}{right}", accepts)
+
+
+def numbers(
+    least: float = -HUGE, most: float = HUGE, *, infinite: bool = False, zero: bool = False, whole: bool = False
+) -> Rule:
+    """A number or an array of numbers, each in [least, most]; with ``infinite`` inf as well, with ``zero`` 0."""
+    allowed = f"{'whole numbers' if whole else 'numbers'} in [{least:g}, {most:g}]"
+    allowed += "".join(f", or {also}" for also, is_so in (("0", zero), ("inf", infinite)) if is_so)
+
+    def accepts(value: Any) -> bool:
+        try:
+            array = np.asarray(value)
+            if array.dtype.kind not in "iuf":
+                return False
+            array = array.astype(float)
+        except (TypeError, ValueError, OverflowError):
+            return False
+        inside = (array >= least) & (array <= most)
+        inside |= (infinite & (array == math.inf)) | (zero & (array == 0))
+        return bool((inside & ((array == np.floor(array)) | (not whole))).all())
 
     return Rule(allowed, accepts)
 
 
-def positive() -> Rule:
-    """A finite number greater than 0."""
-    return Rule("a finite number greater than 0", lambda v: _is_finite(v) and v > 0)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def bounded(**rules: Rule) -> Callable[[Function], Function]:
+    """Decorates a function: its arguments of these names must satisfy the rules, before it begins. None is let pass
+    where it is the default.
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        optional = {name for name in rules if signature.parameters[name].default is None}
+
+        @functools.wraps(function)
+        def checked(*args: Any, **named: Any) -> Any:
+            for name, value in signature.bind(*args, **named).arguments.items():
+                if name in rules and not (value is None and name in optional):
+                    rules[name].check(name, value)
+            return function(*args, **named)
+
+        return checked
+
+    return decorate
+
+
+def positive(least: float = 1 / HUGE, most: float = HUGE) -> Rule:
+    """A number greater than 0, within what can be squared."""
+    return Rule(f"a number greater than 0, in [{least:g}, {most:g}]", number(least, most).accepts)
 
 
 def fraction() -> Rule:

@@ -12,21 +12,25 @@ Such a network must be read, not run.
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from dplib import failing
 from dplib.checks import ParameterError
-from dplib.devices import same_randomness, whole_float32
+from dplib.devices import random_state, same_randomness, whole_float32
 from dplib.examples import Loss
-from dplib.layers import Layer, is_recurrent, trained_layers
+from dplib.layers import Layer, is_recurrent, row_norms, trained_layers
 from dplib.sums import RULES, WHOLE, ClippedSums, auto_s, check_losses, flat, largest_weight
 
 __all__ = ["RULES", "ClippedSums", "auto_s", "check", "check_again", "check_losses", "flat", "largest_weight"]
 
 FEW = 5  # examples that a trial tries one by one
 SOME = 64  # at most, at other weights than the first
+DRAWS = 24  # of a random network: what happens in one of ten draws is seen with probability 0.92
+FAR = 30.0  # times an example: where a network treats outliers in a way of their own
+IMPOSSIBLE = (RuntimeError, IndexError, ValueError, AssertionError)  # what a network says of examples that are none
 MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
 
 
@@ -40,7 +44,8 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     examples; for the first two of them alone; for five whose every number is that of another one, drawn at random; and
     for the first and the last of the whole batch. Then once more at other weights, moved both ways from where they are,
     since a branch behind a factor of 0 is not to be seen before that factor has moved. Random layers draw the same
-    numbers each time; the network is left as it was.
+    numbers each time, and the first examples are tried at several draws, since some mix in few of them only; losses of
+    the whole batch and of outliers are compared in other orders and parts of it. The network is left as it was.
 
     What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to
     their words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a
@@ -63,6 +68,10 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     with failing.named(net):
         copied = copy.deepcopy(net)  # with the hooks that name the layers
         _check(copied, x, y, loss)
+        # A loss that knows the network itself, and not its copy, may use its weights (a penalty on them).
+        with same_randomness(x.device):
+            losses = loss(net(x[:FEW].clone()), y[:FEW])
+        _check_uses(losses.sum(), {k: p for k, p in net.named_parameters() if p.requires_grad}, trained_layers(net))
 
 
 def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
@@ -74,6 +83,8 @@ def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
         mixed = _mixed(few)
         if _possible(net, mixed):
             _try(net, mixed, labels, loss, range(len(few)))
+    if len(few) > 1:
+        _check_draws(net, few, labels, loss)
     if len(x) > FEW:
         _try(net, x, y, loss, _ends(x))
     some, targets = _some_mixed(net, x[:SOME]), y[:SOME]
@@ -100,7 +111,7 @@ def _possible(net: nn.Module, x: Tensor) -> bool:
     try:
         with same_randomness(x.device):
             net(x.clone())
-    except (RuntimeError, IndexError, ValueError, AssertionError):
+    except IMPOSSIBLE:
         return False
     return True
 
@@ -144,15 +155,55 @@ def _check_sizes(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
             draws = [_losses(net, x[:1], y[:1], loss, seed) for seed in (0, 1)]
     if draws[0].isfinite().all() and not torch.equal(*draws):
         return
+    within = 1e-6 if exact else 0.05
     for size in sorted({2, 3, FEW, len(x)}):
-        for i in {0, min(size, FEW) - 1} if size <= len(x) else ():
+        for i in {0, size - 1} if size <= len(x) else ():
             alone = _gradients(net, x[i : i + 1], y[i : i + 1], loss, 0)
-            if not _same(alone, _gradients(net, x[:size], y[:size], loss, i), 1e-6 if exact else 0.05):
+            if not _same(alone, _gradients(net, x[:size], y[:size], loss, i), within):
                 raise ParameterError(
                     f"an example's loss by itself is not its loss in a batch of {size}: what depends on the number of "
                     "examples (such as a loss divided by it) lets each of them change with its neighbours, so clipping "
                     "bounds nothing."
                 )
+    _check_company(net, x, y, loss, within)
+
+
+def _check_company(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, within: float) -> None:
+    """Every example has the same loss in other parts of the batch (b, ...), and at other places; outliers as well."""
+    far = torch.cat([x, FAR * x[:FEW], -FAR * x[:FEW]]) if x.is_floating_point() else x
+    if len(far) > len(x) and _possible(net, far):
+        x, y = far, torch.cat([y, y[:FEW], y[:FEW]])
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        due = _losses(net, x, y, loss, 0)
+        for order in (torch.randperm(len(x), generator=generator).to(x.device) for _ in range(3)):
+            for part in order.tensor_split(2) if len(x) > 1 else ():
+                try:
+                    apart = (_losses(net, x[part], y[part], loss, 0) - due[part]).abs()
+                except IMPOSSIBLE:
+                    continue
+                if (apart > within * (due[part].abs() + 1e-3)).any():
+                    raise ParameterError(MIXED)
+
+
+def _check_draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """The first example stands by itself whatever a random network draws: it may mix in some draws only."""
+    with same_randomness(x.device):
+        before = random_state(x.device)
+        net(x.clone())
+        if random_state(x.device) == before:
+            return
+    rows = torch.ones(len(x), dtype=torch.int64, device=x.device)
+    rows[0] = 0
+
+    def first(order: Tensor | slice, seed: int) -> tuple[Tensor, ...]:
+        return _one_by_one(net, x[order], y[order], loss, [0], seed)[1][0]
+
+    whole = slice(None)
+    exact = x.device.type == "cpu" and _same(first(whole, 1), first(whole, 1), 0)
+    for seed in range(1, DRAWS + 1):
+        if not _same(first(whole, seed), first(rows, seed), 0 if exact else 1e-3):
+            raise ParameterError(MIXED)
 
 
 def _in_float64(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> tuple[nn.Module, Tensor, Tensor] | None:
@@ -195,9 +246,16 @@ def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int])
         weights.append(chosen * (lengths.median() / lengths.clamp_min(1e-30)).clamp_max(1))
         return weights[0].clone()
 
+    given = x.clone()
+    known, version = (partial(row_norms, x) if x.dim() == 2 else None), given._version  # as a step does it
     try:
         with same_randomness(x.device):
-            watched.add(x.clone(), y, loss, factors)
+            watched.add(given, y, loss, factors, known)
+        if given._version == version and not torch.equal(given, x):
+            raise ParameterError(
+                "the network changes its input where PyTorch does not see it (.data, .numpy()), so that the norms "
+                "of its examples are not those of what it trains on: change a copy."
+            )
         finite = watched.finite
         if finite is not None and finite.any() and not finite.all():  # what is not a number shows nothing of the others
             return _try(net, x[finite], y[finite], loss, sorted({0, *which} & set(range(int(finite.sum())))))
@@ -248,7 +306,7 @@ def _state(net: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def _one_by_one(
-    net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]
+    net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int], seed: int = 0
 ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
     """The losses (b,); and of each example of ``which`` the loss and its gradients by the trained parameters.
 
@@ -262,7 +320,7 @@ def _one_by_one(
 
     hooks = [m.register_forward_hook(hold) for m in net.modules() if isinstance(m, nn.Embedding)]
     try:
-        with same_randomness(x.device):
+        with same_randomness(x.device, seed):
             losses = loss(net((held[0] if held else x).clone()), y)
     finally:
         for hook in hooks:
@@ -311,7 +369,7 @@ def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Los
     """Examples that are not finite spoil no other: on a GPU a step does not wait to see whether they did."""
     passes = []
     for batch in (x, _beside(x, i, math.inf)):
-        with same_randomness(x.device):
+        with same_randomness(x.device), torch.no_grad():
             losses, _, norms, _ = watched._pass(batch.clone(), y, loss)
         passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
     if not _same(passes[:1], passes[1:], 1e-3):

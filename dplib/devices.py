@@ -4,6 +4,7 @@ Nothing here has been measured on a GPU yet: the figures of :func:`worth_a_gpu` 
 """
 
 import contextlib
+import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -122,11 +123,12 @@ def _switches() -> list[_Switch]:
 
 
 SWITCHES = _switches()
+_READ_ALL = [switch.read for switch in SWITCHES]
+_READ_PROCESSORS = [switch.read for switch in SWITCHES if switch.above is torch.backends.mkldnn]
 _WHOLE = ("ieee", "none")
 
 
-@contextlib.contextmanager
-def whole_float32() -> Iterator[None]:
+class whole_float32(contextlib.ContextDecorator):
     """Inside, float32 is multiplied as it is; also a decorator. For every sum that privacy or a verdict rests on.
 
     TF32 cuts factors to 11 bits, bfloat16 to 8, so that clipped gradients exceed the norm and a small difference of
@@ -135,16 +137,39 @@ def whole_float32() -> Iterator[None]:
     they are as they were. cuDNN does not try its algorithms out: it would again for each new size of a batch, and
     nearly every Poisson batch has one.
 
+    Args:
+        gpu: False where nothing inside runs on a GPU, whose switches are then let alone: by default some of them cut,
+            and turning them at each step is dear.
+
     Raises:
         ParameterError: where autocast is on.
     """
-    refuse_autocast()
+
+    def __init__(self, gpu: bool = True):
+        self._gpu = gpu
+        self._turned: contextlib.AbstractContextManager[None] | None = None
+
+    def __enter__(self) -> None:
+        if torch.is_autocast_enabled("cpu") or (self._gpu and torch.is_autocast_enabled("cuda")):
+            refuse_autocast()
+        whole = all(read() in _WHOLE for read in (_READ_ALL if self._gpu else _READ_PROCESSORS))
+        if not SWITCHES or not whole or (self._gpu and torch.backends.cudnn.benchmark):  # else as within another one
+            self._turned = _all_turned_off()
+            self._turned.__enter__()
+
+    def __exit__(self, *problem: Any) -> None:
+        if self._turned is not None:
+            self._turned.__exit__(*problem)
+
+    def _recreate_cm(self) -> "whole_float32":
+        return whole_float32(self._gpu)  # for each call of what it decorates
+
+
+@contextlib.contextmanager
+def _all_turned_off() -> Iterator[None]:
     before = [(switch, switch.read()) for switch in SWITCHES]
     cutting = [(switch, precision) for switch, precision in before if precision not in _WHOLE]
     benchmark = torch.backends.cudnn.benchmark
-    if SWITCHES and not cutting and not benchmark:  # as within another one
-        yield
-        return
     old = _old_matmul(), _old_convolutions()
     try:
         _put_old(old, "highest", False)
@@ -198,12 +223,27 @@ def _put_old(before: tuple[str | None, bool | None], matmul: str | None, convolu
 
 @contextlib.contextmanager
 def same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
-    """Inside, random layers on a device draw the same numbers each time; outside, as if nothing had been drawn.
+    """Inside, random layers on a device draw the same numbers each time; outside, as if nothing had been drawn. Code
+    that asks Python or NumPy (to leave out a layer) does so, too.
 
     Where they are on the processor, a GPU's generator is let alone: torch.manual_seed would set it, too.
     """
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than a forward pass
-        if device.type == "cuda":
-            torch.cuda.manual_seed_all(seed)
-        yield
+    of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (what other code draws from)
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed takes longer than a forward pass
+            if device.type == "cuda":
+                torch.cuda.manual_seed_all(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+
+
+def random_state(device: torch.device) -> tuple[object, ...]:
+    """Where all global generators stand that code on a device may draw from; to be compared."""
+    states = [torch.get_rng_state()] + ([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])
+    _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
+    return (*(state.numpy().tobytes() for state in states), random.getstate(), keys.tobytes(), position)

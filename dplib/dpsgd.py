@@ -32,7 +32,12 @@ from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
+LARGEST = 1e30  # moves of a step, and their inverses: beyond, float32 has no digits for noise
+_NOISE = checks.Rule(
+    "0, or a number in [1e-09, 1e+09]", lambda v: checks.number(0, 1e9).accepts(v) and not 0 < v < 1e-9
+)
 _SHARE = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
+_EVERY = checks.integer(1, 10**12)
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,13 @@ class DPSGD:
     """Settings of a training.
 
     Args:
+        steps: from 1 to 10^12. learning_rate: in [1e-30, 1e30].
         sample_rate: q in [1e-12, 1]; the expected batch size is q n.
-        divisor: the number that the noisy sum is divided by; None for q n. Where the number n of records is itself
-            private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
-        noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``; 0 for none.
-        max_grad_norm: clipping norm C; None for no clipping, and then no noise.
+        divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
+            records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
+        noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``, in [1e-9, 1e9]; 0
+            for none.
+        max_grad_norm: clipping norm C, in [1e-12, 1e12]; None for no clipping, and then no noise.
         clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
         momentum: as in ``torch.optim.SGD``; it acts on the noisy gradient, at no privacy cost.
         sampling: "poisson", or "shuffled" for training without noise only.
@@ -71,22 +78,39 @@ class DPSGD:
     def __post_init__(self):
         checks.integer(1, 10**12).check("steps", self.steps)
         examples.RATE.check("sample_rate", self.sample_rate)
-        checks.positive().check("learning_rate", self.learning_rate)
-        checks.number(0).check("noise_multiplier", self.noise_multiplier)
+        checks.number(1 / LARGEST, LARGEST).check("learning_rate", self.learning_rate)
+        _NOISE.check("noise_multiplier", self.noise_multiplier)
         if self.max_grad_norm is not None:
-            checks.positive().check("max_grad_norm", self.max_grad_norm)
+            checks.number(1e-12, 1e12).check("max_grad_norm", self.max_grad_norm)
         checks.one_of(*clipping.RULES).check("clipping", self.clipping)
         _SHARE.check("momentum", self.momentum)
         checks.one_of(*examples.SAMPLING).check("sampling", self.sampling)
         if self.physical_batch is not None:
-            checks.integer(1).check("physical_batch", self.physical_batch)
+            checks.integer(1, 10**9).check("physical_batch", self.physical_batch)
         checks.boolean().check("secure", self.secure)
         if self.divisor is not None:
-            checks.number(1e-30, 1e30).check("divisor", self.divisor)
+            checks.number(1e-12, 1e15).check("divisor", self.divisor)
         if self.noise_multiplier > 0 and self.max_grad_norm is None:
             raise ParameterError("max_grad_norm = None is not allowed with noise: without clipping it hides nobody.")
         if self.sampling == "shuffled" and (self.noise_multiplier > 0 or self.secure):
             raise ParameterError("sampling = 'shuffled' is not allowed with noise: accounting is about 'poisson'.")
+
+    def quotient(self, n: int) -> float:
+        """What the noisy sum over n records is divided by.
+
+        Raises:
+            ParameterError: for settings whose product is more or less than float32 holds: noise may be lost in it.
+        """
+        divisor = self.divisor or self.sample_rate * n
+        if self.max_grad_norm is not None:
+            step, noise = self.learning_rate * self.max_grad_norm / divisor, self.noise_multiplier or 1.0
+            if not (step * min(1, noise) >= 1 / LARGEST and step * max(1, noise) <= LARGEST):
+                raise ParameterError(
+                    f"learning_rate = {self.learning_rate:g} is not allowed with max_grad_norm = {self.max_grad_norm:g}"
+                    f", noise_multiplier = {self.noise_multiplier:g} and a divisor of {divisor:g}: a record would move "
+                    f"weights by {step:g}; that, and the noise, must be in [{1 / LARGEST:g}, {LARGEST:g}]."
+                )
+        return divisor
 
     def work(self, net: nn.Module, x: examples.Array) -> Work:
         """How much such a training of ``net`` on examples x (n, ...) is."""
@@ -118,7 +142,7 @@ class Engine:
     ):
         self.net, self.settings, self.examples, self.loss = net, settings, train, loss
         self._generator = generator
-        self.divisor = settings.divisor or settings.sample_rate * train.n
+        self.divisor = settings.quotient(train.n)
         self._clips = settings.max_grad_norm is not None
         self._physical_batch = settings.physical_batch or (
             devices.TRAINED_IMAGES if train.is_image else devices.TRAINED_ROWS
@@ -139,9 +163,19 @@ class Engine:
 
         With clipping, a loss that is not finite counts as 0. After half of the steps and after the last one the network
         is tried once more, on some of these records: ParameterError where it no longer keeps examples apart. Its
-        weights are then not to be released.
+        weights are then not to be released. So it is with whatever else the network or its loss raises.
         """
-        total = self._fill(rows)
+        try:
+            total = self._fill(rows)
+        except (ParameterError, MemoryError, torch.OutOfMemoryError):
+            raise
+        except Exception as problem:  # of the network's own code: once more, to say where
+            for piece in rows.split(self._physical_batch):
+                with failing.named(self.net):
+                    x, y = self.examples.batch(piece)
+                    self.loss(self.net(x), y)
+            with failing.in_words(f"step {self.steps + 1}"):
+                raise problem
         gradient = self._gradient
         if self.settings.momentum:
             gradient = self.velocity.mul_(self.settings.momentum).add_(gradient)
@@ -177,10 +211,10 @@ class Engine:
         else:
             self._gradient.zero_()
         add = self._add_clipped if self._clips else self._add
-        if len(rows) > self._physical_batch:
+        if (b := rows.shape[0]) > self._physical_batch:
             total = torch.stack([add(piece) for piece in rows.split(self._physical_batch)]).sum()
         else:
-            total = add(rows) if len(rows) else self._gradient.new_zeros(())
+            total = add(rows) if b else self._gradient.new_zeros(())
         if unit != 1:
             self._gradient.mul_(unit)
         return total
@@ -275,10 +309,12 @@ def train(
     Raises:
         ParameterError: before any step, for data, labels, networks or settings that are not allowed, or with autocast.
     """
+    if not isinstance(settings, DPSGD):
+        raise ParameterError(f"settings = {checks.shown(settings)} is not allowed: it must be a dplib.DPSGD.")
     evaluate_every = settings.steps if evaluate_every is None else evaluate_every
-    checks.integer(1).check("evaluate_every", evaluate_every)
+    _EVERY.check("evaluate_every", evaluate_every)
     failing.check_parameters(net)
-    records = examples.tensors(data.train, "train")[0]
+    records = examples.tensors(given_sets(data)["train"], "train")[0]
     place = find_device(device, settings.work(net, records) if device == "auto" else None)
     sets = placed(net, data, place)
     train_set = sets["train"]
@@ -339,12 +375,19 @@ def generator_of(rng: np.random.Generator | None, seed: int | None, secure: bool
     return np.random.default_rng(seed) if rng is None else rng
 
 
+def given_sets(data: Data) -> dict[str, examples.Pair]:
+    """The pairs of examples and targets that are given, "train" first."""
+    if not isinstance(data, Data):
+        raise ParameterError(f"data = {checks.shown(data)} is not allowed: it must be dplib.Data.")
+    return {"train": data.train, **data.held_out()}
+
+
 def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
     """Network and examples on one device, "train" first, in the network's precision."""
     failing.check_parameters(net)
     own = next((p.device for p in net.parameters()), place)
     dtype = next((p.dtype for p in net.parameters()), torch.float32)
-    given = {"train": data.train, **data.held_out()}
+    given = given_sets(data)
     pairs = {name: examples.tensors(pair, name) for name, pair in given.items()}
     for name, pair in given.items():
         for array in pair:
@@ -381,6 +424,9 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
     do otherwise with fewer.
     """
     _check_trained({name: p for name, p in net.named_parameters() if p.requires_grad}, train)
+    with failing.named(net), torch.no_grad(), same_randomness(train.y.device):
+        x, y = train.batch(train.extremes())
+        loss(copy.deepcopy(net).eval()(x), y)
     if clips:
         count = max(math.ceil(expected), clipping.FEW)
         clipping.check(net, *train.batch(_some(train.n, count).to(train.y.device)), loss)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dplib.checks import ParameterError, number, shown
+from dplib.checks import ParameterError, bounded, integer, number, one_of, shown
 from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
 
@@ -134,6 +134,16 @@ class Examples:
         for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
             yield self._shaped(x), y
 
+    def extremes(self) -> Tensor:
+        """Rows of the records that hold the least or the largest number of a column, or such a target: what a network
+        does not take (a word beyond its embedding) is most likely there. Of at most 64 columns, (rows,).
+        """
+        columns = torch.linspace(0, self._rows.shape[1] - 1, min(64, self._rows.shape[1])).long().unique()
+        parts = (self._rows[:, columns.to(self._rows.device)], self.y.reshape(self.n, -1)[:, :64])
+        ends = [end(0) for part in parts for end in (part.argmin, part.argmax) if part.numel()]
+        overall = [self._rows.flatten().argmin(), self._rows.flatten().argmax()] if self._rows.numel() else []
+        return torch.cat([*ends, *(place.view(1) // self._rows.shape[1] for place in overall)]).unique()
+
     def first(self) -> Tensor:
         """The first example, as a batch of one."""
         return self._shaped(self._rows[:1])
@@ -143,6 +153,7 @@ class Examples:
         return x.permute(0, 3, 1, 2) if self._is_last else x
 
 
+@bounded(size=integer(1))
 @whole_float32()
 @torch.no_grad()
 def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int | None = None) -> dict[str, float]:
@@ -159,6 +170,7 @@ def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size:
 
 def check_labels(y: Tensor, classes: int, name: str) -> None:
     """Raise ParameterError unless labels (n,) are whole numbers from 0 to ``classes`` - 1; (n, k) are probabilities."""
+    integer(1, 10**9).check("classes", classes)
     if y.is_floating_point() and y.dim() == 2 and y.shape[1] == classes:
         return
     if y.is_floating_point() or y.dim() != 1:
@@ -243,6 +255,7 @@ BLOCK, BLOCK_ROWS = 64, 2**22  # batches that are drawn ahead for a GPU, and the
 _UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
+RECORDS = integer(1, 10**12)
 RATE = number(1e-12, 1)  # below, the gaps between records are beyond whole numbers of 64 bits
 
 
@@ -254,6 +267,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     at the cost of b of them.
     """
     RATE.check("sample_rate", sample_rate)
+    RECORDS.check("n", n)
     if rng is None:
         return np.flatnonzero(_secure_uniform(n) < sample_rate)
     size = room(n, sample_rate)
@@ -267,6 +281,9 @@ def poisson_table(n: int, sample_rate: float, rng: np.random.Generator, steps: i
     """The samples that :func:`poisson` draws in so many calls, at a fraction of the cost: rows (steps, most), of which
     the first of each are its sample and the others 0; and their numbers (steps,).
     """
+    RATE.check("sample_rate", sample_rate)
+    RECORDS.check("n", n)
+    integer(1, 10**9).check("steps", steps)
     state, size = rng.bit_generator.state, room(n, sample_rate)
     ends = rng.geometric(sample_rate, (steps, size)).cumsum(1)
     if (ends[:, -1] > n).all():
@@ -301,6 +318,8 @@ class Sampler:
 
     def __init__(self, kind: str, n: int, sample_rate: float, rng: np.random.Generator | None):
         RATE.check("sample_rate", sample_rate)
+        RECORDS.check("n", n)
+        one_of(*SAMPLING).check("kind", kind)
         self.kind, self.n, self.sample_rate, self.rng = kind, n, sample_rate, rng
         self.batch_size = max(1, round(sample_rate * n))
         self._order = np.empty(0, np.int64)

@@ -1,7 +1,7 @@
 """What somebody else's network or loss raises, as one sentence that names the layer."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -33,15 +33,25 @@ def named(net: nn.Module) -> Iterator[None]:
         hooks.append(module.register_forward_pre_hook(partial(enter, name), with_kwargs=True))
         hooks.append(module.register_forward_hook(leave))
     try:
-        yield
-    except (ParameterError, MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as problem:  # whatever a library or the network's own code raises
-        where = inside[-1] if inside else "the network or its loss"
-        raise ParameterError(f"{where} fails: {sentence(problem)}") from problem
+        with in_words(lambda: inside[-1] if inside else "the network or its loss"):
+            yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextlib.contextmanager
+def in_words(where: str | Callable[[], str]) -> Iterator[None]:
+    """Inside, whatever a library or somebody's own code raises is a ParameterError that says where; errors of memory
+    stay what they are.
+    """
+    try:
+        yield
+    except (ParameterError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as problem:
+        place = where if isinstance(where, str) else where()
+        raise ParameterError(f"{place} fails: {sentence(problem)}") from problem
 
 
 def shown(value: Any) -> str:
@@ -59,6 +69,12 @@ def check_parameters(net: nn.Module) -> None:
     """Raise ParameterError for a network that is none, or whose parameters have no numbers yet, naming the first."""
     if not isinstance(net, nn.Module):
         raise ParameterError(f"net is a {type(net).__name__}: it must be a torch.nn.Module.")
+    for name, module in net.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ParameterError(
+                f"layer {name or type(net).__name__} is compiled by torch.jit, so that its inside cannot be watched: "
+                "train the module that it was made of."
+            )
     for name, p in (*net.named_parameters(), *net.named_buffers()):
         layer = name.rpartition(".")[0] or type(net).__name__
         if isinstance(p, nn.parameter.UninitializedTensorMixin):

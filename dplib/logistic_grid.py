@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from dplib import checks, examples
 from dplib.checks import ParameterError
 from dplib.devices import EVALUATED, Work, find_device, whole_float32
-from dplib.dpsgd import DPSGD
+from dplib.dpsgd import DPSGD, generator_of, given_sets
 from dplib.examples import Data, Examples
 from dplib.layers import SHORTEST
 
@@ -41,7 +41,7 @@ class LogisticGrid:
         self, settings: Sequence[DPSGD], train: Examples, classes: int, generators: Sequence[torch.Generator] | None
     ):
         _check_alike(settings)
-        checks.integer(2).check("classes", classes)
+        checks.integer(2, 10**6).check("classes", classes)
         examples.check_labels(train.y, classes, "train")
         rows = train.tensors()[0]
         self.settings, self.train = list(settings), train
@@ -53,8 +53,8 @@ class LogisticGrid:
         if train.y.is_floating_point():
             raise ParameterError("train: labels must be whole numbers.")
 
-        # Each model moves by its learning rate over the expected batch size, so both are part of its factors.
-        self._rates = [one.learning_rate / (one.sample_rate * train.n) for one in settings]
+        # Each model moves by its learning rate over the divisor, so both are part of its factors.
+        self._rates = [one.learning_rate / one.quotient(train.n) for one in settings]
         self._most = rows.new_tensor(self._rates).unsqueeze(1)
         bounds = [1e30 if one.max_grad_norm is None else one.max_grad_norm for one in settings]
         self._clips = torch.tensor([[bound < 1e30] for bound in bounds], device=rows.device)
@@ -115,7 +115,7 @@ class LogisticGrid:
 def train_grid(
     data: Data,
     settings: Sequence[DPSGD],
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
     *,
     classes: int,
     device: str = "cpu",
@@ -125,7 +125,8 @@ def train_grid(
 
     Args:
         data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
-        rng: decides sampling and every model's noise; not with ``secure``.
+        rng: decides sampling and every model's noise; not with ``secure``, where it may be left out (None).
+        classes: k, from 2 to a million.
         device: "cpu"; "cuda"; or "auto", a GPU where there is one and the trainings are large enough to gain by it.
 
     Returns:
@@ -135,9 +136,13 @@ def train_grid(
         ParameterError: before any step, for data, labels or settings that are not allowed, or with autocast.
     """
     _check_alike(settings)
+    checks.integer(2, 10**6).check("classes", classes)
     one = settings[0]
-    pairs = {"train": data.train, **data.held_out()}
-    flat = {name: (torch.as_tensor(x).flatten(1), y) for name, (x, y) in pairs.items()}
+    rng = generator_of(rng, None, one.secure)
+    flat = {name: flattened(pair, name) for name, pair in given_sets(data).items()}
+    for name, (x, _) in flat.items():
+        if x.shape[1:] != flat["train"][0].shape[1:]:
+            raise ParameterError(f"{name}: rows of {x.shape[1]} numbers, but train has {flat['train'][0].shape[1]}.")
     # Two products of (b, p) and (p, m k) a step.
     operations = 4.0 * one.sample_rate * flat["train"][0].numel() * len(settings) * classes
     place = find_device(device, Work(operations, one.steps))
@@ -155,7 +160,15 @@ def train_grid(
     return {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
 
 
+def flattened(pair: examples.Pair, name: str) -> tuple[Tensor, Tensor]:
+    """Examples as rows (n, p), and their labels."""
+    x, y = examples.tensors(pair, name)
+    return (x.flatten(1) if x.dim() > 1 else x), y
+
+
 def _check_alike(settings: Sequence[DPSGD]) -> None:
+    if not isinstance(settings, Sequence) or not all(isinstance(one, DPSGD) for one in settings):
+        raise ParameterError(f"settings = {checks.shown(settings)} is not allowed: it must be a list of DPSGD.")
     if not settings:
         raise ParameterError("settings is empty: a grid needs at least one model.")
     for one in settings:

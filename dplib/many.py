@@ -28,7 +28,7 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm
 
-from dplib import checks, dpsgd, examples
+from dplib import checks, dpsgd, examples, failing
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, Run
@@ -76,9 +76,13 @@ def train(
         ParameterError: before any step, for data, networks or settings that are not allowed; for a layer that is not
             known here it says which, and that such networks are trained one at a time.
     """
-    nets, rngs = list(nets), list(rngs)
-    data = [data] * len(nets) if isinstance(data, Data) else list(data)
-    settings = [settings] * len(nets) if isinstance(settings, DPSGD) else list(settings)
+    data = [data] * len(nets) if isinstance(data, Data) else data
+    settings = [settings] * len(nets) if isinstance(settings, DPSGD) else settings
+    for name, values in (("nets", nets), ("data", data), ("settings", settings), ("rngs", rngs)):
+        if not isinstance(values, Sequence):
+            raise ParameterError(f"{name} = {checks.shown(values)} is not allowed: it must be a list.")
+    for of_model in data:
+        dpsgd.given_sets(of_model)
     check(nets, data, settings, rngs)
     evaluate_every = settings[0].steps if evaluate_every is None else evaluate_every
     checks.integer(1).check("evaluate_every", evaluate_every)
@@ -157,7 +161,8 @@ class _Training:
         models, stepper = self.models, Stepper(self.models, self.batches, self.steps, self.models.move)
         try:
             for step in range(1, self.steps + 1):
-                stepper.next()
+                with failing.in_words(f"step {step}"):
+                    stepper.next()
                 bar.update()
                 if (step % evaluate_every == 0 or step == self.steps) and not self._evaluate(step):
                     break
@@ -209,9 +214,13 @@ def check(
     nets: Sequence[nn.Module], data: Sequence[object], settings: Sequence[DPSGD], rngs: Sequence[np.random.Generator]
 ) -> None:
     """As many of each, alike."""
-    for name, values in (("data", data), ("settings", settings), ("rngs", rngs)):
+    kinds = {"data": (data, object), "settings": (settings, DPSGD), "rngs": (rngs, np.random.Generator)}
+    for name, (values, kind) in kinds.items():
         if len(values) != len(nets):
             raise ParameterError(f"{name}: {len(values)} given for {len(nets)} networks: there must be one for each.")
+        for value in values:
+            if not isinstance(value, kind):
+                raise ParameterError(f"{name}: {checks.shown(value)} is not allowed: each must be a {kind.__name__}.")
     if len({id(rng) for rng in rngs}) < len(rngs):
         raise ParameterError("rngs: one generator stands twice: each model needs its own.")
     check_alike(nets)

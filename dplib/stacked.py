@@ -42,11 +42,23 @@ def plain_layers(net: nn.Module) -> list[tuple[str, nn.Module]]:
     if type(net) is not nn.Sequential:
         kind = type(net).__name__
         raise ParameterError(f"layer {kind} is no plain nn.Sequential, as many models at once must be; {ALONE}.")
-    return list(_leaves(net, ""))
+    leaves = list(_leaves(net, ""))
+    for name, module in net.named_modules():
+        if reason := _changed(module):
+            raise ParameterError(f"layer {name or 'Sequential'} has {reason}, which is not called here; {ALONE}.")
+    return leaves
+
+
+def _changed(module: nn.Module) -> str:
+    """What of a layer would be passed over, since the network itself is never called; nothing for most."""
+    if "forward" in vars(module):
+        return "a forward pass of its own"
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return "a hook" if any(hooks) else ""
 
 
 def _leaves(net: nn.Sequential, path: str) -> Iterator[tuple[str, nn.Module]]:
-    for name, module in net.named_children():
+    for name, module in net._modules.items():  # an activation may stand there twice
         if type(module) is nn.Sequential:
             yield from _leaves(module, f"{path}{name}.")
             continue
@@ -60,8 +72,6 @@ def _unknown(module: nn.Module) -> str:
     kind = type(module)
     if kind not in KNOWN:
         return kind.__name__
-    if module._forward_hooks or module._forward_pre_hooks:
-        return f"{kind.__name__} with a hook"
     if kind is nn.Conv2d and (module.groups != 1 or module.padding_mode != "zeros"):
         return f"Conv2d with groups = {module.groups}, padding_mode = {module.padding_mode!r}"
     if examples.needs_plain_order(module):  # the weights here are channels-last

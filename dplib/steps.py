@@ -59,7 +59,7 @@ class Models:
         self.seen, self.dropped = torch.zeros(2, len(nets), dtype=torch.int64, device=self.weights.device)
         self._generators = generators or [None] * len(nets)
         self._starts = torch.tensor(starts or [0] * len(nets), device=self.weights.device).unsqueeze(1)
-        divisors = [one.divisor or one.sample_rate * n for one, n in zip(settings, sizes, strict=True)]
+        divisors = [one.quotient(n) for one, n in zip(settings, sizes, strict=True)]
         bounds = [one.max_grad_norm or 0.0 for one in settings]
         multipliers = [one.noise_multiplier for one in settings]
         units = [_unit(one, n) for one, n in zip(settings, divisors, strict=True)]

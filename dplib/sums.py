@@ -87,12 +87,13 @@ class ClippedSums:
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
         """
         before = x._version
-        with whole_float32():
+        with whole_float32(x.is_cuda), torch.no_grad():
             losses, total, norms, adders = self._pass(x, y, loss, x_norms)
             if norms is None:  # the losses depend on no trained layer
                 return total
-            clean, others, self.finite = _as_it_is, [], None
-            if norms.is_cuda or not math.isfinite(norms.sum().add_(total)):  # a GPU is not waited for
+            clean, others, self.finite = _as_it_is, (), None
+            # One number tells of all losses and norms; it is seldom not finite. A GPU is not waited for.
+            if norms.is_cuda or not math.isfinite(norms.sum().add_(total)):
                 finite = norms.isfinite() & losses.isfinite()
                 clean = partial(_with_zeros, ~finite)
                 if not norms.is_cuda and x._version == before:
@@ -102,11 +103,10 @@ class ClippedSums:
                 norms = norms.where(finite, 0)
                 total = losses.where(losses.isfinite(), 0).sum()
             weights = factors(norms)
-            with torch.no_grad():
-                for add in adders:
-                    add(weights, clean)
-                for row, add in others:
-                    add(weights[row], _as_it_is)
+            for add in adders:
+                add(weights, clean)
+            for row, add in others:
+                add(weights[row], _as_it_is)
         return total
 
     def close(self) -> None:
@@ -121,18 +121,20 @@ class ClippedSums:
         before = x._version  # a network may begin with an activation in place: then the known norms are not those
         self._watching = True
         try:
-            losses = loss(self.net(x), y)
-            self._watching = False
-            check_losses(losses, len(x))
-            total, known = losses.sum(), x if x._version == before else None
+            with torch.enable_grad():
+                losses = loss(self.net(x), y)
+                self._watching = False
+                check_losses(losses, b := x.shape[0])
+                total = losses.sum()
             gradients = torch.autograd.grad(total, self._edges(), allow_unused=True)
-            given = len(x), gradients, known, x_norms
-            with torch.no_grad():
-                with layers.lost_digits_noted() as lost:
-                    of_layers = self._rules(*given)
-                if lost and bool(torch.stack(lost).any()):  # the one wait of a step on a GPU
-                    of_layers = self._rules(*given)
-                return losses.detach(), total.detach(), *of_layers
+            given = b, gradients, x if x._version == before else None, x_norms
+            if not x.is_cuda:
+                return losses.detach(), total.detach(), *self._rules(*given)
+            with layers.lost_digits_noted() as lost:
+                of_layers = self._rules(*given)
+            if lost and bool(torch.stack(lost).any()):  # the one wait of a step on a GPU
+                of_layers = self._rules(*given)
+            return losses.detach(), total.detach(), *of_layers
         finally:
             self._watching = False
             for calls in self._calls:
@@ -193,7 +195,7 @@ class ClippedSums:
             a, d = _one(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
-            if a.dim() == 0 or len(a) != b:
+            if a.dim() == 0 or a.shape[0] != b:
                 raise ParameterError(
                     f"layer {layer.name} takes an input of shape {tuple(a.shape)} in a batch of {b}: it needs the "
                     "batch as its input's first dimension."

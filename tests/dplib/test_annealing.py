@@ -271,7 +271,10 @@ def test_a_witness_sees_the_change_and_decides_nothing():
 
 
 def test_it_diverges_without_going_on():
-    done = run(settings=settings(learning_rate=1e38, noise_multiplier=1e5), annealing=None, at_queries=[2, 3])
+    wild = net()
+    torch.nn.init.constant_(wild[0].weight, math.inf)
+    without = settings(noise_multiplier=0.0, max_grad_norm=None)
+    done = run(network=wild, settings=without, annealing=None, at_queries=[2, 3])
     assert done.diverged
     assert done.queries < 40
 

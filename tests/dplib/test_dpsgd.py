@@ -415,6 +415,17 @@ def test_a_grid_is_the_same_models_trained_one_by_one():
     assert len({tuple(w.flatten().tolist()) for w in grid.weights.unbind(1)}) == len(several)
 
 
+def test_a_grid_divides_by_the_divisor():
+    """Where the number of records is private, it must not show in the size of the noise."""
+    scales = []
+    for n in (100, 400):
+        one = settings(max_grad_norm=1.0, noise_multiplier=1.0, divisor=50.0)
+        grid = logistic_grid.LogisticGrid([one], toy(n), 3, [torch.Generator().manual_seed(0)])
+        grid.step(torch.arange(0))
+        scales.append(grid.weights.clone())
+    assert torch.equal(*scales)
+
+
 def test_what_a_grid_refuses():
     one = settings(max_grad_norm=1.0)
     for others, words in (

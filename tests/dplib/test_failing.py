@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, models
+from dplib import clipping, dpsgd, examples, logistic_grid, many, models
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD, Data
 from dplib.examples import cross_entropy
@@ -119,6 +119,88 @@ def test_layers_may_be_called_by_keyword():
     assert torch.equal(*found)
 
 
+def one_word_too_many(columns=7):
+    x = np.random.default_rng(0).integers(9, size=(400, columns))
+    x[321, columns // 2] = 50
+    return x
+
+
+def too_large(net, x):
+    assert x.max() < 60, "too large"
+    return net.last(x)
+
+
+FAR = np.random.default_rng(0).standard_normal((400, 6)).astype(np.float32)
+FAR[321, 2] = 100
+RARE = {
+    "a word": (
+        lambda: Code(lambda net, x: net.last(net.words(x).mean(1)), words=nn.Embedding(9, 6), last=nn.Linear(6, 3)),
+        one_word_too_many(), cross_entropy, "words",
+    ),
+    "a word of many": (
+        lambda: Code(lambda net, x: net.last(net.words(x).mean(1)), words=nn.Embedding(9, 6), last=nn.Linear(6, 3)),
+        one_word_too_many(1000), cross_entropy, "words",
+    ),
+    "a number": (lambda: Code(too_large, last=nn.Linear(6, 3)), FAR, cross_entropy, "too large"),
+    "a label": (
+        lambda: models.mlp([6, 3]), FAR, lambda outputs, y: nn.functional.nll_loss(outputs, y, reduction="none"), "loss"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_a_record_that_does_not_fit_is_refused_before_any_step(name):
+    """Where no trial draws it: a training that ends in its midst would tell that it is there."""
+    build, x, loss, words = RARE[name]
+    y = np.arange(400) % 3
+    if name == "a label":
+        y[123] = 7
+    net = build()
+    before = [p.clone() for p in net.parameters()]
+    for settings in (DPSGD(40, 0.02, 0.1, 1.0, 1.0), DPSGD(40, 0.02, 0.1)):
+        with pytest.raises(ParameterError, match=words):
+            train(net, x, y, settings, loss)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+
+
+def test_what_a_network_raises_in_a_step_is_named(monkeypatch):
+    """Which no look at the extremes shows: a hole in the middle of its words."""
+
+    def forward(net, x):
+        if (x == 4).any():
+            raise RuntimeError("no such word")
+        return net.last(net.words(x).mean(1))
+
+    x = np.where(np.arange(800).reshape(400, 2) % 2 == 0, 0, 9)
+    x[321, 1] = 4
+    for settings in (DPSGD(40, 0.02, 0.1, 1.0, 1.0), DPSGD(40, 0.02, 0.1), DPSGD(40, 0.2, 0.1, physical_batch=9)):
+        net = Code(forward, words=nn.Embedding(10, 6), last=nn.Linear(6, 3))
+        with pytest.raises(ParameterError, match=r"Code.*no such word"):
+            train(net, x, np.arange(400) % 3, settings)
+
+
+def test_a_compiled_module_is_named():
+    with pytest.raises(ParameterError, match=r"layer 1 .*jit"):
+        train(nn.Sequential(nn.Linear(6, 6), torch.jit.script(nn.Sequential(nn.Linear(6, 3)))))
+
+
+@pytest.mark.parametrize("given", ["net", "data", "settings", "rng"])
+def test_what_is_no_such_thing_is_named(given):
+    right = {"net": models.mlp([6, 3]), "data": Data((ROWS, LABELS)), "settings": PRIVATE}
+    right["rng"] = np.random.default_rng(0)
+    for wrong in (None, 3, "digits"):
+        with pytest.raises(ParameterError, match=given):
+            dpsgd.train(**right | {given: wrong}, progress=False)
+        several = {name: [value] for name, value in (right | {given: wrong}).items()}
+        several = {f"{name}s" if name in ("net", "rng") else name: value for name, value in several.items()}
+        with pytest.raises(ParameterError, match=given):
+            many.train(**several, progress=False)
+        if given != "net":
+            one = {name: [value] if name == "settings" else value for name, value in (right | {given: wrong}).items()}
+            with pytest.raises(ParameterError, match=given):
+                logistic_grid.train_grid(one["data"], one["settings"], one["rng"], classes=3, progress=False)
+
+
 @pytest.mark.parametrize(
     ("loss", "words"),
     [
@@ -157,7 +239,12 @@ def test_the_same_numbers_in_another_form_train_the_same(name):
         train(net, x, y)
         return net[0].weight
 
+    def in_a_grid(x, y):
+        data = Data((x, y), test=(ROWS, LABELS))
+        return logistic_grid.train_grid(data, [PRIVATE], np.random.default_rng(0), classes=3, progress=False)["test"]
+
     assert torch.equal(trained(*SAME[name]), trained(ROWS, LABELS))
+    assert in_a_grid(*SAME[name]) == in_a_grid(ROWS, LABELS)
 
 
 OBJECTS = ROWS.astype(object)
@@ -186,6 +273,8 @@ def test_a_table_that_does_not_fit_is_named(name, what):
     sets = {"train": (ROWS, LABELS), what: TABLES[name]}
     with pytest.raises(ParameterError, match=f"{what}: "):
         dpsgd.train(models.mlp([6, 3]), Data(**sets), PRIVATE, np.random.default_rng(0), progress=False)
+    with pytest.raises(ParameterError, match=f"{what}: "):
+        logistic_grid.train_grid(Data(**sets), [PRIVATE], np.random.default_rng(0), classes=3, progress=False)
 
 
 @pytest.mark.parametrize("pair", [None, ROWS, (ROWS,), (ROWS, LABELS, LABELS), torch.utils.data.TensorDataset()])
@@ -200,4 +289,7 @@ def test_held_out_records_of_another_width_are_refused_before_any_step(what):
     before = net[0].weight.clone()
     with pytest.raises(ParameterError, match=f"{what}: .*layer 0 "):
         train(net, **{what: (ROWS[:, :5], LABELS)})
+    data = Data((ROWS, LABELS), **{what: (ROWS[:, :5], LABELS)})
+    with pytest.raises(ParameterError, match=f"{what}: "):
+        logistic_grid.train_grid(data, [PRIVATE], np.random.default_rng(0), classes=3, progress=False)
     assert torch.equal(net[0].weight, before)

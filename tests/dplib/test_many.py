@@ -1,6 +1,7 @@
 """Many trainings at once: each model's sums, noise and batches, and the same training as one at a time."""
 
 import copy
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -208,7 +209,8 @@ def test_a_model_that_diverges_ends_and_the_others_go_on():
     build, shape = NETS["perceptron"]
     data = dpsgd.Data(records(shape), test=records(shape, seed=1))
     nets = networks(build, shape, 2, torch.float32)
-    calm, wild = settings(noise_multiplier=1.0), settings(noise_multiplier=1e30, learning_rate=1e30)
+    nn.init.constant_(next(nets[1].parameters()), math.inf)
+    calm, wild = settings(noise_multiplier=1.0), settings(max_grad_norm=None)
     (first, _), (run, diverged) = together(nets, data, [calm, wild], evaluate_every=2)
     assert diverged.diverged
     assert diverged.steps < 8
@@ -572,6 +574,19 @@ def test_two_hundred_seeds_each_way_have_accuracies_of_the_same_law(one_thread):
     check_same_accuracies(200, "cpu")
 
 
+def test_an_activation_that_stands_twice_is_applied_twice():
+    def build():
+        torch.manual_seed(0)
+        again = nn.Tanh()
+        return nn.Sequential(nn.Linear(4, 6), again, nn.Linear(6, 6), again, nn.Linear(6, 4))
+
+    data, alone = dpsgd.Data(records((4,), dtype=np.float32)), build()
+    dpsgd.train(alone, data, settings(), np.random.default_rng(0), progress=False)
+    beside = build()
+    many.train([beside], data, settings(), [np.random.default_rng(0)], progress=False)
+    assert torch.allclose(weights(alone), weights(beside), atol=1e-5)
+
+
 # --- what is refused
 
 
@@ -582,6 +597,18 @@ class Other(nn.Linear):
 def with_hook():
     net = models.mlp([12, 4])
     net[0].register_forward_hook(lambda module, inputs, output: output.flip(0))
+    return net
+
+
+def with_hook_around():
+    net = nn.Sequential(nn.Sequential(nn.Linear(12, 8)), nn.Linear(8, 4))
+    net[0].register_forward_hook(lambda module, inputs, output: output.flip(0))
+    return net
+
+
+def patched():
+    net = models.mlp([12, 4])
+    net.forward = lambda x: net[0](x).flip(0)
     return net
 
 
@@ -599,6 +626,9 @@ class Reversed(nn.Sequential):
         (lambda: nn.Sequential(Other(12, 4)), (12,), "layer 0"),
         (lambda: Reversed(nn.Linear(12, 4)), (12,), "layer Reversed"),
         (with_hook, (12,), "layer 0"),
+        (with_hook_around, (12,), "layer 0"),
+        (patched, (12,), "layer Sequential"),
+        (lambda: nn.Sequential(nn.LazyLinear(4)), (12,), "layer 0"),
         (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), *head(4)), (2, 3, 3), "layer 0"),
         (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, padding_mode="circular"), *head(4)), (2, 3, 3), "layer 0"),
         (lambda: nn.Sequential(nn.Flatten(0), nn.Linear(12, 4)), (12,), "layer 0"),

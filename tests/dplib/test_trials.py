@@ -5,6 +5,7 @@ Each refused network moves a clipped sum by more than the clipping norm when a r
 
 import copy
 import math
+import random
 
 import numpy as np
 import pytest
@@ -206,6 +207,111 @@ def test_a_scale_that_the_largest_neighbour_decides_is_refused():
     x, y = records()
     with pytest.raises(ParameterError, match="other examples"):
         clipping.check(code(by_largest)(), x, y, cross_entropy)
+
+
+def draws(generator, share):
+    """Mixes each example with another one, in a share of the steps."""
+
+    def forward(net, x):
+        if generator() < share:
+            x = 0.5 * x + 0.5 * x[torch.randperm(len(x))]
+        return net.second(torch.tanh(net.first(x)))
+
+    return code(forward)
+
+
+def in_two_parts(first):
+    """The first examples of a batch are treated in one way, the others in another, as labelled and unlabelled ones."""
+
+    def forward(net, x):
+        h = net.first(x)
+        return net.second(torch.tanh(torch.cat([h[:first], -h[first:]])))
+
+    return forward
+
+
+def without_gradient(part):
+    def forward(net, x):
+        h = net.first(x)
+        kept = torch.zeros(len(h), 1)
+        kept[part] = 1
+        return net.second(torch.tanh(torch.where(kept > 0, h.detach(), h)))
+
+    return forward
+
+
+def of_outliers(net, x):
+    """What is far away becomes the batch's mean."""
+    return net.second(torch.tanh(net.first(torch.where(x.abs() > 12, x.mean(0), x))))
+
+
+def times_hundred(way):
+    """An input that changes without PyTorch's knowledge, when the norms of the examples are already known."""
+
+    def forward(net, x):
+        if way == "data in place":
+            x.data.mul_(100)
+        elif way == "other data":
+            x.data = 100 * x.data
+        else:
+            x.detach().numpy()[:] *= 100
+        return net.second(torch.tanh(net.first(x)))
+
+    return code(forward)
+
+
+def drawn_by_torch():
+    return float(torch.rand(()))
+
+
+def drawn_by_numpy():
+    return np.random.rand()  # noqa: NPY002 (as such code has it)
+
+
+SELDOM = {
+    **{
+        f"mixes in a share of {share} by {generator.__module__}": draws(generator, share)
+        for share in (0.5, 0.25)
+        for generator in (drawn_by_torch, random.random, drawn_by_numpy)
+    },
+    "the first eight": code(in_two_parts(8)),
+    "all but the first eight": code(without_gradient(slice(8, None))),
+    "no gradient of the first eight": code(without_gradient(slice(8))),
+    "outliers": code(of_outliers),
+    "data in place": times_hundred("data in place"),
+    "other data": times_hundred("other data"),
+    "by NumPy": times_hundred("by NumPy"),
+}
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_what_mixes_seldom_or_in_secret_is_refused(name):
+    x, y = records(40)
+    with pytest.raises(ParameterError, match="example"):
+        clipping.check(SELDOM[name](), x, y, cross_entropy)
+
+
+def test_a_penalty_on_the_networks_own_weights_is_refused_as_it_would_be_left_out():
+    net = plain()
+
+    def loss(outputs, y):
+        return cross_entropy(outputs, y) + 0.01 * net[0].weight.square().sum()
+
+    with pytest.raises(ParameterError, match=r"0\.weight is used 2 times"):
+        clipping.check(net, *records(), loss)
+
+
+def leaves_out(net, x):
+    h = net.first(x)
+    return net.second(h if net.training and random.random() < 0.5 else torch.tanh(h))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_layer_that_python_leaves_out_at_random_is_no_mixing(seed):
+    random.seed(seed)
+    before = random.getstate()
+    clipping.check(code(leaves_out)(), *records(), cross_entropy)
+    assert random.getstate() == before
 
 
 class Random(nn.Module):
