@@ -42,9 +42,11 @@ class Rule:
             raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be {self.allowed}.")
 
 
-def number(least: float = -HUGE, most: float = HUGE, *, open_ends: bool = False) -> Rule:
+def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool = False) -> Rule:
     """A finite real number in [least, most], or in (least, most) with ``open_ends``."""
     left, right = ("(", ")") if open_ends else ("[", "]")
+    bounded = math.isfinite(least) or math.isfinite(most)
+    allowed = "a finite number" + (f" in {left}{least:g}, {most:g}{right}" if bounded else "")
 
     def accepts(value: Any) -> bool:
         if not _is_finite(value):
@@ -52,7 +54,7 @@ def number(least: float = -HUGE, most: float = HUGE, *, open_ends: bool = False)
         value = float(value)  # a float32 would round the bounds
         return least < value < most if open_ends else least <= value <= most
 
-    return Rule(f"a finite number in {left}{least:g}, {most:g}{right}", accepts)
+    return Rule(allowed, accepts)
 
 
 def numbers(

@@ -205,6 +205,7 @@ class Engine:
     def _fill(self, rows: Tensor) -> Tensor:
         """Noise once, the clipped gradients on top of it in pieces, all over the divisor."""
         settings, unit = self.settings, self._unit()
+        self._share = 1 / self.divisor / unit
         if settings.noise_multiplier:
             sd = settings.noise_multiplier * settings.max_grad_norm / self.divisor / unit
             examples.fill_normal(self._gradient, sd, self._generator)
@@ -236,8 +237,7 @@ class Engine:
         return self._clipped.add(x, y, self.loss, self._factors, known)
 
     def _factors(self, norms: Tensor) -> Tensor:
-        share = 1 / self.divisor / self._unit()
-        return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * share, share)
+        return clipping.RULES[self.settings.clipping](norms, self.settings.max_grad_norm * self._share, self._share)
 
     @whole_float32()
     def _add(self, rows: Tensor) -> Tensor:
