@@ -18,7 +18,7 @@ class Measured:
     n: int | None = None
 
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
+        if self.low is None or self.high is None or self.low == self.high:  # all runs alike: no width to show
             return f"{self.value:.4g}"
         digits = _digits(self.low, self.high)
         return f"{self.value:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"

@@ -63,6 +63,7 @@ def test_a_measured_value_fits_a_cell_of_a_table():
 def test_text_shows_two_figures_of_the_interval():
     assert str(stats.Measured(0.51234, 0.50, 0.5247, 5)) == "0.512 [0.500, 0.525]"
     assert str(stats.Measured(3.0)) == "3"
+    assert str(stats.Measured(1.0, 1.0, 1.0, 5)) == "1", "it was 1.0000 [1.0000, 1.0000]"
 
 
 def test_an_end_of_an_interval_keeps_its_sign():
