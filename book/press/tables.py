@@ -44,8 +44,9 @@ def readings(path: Path | None = None) -> str:
     """How far two blind readings of the claims agree, and how many plants each caught, in words and a table."""
     path = path or blind.PATH
     meant = (
-        "Readings are automated, and of one kind. Their agreement shows that rule and text are clear, not that they "
-        "are true; a caught plant shows that a reader looked at values. `python -m book readings packets FOLDER` makes "
+        "Readings are automated, and of one kind. A packet states the rule, and a reader mostly applies it: agreement "
+        "shows that rule and text are clear, a caught plant that a reader looked at values. Whether a rule is a fair "
+        "reading of its paper, neither shows. `python -m book readings packets FOLDER` makes "
         "the packets: statement, place, readings, rule and values of each claim, no verdict, no reason, and among them "
         "plants, whose values are turned.\n"
     )
