@@ -22,10 +22,10 @@ SHORT = {"none": "no noise", "unit": "fixed size", "L2": "ℓ₂ norm", "L1": "�
 def features(curves: Curves, p: int) -> None:
     """Mean error over the number of features, in the four cases that chapter 1 is about; grey: the reader's ``p``."""
     cases = {
-        "noise as the paper\nscales it": ("sparse", "L1"),
-        "fixed noise,\n20 features matter": ("sparse", "unit"),
-        "no noise,\n20 features matter": ("sparse", "none"),
-        "fixed noise,\nall features matter": ("dense", "unit"),
+        "noise as\nprinted": ("sparse", "L1"),
+        "fixed noise,\n20 matter": ("sparse", "unit"),
+        "no noise,\n20 matter": ("sparse", "none"),
+        "fixed noise,\nall matter": ("dense", "unit"),
     }
     _, axes = plt.subplots(figsize=SMALL)
     shown = {name: tables.errors(curves[case]) for name, case in cases.items() if case in curves}
