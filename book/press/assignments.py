@@ -174,7 +174,7 @@ def build(seed: int | None = None) -> Iterator[str]:
         if abs(solved - assignment.points) > 1e-6 or empty != 0:
             raise RunError(f"{name}: solutions earn {solved:g} of {assignment.points}, an empty notebook {empty:g}.")
         yield f"{name}: {assignment.points} points; the solutions earn {solved:g}, an empty notebook {empty:g}"
-    pins = re.findall(r"^otter-grader==.*$", (SOURCES / "requirements.lock").read_text(), re.MULTILINE)
+    pins = re.findall(r"^otter-grader==[\w.]+", (SOURCES / "requirements.lock").read_text(), re.MULTILINE)
     (OUTPUT / "requirements.txt").write_text("\n".join(["notebook", "numpy", "scipy", *pins]) + "\n", encoding="utf-8")
 
 
