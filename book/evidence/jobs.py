@@ -8,11 +8,12 @@ import hashlib
 import inspect
 import json
 import math
+import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from dplib import checks
 from dplib.checks import ParameterError
@@ -131,6 +132,41 @@ def parsed(text: str) -> tuple[str, Line]:
     one = json.loads(text)
     one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
     return key_of_line(one), one
+
+
+class Lines(Mapping[str, bytes]):
+    """The texts of a file's lines by key. Of each it has the place, not the text, and reads that when it is asked for:
+    a hundred thousand runs take as much memory as they are many, not as much as they hold. The file is the one that was
+    open, whoever puts another in its place.
+    """
+
+    def __init__(self, file: BinaryIO | None = None):
+        self._file = file
+        self._places: dict[bytes, int] = {}  # 16 bytes of the key's SHA-256 to where the line begins, and its length
+
+    def add(self, key: str, begin: int, length: int) -> None:
+        """Note where the line of a key is."""
+        self._places[_short(key)] = begin << 32 | length
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._text(self._places[_short(key)])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return (parsed(text.decode())[0] for text in self.texts())
+
+    def texts(self) -> Iterator[bytes]:
+        """The lines, in their order."""
+        return map(self._text, self._places.values())
+
+    def _text(self, place: int) -> bytes:
+        return os.pread(self._file.fileno(), place & 0xFFFFFFFF, place >> 32)
+
+
+def _short(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()[:16]
 
 
 def _flat(value: Any) -> Iterator[str]:

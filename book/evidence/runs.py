@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from book.evidence import agreement, execution, places
+from book.evidence import agreement, execution, jobs, places
 from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from book.evidence.jobs import experiment as experiment
@@ -249,7 +249,7 @@ def lines(name: str) -> list[Line]:
 
 def each(name: str) -> Iterator[Line]:
     """Those of :func:`lines`, one at a time, for whoever looks at all of a large file."""
-    return map(json.loads, _kept(name).values())
+    return map(json.loads, _kept(name).texts())
 
 
 def summary(name: str) -> tuple[int, list[str]]:
@@ -308,7 +308,7 @@ def remove(name: str, gone: Iterable[Line]) -> None:
     """Take lines out of an experiment's file, in one step."""
     with _alone(name):
         keys = {key_of_line(one) for one in gone}
-        _write(name, {key: json.loads(text) for key, text in _kept(name).items() if key not in keys})
+        _write(name, {key: one for one in lines(name) if (key := key_of_line(one)) not in keys})
 
 
 def rekey(function: Callable[..., Result]) -> int:
@@ -439,28 +439,28 @@ def _filed(path: Path) -> Line | None:
         raise StoreError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
 
 
-def _kept(name: str) -> Mapping[str, bytes]:
-    """The texts of an experiment's lines by key: as objects, all that is kept would take twenty times the memory."""
+def _kept(name: str) -> jobs.Lines:
     path = KEPT / f"{name}.jsonl"
     try:
         state = path.stat()
     except FileNotFoundError:
-        return {}
+        return jobs.Lines()
     return _parsed(path, state.st_mtime_ns, state.st_size, state.st_ino)
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(path: Path, *_state: int) -> Mapping[str, bytes]:
-    found: dict[str, bytes] = {}
-    with path.open("rb") as file:  # texts may hold what else ends a line
-        for number, text in enumerate(file, 1):
-            try:
-                key, _ = parsed(text.decode())
-            except DAMAGE as error:
-                raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
-            if key in found:
-                raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
-            found[key] = text
+@functools.lru_cache(maxsize=128)
+def _parsed(path: Path, *_state: int) -> jobs.Lines:
+    file = path.open("rb")
+    found, begin = jobs.Lines(file), 0
+    for number, text in enumerate(file, 1):  # texts may hold what else ends a line
+        try:
+            key, _ = parsed(text.decode())
+        except DAMAGE as error:
+            raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
+        if key in found:
+            raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
+        found.add(key, begin, len(text))
+        begin += len(text)
     return found
 
 

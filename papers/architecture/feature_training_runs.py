@@ -9,9 +9,6 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import normalized_mutual_info_score
 
 from book.evidence import runs
 from dplib import accounting, logistic_grid, objpert
@@ -397,6 +394,10 @@ def check(*, dataset: str, seed: int, delta: float = 1e-6) -> runs.Result:
         "optimum_gap" of objective perturbation at epsilon 1e9 to an unpenalised reference; "lbfgs_steps" with the
         printed limits; "pca_kept": share of the most variance that 5 private components keep, by epsilon.
     """
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import normalized_mutual_info_score
+
     table = feature_data.load(dataset, seed)
     rng = np.random.default_rng([0, seed, 13])
     codes, _ = feature_search.coded(table, "attributes")

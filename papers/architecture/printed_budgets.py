@@ -6,12 +6,15 @@ orders, with the improved conversion, for Poisson batches and data sets that dif
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from book.evidence import claims
 from dplib import mechanisms, rdp
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TOOL_ORDERS = np.array([1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512])
 # What a person may have typed in: the grids of the inverse search.
@@ -177,7 +180,7 @@ def shuffled_lower_bound(setting: Setting) -> float:
     return float(mechanisms.gaussian_epsilon(noise, setting.epochs, setting.delta))
 
 
-def contradictions() -> pd.DataFrame:
+def contradictions() -> "pd.DataFrame":
     """Printed statements that cannot both be right and that no other row of the ledger resolves, with their chapter."""
 
     def said(claim, name):
@@ -222,4 +225,6 @@ def contradictions() -> pd.DataFrame:
          f"{said('mechanism-does-not-matter', 'batch_size')} (Section V-B)",
          f"{said('data-breast-cancer', 'n_train')} training records of Breast Cancer", "06"),
     ]  # fmt: skip
+    import pandas as pd
+
     return pd.DataFrame(rows, columns=["what", "printed", "against", "chapter"])

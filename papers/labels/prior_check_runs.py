@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import NearestNeighbors
 
 from book.evidence import runs
 from dplib import accounting, dpsgd, logistic_grid, randomised_response
@@ -169,6 +167,9 @@ def membership(
             distance to the nearest stored input; "test" accuracy and "memory", share of the answers that the network
             reproduces, for each label budget.
     """
+    from sklearn.metrics import roc_auc_score
+    from sklearn.neighbors import NearestNeighbors
+
     problem = task(dataset, "learned", maps, dimensions, seed)
     rows = np.random.default_rng([seed, 0]).permutation(len(problem.y_train))[: 2 * records]
     x, y, classes = problem.x_train[rows], problem.y_train[rows], len(problem.classes)

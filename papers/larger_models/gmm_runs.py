@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.naive_bayes import GaussianNB
 
 from book.evidence import runs
 from book.evidence.plans import Get, by_seed
@@ -139,6 +138,8 @@ def ingredients(
         released variance over Definition 3's. "definition3_sd": its noise. "replaced": relative change of C_p, and the
         exact delta.
     """
+    from sklearn.naive_bayes import GaussianNB
+
     rng, tau = _generator(3, seed, p), float(mechanisms.paper_sigma(epsilon, delta))
     clean = gmm.two_classes(p, n_per_class, distance, informative)
     loud = replace(clean, noise_sd=tau)

@@ -4,10 +4,9 @@ import copy
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy.optimize import brentq
 from torch import nn
@@ -21,6 +20,9 @@ from dplib.dpsgd import DPSGD
 from dplib.examples import Pair, squared_error
 from dplib.sgd import seeded
 from papers.screening import accounts, annealed_settings
+
+if TYPE_CHECKING:  # what lists runs loads this module, and pandas is large
+    import pandas as pd
 
 SCHEMES = ("dpsgd-relu", "dpsgd-tanh", "auto-s", "annealed", "non-private")
 ENERGIES = ("test", "held", "train", "batch", "public")
@@ -251,6 +253,8 @@ def noise_for(sample_rate: float, epsilon: float, delta: float, updates: int) ->
 
 def by_tenth(traced: Mapping[str, Any]) -> dict[str, list[int]]:
     """Counts by tenth of a traced run's queries: "queries", "rises" of J, "kept_rises", and what became of which."""
+    import pandas as pd
+
     frame = pd.DataFrame({"rises": np.array(traced["changes"]) > 0, "queries": 1})
     outcomes = np.array([int(c) for c in traced["outcomes"]])
     for kind, name in enumerate(OUTCOMES):
@@ -286,13 +290,15 @@ def by_chance(traced: Mapping[str, Any], rule: Annealing) -> dict[str, Any]:
     }
 
 
-def replayed(traced: Mapping[str, Any], rule: Annealing) -> tuple[pd.DataFrame, int]:
+def replayed(traced: Mapping[str, Any], rule: Annealing) -> "tuple[pd.DataFrame, int]":
     """The queries of a trace that chance decides (J rises, below the limit on rejections), and contradictions.
 
     Returns:
         Columns query (from 0), change of J, probability (e^(-Q change), by the replayed temperature) and passed; and
         how many queries Algorithm 2 does not allow. Uniform draws are not in a trace: where chance decides, both are.
     """
+    import pandas as pd
+
     screen, rows, wrong = Screen(rule), [], 0
     for query, (outcome, change) in enumerate(zip(map(int, traced["outcomes"]), traced["changes"], strict=True)):
         wrong += outcome not in {copy.copy(screen).decide(change, u) for u in (0.0, 1 - 1e-12)}

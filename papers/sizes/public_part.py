@@ -8,7 +8,6 @@ the private records.
 import functools
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from dplib import data
 from dplib.data import preprocess
@@ -24,6 +23,8 @@ def parts(dataset: str, components: int | None) -> dict[str, Part]:
     x = {"pool": flat.x_train[:cut], "public": flat.x_train[cut:], "test": flat.x_test}
     y = {"pool": flat.y_train[:cut], "public": flat.y_train[cut:], "test": flat.y_test}
     if components:
+        from sklearn.decomposition import PCA
+
         fitted = PCA(components, svd_solver="covariance_eigh").fit(x["public"])
         x = {name: fitted.transform(rows).astype(np.float32) for name, rows in x.items()}
     return {name: (x[name], y[name]) for name in x}

@@ -207,6 +207,20 @@ def test_runs_are_made_once_and_kept(folder, workers):
         assert {"seconds", "processor_seconds", "date", "commit", "capability", "versions"} <= set(line["made"])
 
 
+def test_lines_are_read_where_they_stand_and_stay_what_they_were(folder):
+    """With their texts a hundred thousand runs took a gigabyte; and somebody may keep others meanwhile."""
+    runs.make(train, jobs(3))
+    runs.keep()
+    before, found = runs._kept("toy"), runs.lines("toy")
+    runs.remove("toy", found[1:])
+    assert (len(before), len(runs._kept("toy"))) == (3, 1)
+    assert [json.loads(text) for text in before.texts()] == found
+    for line in found:
+        assert json.loads(before[runs.key_of_line(line)]) == line
+    assert list(before) == [runs.key_of_line(line) for line in found]
+    assert not any(isinstance(place, bytes) for place in before._places.values())
+
+
 def test_the_file_is_sorted_by_the_text_of_the_job(folder):
     runs.make(train, [{"size": size, "seed": 0} for size in (10, 2, 1)])
     runs.keep()
