@@ -154,11 +154,14 @@ def check_writable(output: Path) -> None:
 
 def of_disk(error: OSError) -> str:
     """What to say of a disk that is full, read-only or broken; "" for another error, which is nobody's disk."""
-    if error.errno not in _OF_DISKS:
+    number, path = error.errno, error.filename2 or error.filename or "A file"
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of a folder that was copied: all failures
+        _, path, said = error.args[0][0]
+        number = next((code for code in _OF_DISKS if f"[Errno {code}]" in str(said)), None)
+    if number not in _OF_DISKS:
         return ""
-    what = f"{error.filename2 or error.filename or 'A file'}: {error.strerror}."
-    room = "Make room there" if error.errno in _FULL else "Let it be written and read"
-    return f"{what} {room}, and give the same command again: what was kept before is as it was."
+    what = "Make room there" if number in _FULL else "Make it writable"
+    return f"{path}: {os.strerror(number)}. {what}, and give the same command again: what was kept before is as it was."
 
 
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

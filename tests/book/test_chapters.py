@@ -4,6 +4,7 @@ import datetime
 import errno
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,14 @@ def test_a_command_says_of_a_disk_what_file_it_is_and_what_to_do(monkeypatch, ca
     shown = capsys.readouterr().err
     assert (shown.startswith(f"Error: {tmp_path / 'page.html'}: ") and shown.count("\n") == 1) == sentence
     assert not sentence or caught.value.code == 2
+
+
+def test_a_folder_that_could_not_be_copied_names_its_first_file():
+    """Python's copytree goes on after an error, and tells them all in a list."""
+    failures = [("a.css", "site/a.css", "[Errno 28] No space left on device: 'a.css' -> 'site/a.css'"), ("b", "c", "?")]
+    assert execution.of_disk(shutil.Error(failures)).startswith("site/a.css: No space left on device. Make room there")
+    assert execution.of_disk(shutil.Error([("a", "b", "odd")])) == ""
+    assert execution.of_disk(shutil.Error("a and b are the same file")) == ""
 
 
 def test_a_disk_is_full_where_a_megabyte_has_no_place(tmp_path):
