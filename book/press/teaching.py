@@ -189,7 +189,10 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
             tests = "; ".join(f"{each} for a test with {checks} check{'s' * (checks > 1)}" for checks in hidden)
             lines.append(f"| {question.title} | {question.points} | {tests} |")
         yield "\n".join(lines)
-    yield "A test is passed when all of its checks are: half a function earns nothing."
+    yield (
+        "A test is passed when all of its checks are: half a function earns nothing. Variants with other numbers, and "
+        "marking many at once: [the course](course.md)."
+    )
 
 
 def _notes(deck: Path) -> str:
