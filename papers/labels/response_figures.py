@@ -59,7 +59,7 @@ def wrong_prior(truth: np.ndarray, budgets: Sequence[float] = (1.0, 2.0, 4.0)) -
     """How often the answer is true if the prior is too sure (left of 1) or not sure enough; dotted: plain RR."""
     heat = np.logspace(-1, 1, 201)
     wrong = truth ** (1 / heat[:, None]) / (truth ** (1 / heat[:, None])).sum(axis=1, keepdims=True)
-    _, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    _, axes = plt.subplots(figsize=(4.6, 3.2))
     for budget in budgets:
         tables = response.log_table(response.kept(wrong, budget), budget)
         axes.plot(heat, response.objective(tables, truth), lw=2, label=f"ε = {budget:g}")

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from papers.common.network_runs import Outcome
 
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+NAMED = 4.0  # of panels whose lines have their names beside them
 Tuned = Mapping[str, Mapping[float, "Outcome"]]  # {data set: {epsilon: DP-SGD tuned there}}
 Table4 = Mapping[tuple[str, int], Mapping[str, Any]]  # {(data set, stages): {"eps1": accuracy in percent}}
 
 
-def column(panels: int, height: float) -> tuple[plt.Figure, np.ndarray]:
+def column(panels: int, height: float, width: float = NAMED) -> tuple[plt.Figure, np.ndarray]:
     """A figure of panels one below the other; returns it with its axes, (panels,)."""
-    figure, axes = plt.subplots(panels, 1, figsize=(WIDTH, height * panels), sharex=True, squeeze=False)
+    figure, axes = plt.subplots(panels, 1, figsize=(width, height * panels), sharex=True, squeeze=False)
     return figure, axes[:, 0]
 
 
@@ -60,7 +61,15 @@ def table_4(measured: Table4, printed: Table4) -> None:
             line(axes, {e: measured[name, t][f"eps{e}"] for e in rows.EPSILONS}, word, marker="o")
             colour = axes.lines[-1].get_color()
             theirs = [printed[name, t][f"eps{e}"] for e in rows.EPSILONS]
-            axes.plot(rows.EPSILONS, theirs, ":", marker="o", mfc="none", color=colour, label=f"{word}, printed")
+            axes.plot(
+                rows.EPSILONS,
+                theirs,
+                ":",
+                marker="o",
+                mfc="none",
+                color=colour,
+                label=f"{word.partition(' ')[0]}, printed",
+            )
         axes.set(title=title, ylabel="accuracy, %", xticks=rows.EPSILONS)
     panels[-1].set_xlabel("ε")
     named(figure, panels)
@@ -68,7 +77,7 @@ def table_4(measured: Table4, printed: Table4) -> None:
 
 def controls(cells: Mapping[str, rows.Cells]) -> None:
     """Points by which LP-2ST leads one stage and its two controls; a panel for each data set."""
-    figure, panels = column(len(cells), height=2.5)
+    figure, panels = column(len(cells), height=2.5, width=WIDTH)
     for axes, name in zip(panels, cells, strict=True):
         for shift, (other, label) in enumerate(((1, "one stage"), ("no prior",) * 2, ("pseudo-labels",) * 2)):
             lead = rows.gains(cells[name], 2, other)

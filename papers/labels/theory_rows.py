@@ -286,6 +286,28 @@ def learners(found: Mapping[str, Any], check: Mapping[str, float]) -> Values:
     }
 
 
+def yours(epsilon: float, delta: float, labels: int, examples: int, dimension: int) -> dict[str, Any]:
+    """A reader's own case by closed forms: second moments in units of L², risks in units of DL."""
+    moment = float(bounds.rr_worst_second_moment(labels, epsilon))
+    normal = bounds.normal_second_moment(labels, epsilon, delta)
+    equal = cross(epsilon, delta, labels) * examples  # the dimension where both noises are equal
+    risk = float(bounds.last_iterate_bound(moment, examples))
+    return {
+        "second_moment_of_LP_RR_SGD": moment,
+        "second_moment_of_LP_Normal_SGD": normal,
+        "smaller_noise": "LP-RR-SGD (δ = 0)" if moment <= normal else "LP-Normal-SGD",
+        "normal_noise_wins_from_this_many_labels": bounds.labels_from_which_normal_wins(epsilon, delta),
+        "whole_examples_have_less_noise_up_to_dimension": equal,
+        "at_your_dimension": "labels" if dimension > equal else "whole examples",
+        "risk_bound_of_LP_RR_SGD_exact_G": risk,
+        "risk_bound_of_Theorem_9": float(bounds.theorem9_bound(labels, epsilon, examples))
+        if epsilon <= 1
+        else "not stated above ε = 1",
+        "says_something": "yes" if risk < 0.5 else "no: weights 0 are as good",
+        "no_algorithm_below_in_n_dimensions": float(bounds.sharp_bound(examples, epsilon)),
+    }
+
+
 # ---- figures
 
 

@@ -21,12 +21,13 @@ CHARGED = {
     "pld": "every gradient, by PLD",
 }
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+NAMED = 4.0  # of panels whose lines have their names beside them
 Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
 
 
-def column(panels: int, height: float = 2.7) -> tuple[plt.Figure, np.ndarray]:
+def column(panels: int, height: float = 2.7, width: float = WIDTH) -> tuple[plt.Figure, np.ndarray]:
     """A figure of panels one below the other; returns it with its axes, (panels,)."""
-    figure, axes = plt.subplots(panels, 1, figsize=(WIDTH, height * panels), squeeze=False)
+    figure, axes = plt.subplots(panels, 1, figsize=(width, height * panels), squeeze=False)
     return figure, axes[:, 0]
 
 
@@ -39,7 +40,7 @@ def leads(trained: values.Trained, printed: Printed, records: str, accounts: Seq
     """
     table = account_rows.leads(trained, "tanh")
     table = table[(table["records"] == records) & table["account"].isin(accounts)]
-    figure, panels = column(len(trained), height=2.3)
+    figure, panels = column(len(trained), height=2.3, width=WIDTH if "pld" in accounts else NAMED)
     for axes, name in zip(panels, trained, strict=True):
         axes.axhline(0, color="black", lw=0.8)
         for account in accounts:

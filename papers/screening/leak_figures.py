@@ -10,6 +10,7 @@ from book.evidence import plotting
 from papers.screening import accounts, instances, one_update
 
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+NAMED = 4.0  # of panels whose lines have their names beside them
 
 
 def one_accepted_update(delta: float = 1e-5, most: int = 20) -> None:
@@ -40,7 +41,7 @@ def densities(with_record: one_update.Density, without: one_update.Density) -> N
 
 def trainings(tables: Mapping[str, pd.DataFrame]) -> None:
     """ε at the end of a training against the share of candidates accepted, a panel for each of the paper's settings."""
-    figure, panels = plt.subplots(len(tables), 1, figsize=(WIDTH, 2.6 * len(tables)), sharex=True, squeeze=False)
+    figure, panels = plt.subplots(len(tables), 1, figsize=(NAMED, 2.6 * len(tables)), sharex=True, squeeze=False)
     for axes, (name, table) in zip(panels[:, 0], tables.items(), strict=True):
         table = table.sort_values("rate")
         axes.plot(table["rate"], table["all"], "--", color="grey", lw=2, label="all queries")

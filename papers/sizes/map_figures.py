@@ -16,6 +16,7 @@ from papers.sizes.map_rows import Cell, Compared
 
 LINEAR = "linear"
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
+NAMED = 4.0  # of panels whose lines have their names beside them
 BORDER = "#d55e00"  # colour of the line between linear models and networks
 BELOW = 0.34  # of a row: the line has its marks below the words of a cell
 
@@ -132,7 +133,7 @@ def by_features(features: Mapping[str, Mapping[tuple[int, float | None], Mapping
 
 def _curves(panels: Mapping[str, Mapping], label: str) -> None:
     """Means and bands by title and budget, panels one below the other; a mean at 0 is a dotted line."""
-    figure, found = plt.subplots(len(panels), 1, figsize=(WIDTH, 2.5 * len(panels)), sharex=True, squeeze=False)
+    figure, found = plt.subplots(len(panels), 1, figsize=(NAMED, 2.5 * len(panels)), sharex=True, squeeze=False)
     for (title, by_budget), axes in zip(panels.items(), found[:, 0], strict=True):
         for (epsilon, widths), colour in zip(by_budget.items(), sns.color_palette("colorblind"), strict=False):
             means = dict(widths)
@@ -161,11 +162,11 @@ def best_numbers(records: tuple[int, ...] = (500, 5000, 50_000), delta: float = 
         gamma = np.cumsum(4 / p) / (1 + variance)
         return int(gmm.theorem6_psi(gamma, p, n).argmax()) + 1
 
-    _, axes = plt.subplots(figsize=(WIDTH, 3.4))
+    _, axes = plt.subplots(figsize=(NAMED, 3.2))
     for n in records:
         axes.plot(budgets, [best(v, n) for v in noise], label=f"n = {n:,}")
     norm = [best(v * p, max(records)) for v in noise]  # a norm grows like √p
-    axes.plot(budgets, norm, "--", color="grey", label="noise by a norm")
+    axes.plot(budgets, norm, "--", color="grey", label="by a norm")
     axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="best number of features")
     plotting.name_lines(axes)
 
