@@ -85,14 +85,22 @@ def _signed(text: str) -> str:
 
 def _end_without_jobs() -> None:
     # A job whose end Snakemake has missed is waited for without end, whatever signals come. Counted in looks, not by a
-    # clock: one that was suspended goes on.
-    idle = 0
+    # clock: one that was suspended goes on. On a busy machine it takes minutes to see what is to be done, and works.
+    idle, worked = 0, _worked()
     while idle < PATIENCE:
         time.sleep(1)
-        idle = 0 if psutil.Process().children() else idle + 1
+        before, worked = worked, _worked()
+        idle = 0 if psutil.Process().children() or worked - before > 0.001 else idle + 1
     print(f"Snakemake was without a job for {idle} seconds: ended. The same command again goes on.", file=sys.stderr)
     sys.stderr.flush()
     os._exit(1)
+
+
+def _worked() -> float:
+    """Seconds that the main thread has computed; 0 where the system does not tell."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0
+    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident))
 
 
 def follow() -> None:

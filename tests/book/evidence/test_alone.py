@@ -142,12 +142,17 @@ def test_a_job_of_an_ended_build_publishes_nothing(tmp_path, monkeypatch):
 IDLE = """
 import signal, subprocess, threading, time
 from book.evidence import alone
-alone.PATIENCE = 1
+alone.PATIENCE = 2
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 job = subprocess.Popen(["sleep", "1000"])
 threading.Thread(target=alone._end_without_jobs, daemon=True).start()
-time.sleep(2)
+time.sleep(3)
 print("with a job it goes on", flush=True)
+until = time.monotonic() + 4
+while alone._worked() and time.monotonic() < until:
+    if job.poll() is None and time.monotonic() > until - 3.5:
+        job.kill(), job.wait()
+print("at work it goes on", flush=True)
 job.kill(), job.wait()
 time.sleep(1000)
 """
@@ -159,7 +164,7 @@ def test_a_build_that_waits_for_no_job_ends(killed_later):
     build = subprocess.Popen([sys.executable, "-c", IDLE], env=env, start_new_session=True, **pipes)
     killed_later.append(build)
     said, errors = build.communicate(timeout=LIMIT)
-    assert (build.returncode, said) == (1, "with a job it goes on\n")
+    assert (build.returncode, said) == (1, "with a job it goes on\nat work it goes on\n")
     assert "without a job" in errors
 
 
