@@ -1,0 +1,287 @@
+"""Logistic regression on a table by noisy gradients, with the preprocessing as a part of the method.
+
+A table comes with what is public of it: a range of each column, and which columns are the levels of one category
+(:class:`Columns`). The training is, in this order, for n rows z of a columns in [-1, 1] and k classes:
+
+1. *Middle out*: numbers go from their public range to [-1, 1]; the 0s and 1s of a category have 1/levels taken off.
+2. *Moments*, where they can be had: sums of z and z^2 with Gaussian noise, for a part of the budget. Columns are then
+   centred, and numbers divided by their deviation. Public ranges are wide, and most columns sit in a corner of theirs.
+3. *Length*: rows are scaled to a length of about :data:`LENGTH`, whatever a is; none is forced to it.
+4. *Gradient descent* on all rows at once: each row's gradient is clipped, Gaussian noise is added to the sum, an
+   intercept is among the weights. The mean over the second half of the iterates is the model.
+
+The budget is exact, for one row added or removed, with n public: the moments and T gradients are Gaussian releases of
+distances mu_0 and sqrt(T) / noise_multiplier, so all together are one Gaussian release of distance mu, where
+mu^2 = mu_0^2 + T / noise_multiplier^2 (Dong, Roth and Su 2022, Corollary 3.3), calibrated by
+:func:`dplib.mechanisms.analytic_sigma`. With n private a noisy count of the rows takes a further part of mu^2.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from dplib import checks, examples, mechanisms
+from dplib.checks import ParameterError
+
+LENGTH = 4.0  # of a row, about: what rate and clipping norm were chosen for
+UNIFORM = math.sqrt(3.0)  # one over the deviation of a number that is spread evenly over [-1, 1]
+FAR = 3.0  # deviations: numbers farther from the middle are moved there
+READABLE = 0.15  # moments with more noise than this in a mean say too little of columns in [-1, 1] to be paid for
+COUNTED = 0.02  # part of the squared distance that a noisy count of the rows takes, where n is private
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is public of a table: ranges, and which columns are the levels of a category.
+
+    Args:
+        low: shape (d,), the least that a column can hold, known without the rows.
+        high: shape (d,), the most. Columns of 0 and 1 have 0 and 1.
+        categories: for each category the positions of its columns of 0 and 1, at most one of which is 1 in a row.
+
+    Raises:
+        ParameterError: for ranges that are empty or not finite, a position that is none, or one that stands twice.
+    """
+
+    low: ArrayLike
+    high: ArrayLike
+    categories: Sequence[Sequence[int]] = ()
+    middle: np.ndarray = field(init=False, repr=False)
+    numeric: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self):
+        low, high = np.atleast_1d(np.asarray(self.low, float)), np.atleast_1d(np.asarray(self.high, float))
+        if low.shape != high.shape or low.ndim != 1 or not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+            raise ParameterError("low and high must be finite, one of each for a column, and low < high everywhere.")
+        at = [place for columns in self.categories for place in columns]
+        if len(set(at)) < len(at) or not all(0 <= place < len(low) for place in at):
+            raise ParameterError(f"categories must name columns from 0 to {len(low) - 1}, each once.")
+        numeric, middle = np.ones(len(low), bool), (low + high) / 2
+        for columns in self.categories:
+            numeric[list(columns)], middle[list(columns)] = False, 1 / len(columns)
+        for name, value in (("low", low), ("high", high), ("numeric", numeric), ("middle", middle)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def attributes(self) -> int:
+        """Numbers and categories: the square of the most that a row can be long."""
+        return int(self.numeric.sum()) + len(self.categories)
+
+    def __call__(self, x: ArrayLike) -> np.ndarray:
+        """Rows (n, d) as they are to rows (n, d) in [-1, 1], middle out; what is missing (NaN) goes to the middle.
+
+        Raises:
+            ParameterError: for rows that are not as wide as the ranges.
+        """
+        x = np.asarray(x, float)
+        if x.ndim != 2 or x.shape[1] != len(self.low):
+            raise ParameterError(f"x has shape {x.shape}: it must have rows of {len(self.low)} columns.")
+        half = np.where(self.numeric, (self.high - self.low) / 2, 1.0)
+        return np.nan_to_num((x.clip(self.low, self.high) - self.middle) / half, nan=0.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the defaults are what ``notebooks/13_choose_a_model.md`` chose, for all tables.
+
+    Args:
+        moments: part of the squared distance that goes to the moments of the columns, in [0, 1).
+        max_grad_norm: clipping norm of a row's gradient.
+        learning_rate: of a step along the mean of clipped gradients.
+        steps: at least 2.
+
+    Raises:
+        ParameterError: for values outside these.
+    """
+
+    moments: float = 0.2
+    max_grad_norm: float = 1.5
+    learning_rate: float = 1.6
+    steps: int = 20
+
+    def __post_init__(self):
+        checks.number(0, 0.99).check("moments", self.moments)
+        checks.positive().check("max_grad_norm", self.max_grad_norm)
+        checks.positive().check("learning_rate", self.learning_rate)
+        checks.integer(2).check("steps", self.steps)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations, in the unit of the most that one row changes: ``gradient`` is the noise multiplier of a
+    step, ``moments`` that of the moments of the columns, infinite where they are not looked at.
+    """
+
+    gradient: float
+    moments: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear classifier with the scaling that was learned with it, for rows z that :class:`Columns` made.
+
+    ``mean`` and ``scale`` (d,): scaled rows are ``(z - mean) * scale``, moved to within ``most`` of 0. ``weights``
+    (d, classes) and ``bias`` (classes,): scores of scaled rows x are ``x @ weights + bias``.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    most: float
+    weights: np.ndarray
+    bias: np.ndarray
+
+    def predict(self, z: ArrayLike) -> np.ndarray:
+        """The class with the highest score, (n,), of rows (n, d)."""
+        return (scaled(np.asarray(z, float), self.mean, self.scale, self.most) @ self.weights + self.bias).argmax(1)
+
+
+def noise_for(
+    n: float, attributes: int, epsilon: float, delta: float, settings: Settings = Settings(), public_n: bool = True
+) -> Noise:
+    """The least noise for a budget at these settings; no row decides it.
+
+    Args:
+        n: number of rows, or a noisy count of them.
+        attributes: of :class:`Columns`.
+        epsilon: for one row added or removed; infinite: no noise.
+        delta: > 0.
+        settings, public_n: as in :func:`fit`.
+
+    Raises:
+        ParameterError: for a budget that is not allowed.
+    """
+    if math.isinf(epsilon):
+        return Noise(0.0, 0.0 if settings.moments else math.inf)
+    whole = float(mechanisms.analytic_sigma(epsilon, delta))  # one over the distance mu
+    part, counted = settings.moments, 0.0 if public_n else COUNTED
+    if part and whole / math.sqrt(part) * most_moments(attributes) / n > READABLE:
+        part = 0.0
+    left = 1 - part - counted
+    return Noise(whole * math.sqrt(settings.steps / left), whole / math.sqrt(part) if part else math.inf)
+
+
+def count_noise(epsilon: float, delta: float) -> float:
+    """Standard deviation of a noisy count of the rows, where their number is private."""
+    return float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(COUNTED)
+
+
+def most_moments(attributes: int) -> float:
+    """The most that one row changes the sums of z and z^2 - 1/2 by: 1 + 1/4 for each attribute, squared."""
+    return math.sqrt(1.25 * attributes)
+
+
+def fit(
+    z: ArrayLike,
+    y: ArrayLike,
+    columns: Columns,
+    *,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator | None,
+    settings: Settings = Settings(),
+    public_n: bool = True,
+) -> Model:
+    """Train logistic regression on a table with (epsilon, delta)-differential privacy for one row added or removed.
+
+    Args:
+        z: shape (n, d): rows that ``columns`` made.
+        y: shape (n,): whole numbers from 0 to ``classes`` - 1, whose number is public.
+        columns: what is public of the columns.
+        epsilon: infinite for a training that clips and adds no noise.
+        delta: > 0, well below 1/n.
+        rng: of the noise; None for the operating system's cryptographic source, which a release needs.
+        public_n: whether the number of rows may be known; else a noisy count takes its place.
+
+    Raises:
+        ParameterError: for arguments that are not allowed, before anything is released.
+    """
+    z, y = np.asarray(z, float), np.asarray(y)
+    checks.integer(2).check("classes", classes)
+    _check(z, y, columns, classes)
+    generator = None if rng is None else torch.Generator().manual_seed(int(rng.integers(2**63)))
+    n = float(len(z))
+    if not public_n and not math.isinf(epsilon):
+        n = max(1.0, n + count_noise(epsilon, delta) * float(normal((1,), generator)[0]))
+    noise = noise_for(n, columns.attributes, epsilon, delta, settings, public_n)
+    mean, scale = moments(z, columns, n, noise.moments, generator)
+    x = scaled(z, mean, scale, most(columns))
+    return Model(mean, scale, most(columns), *descend(x, y, classes, settings, n, noise.gradient, generator))
+
+
+def moments(
+    z: np.ndarray, columns: Columns, n: float, noise: float, generator: torch.Generator | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and scale (d,) of the columns of rows (n, d), from noisy sums, or from the public ranges alone.
+
+    ``noise``: in the unit of :func:`most_moments`; infinite: no row is looked at.
+    """
+    d, length = z.shape[1], LENGTH / math.sqrt(columns.attributes)
+    if math.isinf(noise):
+        return np.zeros(d), length * np.where(columns.numeric, UNIFORM, 1.0)
+    most = most_moments(columns.attributes)
+    rows = np.hstack([z, z[:, columns.numeric] ** 2 - 0.5])
+    total = mechanisms.clip_rows(rows, most).sum(0) + noise * most * normal((rows.shape[1],), generator)
+    mean, spread = (total[:d] / n).clip(-1, 1), noise * most / n
+    variance = total[d:] / n + 0.5 - mean[columns.numeric] ** 2
+    least = min(max(4 * spread, 1e-3), 1 / 3)  # a smaller variance is within the noise
+    scale = np.ones(d)
+    scale[columns.numeric] = 1 / np.sqrt(variance.clip(least, 1.0))
+    return mean, length * scale
+
+
+def most(columns: Columns) -> float:
+    """FAR deviations of a scaled number."""
+    return FAR * LENGTH / math.sqrt(columns.attributes)
+
+
+def scaled(z: np.ndarray, mean: np.ndarray, scale: np.ndarray, most: float) -> np.ndarray:
+    """Rows (n, d) as :func:`descend` takes them; ``most``: numbers farther from the middle are moved there."""
+    return ((z - mean) * scale).clip(-most, most)
+
+
+def descend(
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: int,
+    settings: Settings,
+    n: float,
+    noise_multiplier: float,
+    generator: torch.Generator | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (d, classes) and bias (classes,): the mean of the second half of the iterates on rows (n, d)."""
+    x, target = np.float32(np.hstack([x, np.ones((len(x), 1))])), np.eye(classes, dtype=np.float32)[y]
+    lengths = np.linalg.norm(x, axis=1)
+    weights = np.zeros((x.shape[1], classes), np.float32)
+    total = np.zeros(weights.shape)
+    for step in range(settings.steps):
+        scores = x @ weights
+        scores = np.exp(scores - scores.max(1, keepdims=True))
+        errors = scores / scores.sum(1, keepdims=True) - target
+        norms = np.maximum(np.linalg.norm(errors, axis=1) * lengths, 1e-12)  # of each row's gradient
+        errors *= np.minimum(1, settings.max_grad_norm / norms)[:, None]
+        noise = noise_multiplier * settings.max_grad_norm * normal(weights.shape, generator)
+        weights = weights - np.float32(settings.learning_rate / n) * np.float32(x.T @ errors + noise)
+        if step >= settings.steps // 2:
+            total += weights
+    total /= settings.steps - settings.steps // 2
+    return total[:-1], total[-1]
+
+
+def normal(shape: tuple[int, ...], generator: torch.Generator | None) -> np.ndarray:
+    """Independent standard normals; without a generator from the operating system's cryptographic source."""
+    return examples.fill_normal(torch.empty(shape, dtype=torch.float64), 1.0, generator).numpy()
+
+
+def _check(z: np.ndarray, y: np.ndarray, columns: Columns, classes: int) -> None:
+    if z.ndim != 2 or z.shape[1] != len(columns.numeric) or not len(z) or not (np.abs(z) <= 1 + 1e-9).all():
+        raise ParameterError(
+            f"z must be rows of {len(columns.numeric)} numbers from -1 to 1, as columns(x) makes them; here is an "
+            f"array of shape {z.shape}."
+        )
+    if y.shape != (len(z),) or not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= classes:
+        raise ParameterError(f"y must be {len(z)} whole numbers from 0 to {classes - 1}, a label for each row.")

@@ -1,0 +1,196 @@
+"""From the runs of :mod:`papers.architecture.advice_runs` to the advice on tables, by the rules that stand there."""
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dplib import mechanisms, stats
+from dplib.stats import Measured
+
+LEAST_GAIN = 0.035  # what ordinary training must gain over a constant before a share of it means anything
+MARGIN = 0.02  # of a share, by which a more complicated method must lead
+SIMPLE = "gradient"
+REACH = 10.0  # how much weaker a table may be than the problem that it speaks for
+FEWEST = 5  # tables that a promise needs
+LEAST_PROMISE = 0.1
+AGREED = 0.5  # of the median, below which the smallest share is no promise
+DELTA = 1e-5
+EPSILONS = (0.1, 0.5, 1.0, 3.0)
+
+Setting = tuple[float, ...]
+
+
+def settings_of(groups: Sequence[Sequence[Any]]) -> list[list[float]]:
+    """Every setting of a grid: one value of each group, values of several numbers laid out flat."""
+    return [
+        [float(number) for value in values for number in (value if isinstance(value, list | tuple) else [value])]
+        for values in itertools.product(*groups)
+    ]
+
+
+def gains(plain: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """Of each table, what ordinary training gains over a constant, by means over seeds; those with enough alone."""
+    every = {name: float(np.mean([r["accuracy"] - r["constant"] for r in some])) for name, some in plain.items()}
+    return {name: gain for name, gain in every.items() if gain >= LEAST_GAIN}
+
+
+def choices(
+    plain: Mapping[str, Sequence[Mapping[str, Any]]],
+    tried: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    grids: Mapping[str, Sequence[Sequence[float]]],
+) -> dict[str, dict[str, Setting]]:
+    """Rule 3: for each method, and each table that is left out ("": none), the setting that is chosen."""
+    gain, found = gains(plain), {}
+    for method, grid in grids.items():
+        scores = {}
+        for name in gain:
+            if some := tried.get((method, name)):
+                means = np.mean([np.array(r["accuracy"]) - r["constant"] for r in some], axis=0)
+                scores[name] = np.maximum(means / gain[name], 0).mean(axis=0)  # over budgets
+        left = {out: [score for name, score in scores.items() if name != out] for out in ("", *plain)}
+        found[method] = {out: tuple(grid[int(np.mean(some, axis=0).argmax())]) for out, some in left.items()}
+    return found
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method on one table at one budget, with the setting that the other tables chose.
+
+    Attributes:
+        share: of what ordinary training gains, over seeds. strength: rule 5. accuracy, constant, ordinary: in percent.
+    """
+
+    table: str
+    epsilon: float
+    strength: float
+    share: Measured
+    accuracy: float
+    constant: float
+    ordinary: float
+    n: int
+    columns: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Rule 6: the share that is promised, None where there is none; of how many tables; and why there is none."""
+
+    share: float | None
+    count: int
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The runs behind the advice.
+
+    Attributes:
+        plain: {table: runs of ordinary training by seed}. reported: {(method, table): private runs by seed}.
+        settings: {(method, table): the settings of a run}. chosen: {method: {left out: setting}}.
+    """
+
+    plain: Mapping[str, Sequence[Mapping[str, Any]]]
+    reported: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
+    settings: Mapping[tuple[str, str], Sequence[Sequence[float]]]
+    chosen: Mapping[str, Mapping[str, Setting]]
+
+    @functools.cached_property
+    def gain(self) -> dict[str, float]:
+        """:func:`gains`."""
+        return gains(self.plain)
+
+    @functools.cached_property
+    def points(self) -> dict[str, list[Point]]:
+        """{method: every table with a share, at every budget}."""
+        return {method: self._points(method) for method in self.chosen}
+
+    def _points(self, method: str) -> list[Point]:
+        found = []
+        for name, gain in self.gain.items():
+            if (method, name) not in self.reported:
+                continue
+            at = self.settings[method, name].index(list(self.chosen[method][name]))
+            some, plain = self.reported[method, name], self.plain[name]
+            for i, epsilon in enumerate(EPSILONS):
+                reached = np.array([r["accuracy"][i][at] for r in some])
+                constant = np.array([r["constant"] for r in some])
+                n, columns, classes = (some[0][key] for key in ("n", "columns", "classes"))
+                found.append(
+                    Point(
+                        name, epsilon, strength(n, columns, classes, epsilon, DELTA),
+                        stats.mean_interval((reached - constant) / gain), 100 * float(reached.mean()),
+                        100 * float(constant.mean()), 100 * float(np.mean([r["accuracy"] for r in plain])),
+                        n, columns, classes,
+                    )
+                )  # fmt: skip
+        return found
+
+    def compared(self) -> dict[str, dict[float | None, Measured]]:
+        """For each method its mean share by budget (None: of all), over the tables that it can do, with intervals."""
+        return {method: _by_budget(self.points[method]) for method in self.chosen}
+
+    def leads(self, other: str) -> Measured:
+        """The mean paired lead of a method's share over that of "gradient", a table's budgets taken together."""
+        mine, simple = (_by_table(self.points[name]) for name in (other, SIMPLE))
+        both = sorted(set(mine) & set(simple))
+        return stats.mean_interval(np.array([mine[name] - simple[name] for name in both]))
+
+    def advised(self) -> str:
+        """Rule 4, for delta above 0."""
+        best = SIMPLE
+        for other in self.chosen:
+            lead = None if other in (SIMPLE, "pure") else self.leads(other)
+            if lead and lead.low > MARGIN and lead.value > (self.leads(best).value if best != SIMPLE else 0):
+                best = other
+        return best
+
+    def promise(self, method: str, problem_strength: float, left_out: str = "") -> Promise:
+        """Rule 6, for a problem of this strength; ``left_out``: a table that is not looked at."""
+        return promise([one for one in self.points[method] if one.table != left_out], problem_strength)
+
+
+def strength(n: float, columns: int, classes: int, epsilon: float, delta: float) -> float:
+    """Rule 5; for pure epsilon (delta = 0) that of delta = 1e-5, which only orders the problems."""
+    return n / (classes * float(mechanisms.analytic_sigma(epsilon, delta or DELTA)) * math.sqrt(columns))
+
+
+def promise(points: Sequence[Point], problem_strength: float) -> Promise:
+    """Rule 6 on some points."""
+    near: dict[str, Point] = {}
+    for point in sorted(points, key=lambda one: one.strength):
+        if problem_strength / REACH <= point.strength <= problem_strength * (1 + 1e-9):
+            near[point.table] = point  # the strongest stays
+    shares = sorted(point.share.value for point in near.values())
+    if len(shares) < FEWEST:
+        return Promise(None, len(shares), "unmeasured")
+    share = min(1.0, shares[max(1, (len(shares) + 1) // 10) - 1])
+    if share < LEAST_PROMISE:
+        return Promise(None, len(shares), "nothing")
+    if share < AGREED * np.median(shares):
+        return Promise(None, len(shares), "disagree")
+    return Promise(share, len(shares))
+
+
+def left_out(advice: Advice, method: str) -> list[tuple[Point, Promise]]:
+    """Every table at every budget, and what the others promise it."""
+    return [(point, advice.promise(method, point.strength, point.table)) for point in advice.points[method]]
+
+
+def _by_budget(points: Sequence[Point]) -> dict[float | None, Measured]:
+    budgets = {epsilon: [one.share.value for one in points if one.epsilon == epsilon] for epsilon in EPSILONS}
+    every = _by_table(points)
+    return {
+        **{e: stats.mean_interval(np.array(some)) for e, some in budgets.items()},
+        None: stats.mean_interval(np.array([*every.values()])),
+    }
+
+
+def _by_table(points: Sequence[Point]) -> dict[str, float]:
+    tables = dict.fromkeys(one.table for one in points)
+    return {name: float(np.mean([one.share.value for one in points if one.table == name])) for name in tables}
