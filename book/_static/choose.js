@@ -13,30 +13,37 @@
     const found = {};
     for (const field of form.querySelectorAll("input, select")) {
       const number = field.dataset.number !== undefined;
-      found[field.name] = number ? Number(field.value) : field.value;
+      found[field.name] = number ? Number(field.value) : field.dataset.yes !== undefined ? field.value === "true" : field.value;
       const { least, most, whole } = field.dataset;
       const outside = number && least !== undefined && !(found[field.name] >= Number(least) && found[field.name] <= Number(most));
       const broken = number && whole !== undefined && !Number.isInteger(found[field.name]);
-      if (outside || broken || (number && field.value.trim() === "")) {
+      if (outside || broken || (number && field.tagName === "INPUT" && field.value.trim() === "")) {
         const kind = whole !== undefined ? "a whole number" : "a number";
         throw new Error(`${field.dataset.label}: it must be ${kind} from ${thousands(Number(least))} to ${thousands(Number(most))}.`);
       }
     }
+    if (form.elements.delta.value === "") found.delta = Math.min(1e-5, Number(`1e-${String(found.n).length}`));
     found.constant = found.frequent_class || 100 / found.classes;
     if (found.private === "labels" && found.epsilon < data.least_labels)
       throw new Error(`For private labels ε must be at least ${data.least_labels}, of which DP-SGD gets half.`);
     if (found.delta > 1 / found.n) throw new Error(`δ must be at most 1/n = ${(1 / found.n).toExponential(1)}: choose a smaller one.`);
     if (found.frequent_class && found.frequent_class < 100 / found.classes)
       throw new Error(`Of ${found.classes} classes the most frequent one has at least ${(100 / found.classes).toPrecision(3)}%.`);
-    if (found.without_noise && found.without_noise <= found.constant)
-      throw new Error(`Accuracy without noise: it must be above the ${found.constant.toPrecision(3)}% of a constant prediction.`);
+    if (found.ordinary && found.ordinary <= found.constant)
+      throw new Error(`Accuracy of ordinary training: it must be above the ${found.constant.toPrecision(3)}% of a constant prediction.`);
     found.record_epsilon = found.private === "labels" ? found.epsilon / 2 : found.epsilon;
-    found.sum = data.sums[form.elements.delta.value]?.[form.elements.epsilon.value];
+    found.delta_text = short(found.delta);
+    found.sum = data.sums[found.delta_text]?.[form.elements.epsilon.value];
+    found.strength = found.n / (found.classes * (found.private === "labels" ? data.halves : data.sums)[found.delta_text]?.[form.elements.epsilon.value] * Math.sqrt(found.d));
     return found;
   }
 
   const pure = (one) => data.pure.includes(one.method);
-  const protects = (one, asked) => (one.private === "labels" ? asked.private === "labels" && (one.sigma === null || asked.delta > 0) : pure(one) === (asked.delta === 0));
+  const protects = (one, asked) => {
+    if (one.private === "labels" && one.sigma === null) return asked.private === "labels";
+    if (asked.who === "nobody") return false;
+    return one.private === "labels" ? asked.private === "labels" && asked.delta > 0 : pure(one) === (asked.delta === 0);
+  };
   const hasProgram = (one, asked) =>
     !data.listed.includes(one.method) && Object.entries(data.methods[one.method].only ?? {}).every(([name, value]) => asked[name] === value);
   const affordable = (one, asked) =>
@@ -56,6 +63,7 @@
       .map((one) => ({ ...one, far: distance(asked, one), within: affordable(one, asked) }));
     const printed = alike.filter((one) => hasProgram(one, asked));
     if (!printed.length) return { nearest: null, method: "none", others: [], share: null };
+    if (asked.kind === "table") return ofTable(asked, printed);
     const some = printed.filter((one) => one.within);
     const name = first(some.length ? some : printed, (a, b) => a.far < b.far).name;
     const own = alike.filter((one) => one.name === name);
@@ -67,7 +75,24 @@
     const shares = last(rivals, "name");
     const worst = first(shares, (a, b) => a.share < b.share);
     const share = worst && worst.share >= data.least ? worst.share : null;
-    return { nearest, method: nearest.method, others: within.filter((one) => one !== nearest), share, worst: worst?.name, count: shares.length, settings: settings(asked, nearest) };
+    const reason = share !== null ? "" : nearest.far > data.reach ? "far" : best.length ? "nothing" : "tight";
+    return { reason, nearest, method: nearest.method, others: within.filter((one) => one !== nearest), share, worst: worst?.name, count: shares.length, settings: settings(asked, nearest) };
+  }
+
+  // One method for all tables; promises by rule 6 of papers/architecture/advice_runs.py.
+  function ofTable(asked, printed) {
+    const within = printed.filter((one) => one.more.strength <= asked.strength * (1 + 1e-9));
+    const away = (one) => Math.abs(Math.log10(one.more.strength / asked.strength));
+    const nearest = first(within.length ? within : printed, (a, b) => away(a) < away(b));
+    nearest.far = away(nearest);
+    const strong = [...within].sort((a, b) => a.more.strength - b.more.strength).filter((one) => one.more.strength >= asked.strength / data.tables.reach);
+    const kept = Object.values(Object.fromEntries(strong.map((one) => [one.name, one.kept]))).sort((a, b) => a - b);
+    const found = { nearest, method: nearest.method, others: [], share: null, worst: "", count: kept.length, settings: null };
+    if (kept.length < data.tables.fewest) return { ...found, reason: "unmeasured" };
+    const share = Math.min(1, kept[Math.max(1, Math.floor((kept.length + 1) / 10)) - 1]);
+    const middle = (kept[Math.floor((kept.length - 1) / 2)] + kept[Math.floor(kept.length / 2)]) / 2;
+    if (share < data.tables.least) return { ...found, reason: "nothing" };
+    return share < data.tables.agreed * middle ? { ...found, reason: "disagree" } : { ...found, share };
   }
 
   function settings(asked, one) {
@@ -76,7 +101,7 @@
     const same = data.results.filter((other) => ["name", "n", "d", "method"].every((key) => other[key] === one[key]));
     const left = same.filter((other) => other.epsilon >= one.epsilon && other.share >= data.least);
     const tuned = rising(left)[0] ?? one;
-    return { ...one, learning_rate: tuned.learning_rate, tuned_at: tuned.epsilon, noise: noise[form.elements.delta.value][form.elements.epsilon.value], batch: Math.max(1, evenRound(one.rate * asked.n)) };
+    return { ...one, learning_rate: tuned.learning_rate, tuned_at: tuned.epsilon, noise: noise[asked.delta_text][form.elements.epsilon.value], batch: Math.max(1, evenRound(one.rate * asked.n)) };
   }
 
   // Python rounds halves to even.
@@ -85,13 +110,10 @@
   const short = (value) => (value && Math.abs(value) < 1e-4 ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : `${value}`);
   const fill = (text, gaps) => text.replace(/\$([a-z_]+)/g, (_, name) => gaps[name]);
 
-  function promise(asked, { nearest, share, worst, count }) {
-    if (nearest === null) return data.says.unmeasured;
-    if (nearest.far > data.reach) return data.says.far;
-    if (!nearest.within) return data.says.tight;
-    if (share === null) return fill(data.says.none, { worst });
-    const least = asked.without_noise ? `, which is ${fixed(asked.constant + share * (asked.without_noise - asked.constant), 1)}%` : "";
-    return fill(data.says.share, { share: Math.floor(100 * share), least, worst, count });
+  function promise(asked, { share, worst, count, reason = "unmeasured" }) {
+    if (share === null) return fill(data.says.none[reason], { worst: worst ?? "", count });
+    const least = asked.ordinary ? `, which is ${fixed(asked.constant + share * (asked.ordinary - asked.constant), 1)}%` : "";
+    return fill(data.says[asked.kind === "table" ? "of_tables" : "share"], { share: Math.floor(100 * share), least, worst, count });
   }
 
   function lines(asked) {
@@ -103,18 +125,26 @@
       all.push(["Clipping norm", `${s.more.clip ?? 1}`], ["Learning rate", `${s.learning_rate}, tuned on ${s.name} at ε = ${s.tuned_at}`]);
       all.push(["Batch", `${thousands(s.batch)} records on average, each drawn with probability ${fixed(s.rate, 5)}`]);
       all.push(["Noise multiplier", `${s.noise} (Rényi DP; one record added or removed)`], ["Steps", `${s.steps}`]);
-      if (asked.private === "labels") all.push(["Budget", data.says.half]);
-    }
+    } else if (own.settings) all.push(["Settings", own.settings]);
+    if (asked.private === "labels" && found.nearest?.private === "records") all.push(["Budget", data.says.half]);
     all.push(["A constant prediction", `${fixed(asked.constant, 1)}%${asked.frequent_class ? "" : data.says.alike}`]);
     all.push(["Nearest measurement", found.nearest === null ? data.says.nothing : `${found.nearest.says}; ${fixed(found.nearest.far, 2)} decades away`]);
     all.push(["Promise", promise(asked, found)]);
+    const why = asked.who === "nobody" ? "nobody" : asked.delta === 0 ? "pure" : asked.kind;
+    if (found.nearest === null) for (const text of data.says.why[why]) all.push(["Why", text]);
     for (const one of found.others) all.push(["Also measured there", one.says]);
     const exposed = -Math.expm1(asked.n * Math.log1p(-asked.delta));
     for (const text of own.caveats ?? []) all.push(["Caveat", text]);
+    if (found.nearest && !asked.public_n) all.push(["Caveat", data.says[asked.kind === "table" && asked.delta ? "counted" : "secret_n"]]);
+    if (found.nearest && asked.public_data) all.push(["Caveat", data.says.public_data]);
     if (exposed > 0.1) all.push(["Caveat", fill(data.says.exposed, { percent: fixed(100 * exposed, 0) })]);
     if (asked.epsilon > 10) all.push(["Caveat", data.says.large]);
-    const gaps = { classes: asked.classes, epsilon: asked.epsilon, delta: form.elements.delta.value, learning_rate: short((s ?? found.nearest)?.learning_rate), rate: fixed(s?.rate ?? 0, 5), batch: s?.batch, steps: s?.steps, clip: 1, noise: s?.noise, ...found.nearest?.more };
-    return [all, Object.entries(own.code ?? {}).map(([library, text]) => [library, fill(text, gaps).trim()])];
+    const { epsilon, private: of } = asked;
+    const pureBudget = of === "labels" ? `epsilon=${epsilon} / 2` : `epsilon=${epsilon}`;
+    const budget = of === "labels" ? `${pureBudget}, delta=${asked.delta_text} / (1 + np.exp(${epsilon} / 2))` : `${pureBudget}, delta=${asked.delta_text}`;
+    const gaps = { pure: pureBudget, budget, counted: asked.public_n ? "" : ", public_n=False", classes: asked.classes, epsilon: asked.epsilon, delta: asked.delta_text, learning_rate: short((s ?? found.nearest)?.learning_rate), rate: fixed(s?.rate ?? 0, 5), batch: s?.batch, steps: s?.steps, clip: 1, noise: s?.noise, ...found.nearest?.more };
+    const hidden = (library) => !asked.public_n && found.method === "rows" && library === "Opacus";
+    return [all, Object.entries(own.code ?? {}).filter(([library]) => !hidden(library)).map(([library, text]) => [library, fill(text, gaps).trim()])];
   }
 
   function show() {

@@ -7,20 +7,20 @@ the runs of chapters 5, 9, 10 and 13.
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from book.evidence import plans
 from dplib import mechanisms, stats
-from dplib.data import preprocess
 from dplib.stats import Measured
-from papers.architecture import table_runs
+from papers.architecture import advice_rows
 from papers.labels import later_method_runs, prior_method_runs, stage_rows, stage_runs
 from papers.labels.prior_check_runs import private_sgd
 
 RECORDS, LABELS = "records", "labels"
+CURATOR, NOBODY = "curator", "nobody"  # who may see what is private
 IMAGE, TABLE, TEXT = "image", "table", "text"
 ANSWERS = ("rr", "subset", "clusters-soft")  # of chapter 10, with a program
 # Measured, without a program.
@@ -53,7 +53,8 @@ class Result:
         method: a key of "method" in ``choice.toml``. private: what it protects, RECORDS or LABELS.
         epsilon: of one training. Records: at delta = 1e-5 for one added or removed, or pure for one replaced
             ("objective"). Labels: for one replaced, pure; of a curator's sums at delta = 1e-5.
-        accuracy: in percent. without: the same code's mean without noise.
+        accuracy: in percent. ordinary: the most accurate training without privacy that the book has of these data: of
+            images a network or a linear model on features, of tables logistic regression or gradient-boosted trees.
         learning_rate, sample_rate, steps: None where there are none. chapter: whose runs they are.
         more: further settings that the method's program has gaps for, by name.
         sigma: of a curator's sum over all records, over what one label moves it by; None for all other methods.
@@ -64,30 +65,39 @@ class Result:
     private: str
     epsilon: float
     accuracy: Measured
-    without: float
+    ordinary: float
     learning_rate: float | None
     sample_rate: float | None
     steps: int | None
     chapter: str
     more: Mapping[str, float] = field(default_factory=dict)
-    gain: Measured | None = None
+    shares: Measured | None = None
     sigma: float | None = None
 
     @property
     def share(self) -> float | None:
-        """What privacy leaves of the gain over a constant, by the lower end of its 95% interval; None without a gain.
-
-        Paired by seed where test parts differ: ``gain`` is then the interval of the differences from the constant.
+        """What privacy leaves of ordinary training's gain over a constant, by the lower end of the 95% interval; None
+        where that gain is too small to be shared. Of tables the interval is of shares, paired by seed.
         """
-        whole = self.without - self.data.constant
-        low = self.gain.low if self.gain else self.accuracy.low - self.data.constant
-        return None if whole < LEAST_GAIN else min(1.0, max(0.0, low / whole))
+        whole = self.ordinary - self.data.constant
+        low = self.shares.low if self.shares else (self.accuracy.low - self.data.constant) / whole
+        return None if whole < LEAST_GAIN else min(1.0, max(0.0, low))
 
 
 @functools.cache
 def table() -> tuple[Result, ...]:
-    """All results."""
-    return (*_features(), *_cnn(), *_tables(), *_objective(), *_labels(), *_networks())
+    """All results, each with the ordinary training of its data beside it."""
+    images = (*_features(), *_cnn(), *_labels(), *_networks())
+    best: dict[str, float] = {}
+    for one in images:
+        best[one.data.name] = max(one.ordinary, best.get(one.data.name, 0.0))
+    return (*(replace(one, ordinary=best[one.data.name]) for one in images), *_tables())
+
+
+@functools.cache
+def advice() -> advice_rows.Advice:
+    """What the advice on tables rests on."""
+    return plans.load("13").read("advice")
 
 
 # Images of a set, numbers in one, and the share (%) of the most frequent class in the test part; a test counts them.
@@ -123,37 +133,17 @@ def _cnn() -> Iterator[Result]:
         )  # fmt: skip
 
 
-def _percent(shares: Iterable[float]) -> Measured:
-    return stats.mean_interval([100 * share for share in shares])
-
-
 def _tables() -> Iterator[Result]:
-    """Chapter 13's own: logistic regression by DP-SGD on full batches."""
-    steps = table_runs.train.__kwdefaults__["steps"]
-    for (name, n), found in plans.load("13").read("tables").items():
-        plain = found[math.inf]
-        constant = 100 * sum(one["constant"] for one in plain) / len(plain)
-        title = name if n is None else f"{n:,} rows of {name}"
-        data = Data(title, TABLE, plain[0]["n"], plain[0]["features"], plain[0]["classes"], constant)
-        without = _percent(one["test"] for one in plain).value
-        for epsilon in sorted(set(found) - {math.inf}):
-            runs = found[epsilon]
+    """Chapter 13's own: every table with the setting that the other tables chose."""
+    names = {advice().advised(): "rows", "pure": "objective"}
+    for method, points in advice().points.items():
+        for point in points if method in names else ():
+            data = Data(point.table, TABLE, point.n, point.columns, point.classes, point.constant)
+            ridge = {"ridge": advice().chosen[method][""][0]} if method == "pure" else {}
             yield Result(
-                data, "rows", RECORDS, epsilon, _percent(r["test"] for r in runs), without, runs[0]["learning_rate"],
-                1.0, steps, "13", gain=_percent(r["test"] - r["constant"] for r in runs),
+                data, names[method], RECORDS, point.epsilon, point.accuracy, point.ordinary, None, None, None, "13",
+                {"strength": point.strength, **ridge}, shares=point.share,
             )  # fmt: skip
-
-
-def _objective() -> Iterator[Result]:
-    """Chapter 5: logistic regression by objective perturbation on the census, with and without its categories."""
-    found = plans.load("05").read("encodings")
-    for encoding, method in (("without", "objective-few"), ("one-hot", "objective")):
-        runs = {e: some for (one, e), some in found.items() if one == encoding}
-        level = {e: _percent(sum(r["accuracies"]) / len(r["accuracies"]) for r in some) for e, some in runs.items()}
-        constant = 100 * sum(r["constant"] for r in runs[None]) / len(runs[None])
-        data = Data("adult", TABLE, preprocess.PAPER_B["adult"][0], runs[None][0]["features"], 2, constant)
-        for epsilon in sorted(e for e in runs if e is not None):
-            yield Result(data, method, RECORDS, epsilon, level[epsilon], level[None].value, None, None, None, "5")
 
 
 def _labels() -> Iterator[Result]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from book.press import choice, choice_evidence
 from book.press.choice import LEAST_LABELS, Answer, Problem
-from book.press.choice_evidence import LABELS, RECORDS
+from book.press.choice_evidence import CURATOR, LABELS, NOBODY, RECORDS
+from papers.architecture import advice_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
 DELTAS = (1e-5, 1e-6, 1e-7)
@@ -73,6 +74,7 @@ def data(problem: Problem) -> dict:
                 "classes": one.data.classes, "method": one.method, "private": one.private, "epsilon": one.epsilon,
                 "accuracy": one.accuracy.value, "share": one.share, "rate": one.sample_rate, "steps": one.steps,
                 "learning_rate": one.learning_rate, "more": one.more, "sigma": one.sigma, "says": choice.described(one),
+                "kept": one.shares.value if one.shares else None,
             }
             for one in results
         ],
@@ -83,7 +85,11 @@ def data(problem: Problem) -> dict:
             private: {f"{at[0]:.5f} {at[1]}": noise(private, *at, *budgets(problem)) for at in trainings}
             for private in (RECORDS, LABELS)
         },
-        "sums": sums(*budgets(problem)),
+        "sums": sums(*budgets(problem)), "halves": sums(*budgets(problem), half=True),
+        "tables": {
+            "reach": advice_rows.REACH, "fewest": advice_rows.FEWEST, "least": advice_rows.LEAST_PROMISE,
+            "agreed": advice_rows.AGREED,
+        },
     }  # fmt: skip
 
 
@@ -106,26 +112,36 @@ def noise(private: str, rate: float, steps: int, epsilons: list[float], deltas: 
     }
 
 
-def sums(epsilons: list[float], deltas: list[float]) -> dict:
-    """Delta to epsilon to a curator's noise, over what one label moves the sum by."""
-    found = choice.sum_noise(*np.meshgrid(epsilons, deltas))
-    return {f"{d:g}": {f"{e:g}": float(found[i, j]) for j, e in enumerate(epsilons)} for i, d in enumerate(deltas)}
+def sums(epsilons: list[float], deltas: list[float], half: bool = False) -> dict:
+    """Delta to epsilon to a curator's noise, over what one record moves the sum by; delta 0 stands for 1e-5, as
+    strengths of tables take it. ``half``: of the budget that DP-SGD has for private labels.
+    """
+    found = {}
+    for delta in (*deltas, 0.0):
+        asked = [(e / 2, delta / (1 + np.exp(e / 2))) if half else (e, delta) for e in epsilons]
+        noises = (choice.sum_noise(e, d or advice_rows.DELTA) for e, d in asked)
+        found[f"{delta:g}"] = {f"{e:g}": float(noise) for e, noise in zip(epsilons, noises, strict=True)}
+    return found
 
 
 def _fields(answer: Answer) -> str:
     own = answer.problem
     epsilons, deltas = ({f"{value:g}": _shown(value) for value in values} for values in budgets(own))
-    deltas = {"0": "0 (pure DP)"} | deltas
-    without = "Accuracy of the program without noise, % (0: not known)"
+    deltas = {"": "below 1/n, at most 10⁻⁵", "0": "0 (pure DP)"} | deltas
+    ordinary = "Accuracy of ordinary training without privacy, % (0: not known)"
+    who = {CURATOR: "one curator, who is trusted", NOBODY: "nobody: each person randomises"}
     parts = (
         _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, own),
         _select("private", "Private are", {"records": "whole records", "labels": "only the labels"}, own),
+        _select("who", "What is private may be seen by", who, own),
         _number("n", "Training records n", own, 10, 10**7, whole=True),
         _number("d", "Numbers in a record", own, 1, 10**7, whole=True),
         _number("classes", "Classes", own, 2, 1000, whole=True),
         _select("epsilon", "Privacy budget ε", epsilons, own),
         _select("delta", "δ", deltas, own),
-        _number("without_noise", without, own, 0, 100),
+        _select("public_n", "The number of records is", {"true": "public", "false": "private"}, own),
+        _select("public_data", "Public data of the kind", {"false": "none", "true": "are at hand"}, own),
+        _number("ordinary", ordinary, own, 0, 100),
         _number("frequent_class", "Most frequent class, % (0: not known)", own, 0, 99.9),
     )
     return "".join(parts)
@@ -141,6 +157,8 @@ def _shown(value: float) -> str:
 def _select(name: str, label: str, options: dict[str, str], problem: Problem) -> str:
     value = getattr(problem, name)
     chosen, number = (value, "") if isinstance(value, str) else (f"{value:g}", " data-number")
+    if isinstance(value, bool):
+        chosen, number = str(value).lower(), " data-yes"
     items = "".join(
         f'<option value="{one}"{" selected" if one == chosen else ""}>{text}</option>' for one, text in options.items()
     )

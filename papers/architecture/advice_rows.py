@@ -69,7 +69,7 @@ class Point:
     epsilon: float
     strength: float
     share: Measured
-    accuracy: float
+    accuracy: Measured
     constant: float
     ordinary: float
     n: int
@@ -124,7 +124,7 @@ class Advice:
                 found.append(
                     Point(
                         name, epsilon, strength(n, columns, classes, epsilon, DELTA),
-                        stats.mean_interval((reached - constant) / gain), 100 * float(reached.mean()),
+                        stats.mean_interval((reached - constant) / gain), stats.mean_interval(100 * reached),
                         100 * float(constant.mean()), 100 * float(np.mean([r["accuracy"] for r in plain])),
                         n, columns, classes,
                     )
