@@ -182,6 +182,19 @@ def left_out(advice: Advice, method: str) -> list[tuple[Point, Promise]]:
     return [(point, advice.promise(method, point.strength, point.table)) for point in advice.points[method]]
 
 
+def checked(plan: Any) -> list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Rule 8: each table that nothing was chosen on, with the program's runs by seed and those of ordinary training.
+
+    ``plan``: of study 13, with the parts "made" and "tumours" and their like that end in " ordinary".
+    """
+    found = []
+    for part in ("made", "tumours", "shipped"):
+        if part in plan.parts:
+            private, plain = plan.read(part), plan.read(f"{part} ordinary")
+            found += [(name, runs, plain[name]) for name, runs in private.items()]
+    return found
+
+
 def _by_budget(points: Sequence[Point]) -> dict[float | None, Measured]:
     budgets = {epsilon: [one.share.value for one in points if one.epsilon == epsilon] for epsilon in EPSILONS}
     every = _by_table(points)

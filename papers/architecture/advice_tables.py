@@ -19,7 +19,7 @@ from dplib.data import preprocess
 from dplib.data.levels import ADULT_LEVELS, BREAST_CANCER_LEVELS
 from papers.architecture import feature_data
 
-MOST = 4000  # rows of a table that are used
+MOST = 2500  # rows of a file that are used
 TEST = 0.25  # share of the rows that is tested on
 WORDS = 256  # columns that the words of a message are hashed to
 

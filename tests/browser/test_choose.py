@@ -15,14 +15,14 @@ IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
 TABLE = Problem(20000, 100, 2, 0.1, 1e-5, "table")
 PROBLEMS = [
     IMAGES,
-    replace(IMAGES, without_noise=97.0),
+    replace(IMAGES, ordinary=97.0),
     replace(IMAGES, epsilon=0.1),
     replace(IMAGES, d=576, epsilon=2.0),
-    replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, without_noise=90.0, frequent_class=20.0),
+    replace(IMAGES, n=20001, epsilon=0.5, delta=1e-6, ordinary=90.0, frequent_class=20.0),
     replace(IMAGES, n=10**6, delta=1e-7),
     replace(IMAGES, epsilon=100.0),
     replace(IMAGES, private="labels"),
-    replace(IMAGES, private="labels", epsilon=3.0, d=3072, without_noise=80.0),
+    replace(IMAGES, private="labels", epsilon=3.0, d=3072, ordinary=80.0),
     replace(IMAGES, private="labels", epsilon=0.5, d=3072),
     replace(IMAGES, private="labels", epsilon=0.1, d=3072, delta=1e-6),
     replace(IMAGES, private="labels", epsilon=1.0, d=3072),
@@ -32,7 +32,12 @@ PROBLEMS = [
     TABLE,
     replace(TABLE, n=500, d=30),
     replace(TABLE, n=500, d=30, frequent_class=71.0),
-    replace(TABLE, delta=0.0, without_noise=85.0, frequent_class=75.0),
+    replace(TABLE, delta=0.0, ordinary=85.0, frequent_class=75.0),
+    replace(TABLE, n=5000, d=40, epsilon=1.0, delta=None, ordinary=87.0),
+    replace(TABLE, n=5000, d=40, epsilon=1.0, public_n=False, public_data=True),
+    replace(TABLE, n=5000, d=40, epsilon=1.0, private="labels"),
+    replace(TABLE, n=5000, d=40, epsilon=1.0, who="nobody"),
+    replace(IMAGES, private="labels", d=3072, epsilon=0.5, who="nobody", public_n=False),
     replace(TABLE, classes=30, n=5000, d=446, epsilon=2.0, delta=1e-6),
     replace(TABLE, kind="text", n=5000, d=40, epsilon=5.0),
     replace(TABLE, kind="text", n=5000, d=40, epsilon=8.0),
@@ -53,9 +58,9 @@ def page(browser, tmp_path_factory):
 
 
 def fill(page, problem):
-    for name in ("kind", "private"):
-        page.select_option(f"#choose-form [name={name}]", getattr(problem, name))
-    for name in ("n", "d", "classes", "without_noise", "frequent_class"):
+    for name in ("kind", "private", "who", "public_n", "public_data"):
+        page.select_option(f"#choose-form [name={name}]", str(getattr(problem, name)).lower())
+    for name in ("n", "d", "classes", "ordinary", "frequent_class"):
         page.fill(f"#choose-form [name={name}]", f"{getattr(problem, name):.12g}")
     for name in ("epsilon", "delta"):
         page.select_option(f"#choose-form [name={name}]", f"{getattr(problem, name):g}")

@@ -30,7 +30,7 @@ def test_the_middle_of_the_public_ranges_is_out():
     assert columns.attributes == 3
 
 
-@pytest.mark.parametrize("low, high, categories", [
+@pytest.mark.parametrize(("low", "high", "categories"), [
     ([0, 0], [1], ()), ([0, 1], [1, 1], ()), ([0, 0], [1, np.inf], ()), ([0, 0], [1, 1], [[0, 2]]),
     ([0, 0], [1, 1], [[0], [0, 1]]),
 ])  # fmt: skip

@@ -30,7 +30,7 @@ def test_a_promise_is_the_worst_of_up_to_eighteen_tables_and_the_second_worst_of
 
 
 @pytest.mark.parametrize(
-    "shares, strengths, reason",
+    ("shares", "strengths", "reason"),
     [
         ([0.9] * 4, [50.0] * 4, "unmeasured"),
         ([0.9] * 6, [101.0] * 6, "unmeasured"),  # stronger than the problem
@@ -74,7 +74,7 @@ def test_the_noise_of_objective_perturbation_is_just_enough():
     assert spread > float(mechanisms.analytic_sigma(0.5, 1e-5, math.sqrt(2)))
 
 
-@pytest.mark.parametrize("method, setting", [
+@pytest.mark.parametrize(("method", "setting"), [
     ("gradient", [0.2, 1.5, 1.6, 20]), ("fourier", [0.25, 0.8, 40]), ("means", [0.25, 1.0]), ("squares", [0.2, 0.3]),
     ("objective", [0.3, 0.1, 1.0]), ("pure", [3.0]),
 ])  # fmt: skip
