@@ -6,8 +6,8 @@ The rules, written down before the runs; :mod:`papers.architecture.advice_rows` 
    added or removed, n public. Seeds 1000 and 1001 choose, on rows held out of the training rows; seeds 0 to 4 report,
    on test rows. What was tried by hand before, on seven drawn tables of other seeds, is in no figure.
 2. *Ordinary training* is logistic regression or (up to ten classes) gradient-boosted trees without privacy, whichever
-   is the more accurate on held-out training rows. The *share* of a method is (its accuracy - a constant's) / (ordinary - a constant's), by
-   means over seeds. A table where ordinary training gains less than 3.5 points has no share.
+   is the more accurate on held-out training rows. The *share* of a method is (its accuracy - a constant's) / (ordinary -
+   a constant's), by means over seeds. A table where ordinary training gains less than 3.5 points has no share.
 3. *One setting of a method for all tables* is the one with the largest mean share over tables (each weighs the same)
    and budgets, on the seeds that choose, where a share below 0 counts as 0. For a table that is left out, the setting
    is chosen on the others.
@@ -113,8 +113,9 @@ def ordinary(*, table: str, seed: int, dataset: str | None = None, rows: int | N
     Ridge and size of the trees are chosen on a quarter of the training rows, and so is which of the two is reported.
 
     Returns:
-        "accuracy", of the better of the two on held-out training rows; "logistic", "trees" (None for more than
-        ten classes); "best", of the classifier with the least error, None where it is not known; "constant", "n", "columns", "classes".
+        "accuracy", of the better of the two on held-out training rows; "logistic", "trees" (None for more than ten
+        classes); "best", of the classifier with the least error, None where it is not known; "constant", "n",
+        "columns", "classes".
     """
     return without_privacy(*advice_tables.split(table, seed, "report", rows), seed)
 
