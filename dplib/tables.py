@@ -98,10 +98,10 @@ class Settings:
         ParameterError: for values outside these.
     """
 
-    moments: float = 0.2
+    moments: float = 0.1
     max_grad_norm: float = 1.5
     learning_rate: float = 1.6
-    steps: int = 20
+    steps: int = 40
 
     def __post_init__(self):
         checks.number(0, 0.99).check("moments", self.moments)

@@ -15,7 +15,7 @@ from book.press.choice_evidence import CURATOR, LABELS, NOBODY, RECORDS
 from papers.architecture import advice_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
-DELTAS = (1e-5, 1e-6, 1e-7)
+DELTAS = (1e-5, 1e-6, 1e-7, 1e-8)
 LIMIT = 300_000  # bytes that the page may embed
 STYLE = """
 .choose { background: var(--card, #f6f8fa); color: var(--pst-color-text-base, inherit); border-radius: 6px;

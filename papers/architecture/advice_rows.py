@@ -18,7 +18,9 @@ SIMPLE = "gradient"
 REACH = 10.0  # how much weaker a table may be than the problem that it speaks for
 FEWEST = 5  # tables that a promise needs
 LEAST_PROMISE = 0.1
-AGREED = 0.5  # of the median, below which the smallest share is no promise
+AGREED = 0.5  # of the median, below which the promised share is no promise
+OF = 4  # all but one of so many tables should keep a promise
+STRICT = 10  # by the first rule
 DELTA = 1e-5
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 
@@ -150,9 +152,9 @@ class Advice:
                 best = other
         return best
 
-    def promise(self, method: str, problem_strength: float, left_out: str = "") -> Promise:
+    def promise(self, method: str, problem_strength: float, left_out: str = "", of: int = OF) -> Promise:
         """Rule 6, for a problem of this strength; ``left_out``: a table that is not looked at."""
-        return promise([one for one in self.points[method] if one.table != left_out], problem_strength)
+        return promise([one for one in self.points[method] if one.table != left_out], problem_strength, of)
 
 
 def strength(n: float, columns: int, classes: int, epsilon: float, delta: float) -> float:
@@ -160,8 +162,8 @@ def strength(n: float, columns: int, classes: int, epsilon: float, delta: float)
     return n / (classes * float(mechanisms.analytic_sigma(epsilon, delta or DELTA)) * math.sqrt(columns))
 
 
-def promise(points: Sequence[Point], problem_strength: float) -> Promise:
-    """Rule 6 on some points."""
+def promise(points: Sequence[Point], problem_strength: float, of: int = OF) -> Promise:
+    """Rule 6 on some points: the share that all but one of ``of`` tables should keep."""
     near: dict[str, Point] = {}
     for point in sorted(points, key=lambda one: one.strength):
         if problem_strength / REACH <= point.strength <= problem_strength * (1 + 1e-9):
@@ -169,7 +171,7 @@ def promise(points: Sequence[Point], problem_strength: float) -> Promise:
     shares = sorted(point.share.value for point in near.values())
     if len(shares) < FEWEST:
         return Promise(None, len(shares), "unmeasured")
-    share = min(1.0, shares[max(1, (len(shares) + 1) // 10) - 1])
+    share = min(1.0, shares[max(1, (len(shares) + 1) // of) - 1])
     if share < LEAST_PROMISE:
         return Promise(None, len(shares), "nothing")
     if share < AGREED * np.median(shares):
@@ -177,9 +179,9 @@ def promise(points: Sequence[Point], problem_strength: float) -> Promise:
     return Promise(share, len(shares))
 
 
-def left_out(advice: Advice, method: str) -> list[tuple[Point, Promise]]:
+def left_out(advice: Advice, method: str, of: int = OF) -> list[tuple[Point, Promise]]:
     """Every table at every budget, and what the others promise it."""
-    return [(point, advice.promise(method, point.strength, point.table)) for point in advice.points[method]]
+    return [(point, advice.promise(method, point.strength, point.table, of)) for point in advice.points[method]]
 
 
 def checked(plan: Any) -> list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
