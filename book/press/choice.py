@@ -224,7 +224,7 @@ def _of_table(problem: Problem, printed: Sequence[Result], leave_out: Collection
     nearest = min(within or printed, key=lambda one: abs(math.log10(one.more["strength"] / strength)))
     far = abs(math.log10(nearest.more["strength"] / strength))
     method = "pure" if nearest.method in PURE else advice().advised()
-    points = [point for point in advice().points[method] if point.table not in leave_out]
+    points = [point for point in advice().lines[method] if point.table not in leave_out]
     said = advice_rows.promise(points, strength)
     return Answer(problem, nearest, far, bool(within), said.share, "", said.count, said.reason)
 
@@ -415,10 +415,11 @@ def why(answer: Answer) -> list[str]:
 def described(one: Result) -> str:
     """A result in words, with the constant and the accuracy without noise beside it."""
     data, accuracy = one.data, one.accuracy
+    plain = "logistic regression without privacy" if data.kind == TABLE else "ordinary training"
     return (
         f"{accuracy.value:.1f}% [{accuracy.low:.1f}, {accuracy.high:.1f}] on {data.name} ({data.n:,} records) at "
         f"ε = {one.epsilon:g}, by {words()['method'][one.method]['name']}; a constant has {data.constant:.1f}%, "
-        f"ordinary training {one.ordinary:.1f}% (chapter {one.chapter})"
+        f"{plain} {one.ordinary:.1f}% (chapter {one.chapter})"
     )
 
 

@@ -135,9 +135,9 @@ def _cnn() -> Iterator[Result]:
 
 
 def _tables() -> Iterator[Result]:
-    """Chapter 13's own: every table with the setting that the other tables chose."""
+    """Chapter 13's own: every table with the setting that the other tables chose, beside logistic regression."""
     names = {advice().advised(): "rows", "pure": "objective"}
-    for method, points in advice().points.items():
+    for method, points in advice().lines.items():
         for point in points if method in names else ():
             data = Data(point.table, TABLE, point.n, point.columns, point.classes, point.constant)
             ridge = {"ridge": advice().chosen[method][""][0]} if method == "pure" else {}

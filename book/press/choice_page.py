@@ -128,7 +128,7 @@ def _fields(answer: Answer) -> str:
     own = answer.problem
     epsilons, deltas = ({f"{value:g}": _shown(value) for value in values} for values in budgets(own))
     deltas = {"": "below 1/n, at most 10⁻⁵", "0": "0 (pure DP)"} | deltas
-    ordinary = "Accuracy of ordinary training without privacy, % (0: not known)"
+    ordinary = "Accuracy without privacy (tables: of logistic regression), % (0: not known)"
     who = {CURATOR: "one curator, who is trusted", NOBODY: "nobody: each person randomises"}
     parts = (
         _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, own),

@@ -12,8 +12,8 @@ SMALL = (5.6, 4.2)  # inches: legible on a phone
 
 
 def kept(advice: Advice, method: str) -> None:
-    """Share of ordinary training's gain against strength, a dot for each table and budget, and the promise."""
-    points = advice.points[method]
+    """Share of logistic regression's gain against strength, a dot for each table and budget, and the promise."""
+    points = advice.lines[method]
     table = pd.DataFrame(
         {"strength": [one.strength for one in points], "share": [100 * one.share.value for one in points],
          "ε": [f"{one.epsilon:g}" for one in points]}
@@ -31,8 +31,8 @@ def kept(advice: Advice, method: str) -> None:
             arrowprops={"arrowstyle": "-"},
         )  # fmt: skip
     axes.set(
-        xscale="log", ylim=(-12, 112), xlabel="rows for the noise: n / (classes · σ · √columns)",
-        ylabel="of ordinary training's gain, %",
+        xscale="log", ylim=(-15, 150), xlabel="rows for the noise: n / (classes · σ · √columns)",
+        ylabel="of logistic regression's gain, %",
     )  # fmt: skip
 
 
@@ -44,4 +44,4 @@ def promised(advice: Advice, method: str) -> None:
     axes.fill_between([0, 105], 0, [0, 105], color="0.92")
     axes.scatter(made, kept, s=30)
     axes.text(97, 40, "promise broken", ha="right", fontsize=12, style="italic")
-    axes.set(xlim=(0, 105), ylim=(0, 115), xlabel="promised, % of the gain", ylabel="kept, %")
+    axes.set(xlim=(0, 105), ylim=(0, 150), xlabel="promised, % of the gain", ylabel="kept, %")

@@ -35,9 +35,12 @@ def settings_of(groups: Sequence[Sequence[Any]]) -> list[list[float]]:
     ]
 
 
-def gains(plain: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float]:
-    """Of each table, what ordinary training gains over a constant, by means over seeds; those with enough alone."""
-    every = {name: float(np.mean([r["accuracy"] - r["constant"] for r in some])) for name, some in plain.items()}
+def gains(plain: Mapping[str, Sequence[Mapping[str, Any]]], key: str = "accuracy") -> dict[str, float]:
+    """Of each table, what ordinary training gains over a constant, by means over seeds; those with enough alone.
+
+    ``key``: "accuracy", of the better of logistic regression and trees; or "logistic".
+    """
+    every = {name: float(np.mean([r[key] - r["constant"] for r in some])) for name, some in plain.items()}
     return {name: gain for name, gain in every.items() if gain >= LEAST_GAIN}
 
 
@@ -64,7 +67,8 @@ class Point:
     """A method on one table at one budget, with the setting that the other tables chose.
 
     Attributes:
-        share: of what ordinary training gains, over seeds. strength: rule 5. accuracy, constant, ordinary: in percent.
+        share: of what ordinary training, or logistic regression, gains, over seeds. strength: rule 5. accuracy,
+            constant, ordinary (of the same of the two): in percent.
     """
 
     table: str
@@ -103,23 +107,21 @@ class Advice:
     chosen: Mapping[str, Mapping[str, Setting]]
 
     @functools.cached_property
-    def gain(self) -> dict[str, float]:
-        """:func:`gains`."""
-        return gains(self.plain)
+    def points(self) -> dict[str, list[Point]]:
+        """{method: every table with a share of ordinary training's gain, at every budget}."""
+        return {method: self._points(method, "accuracy") for method in self.chosen}
 
     @functools.cached_property
-    def points(self) -> dict[str, list[Point]]:
-        """{method: every table with a share, at every budget}."""
-        return {method: self._points(method) for method in self.chosen}
+    def lines(self) -> dict[str, list[Point]]:
+        """The same of what logistic regression gains, which promises are about."""
+        return {method: self._points(method, "logistic") for method in self.chosen}
 
-    def _points(self, method: str) -> list[Point]:
+    def _points(self, method: str, key: str) -> list[Point]:
         found = []
-        for name, gain in self.gain.items():
-            if (method, name) not in self.reported:
-                continue
-            at = self.settings[method, name].index(list(self.chosen[method][name]))
-            some, plain = self.reported[method, name], self.plain[name]
-            found += points_of(name, gain, some, plain, at)
+        for name, gain in gains(self.plain, key).items():
+            if (method, name) in self.reported:
+                at = self.settings[method, name].index(list(self.chosen[method][name]))
+                found += points_of(name, gain, self.reported[method, name], self.plain[name], key, at)
         return found
 
     def compared(self) -> dict[str, dict[float | None, Measured]]:
@@ -143,11 +145,16 @@ class Advice:
 
     def promise(self, method: str, problem_strength: float, left_out: str = "", of: int = OF) -> Promise:
         """Rule 6, for a problem of this strength; ``left_out``: a table that is not looked at."""
-        return promise([one for one in self.points[method] if one.table != left_out], problem_strength, of)
+        return promise([one for one in self.lines[method] if one.table != left_out], problem_strength, of)
 
 
 def points_of(
-    name: str, gain: float, some: Sequence[Mapping[str, Any]], plain: Sequence[Mapping[str, Any]], at: int = 0
+    name: str,
+    gain: float,
+    some: Sequence[Mapping[str, Any]],
+    plain: Sequence[Mapping[str, Any]],
+    key: str = "accuracy",
+    at: int = 0,
 ) -> list[Point]:
     """A table at every budget: private runs by seed, whose setting stands at ``at``, and those of ordinary training."""
     found = []
@@ -159,7 +166,7 @@ def points_of(
             Point(
                 name, epsilon, strength(n, columns, classes, epsilon, DELTA),
                 stats.mean_interval((reached - constant) / gain), stats.mean_interval(100 * reached),
-                100 * float(constant.mean()), 100 * float(np.mean([r["accuracy"] for r in plain])),
+                100 * float(constant.mean()), 100 * float(np.mean([r[key] for r in plain])),
                 n, columns, classes,
             )
         )  # fmt: skip
@@ -171,8 +178,8 @@ def outside(advice: Advice, plan: Any, of: int = OF) -> list[tuple[Point, Promis
     private, plain = plan.read("shipped"), plan.read("shipped ordinary")
     return [
         (point, advice.promise(SIMPLE, point.strength, of=of))
-        for name, gain in gains(plain).items()
-        for point in points_of(name, gain, private[name], plain[name])
+        for name, gain in gains(plain, "logistic").items()
+        for point in points_of(name, gain, private[name], plain[name], "logistic")
     ]
 
 
@@ -200,7 +207,7 @@ def promise(points: Sequence[Point], problem_strength: float, of: int = OF) -> P
 
 def left_out(advice: Advice, method: str, of: int = OF) -> list[tuple[Point, Promise]]:
     """Every table at every budget, and what the others promise it."""
-    return [(point, advice.promise(method, point.strength, point.table, of)) for point in advice.points[method]]
+    return [(point, advice.promise(method, point.strength, point.table, of)) for point in advice.lines[method]]
 
 
 def checked(plan: Any, shown: int = 3) -> list[tuple[str, float, list[dict[str, Any]], list[dict[str, Any]]]]:

@@ -300,7 +300,7 @@ def test_a_table_is_promised_what_the_others_kept():
     assert answer.method == "rows"
     assert answer.share is not None
     advice = choice_evidence.advice()
-    for point in advice.points["gradient"][::7]:
+    for point in advice.lines["gradient"][::7]:
         asked = Problem(point.n, point.columns, point.classes, point.epsilon, 1e-5, "table")
         said = choice.choose(asked, leave_out=[point.table])
         assert said.share == advice.promise("gradient", point.strength, point.table).share

@@ -109,11 +109,13 @@ def test_the_librarys_setting_is_the_one_that_was_chosen(advice):
 
 
 def test_promises_are_kept_about_as_often_as_they_say(advice):
-    """Three in four, of tables that are left out; on twenty of another source, too."""
-    for said in (advice_rows.left_out(advice, "gradient"), advice_rows.outside(advice, plans.load("13"))):
+    """Three in four, of tables that are left out, and not far from it on three of another source."""
+    for said, least in (
+        (advice_rows.left_out(advice, "gradient"), 0.75), (advice_rows.outside(advice, plans.load("13")), 0.6)
+    ):  # fmt: skip
         kept = [one.share.value >= made.share for one, made in said if made.share is not None]
-        assert len(kept) > 40
-        assert np.mean(kept) > 0.65
+        assert len(kept) >= 7
+        assert np.mean(kept) >= least
 
 
 def test_what_had_to_be_shown_is_shown():
