@@ -17,12 +17,7 @@ GATE = re.compile(r"^```\{solution-(?P<end>start|end)\}(?: (?P<label>\S+)\n:clas
 FENCED = re.compile(r"^(`{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 COLUMN = 76  # characters of code that a window of 1,280 pixels shows, in a solution's box too
 # Chapters whose code is still to be broken into lines as short.
-LONG_LINES = {
-    "00a_why_noise",
-    "08_rr_with_prior", "09_label_dp_training", "09b_label_dp_ratings_and_cifar", "10_label_dp_priors",
-    "10b_label_dp_theory", "11_annealed_dpsgd", "12_what_screening_leaks", "13_choose_a_model",
-    "14_when_is_larger_better",
-}  # fmt: skip
+LONG_LINES = {"00a_why_noise", "13_choose_a_model"}
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 EMPTY_WORDS = {"here", "this", "link", "this link", "click here", "this page", "there", "more"}
 
