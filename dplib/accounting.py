@@ -32,7 +32,7 @@ import numpy as np
 from scipy import optimize
 
 from dplib import cache, mechanisms, rdp
-from dplib.checks import ParameterError, fraction, one_of, positive
+from dplib.checks import ParameterError, bounded, fraction, number, numbers, one_of
 
 ACCOUNTANTS = ("prv", "pld", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
@@ -110,7 +110,7 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
     """The least noise multiplier for which :func:`epsilon` is at most the target; a float for scalars.
 
     Args:
-        target_epsilon: > 0, finite. steps: whole, >= 1. The others as in :func:`epsilon`. Arrays broadcast.
+        target_epsilon: in [1e-9, 1e6]. steps: whole, >= 1. The others as in :func:`epsilon`. Arrays broadcast.
         rtol: the result is at most this much above the least, relatively, and never below it. By "prv" and "pld" it
             is found in twelve evaluations, some seconds; where these are not enough it is the least of those tried.
 
@@ -120,11 +120,13 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     if accountant == "rdp":
         return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
+    number(1e-12, 1).check("rtol", rtol)
     one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
     settings = rdp.arrays(target_epsilon=target_epsilon, sample_rate=sample_rate, steps=steps, delta=delta)
     return one(*settings, accountant, rtol)[()]
 
 
+@bounded(delta=fraction(), mean_runs=number(1, 1e9), shape=numbers(0, 1e6, infinite=True))
 def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
@@ -138,12 +140,6 @@ def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
         shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
             shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
     """
-    fraction().check("delta", delta)
-    positive().check("mean_runs", mean_runs)
-    if mean_runs < 1:
-        raise ParameterError(f"mean_runs = {mean_runs:g} is not allowed: it must be at least 1.")
-    if not rdp.numbers("shape", shape) >= 0:
-        raise ParameterError(f"shape = {shape:g} is not allowed: it must be at least 0, or inf for Poisson.")
     phases = _merged(phases)
     if not phases:
         return 0.0
@@ -277,7 +273,7 @@ def _selection(phases, delta, mean_runs, shape, version):
 
 
 def _noise_multiplier(target, q, steps, delta, accountant, rtol):
-    positive().check("target_epsilon", float(target))
+    number(1e-9, 1e6).check("target_epsilon", float(target))
     _, q, steps = (float(value) for value in rdp.check_settings(1.0, q, steps))
     fraction().check("delta", float(delta))
     if steps < 1:
@@ -321,6 +317,7 @@ _SPACING = 0.03  # of the outputs, in standard deviations, or in sigma where tha
 _DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
+@bounded(noise_multiplier=number(0.2, 1e4), sample_rate=number(1e-9, 1), steps=number(1, 1e7), delta=number(1e-30, 0.5))
 def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
     """Epsilon at ``delta`` after ``steps`` steps, the larger of adding and removing an example; scalars.
 
@@ -345,6 +342,7 @@ def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
     return max(map(one_direction, (True, False)))
 
 
+@bounded(steps=number(1, 1e9), delta=fraction(), c=number(1e-6, 1e6), gap=number(1e-6, 0.9))
 def inverted(log_moment, steps, delta, c, gap):
     """Epsilon at ``delta`` after ``steps`` independent losses L, in one direction, as :func:`inverted_epsilon` says.
 

@@ -103,7 +103,7 @@ class Witness:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self):
-        checks.integer(1).check("every", self.every)
+        checks.integer(1, 10**12).check("every", self.every)
 
 
 @dataclass
@@ -171,13 +171,13 @@ def simulated_annealing(
     factor ``cooling`` in (0, 1) each round.
     """
     checks.positive().check("temperature", temperature)
-    checks.fraction().check("cooling", cooling)
-    checks.integer(0).check("rounds", rounds)
+    checks.number(1e-9, 1, open_ends=True).check("cooling", cooling)
+    checks.integer(0, 10**9).check("rounds", rounds)
     path = [start]
     for _ in range(rounds):
         new = neighbour(path[-1], rng)
         change = f(new) - f(path[-1])
-        accepted = rng.random() < acceptance_probability(change, 1 / temperature)
+        accepted = rng.random() < acceptance_probability(change, 1 / max(temperature, 1e-99))
         path.append(new if accepted else path[-1])
         temperature *= cooling
     return path
@@ -206,9 +206,9 @@ class Annealing:
     keeps_velocity: bool = False
 
     def __post_init__(self):
-        checks.number(0).check("initial_temperature", self.initial_temperature)
+        checks.number(0, 1e30).check("initial_temperature", self.initial_temperature)
         if self.rejection_limit is not None:
-            checks.integer(0).check("rejection_limit", self.rejection_limit)
+            checks.integer(0, 10**12).check("rejection_limit", self.rejection_limit)
         checks.boolean().check("exceeds", self.exceeds)
         checks.boolean().check("starts_at_zero", self.starts_at_zero)
         checks.boolean().check("keeps_velocity", self.keeps_velocity)

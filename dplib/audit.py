@@ -17,7 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
-from dplib.checks import ParameterError, fraction, integer
+from dplib.checks import ParameterError, Rule, bounded, fraction, integer, number, numbers
+
+_DELTA = Rule("a number in [0, 1)", lambda v: number(0, 1).accepts(v) and v < 1)
+_COUNT, COUNTS = numbers(0, 1e9, whole=True), numbers(0, 1e15, whole=True)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class LowerBound:
     threshold: float = float("nan")
 
 
+@bounded(
+    true_positives=COUNTS,
+    positives=COUNTS,
+    false_positives=COUNTS,
+    negatives=COUNTS,
+    delta=_DELTA,
+    confidence=fraction(),
+)
 def epsilon_lower_bound(true_positives, positives, false_positives, negatives, delta, confidence=0.95):
     """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs.
 
@@ -53,6 +64,7 @@ def epsilon_lower_bound(true_positives, positives, false_positives, negatives, d
     return _refuted(*_limits(hits, runs, alarms, others, confidence), delta)
 
 
+@bounded(delta=_DELTA, confidence=fraction())
 def choose_threshold(scores_with, scores_without, delta, confidence=0.95):
     """The score that separates best on these runs, (n,) with and (k,) without; the bound must come from others."""
     scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
@@ -63,6 +75,7 @@ def choose_threshold(scores_with, scores_without, delta, confidence=0.95):
     return float(candidates[np.argmax(_refuted(*limits, delta))])
 
 
+@bounded(delta=_DELTA, confidence=fraction())
 def audit_scores(scores_with, scores_without, delta, rng: np.random.Generator, confidence=0.95) -> LowerBound:
     """Lower bound from scores (n,) and (k,) of independent runs with and without the canary, at least 4 each, no nan.
 
@@ -82,6 +95,7 @@ def audit_scores(scores_with, scores_without, delta, rng: np.random.Generator, c
     return LowerBound(epsilon, delta, confidence, hits + others - alarms, runs + others, threshold)
 
 
+@bounded(runs=integer(4, 10**9), delta=_DELTA, confidence=fraction())
 def audit_by_repetition(
     scores: Callable[[bool, int, np.random.Generator], np.ndarray],
     runs: int,
@@ -97,6 +111,7 @@ def audit_by_repetition(
     return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence)
 
 
+@bounded(canaries=_COUNT, guesses=_COUNT, correct=_COUNT, epsilon=number(0, 1e6), delta=_DELTA)
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
     """Bound on the chance of so many correct guesses under (epsilon, delta)-DP (Steinke et al. 2023, Theorem 5.2).
 
@@ -120,6 +135,7 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     return float(min(1.0, p_value))
 
 
+@bounded(canaries=_COUNT, guesses=_COUNT, correct=_COUNT, delta=_DELTA, confidence=fraction())
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95) -> float:
     """The largest epsilon that so many correct guesses refute (p-value below 1 - confidence), or 0."""
     _check(delta, confidence)
@@ -135,6 +151,7 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, con
     return max(0.0, optimize.brentq(excess, 0.0, top, xtol=1e-9) - 1e-9)
 
 
+@bounded(shift=number(0, 30), delta=_DELTA, canaries=numbers(1, 1e9, infinite=True), confidence=fraction())
 def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confidence: float = 0.95) -> float:
     """What an audit in one run can be expected to show of Gaussian noise, each canary in a coordinate of its own.
 
@@ -165,6 +182,7 @@ def _share_right(shift, share):
     return stats.norm.sf(threshold - shift) / share
 
 
+@bounded(delta=_DELTA, confidence=fraction())
 def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, confidence: float = 0.95) -> LowerBound:
     """Lower bound from the scores (m,) of one run with many canaries, larger where a canary looks included.
 
@@ -182,17 +200,17 @@ def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, 
     if scores.shape != included.shape:
         raise ParameterError(f"scores and included differ in shape: {scores.shape} and {included.shape}.")
     tried = [guesses] if np.ndim(guesses) == 0 else list(guesses)
-    for number in tried:
-        integer(2, len(scores)).check("guesses", number)
-        if number % 2:
-            raise ParameterError(f"guesses = {number} is not allowed: it must be even, half for each side.")
+    for count in tried:
+        integer(2, len(scores)).check("guesses", count)
+        if count % 2:
+            raise ParameterError(f"guesses = {count} is not allowed: it must be even, half for each side.")
     level = 1 - (1 - confidence) / len(tried)
     ranked = included[np.argsort(scores, kind="stable")]
     found = []
-    for number in tried:
-        correct = int(ranked[-(number // 2) :].sum() + (~ranked[: number // 2]).sum())
-        epsilon = one_run_epsilon(len(scores), number, correct, delta, level)
-        found.append(LowerBound(epsilon, delta, confidence, correct, number))
+    for count in tried:
+        correct = int(ranked[-(count // 2) :].sum() + (~ranked[: count // 2]).sum())
+        epsilon = one_run_epsilon(len(scores), count, correct, delta, level)
+        found.append(LowerBound(epsilon, delta, confidence, correct, count))
     return max(found, key=lambda bound: bound.epsilon)
 
 

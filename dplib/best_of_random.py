@@ -14,10 +14,23 @@ from scipy import optimize
 
 from dplib import search_budgets
 from dplib.accounting import Bounds
+from dplib.checks import Rule, bounded, integer, number
 
+_SHAPE = Rule(
+    "0, or a number in [-0.99, 1000] at least 1e-6 from it",
+    lambda v: number(-0.99, 1e3).accepts(v) and not 0 < abs(v) < 1e-6,
+)
 _SHARES = (0, *np.geomspace(1e-5, 0.5, 15))  # of the neighbour's runs that rank first
 
 
+@bounded(
+    noise_multiplier=number(0.3, 1e3),
+    sample_rate=number(1e-6, 1),
+    steps=integer(1, 10**6),
+    mean_runs=number(1, 1e6),
+    shape=_SHAPE,
+    delta=number(1e-20, 0.999),
+)
 def of_trainings(
     noise_multiplier: float, sample_rate: float, steps: int, mean_runs: float, shape: float, delta: float
 ) -> Bounds:
@@ -26,6 +39,9 @@ def of_trainings(
     return epsilon(one, search_budgets.stopping(mean_runs, shape), shape, delta)
 
 
+@bounded(
+    noise_multiplier=number(0.3, 1e3), sample_rate=number(1e-6, 1), steps=integer(1, 10**6), interval=number(1e-6, 1)
+)
 def training(noise_multiplier: float, sample_rate: float, steps: int, interval: float = 2e-4) -> list[np.ndarray]:
     """Losses (k,) and their probabilities (k,) with a record and without, of removing and adding it: [(3, k), (3, k)].
 
@@ -39,6 +55,7 @@ def training(noise_multiplier: float, sample_rate: float, steps: int, interval: 
     return [_pair(one.to_dense_pmf(), interval) for one in (both._pmf_remove, both._pmf_add)]
 
 
+@bounded(gamma=number(1e-9, 1), shape=_SHAPE, delta=number(1e-20, 0.999))
 def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -> Bounds:
     """Epsilon at ``delta`` of publishing only the best run: what is spent with the worst of some scores that know the
     loss, and a bound for every score.

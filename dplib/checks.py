@@ -84,12 +84,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def bounded(**rules: Rule) -> Callable[[Function], Function]:
     """Decorates a function: its arguments of these names must satisfy the rules, before it begins. None is let pass
-    where it is the default.
+    where it is the default, or is annotated.
     """
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
-        optional = {name for name in rules if signature.parameters[name].default is None}
+        taken = {name: signature.parameters[name] for name in rules}
+        optional = {name for name, p in taken.items() if p.default is None or "None" in str(p.annotation)}
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:

@@ -17,9 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, integer, number, numbers
 
 # ---------------------------------------------------------------- gradients
+
+
+_LABELS, _BUDGETS = numbers(1, 1e6), numbers(1e-9, 700)
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Loss:
     lipschitz: float
 
 
+@bounded(classes=integer(2, 10**6))
 def softmax_loss(classes: int) -> Loss:
     """Cross-entropy of K labels with B = K scores: L = sqrt(2)."""
 
@@ -64,6 +68,7 @@ def logistic_loss() -> Loss:
     return Loss(2, 1, gradients, values, 1.0)
 
 
+@bounded(noisy_label=numbers(0, 2**53, whole=True), epsilon=number(1e-9, 700))
 def debiased_gradient(gradients, noisy_label, epsilon):
     """Eq. (7): the gradient at a label drawn by RR, corrected so that its mean is that at the true label: (..., B).
 
@@ -78,6 +83,7 @@ def debiased_gradient(gradients, noisy_label, epsilon):
     return ((1 + (classes - 1) * less) * own - less * gradients.sum(axis=-2)) / (-np.expm1(-epsilon))
 
 
+@bounded(tolerance=number(1e-300, 1))
 def span_projector(gradients, tolerance: float = 1e-9):
     """The orthogonal projector on the span of the K gradients (..., K, B), and its rank: (..., B, B) and (...)."""
     _, values, rows = np.linalg.svd(np.asarray(gradients, dtype=float), full_matrices=False)
@@ -86,6 +92,7 @@ def span_projector(gradients, tolerance: float = 1e-9):
     return np.swapaxes(rows, -1, -2) @ rows, kept.sum(axis=-1)
 
 
+@bounded(radius=number(1e-100, 1e100))
 def project(weights, radius):
     """Projection of each run's weights, shape (R, B, d), on the ball of this radius: diameter D = 2 radius."""
     norms = np.sqrt((weights**2).sum(axis=(-2, -1), keepdims=True))
@@ -95,6 +102,7 @@ def project(weights, radius):
 # ---------------------------------------------------------------- the debiased loss, and its generalisation
 
 
+@bounded(epsilon=number(1e-9, 700))
 def debiased_loss(losses, epsilon):
     """Eq. (17) for every answer: (l(t, y~) - q sum over Y_k of l(t, y')) / (1 - k q).
 
@@ -107,12 +115,14 @@ def debiased_loss(losses, epsilon):
     return (losses - q * losses.sum(axis=-1, keepdims=True)) / rest
 
 
+@bounded(k=_LABELS, epsilon=_BUDGETS)
 def lipschitz_printed(k, epsilon):
     """Lemma 19's constant by the triangle inequality, over L: (1 + k q) / (1 - k q)."""
     q, rest = _q(k, epsilon)
     return (1 + k * q) / rest
 
 
+@bounded(k=_LABELS, epsilon=_BUDGETS)
 def lipschitz_least(k, epsilon):
     """The least constant, over L (ours): the answer's own term of the sum cancels, (1 + (k - 2) q) / (1 - k q).
 
@@ -134,6 +144,7 @@ def empirical_rademacher(values):
     return float((signs @ values.T).max(axis=1).mean() / n)
 
 
+@bounded(n=integer(1, 10**6))
 def thresholds_rademacher(n: int) -> float:
     """Definitions G.1 and G.2 for thresholds, exactly, for any n different points.
 
@@ -146,6 +157,7 @@ def thresholds_rademacher(n: int) -> float:
     return float((chances[positive] * (2 * ends[positive] - 1)).sum() / n)
 
 
+@bounded(complexity=numbers(0), n=numbers(1, 1e18), beta=numbers(1e-300, 1), width=numbers(0))
 def deviation_bound(complexity, n, beta, width=1.0):
     """Lemma 21 for both signs: with probability 1 - beta no function is off by more than this.
 
@@ -154,6 +166,15 @@ def deviation_bound(complexity, n, beta, width=1.0):
     return 2 * complexity + width * np.sqrt(np.log(2 / beta) / (2 * np.asarray(n)))
 
 
+@bounded(
+    miss=numbers(0, 1),
+    k=_LABELS,
+    epsilon=_BUDGETS,
+    n=numbers(1, 1e18),
+    beta=numbers(1e-300, 1),
+    complexity=numbers(0),
+    lipschitz=numbers(0),
+)
 def theorem17_bound(miss, k, epsilon, n, beta, complexity, lipschitz=1.0):
     """Theorem 17, eq. (18), with constants: Lemma 20 + Lemma 22 with Lemma 19 + Lemma 21.
 
@@ -175,6 +196,9 @@ class Line:
     """
 
     def __init__(self, classes: int, k: int, rho: float):
+        integer(2, 10**4).check("classes", classes)
+        integer(1, classes).check("k", k)
+        number(0, 1).check("rho", rho)
         own, every = np.arange(classes)[:, None], np.arange(classes)[None]
         self.classes, self.rho = classes, rho
         self.members = np.sort(np.argsort(2 * abs(every - own) + (every > own), axis=1, kind="stable")[:, :k], axis=1)

@@ -18,6 +18,10 @@ _ROUNDING = 1e-9  # how far a row may be from summing to 1
 _HUGE = 700.0  # e to this is the largest that a float holds
 
 
+_DELTA = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts(v) and v < 1)
+
+
+@checks.bounded(epsilon=checks.numbers(0, 1e6, infinite=True))
 def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | None = None):
     """The smallest delta of a mechanism with finitely many outputs: max over pairs of sum_o max(0, P(o) - e^epsilon
     Q(o)).
@@ -40,6 +44,7 @@ def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | Non
     return np.max(deltas, axis=0)[()]
 
 
+@checks.bounded(delta=_DELTA)
 def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] | None = None):
     """The smallest epsilon of a mechanism with finitely many outputs, exactly, at delta in [0, 1); inf where there is
     none.
@@ -48,11 +53,10 @@ def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] |
     log((P_k - delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
     """
     outputs, pairs = _mechanism(outputs, neighbours)
-    if not 0 <= delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in [0, 1).")
     return max(_worst_set(outputs[i], outputs[j], delta) for i, j in pairs)
 
 
+@checks.bounded(epsilon=checks.number(0, 700))
 def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tuple[float, float], kinks=()):
     """(delta, error) of a mechanism with one real output, by adaptive quadrature: the larger of the two directions.
 
@@ -66,13 +70,12 @@ def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tupl
     Raises:
         ParameterError: for a bad epsilon or limits, or densities whose mass between the limits exceeds 1.
     """
-    if not epsilon >= 0:
-        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: it must be at least 0.")
     grid = _grid(limits, kinks)
     one, other = (_one_direction(p, q, epsilon, grid, kinks) for p, q in ((log_p, log_q), (log_q, log_p)))
     return max(one[0], other[0]), max(one[1], other[1])
 
 
+@checks.bounded(delta=checks.fraction())
 def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tuple[float, float], kinks=()):
     """(low, high) around the smallest epsilon of a mechanism with one real output, as far as quadrature's estimate
     goes.
@@ -81,8 +84,6 @@ def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tupl
         log_p, log_q, limits, kinks: as in :func:`density_delta`. delta: in (0, 1); high is inf where the error of that
             function at no epsilon comes below it.
     """
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in (0, 1).")
     largest = density_max_log_ratio(log_p, log_q, limits, kinks)
 
     def solve(sign):
@@ -201,6 +202,12 @@ def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
     return values
 
 
+@checks.bounded(
+    n=checks.integer(2, 10**5),
+    sample_rate=checks.number(1e-9, 1),
+    noise_multiplier=checks.number(1e-3, 1e6),
+    delta=checks.fraction(),
+)
 def quotient_epsilon(n, sample_rate, noise_multiplier, delta, divisor):
     """Epsilon at ``delta`` of one step on this pair of data sets, the larger of adding and removing her record.
 
@@ -226,6 +233,7 @@ def quotient_epsilon(n, sample_rate, noise_multiplier, delta, divisor):
     return float(optimize.brentq(excess, 0, 600)) if excess(0) > 0 else 0.0
 
 
+@checks.bounded(n=checks.number(2, 1e12), coordinates=checks.number(1, 1e15), delta=checks.fraction())
 def count_epsilon(n, coordinates, delta):
     """Epsilon at ``delta`` of the noise alone where n divides: so many coordinates tell n records from n - 1.
 

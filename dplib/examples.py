@@ -161,7 +161,7 @@ def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size:
     training, place = net.training, examples.y.device
     net.eval()
     totals = torch.zeros(2, dtype=torch.float64, device=place)
-    for x, y in examples.pieces(size or EVALUATED.on(place)):
+    for x, y in examples.pieces(int(size or EVALUATED.on(place))):
         outputs = net(x)
         totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()])
     net.train(training)

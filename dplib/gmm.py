@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 from scipy.stats import norm
 
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, integer, number, numbers
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -39,10 +39,8 @@ class Setting:
         shapes = {np.shape(v) for v in (self.mu1, self.mu2, self.variances)}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
             raise ParameterError(f"mu1, mu2, variances have shapes {sorted(shapes)}: they must be one shape (p,).")
-        if not self.n_per_class >= 6:
-            raise ParameterError(f"n_per_class = {self.n_per_class} is not allowed: it must be at least 6.")
-        if not 0 <= self.noise_sd < np.inf:
-            raise ParameterError(f"noise_sd = {self.noise_sd} is not allowed: it must be finite and at least 0.")
+        number(6, 1e9).check("n_per_class", self.n_per_class)
+        number(0, 1e50).check("noise_sd", self.noise_sd)
         if not np.all(self.released > 0):
             raise ParameterError("variances + noise_sd**2 has an entry that is not above 0: drop constant features.")
 
@@ -69,6 +67,13 @@ class Setting:
         return {"clean": self.variances, "noisy": self.released}[test]
 
 
+@bounded(
+    p=integer(1, 10**7),
+    n_per_class=number(6, 1e9),
+    distance=number(0, 1e50),
+    informative=integer(1, 10**7),
+    noise_sd=number(0, 1e50),
+)
 def two_classes(p: int, n_per_class: int, distance: float, informative: int | None = None, noise_sd: float = 0.0):
     """Unit variances and means +-distance/2 in the first ``informative`` features (None: all p), 0 in the others."""
     mean = np.zeros(p)
@@ -87,6 +92,7 @@ def draw_samples(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray
     )
 
 
+@bounded(order=integer(1, 100), replicates=integer(1, 10**6))
 def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """C_p of Definition 3 in fresh data sets, the largest L1 (or L2) norm of the n clean points: (replicates,)."""
     clean = replace(setting, noise_sd=0.0)
@@ -163,6 +169,7 @@ class Draws:
         return norm.cdf(-self.psi(below))
 
 
+@bounded(replicates=integer(1, 10**6))
 def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
     """Errors of ``replicates`` training sets without drawing the training sets.
 
@@ -187,6 +194,7 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
     return Draws(signal, shift, noisy, clean, printed)
 
 
+@bounded(replicates=integer(1, 10**6))
 def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """Psi of a noisy test point without the shift, for alpha_hat and its mirror image about alpha: shape (2, R).
 
@@ -212,6 +220,7 @@ def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
         yield part, z, table[rng.integers(0, _TABLE, shape, dtype=np.uint16)]
 
 
+@bounded(n=numbers(1, 1e18))
 def advantage(psi: np.ndarray, n: int) -> np.ndarray:
     """1/2 minus the error, averaged over both classes and over the shift, for psi as :func:`draw_mirrored` gives it.
 
@@ -236,16 +245,19 @@ def gamma(setting: Setting) -> float:
     return float(np.sum(setting.alpha**2 / setting.released))
 
 
+@bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
 def theorem6_psi(gamma, p, n):
     """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; n counts both classes."""
     return np.asarray(gamma) / (2 * np.sqrt(4 * np.asarray(p) / n + gamma))
 
 
+@bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
 def theorem6(gamma, p, n):
     """The bound of Theorem 6 on the error, eq. (9), with both o_p(1) set to 0."""
     return norm.cdf(-theorem6_psi(gamma, p, n))
 
 
+@bounded(n_per_class=number(6, 1e9))
 def finite_n(n_per_class) -> float:
     """What an estimated Sigma costs: Psi is sqrt((nu - 4)/(nu - 2)) times that of Theorem 6, nu = 2 n_per_class - 2.
 
@@ -269,6 +281,7 @@ def predicted_error(setting: Setting, test: str = "noisy") -> float:
     return float(norm.cdf(-psi / np.sqrt(1 + shift)))
 
 
+@bounded(tau=number(1e-50, 1e50))
 def gamma_chain(setting: Setting, x1: np.ndarray, x2: np.ndarray, tau: float) -> np.ndarray:
     """The five terms of eq. (11) in one data set, from Gamma to 1/tau^2, shape (5,).
 

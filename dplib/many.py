@@ -98,7 +98,7 @@ def train(
 
     if at_once is None:
         at_once = len(nets) if place.type == "cuda" else fitting(nets[0], sets[0]["train"], expected)
-    groups = torch.arange(len(nets)).split(at_once)
+    groups = torch.arange(len(nets)).split(int(at_once))
     trainings = [
         _Training(*([values[i] for i in group.tolist()] for values in (nets, settings, sets, rngs)), loss, place)
         for group in groups

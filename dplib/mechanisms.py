@@ -12,9 +12,10 @@ from scipy import special, stats
 from scipy.optimize import elementwise
 
 from dplib import rdp
-from dplib.checks import ParameterError, positive
+from dplib.checks import HUGE, ParameterError, bounded, number, positive
 
 _SQRT2 = np.sqrt(2.0)
+_LEAST = 1e-6  # noise over sensitivity, where epsilon is 5e11: below, it is no number any more
 
 
 def paper_sigma(epsilon, delta, sensitivity=1.0):
@@ -52,7 +53,7 @@ def gaussian_log_delta(sigma, sensitivity, epsilon):
     """
     sigma, sensitivity, epsilon = rdp.arrays(sigma=sigma, sensitivity=sensitivity, epsilon=epsilon)
     _require("sigma", sigma, sigma >= 0, "at least 0")
-    _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
+    _require("sensitivity", sensitivity, (sensitivity >= 0) & (sensitivity <= HUGE), f"in [0, {HUGE:g}]")
     _require("epsilon", epsilon, epsilon >= 0, "at least 0")
     with np.errstate(all="ignore"):  # the edge cases are overwritten below
         s = sigma / sensitivity
@@ -73,6 +74,11 @@ def gaussian_epsilon(sigma, sensitivity, delta):
     """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`."""
     sigma, sensitivity, delta = rdp.arrays(sigma=sigma, sensitivity=sensitivity, delta=delta)
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
+    _require("sensitivity", sensitivity, (sensitivity >= 0) & (sensitivity <= HUGE), f"in [0, {HUGE:g}]")
+    usual = (sensitivity == 0) | (sensitivity >= 1 / HUGE)
+    _require("sensitivity", sensitivity, usual, f"0, or in [{1 / HUGE:g}, {HUGE:g}]")
+    some = (sigma == 0) | (sensitivity == 0) | (sigma >= _LEAST * sensitivity)
+    _require("sigma", sigma, some & (sigma >= 0), f"0, or at least {_LEAST:g} times the sensitivity")
     log_delta = np.log(delta)
     at_zero = gaussian_log_delta(sigma, sensitivity, 0.0) <= log_delta
     unbounded = (sigma == 0) & (sensitivity > 0)
@@ -88,6 +94,13 @@ def gaussian_epsilon(sigma, sensitivity, delta):
     return np.where(at_zero, 0.0, np.where(unbounded, np.inf, solved.x))[()]
 
 
+@bounded(
+    distance=number(0, 1e9),
+    sigma_x=number(1e-9, 1e9),
+    sigma_y=number(1e-9, 1e9),
+    dimension=number(1, 1e15),
+    epsilon=number(0, 700),
+)
 def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
     """Exact hockey-stick divergence from N(m, sigma_x^2 I) to N(m', sigma_y^2 I): releases whose noise differs.
 
@@ -112,9 +125,9 @@ def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
 
 def _budget(epsilon, delta, sensitivity):
     epsilon, delta, sensitivity = rdp.arrays(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
-    _require("epsilon", epsilon, np.isfinite(epsilon) & (epsilon > 0), "finite and greater than 0")
-    _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
-    _require("sensitivity", sensitivity, np.isfinite(sensitivity) & (sensitivity >= 0), "finite and at least 0")
+    _require("epsilon", epsilon, (epsilon >= 1e-9) & (epsilon <= 1e6), "in [1e-9, 1e6]")
+    _require("delta", delta, (delta >= 1e-300) & (delta < 1), "in [1e-300, 1)")
+    _require("sensitivity", sensitivity, (sensitivity >= 0) & (sensitivity <= HUGE), f"in [0, {HUGE:g}]")
     return epsilon, delta, sensitivity
 
 
@@ -133,11 +146,19 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
         max_norm: bound on their L2 norms.
 
     Returns:
-        Shape and type of ``x``.
+        Shape and type of ``x``; whole numbers become float64. A row of which something is not finite becomes zeros.
 
     Raises:
-        ParameterError: for a bound that is not positive.
+        ParameterError: for a bound outside [1e-50, 1e50], or an array that is none of numbers, (n, features).
     """
-    positive().check("max_norm", max_norm)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)
+    positive(1e-50, 1e50).check("max_norm", max_norm)
+    x = np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind not in "iuf":
+        raise ParameterError(f"x of {x.dtype}, shape {x.shape}, is not allowed: it must be numbers, (n, features).")
+    x = x if x.dtype.kind == "f" else x.astype(float)
+    x = np.where(np.isfinite(x).all(axis=1, keepdims=True), x, 0)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(x, axis=1, keepdims=True)
+        lost = ~((norms > 1e-15) & np.isfinite(norms))[:, 0]  # the squares of float32 vanish, or overflow
+        norms[lost] = np.linalg.norm(x[lost].astype(float), axis=1, keepdims=True)
+        return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)

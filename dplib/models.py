@@ -15,10 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from dplib import checks
+from dplib.checks import bounded, integer
 
 Activation = Callable[[], nn.Module]
 Norm = Callable[[int], nn.Module]
 ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}  # of paper B, Table XI, and paper D
+
+
+_MOST = 10**6  # channels, units, classes
 
 
 class Residual(nn.Module):
@@ -58,7 +62,7 @@ def mlp(
         activation: after every hidden layer, or one for each of them.
         dropout: share of each hidden layer's outputs that is dropped in training; at 0 there is no dropout layer.
     """
-    checks.list_of(checks.integer(1), least=2).check("sizes", sizes)
+    checks.list_of(checks.integer(1, _MOST), least=2).check("sizes", sizes)
     hidden = len(sizes) - 2
     activations = [activation] * hidden if callable(activation) else list(activation)
     if len(activations) != hidden:
@@ -142,6 +146,7 @@ def small_cnn(
     )
 
 
+@bounded(channels=integer(1, _MOST))
 def group_norm(channels: int) -> nn.GroupNorm:
     """Group normalisation in up to 32 groups: it treats each example by itself, as DP-SGD needs."""
     return nn.GroupNorm(next(g for g in range(min(32, channels), 0, -1) if channels % g == 0), channels)
@@ -196,9 +201,9 @@ def _conv(channels: int, out: int, kernel: int, norm: Norm, stride: int = 1) -> 
 
 def _check_sizes(num_classes: int, in_channels: int, width: int) -> None:
     """Raise ParameterError for fewer than 2 classes, no channel, or a width below 1."""
-    checks.integer(2).check("num_classes", num_classes)
-    checks.integer(1).check("in_channels", in_channels)
-    checks.integer(1).check("width", width)
+    checks.integer(2, _MOST).check("num_classes", num_classes)
+    checks.integer(1, _MOST).check("in_channels", in_channels)
+    checks.integer(1, _MOST).check("width", width)
 
 
 class LSTM(nn.Module):
@@ -213,6 +218,8 @@ class LSTM(nn.Module):
     def __init__(self, inputs: int, units: int):
         from opacus.layers.dp_rnn import RNNLinear  # seconds to import, and only recurrent networks need it
 
+        for name, size in (("inputs", inputs), ("units", units)):
+            checks.integer(1, _MOST).check(name, size)
         super().__init__()
         self.ih = RNNLinear(inputs, 4 * units)
         self.hh = RNNLinear(units, 4 * units, bias=False)
@@ -275,7 +282,8 @@ def block_cnn(
     max-pooling and a padded 3x3 convolution; a dense layer of ``units``, dropout, the head. As in the printed tables,
     no pooling follows the last convolution. The activation of the dense layer is not printed: relu here, as before it.
     """
-    checks.list_of(checks.integer(1)).check("filters", filters)
+    checks.list_of(checks.integer(1, _MOST)).check("filters", filters)
+    checks.integer(1, _MOST).check("units", units)
     _check_sizes(num_classes, in_channels, units)
     checks.integer(8 + 2 ** len(filters)).check("image_size", image_size)
     side = (image_size // 2 - 4) >> (len(filters) - 1)
@@ -330,7 +338,7 @@ def spam_lstm(
     """
     sizes = {"lstm_units": lstm_units, "dense_units": dense_units, "n_words": n_words, "width": width}
     for name, size in sizes.items():
-        checks.integer(1).check(name, size)
+        checks.integer(1, _MOST).check(name, size)
     return nn.Sequential(
         nn.Embedding(n_words, width),
         LSTM(width, lstm_units),
@@ -343,7 +351,8 @@ def spam_lstm(
 
 def medical_cost(layers: int, units: int, n_features: int = 6) -> nn.Sequential:
     """Paper B's regression network (Appendix C-B): equal relu layers, one linear output ``(batch, 1)``."""
-    checks.integer(1).check("layers", layers)
+    for name, size, most in (("layers", layers, 1000), ("units", units, _MOST), ("n_features", n_features, _MOST)):
+        checks.integer(1, most).check(name, size)
     return mlp([n_features, *[units] * layers, 1])
 
 
@@ -416,8 +425,8 @@ def two_branch(
     """
     sizes = {"n_users": n_users, "n_items": n_items, "num_classes": num_classes, "factors": factors}
     for name, size in sizes.items():
-        checks.integer(1).check(name, size)
-    checks.list_of(checks.integer(1)).check("widths", widths)
+        checks.integer(1, _MOST).check(name, size)
+    checks.list_of(checks.integer(1, _MOST)).check("widths", widths)
     if widths[0] % 2:
         raise checks.ParameterError(f"widths[0] = {widths[0]} is not allowed: it must be even, two embeddings.")
     return nn.Sequential(TwoBranches(n_users, n_items, factors, widths), nn.Linear(factors + widths[-1], num_classes))

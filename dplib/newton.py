@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
+from dplib.checks import bounded, number, numbers
 from dplib.devices import NEWTON
 
 SHARED = 16  # from so many problems with the same features on, they are a group of their own
@@ -33,6 +34,7 @@ FLAT = 1e-9  # the least price in a Hessian: a free intercept may be flat where 
 LEFT = 1e-2  # of a residual where conjugate gradients stop
 
 
+@bounded(l2=numbers(1e-100, 1e100, zero=True), tol=number(1e-15, 1e-3))
 def minimise(x, linear, l2, *, used=None, tol=1e-10, device="cpu") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise f_p for each problem p. Every step decreases f_p, so that Newton's method converges from everywhere.
 

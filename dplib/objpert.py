@@ -49,11 +49,12 @@ import numpy as np
 from scipy import special
 
 from dplib import newton
-from dplib.checks import ParameterError, boolean, integer, one_of
+from dplib.checks import ParameterError, boolean, bounded, integer, number, numbers, one_of
 from dplib.devices import find_device
 
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
+LEAST, MOST = 1e-12, 1e12  # of budgets, prices and norms
 SLACK = 1e-6  # how far a row may exceed the norm bound, relatively: the rounding of rows clipped in single precision
 
 
@@ -86,6 +87,7 @@ class Fit:
         return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
 
 
+@bounded(tol=number(1e-15, 1e-3), problems=integer(1, 10**7))
 def fit(
     x,
     y,
@@ -163,6 +165,7 @@ def fit(
     )
 
 
+@bounded(noise_rate=numbers(1e-100, 1e100, infinite=True))
 def draw_noise(noise_rate, used, rng) -> np.ndarray:
     """Noise (problems, d) of density proportional to exp(-noise_rate |b|) on the used coordinates, 0 elsewhere.
 
@@ -301,6 +304,11 @@ def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbour
     return Constants(np.where(short, epsilon / 2, left) / (2 * r), extra)
 
 
+@bounded(
+    noise_rate=numbers(1e-100, 1e100, infinite=True),
+    norm_bound=numbers(1e-50, 1e50),
+    leverage=numbers(1e-100, 1e100, infinite=True),
+)
 def privacy_loss(noise_rate, norm_bound, leverage, *, neighbours="replace"):
     """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
 
@@ -349,6 +357,7 @@ def _sound(epsilon, l2, r, neighbours) -> Constants:
     return Constants(np.where(none, np.inf, pull / r), np.where(none, 0.0, extra))
 
 
+@bounded(noise_rate=number(1e-50, 1e50), l2=numbers(1e-50, 1e50, zero=True), counts=numbers(0, 1e18))
 def log_density(w, x, y, noise_rate, l2, counts=1.0):
     """Logarithm (m,) of the density of the released w, up to a constant of beta and d: -beta |b_D(w)| + log det H_D(w).
 
@@ -368,12 +377,13 @@ def log_density(w, x, y, noise_rate, l2, counts=1.0):
 
 
 def positive(name: str, values, infinite: bool = False) -> np.ndarray:
-    """The values as a float array; ParameterError for one that is not above 0, or is inf where that is not allowed."""
+    """The values as a float array; ParameterError for one out of bounds, or that is inf where that is not allowed."""
     array = np.asarray(values)
-    number = array.dtype.kind in "iuf"
-    wrong = ~(array > 0) | (np.isinf(array) & (not infinite)) if number else np.array(True)
+    is_number = array.dtype.kind in "iuf"
+    inside = (array >= LEAST) & (array <= MOST) | (infinite & np.isinf(array) & (array > 0)) if is_number else False
+    wrong = ~np.asarray(inside)
     if wrong.any():
-        shown = array[wrong].flat[0] if number and array.ndim else repr(values)
-        allowed = "greater than 0 (inf for no noise)" if infinite else "a finite number greater than 0"
+        shown = array[wrong].flat[0] if is_number and array.ndim else repr(values)[:60]
+        allowed = f"greater than 0, in [{LEAST:g}, {MOST:g}]" + (", or inf for no noise" if infinite else "")
         raise ParameterError(f"{name} = {shown} is not allowed: it must be {allowed}.")
     return array.astype(float)

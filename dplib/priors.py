@@ -20,12 +20,13 @@ import numpy as np
 from scipy import stats
 
 from dplib import privacy, randomised_response
-from dplib.checks import ParameterError, integer, number
+from dplib.checks import ParameterError, bounded, integer, number, numbers
 
 _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 
 
+@bounded(seed=integer(0, 2**32 - 1))
 def groups(features, count: int, seed: int) -> np.ndarray:
     """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
 
@@ -40,6 +41,7 @@ def groups(features, count: int, seed: int) -> np.ndarray:
     return clustering.fit_predict(features).astype(np.int64)
 
 
+@bounded(count=integer(1, 10**7), classes=integer(1, 10**6))
 def histograms(labels, group, count: int, classes: int) -> np.ndarray:
     """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
 
@@ -51,6 +53,7 @@ def histograms(labels, group, count: int, classes: int) -> np.ndarray:
     return np.bincount(group * classes + labels, minlength=count * classes).reshape(count, classes)
 
 
+@bounded(epsilon=numbers(2 * _LEAST, 160, infinite=True))
 def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
     """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
@@ -70,12 +73,18 @@ def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
     smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
     prior zero, and its records can never get their own label back.
     """
-    number(0).check("smoothing", smoothing)
+    number(0, 1e100).check("smoothing", smoothing)
     kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
     total = kept.sum(axis=1, keepdims=True)
     return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
 
 
+@bounded(
+    count=integer(1, 10**7),
+    classes=integer(1, 10**6),
+    epsilon=numbers(0, 1e6, infinite=True),
+    epsilon_p=numbers(2 * _LEAST, 160, infinite=True, zero=True),
+)
 def respond(
     labels, group, count: int, classes: int, epsilon: float, epsilon_p: float, rng, smoothing: float = 0.0
 ) -> tuple[randomised_response.Response, np.ndarray]:
@@ -99,6 +108,7 @@ def vote(noisy) -> np.ndarray:
     return np.asarray(noisy).argmax(axis=1)
 
 
+@bounded(n=integer(0, 10**9))
 def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
     """n independent whole numbers z with P(z) proportional to e^(-parameter |z|), int64: scipy.stats.dlaplace.
 
@@ -117,11 +127,12 @@ def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
     return up_and_down[:n] - up_and_down[n:]
 
 
+@bounded(parameter=number(_LEAST, 80))
 def stay(parameter: float) -> int:
     """2^128 e^-parameter, rounded up to a whole number: how many of 2^128 coin results let a draw go on."""
     with localcontext() as context:
         context.prec = 60
-        return int((-Decimal(parameter)).exp() * 2**_BITS) + 1
+        return int((-Decimal(float(parameter))).exp() * 2**_BITS) + 1
 
 
 def _geometric(n: int, high, low, rng) -> np.ndarray:
@@ -143,6 +154,13 @@ def _indices(name: str, values, count: int) -> np.ndarray:
     return values.astype(np.int64)
 
 
+@bounded(
+    n=integer(1, 6),
+    classes=integer(1, 6),
+    epsilon=number(0, 700),
+    epsilon_p=number(0, 160),
+    parameter=number(_LEAST, 80),
+)
 def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, parameter: float | None = None):
     """All that an attacker sees of one group, the noisy counts cut at zero and all answers, by enumeration.
 
@@ -169,6 +187,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
     return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(apart == 1).tolist()
 
 
+@bounded(parameter=number(_LEAST, 80))
 def log_cut(counts, outputs, parameter: float) -> np.ndarray:
     """ln P(max(0, count + noise) = output) for whole numbers, broadcast; outputs >= 0."""
     below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)

@@ -10,17 +10,20 @@ from itertools import product
 
 import numpy as np
 
+from dplib.checks import bounded, integer, number
 from dplib.randomised_response import kept, log_table
 
 Prior = Callable[[int, np.ndarray], np.ndarray]
 
 
+@bounded(n=integer(1, 12), classes=integer(1, 12))
 def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """All label vectors, (K^n, n), and the number of labels in which two of them differ, (K^n, K^n)."""
     sets = np.array(list(product(range(classes), repeat=n)))
     return sets, (sets[:, None] != sets[None]).sum(axis=2)
 
 
+@bounded(n=integer(1, 12), classes=integer(1, 12), epsilon=number(0, 700))
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
     """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
 
@@ -41,6 +44,7 @@ def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, ep
     return np.stack(columns, axis=1)
 
 
+@bounded(n=integer(1, 12), classes=integer(1, 12), differ=integer(1, 12))
 def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
     """The largest log-ratio between data sets that differ in ``differ`` labels: the exact epsilon for these.
 
@@ -57,6 +61,7 @@ def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(ratio), 0.0, ratio).max(axis=1)  # nan: impossible under both
 
 
+@bounded(classes=integer(1, 12), weight=number(1e-9, 1e9))
 def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], classes: int, weight: float = 1.0) -> Prior:
     """A small model: how often each label was answered so far for examples of the same public feature.
 

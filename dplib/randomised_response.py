@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from dplib import checks
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, integer, numbers
 
 _CELLS = 2**17  # priors handled at a time: they stay in the processor's cache
 _SUM = 1e-5  # how far a prior may be from summing to 1: the rounding of a softmax in single precision
@@ -194,6 +194,7 @@ def information(members, epsilon, prior) -> np.ndarray:
     return (special.entr(answer).sum(axis=-1) - given) / np.log(2)
 
 
+@bounded(k=numbers(1, 10**6, whole=True))
 def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
     """The probability of leaving a true label in Y_k, (k - 1) / (e^epsilon + k - 1), in units of 2^-128, rounded up.
 
@@ -249,6 +250,7 @@ def _kept(prior, epsilon) -> np.ndarray:
     return prior >= level[:, None]
 
 
+@bounded(times=integer(1, 64), n=integer(0, 10**9))
 def uniform_words(times: int, n: int, rng) -> np.ndarray:
     """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
     if rng is None:
@@ -295,8 +297,10 @@ def _each(epsilon, n: int) -> np.ndarray:
 def _epsilon(epsilon, shape: tuple[int, ...] = ()) -> np.ndarray:
     """The budget as floats, which fits a shape."""
     epsilon = _numbers("epsilon", epsilon).astype(float)
-    if not (epsilon >= 0).all():
-        raise ParameterError(f"epsilon = {np.min(epsilon):g} is not allowed: it must be at least 0.")
+    inside = (epsilon >= 0) & ((epsilon <= checks.HUGE) | np.isinf(epsilon))
+    if not inside.all():
+        wrong = epsilon[~inside].flat[0]
+        raise ParameterError(f"epsilon = {wrong:g} is not allowed: it must be in [0, {checks.HUGE:g}], or inf.")
     _fit("epsilon", epsilon, shape)
     return epsilon
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import elementwise
 
-from dplib.checks import ParameterError, shown
+from dplib.checks import ParameterError, number, shown
 
 OPACUS_ORDERS = np.array([1 + k / 10 for k in range(1, 100)] + [*range(12, 64)])
 # Opacus's, and beyond its ends: orders near 1 for large budgets, large ones for small budgets.
@@ -21,6 +21,7 @@ ORDERS = np.unique(
 _BLOCK = 1 << 13  # numbers worked on at once: all temporaries stay in the processor's cache
 _WINDOW = 9.0  # standard deviations integrated beyond the outermost bumps: the rest is below 1e-17
 _TINY_NOISE = 0.05
+MOST_ORDER = 10_000  # sums have as many terms
 NO_NOISE = 1e-100  # up to here noise counts as none: its square has no inverse in floating point
 
 
@@ -83,7 +84,9 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, conversion="impr
         ParameterError: for a value outside its range, or a target that no noise reaches with these orders.
     """
     target_epsilon = numbers("target_epsilon", target_epsilon)
-    require("target_epsilon", target_epsilon, target_epsilon > 0, "a finite number greater than 0")
+    right = (target_epsilon >= 1e-9) & (target_epsilon <= 1e6)
+    require("target_epsilon", target_epsilon, right, "a number in [1e-9, 1e6]")
+    number(1e-12, 1).check("rtol", rtol)
     _, sample_rate, steps = check_settings(1.0, sample_rate, steps)
     require("steps", steps, steps >= 1, "at least 1 to need any noise")
     (target, shape), (q, _), (count, _), (delta, _) = _flat(target_epsilon, sample_rate, steps, _check_delta(delta))
@@ -276,22 +279,24 @@ def require(name, values, accepted, allowed):
 
 def _check_delta(delta):
     delta = numbers("delta", delta)
-    require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
+    require("delta", delta, (delta >= 1e-300) & (delta < 1), "in [1e-300, 1)")
     return delta
 
 
 def _check_orders(orders):
     orders = np.unique(numbers("orders", orders))
-    require("orders", orders, orders > 1, "finite and greater than 1")
+    require("orders", orders, (orders > 1) & (orders <= MOST_ORDER), f"greater than 1 and at most {MOST_ORDER}")
     if not orders.size:
         raise ParameterError("orders is empty: at least one order greater than 1 is needed.")
     return orders
 
 
 def numbers(name, value):
-    """A float array; ParameterError for what is no number, a text that holds one and whole ones beyond floats too."""
+    """A float array; ParameterError for what is no number: a text that holds one, true and false, whole ones beyond
+    floats.
+    """
     try:
-        if np.asarray(value).dtype.kind not in "SU":
+        if np.asarray(value).dtype.kind not in "SUb":
             return np.asarray(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
         pass

@@ -18,9 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplib.checks import ParameterError, integer, positive
+from dplib.checks import ParameterError, bounded, integer, number, positive
 
 KINDS = ("target", "likelihood")
+
+
+_BUDGET = number(1e-9, 700)
+_COINS = number(0, 30)  # uniform numbers of 53 bits know no rarer event than 2^-53, which is e^-36
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +46,13 @@ class Evidence:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
 
 
+@bounded(classes=integer(1, 10**6))
 def plain(labels, classes: int) -> Evidence:
     """The labels as if they were true. labels: shape (n,)."""
     return Evidence("target", np.eye(classes, dtype=np.float32)[np.asarray(labels)])
 
 
+@bounded(epsilon=_BUDGET)
 def debiased(answers, members, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
@@ -62,6 +68,7 @@ def debiased(answers, members, epsilon: float) -> Evidence:
     return Evidence("target", np.where(k == 1, members, values).astype(np.float32))
 
 
+@bounded(epsilon=number(0, 700))
 def answer_likelihood(answers, members, epsilon: float) -> Evidence:
     """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer. As :func:`debiased`."""
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
@@ -72,6 +79,7 @@ def answer_likelihood(answers, members, epsilon: float) -> Evidence:
     return Evidence("likelihood", np.where(members, inside, -np.log(k)).astype(np.float32))
 
 
+@bounded(classes=integer(1, 10**6), epsilon=_BUDGET)
 def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     """One-hot labels (n,) plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
@@ -83,6 +91,7 @@ def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 
 
+@bounded(epsilon=_BUDGET)
 def laplace_likelihood(released, epsilon: float) -> Evidence:
     """ln q(o | y) of :func:`laplace`, up to a number for each record: t(o_y) epsilon / 2, t = |o_y| - |o_y - 1|.
 
@@ -91,11 +100,13 @@ def laplace_likelihood(released, epsilon: float) -> Evidence:
     return Evidence("likelihood", (np.clip(2 * np.asarray(released) - 1, -1, 1) * epsilon / 2).astype(np.float32))
 
 
+@bounded(classes=integer(2, 10**6), epsilon=_COINS)
 def subset_size(classes: int, epsilon: float) -> int:
     """Ye and Barg's size of the set: the whole number at K / (e^epsilon + 1), and at least 1."""
     return max(1, round(classes / (np.exp(epsilon) + 1)))
 
 
+@bounded(classes=integer(2, 10**6), epsilon=_COINS)
 def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     """A random set of d labels for each label (n,), bool (n, classes); sets with the true label are e^epsilon likelier.
 
@@ -111,11 +122,13 @@ def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     return order.argsort(axis=1).argsort(axis=1) < size
 
 
+@bounded(epsilon=number(0, 700))
 def subset_likelihood(members, epsilon: float) -> Evidence:
     """ln q(set | y), up to a number for each record: 0 for labels in the set, -epsilon for others."""
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
+@bounded(classes=integer(1, 10**6), epsilon=_COINS)
 def vector(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     """One-hot labels, each bit flipped with probability 1 / (1 + e^(epsilon/2)): bool (n, classes). epsilon-DP.
 

@@ -28,7 +28,14 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
-from dplib.checks import ParameterError, integer, number, one_of, positive
+from dplib.checks import ParameterError, Rule, bounded, integer, number, numbers, one_of, positive
+
+
+def _is_shape(value) -> bool:
+    return number(-0.999, 1e6).accepts(value) and not 0 < abs(value) < 1e-6
+
+
+_SHAPE = Rule("0, or a number in [-0.999, 1e+06] at least 1e-6 from it", _is_shape)
 
 
 @dataclass(frozen=True)
@@ -48,13 +55,12 @@ class Search:
     selections: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self):
-        integer(0).check("trainings", self.trainings)
+        integer(0, 10**9).check("trainings", self.trainings)
         for mean_runs, shape in self.selections:
-            number(1, np.inf).check("mean_runs", mean_runs)
-            if not -1 < shape < np.inf:
-                raise ParameterError(f"shape = {shape!r} is not allowed: it must be above -1.")
+            number(1, 1e9).check("mean_runs", mean_runs)
+            _SHAPE.check("shape", shape)
         if self.trainings == 0 and not self.selections:
-            raise ParameterError("a search needs a training or a selection.")
+            raise ParameterError("trainings = 0 is not allowed without a selection: a search needs one of both.")
 
 
 def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -> float:
@@ -68,6 +74,7 @@ def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -
     return float(rdp.to_epsilon(total, rdp.ORDERS, delta).min())
 
 
+@bounded(total_epsilon=number(1e-6, 1e6), steps=integer(1, 10**12), rtol=number(1e-12, 1))
 def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-6) -> float:
     """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
 
@@ -94,6 +101,7 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-
     return float(np.exp(root))
 
 
+@bounded(epsilon=number(0, 1e6))
 def pure_epsilon(search: Search, epsilon) -> float:
     """Epsilon of a search whose every training (or every noisy score) is epsilon-DP: objective perturbation, Laplace.
 
@@ -106,6 +114,7 @@ def pure_epsilon(search: Search, epsilon) -> float:
 # --- pure mechanisms: equation (8) of the paper, and better answers ---------------------------------------------------
 
 
+@bounded(epsilon=numbers(0, 1000), count=numbers(1, 10**6, whole=True), delta=numbers(1e-300, 1 - 1e-15))
 def composed_epsilon(epsilon, count, delta, rule="optimal"):
     """Epsilon at ``delta`` of ``count`` mechanisms together, each epsilon-DP; arrays broadcast.
 
@@ -152,6 +161,7 @@ _RULE = {
 # --- the best of a random number of runs -----------------------------------------------------------------------------
 
 
+@bounded(mean_runs=number(1, 1e9), shape=_SHAPE)
 def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
     """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
 
@@ -164,6 +174,7 @@ def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones
 
 
+@bounded(mean_runs=number(1, 1e9), shape=_SHAPE)
 def stopping(mean_runs, shape) -> float:
     """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
 
@@ -183,6 +194,7 @@ def stopping(mean_runs, shape) -> float:
     return float(np.exp(optimize.brentq(excess, low, -1e-12, xtol=1e-15, rtol=1e-14)))
 
 
+@bounded(mean_runs=number(1, 1e9), shape=_SHAPE, most=integer(1, 10**8))
 def run_probabilities(mean_runs, shape, most: int):
     """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
 
@@ -209,6 +221,7 @@ RS_RUNS, MGRS_RUNS = 400, (40, 20, 10)
 FORMS = ("printed", "corrected")
 
 
+@bounded(loss=numbers(1e-9, 1), validation=numbers(1, 1e12), count=numbers(1, 1e12), failure=numbers(1e-100, 1))
 def equation_9(loss, validation, count, failure, form="corrected"):
     """The least epsilon' that satisfies equation (9), loss * validation >= (4/epsilon') ln(C/epsilon').
 
@@ -236,6 +249,7 @@ def _constant(count, failure, form):
     return count / failure if form == "corrected" else 1 / (count * failure)
 
 
+@bounded(selection_epsilon=number(1e-9, 1e6), failure=number(1e-100, 1), p=number(1e-100, 1))
 def theorem_runs(selection_epsilon, failure, p) -> float:
     """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p)."""
     y = 1 / (selection_epsilon * failure * p)

@@ -14,12 +14,15 @@ import numpy as np
 from scipy import special
 
 from dplib import mechanisms
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers
 from dplib.mechanisms import clip_rows
 
 SHARE = 0.9  # of the records, those that should not be clipped
 
 # --- what a feature is worth (equations 15 and 16) -------------------------------------------------------------------
+
+
+_MU, _BOUND = number(1e-9, 1e9), number(1e-50, 1e50)
 
 
 def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -53,6 +56,7 @@ def t_statistic(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return moment_t_statistic(*class_moments(x, labels))
 
 
+@bounded(extra_variance=number(0, 1e100))
 def moment_t_statistic(
     means: np.ndarray, variances: np.ndarray, counts: np.ndarray, *, extra_variance: float = 0.0
 ) -> np.ndarray:
@@ -74,8 +78,7 @@ def moment_t_statistic(
 
 def top(scores: np.ndarray, m: int) -> np.ndarray:
     """Indices (m,) of the m largest scores, best first; of equal ones the first feature comes first."""
-    if not 1 <= m <= len(scores):
-        raise ParameterError(f"m = {m} features is not allowed: it must be a whole number from 1 to {len(scores)}.")
+    integer(1, len(scores)).check("m", m)
     return np.argsort(-np.asarray(scores), kind="stable")[:m]
 
 
@@ -92,11 +95,13 @@ class Release:
     noise_sd: float
 
 
+@bounded(norm=number(0, 1e100))
 def definition_sd(norm: float, epsilon: float, delta: float) -> float:
     """Noise of Definition 3, a standard deviation: 2 norm ln(1/delta) / epsilon (:func:`mechanisms.paper_sigma`)."""
     return float(mechanisms.paper_sigma(epsilon, delta, 2 * norm))
 
 
+@bounded(norm=number(0, 1e100))
 def literal_sd(norm: float, epsilon: float, delta: float) -> float:
     """Noise of Algorithm 1 read to the letter: N(0, v) has variance v = 2 norm ln(1/delta) / epsilon.
 
@@ -148,9 +153,11 @@ class Budget:
     release: float = 0.6
 
     def __post_init__(self):
-        shares = (self.norms, self.selection, self.release)
-        if min(shares) < 0 or not np.isclose(sum(shares), 1):
-            raise ParameterError(f"shares = {shares} are not allowed: they must be at least 0 and add up to 1.")
+        shares = {"norms": self.norms, "selection": self.selection, "release": self.release}
+        for name, share in shares.items():
+            number(0, 1).check(name, share)
+        if not np.isclose(sum(shares.values()), 1):
+            raise ParameterError(f"shares {shares} are not allowed: they must add up to 1.")
         mechanisms.analytic_sigma(self.epsilon, self.delta)  # raises for a budget that is none
 
     def mu(self, share: float) -> float:
@@ -158,11 +165,13 @@ class Budget:
         return float(np.sqrt(share) / mechanisms.analytic_sigma(self.epsilon, self.delta))
 
 
+@bounded(delta=fraction())
 def composed_epsilon(mus: list[float], delta: float) -> float:
     """The exact epsilon at delta of Gaussian mechanisms in sequence, each mu-GDP for one neighbouring relation."""
     return float(mechanisms.gaussian_epsilon(1.0, float(np.linalg.norm(mus)), delta))
 
 
+@bounded(share=number(0, 1), mu=_MU)
 def private_quantile(
     values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
 ) -> float:
@@ -180,6 +189,7 @@ def private_quantile(
     return float(thresholds[high])
 
 
+@bounded(bound=_BOUND, mu=_MU)
 def private_class_means(
     x: np.ndarray, labels: np.ndarray, bound: float, mu: float, rng: np.random.Generator
 ) -> np.ndarray:
@@ -191,6 +201,7 @@ def private_class_means(
     return means + (2 * bound / (mu * counts))[:, None] * rng.standard_normal(means.shape)
 
 
+@bounded(bound=_BOUND, mu=_MU)
 def private_rows(x: np.ndarray, bound: float, mu: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Rows (n, m) clipped to L2 norm ``bound`` with Gaussian noise, mu-GDP, and the noise's standard deviation.
 
@@ -252,6 +263,7 @@ def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
 # --- Theorem 8 -------------------------------------------------------------------------------------------------------
 
 
+@bounded(threshold=numbers(1e-50, 1e50))
 def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_number: np.ndarray) -> float:
     """ln P(every |D_j| of a non-zero alpha_j >= threshold, every other < threshold), exactly (equation 17).
 

@@ -31,14 +31,15 @@ class Sgd:
     precision: str = "float32"  # "bfloat16" runs the forward pass in it by autocast; never by itself
 
     def __post_init__(self):
-        checks.integer(1).check("epochs", self.epochs)
-        checks.integer(2).check("batch_size", self.batch_size)
-        checks.positive().check("learning_rate", self.learning_rate)
-        checks.number(0).check("weight_decay", self.weight_decay)
+        checks.integer(1, 10**9).check("epochs", self.epochs)
+        checks.integer(2, 10**9).check("batch_size", self.batch_size)
+        checks.number(1e-30, 1e30).check("learning_rate", self.learning_rate)
+        checks.number(0, 1e30).check("weight_decay", self.weight_decay)
         checks.boolean().check("augment", self.augment)
         checks.one_of("float32", "bfloat16").check("precision", self.precision)
 
 
+@checks.bounded(seed=checks.integer(0))
 @whole_float32()
 def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, device: torch.device) -> None:
     """Train ``net`` in place with the cross-entropy loss, and leave it on ``device``.
@@ -63,7 +64,7 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, sgd.learning_rate, total_steps=sgd.epochs * steps, cycle_momentum=False
     )
-    generator = torch.Generator(device).manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(int(seed))
     for _ in tqdm(range(sgd.epochs), desc="epochs", leave=False, delay=2):
         order = torch.randperm(len(x), generator=generator, device=device)
         for rows in order[: steps * batch].view(steps, batch):
@@ -76,19 +77,21 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
             schedule.step()
 
 
+@checks.bounded(batch_size=checks.integer(1))
 @whole_float32()
 @torch.inference_mode()
 def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int | None = None) -> np.ndarray:
     """net(x) in float32, (n, ...) to (n, k), in evaluation mode."""
     net.to(device).eval()
-    parts = torch.as_tensor(x).split(batch_size or LABELLED.on(device))
+    parts = torch.as_tensor(x).split(int(batch_size or LABELLED.on(device)))
     return torch.cat([net(part.to(device)) for part in parts]).cpu().numpy()
 
 
+@checks.bounded(seed=checks.integer(0))
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     """build(), with initial weights of the seed alone; PyTorch's global generator is borrowed, and left as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(int(seed))
         return build()
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dplib import checks
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, integer, numbers
 from dplib.randomised_response import Response, kept, rr_with_prior
 
 
@@ -38,6 +38,9 @@ class Labels:
     """
 
     def __init__(self, labels, classes: int, epsilon: float | None, rng):
+        integer(1, 10**6).check("classes", classes)
+        if epsilon is not None:
+            numbers(0, infinite=True).check("epsilon", epsilon)
         self._labels = np.asarray(labels)
         self._unasked = np.ones(len(self._labels), dtype=bool)
         self._epsilon = np.inf if epsilon is None else epsilon
@@ -73,6 +76,7 @@ class Outcome:
     released: np.ndarray
 
 
+@bounded(n=integer(1, 10**12))
 def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.ndarray]:
     """Random parts of n examples in the proportions of ``shares``; no label is looked at (step 1)."""
     checks.list_of(checks.positive()).check("shares", list(shares))
@@ -80,6 +84,7 @@ def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.
     return np.split(rng.permutation(n), ends[:-1])
 
 
+@bounded(temperature=numbers(1e-100, infinite=True, zero=True))
 def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     """The prior p_k ~ exp(f_k / t) of Appendix E, (n, K); t = 0: the largest scores share it all; t = inf: uniform."""
     if not temperature >= 0:
@@ -90,6 +95,7 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
+@bounded(classes=integer(1, 10**6), temperature=numbers(1e-100, infinite=True, zero=True))
 def run(
     labels,
     parts: Sequence[np.ndarray],
@@ -158,6 +164,7 @@ def run(
     return Outcome(stages, model, released)  # step 4
 
 
+@bounded(k=integer(1, 10**6))
 def likely(scores: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """The filter of Appendix B: which labels (m,) are among the k largest of their scores (m, K); bool (m,)."""
     return places(scores, labels) < k
@@ -170,6 +177,7 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
 
+@bounded(epsilon=numbers(0, 1e6, infinite=True))
 def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.ndarray:
     """Which labels (m,) RRWithPrior could return for their prior (m, K): those in Y_k*; bool (m,)."""
     members = kept(prior, np.inf if epsilon is None else epsilon)

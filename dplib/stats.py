@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Measured:
         return f"{value} ± {arm}" if float(arm) else value
 
 
+@bounded(level=fraction())
 def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     """Mean of independent runs (n,), n >= 2, with Student's t interval."""
     values = _runs(values)
@@ -48,6 +49,7 @@ def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
 
+@bounded(test_share=number(1e-9, 1e9), level=fraction())
 def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) -> Measured:
     """Mean over random splits of one table, (splits,), with an interval for *records like these*.
 
@@ -63,14 +65,13 @@ def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) 
         ParameterError: for fewer than two finite values, or a share that is not positive.
     """
     values = _runs(values)
-    if not 0 < test_share < np.inf:
-        raise ParameterError(f"test_share = {test_share} is not allowed: it must be above 0.")
     n = len(values)
     half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + test_share)
     mean = values.mean()
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
 
+@bounded(successes=numbers(0, 1e15, whole=True), trials=numbers(1, 1e15, whole=True), level=fraction())
 def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Measured:
     """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials."""
     if not 0 <= successes <= trials or trials < 1:
@@ -115,6 +116,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return adjusted
 
 
+@bounded(n=integer(2, 10**9), power=number(0.05, 0.999999), level=number(0.01, 1 - 1e-9))
 def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float:
     """The least true difference, in standard deviations of the (normal) paired differences, that a paired t-test over n
     seeds finds with probability ``power``: the mean is more than t times its own standard error from 0.
@@ -128,6 +130,7 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
     return float(optimize.brentq(lambda difference: found(difference) - power, 0, 100))
 
 
+@bounded(n=integer(2, 10**9), power=number(0.01, 0.999999), level=number(0.01, 1 - 1e-9))
 def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
     """The least margin, in the same unit, within which n seeds show two equal methods to be equivalent with probability
     ``power``: two one-sided tests at 1 - level each, the mean within the margin by t standard errors.
