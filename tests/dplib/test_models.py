@@ -124,7 +124,7 @@ def test_block_cnn_takes_every_image_that_leaves_a_pixel(filters, least):
         ("dropout", partial(models.mlp, (5, 4, 3), dropout=1)),
         ("num_classes", partial(models.resnet18, 1)),
         ("in_channels", partial(models.small_cnn, in_channels=1.5)),
-        ("width", partial(models.block_cnn, 1, 28, (4,), 0)),
+        ("units", partial(models.block_cnn, 1, 28, (4,), 0)),
         ("lstm_units", partial(models.spam_lstm, 0)),
         ("widths", partial(models.two_branch, widths=(5,))),
     ],
