@@ -33,6 +33,8 @@ FAR = 3.0  # deviations: numbers farther from the middle are moved there
 READABLE = 0.15  # moments with more noise than this in a mean say too little of columns in [-1, 1] to be paid for
 COUNTED = 0.02  # part of the squared distance that a noisy count of the rows takes, where n is private
 
+_EPSILON, _DELTA = checks.numbers(1e-9, 1e6, infinite=True), checks.fraction()
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -139,6 +141,7 @@ class Model:
         return (scaled(np.asarray(z, float), self.mean, self.scale, self.most) @ self.weights + self.bias).argmax(1)
 
 
+@checks.bounded(n=checks.number(1, 1e18), attributes=checks.integer(1, 10**9), epsilon=_EPSILON, delta=_DELTA)
 def noise_for(
     n: float, attributes: int, epsilon: float, delta: float, settings: Settings = Settings(), public_n: bool = True
 ) -> Noise:
@@ -174,6 +177,7 @@ def most_moments(attributes: int) -> float:
     return math.sqrt(1.25 * attributes)
 
 
+@checks.bounded(classes=checks.integer(2, 10**6), epsilon=_EPSILON, delta=_DELTA)
 def fit(
     z: ArrayLike,
     y: ArrayLike,
@@ -201,7 +205,6 @@ def fit(
         ParameterError: for arguments that are not allowed, before anything is released.
     """
     z, y = np.asarray(z, float), np.asarray(y)
-    checks.integer(2).check("classes", classes)
     _check(z, y, columns, classes)
     generator = None if rng is None else torch.Generator().manual_seed(int(rng.integers(2**63)))
     n = float(len(z))
