@@ -25,10 +25,11 @@ Accountants, all upper bounds:
 import functools
 import importlib.metadata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize
 
 from dplib import cache, mechanisms, rdp
@@ -49,7 +50,9 @@ class Bounds:
     high: float
 
 
-def epsilon(noise_multiplier, sample_rate, steps, delta, accountant="prv"):
+def epsilon(
+    noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike, delta: ArrayLike, accountant: str = "prv"
+) -> float | np.ndarray:
     """Epsilon at ``delta`` of ``steps`` steps of DP-SGD, an upper bound; see the module for the neighbouring relation.
 
     Args:
@@ -106,7 +109,14 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
     return Bounds(*_cached(compute)(phases, delta, rdp_epsilon, importlib.metadata.version(package)))
 
 
-def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv", rtol=1e-4):
+def noise_multiplier(
+    target_epsilon: ArrayLike,
+    sample_rate: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    accountant: str = "prv",
+    rtol: float = 1e-4,
+) -> float | np.ndarray:
     """The least noise multiplier for which :func:`epsilon` is at most the target; a float for scalars.
 
     Args:
@@ -127,7 +137,9 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, accountant="prv"
 
 
 @bounded(delta=fraction(), mean_runs=number(1, 1e9), shape=numbers(0, 1e6, infinite=True))
-def selection_epsilon(phases, delta, mean_runs, shape=np.inf):
+def selection_epsilon(
+    phases: Sequence[tuple[float, float, int]], delta: float, mean_runs: float, shape: float = np.inf
+) -> float:
     """Epsilon of training a random number of times and publishing only the best run (Papernot and Steinke 2022).
 
     An upper bound by Rényi DP (add or remove one example), by dp_accounting. The number of runs is drawn from a
@@ -318,7 +330,7 @@ _DROP = 35.0  # the integrand is followed until it has fallen by e to this
 
 
 @bounded(noise_multiplier=number(0.2, 1e4), sample_rate=number(1e-9, 1), steps=number(1, 1e7), delta=number(1e-30, 0.5))
-def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
+def inverted_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     """Epsilon at ``delta`` after ``steps`` steps, the larger of adding and removing an example; scalars.
 
     With L the privacy loss of one step and M(s) = E[e^(s L)], delta is the integral of
@@ -343,7 +355,7 @@ def inverted_epsilon(noise_multiplier, sample_rate, steps, delta):
 
 
 @bounded(steps=number(1, 1e9), delta=fraction(), c=number(1e-6, 1e6), gap=number(1e-6, 0.9))
-def inverted(log_moment, steps, delta, c, gap):
+def inverted(log_moment: Callable[[np.ndarray], np.ndarray], steps: int, delta: float, c: float, gap: float) -> float:
     """Epsilon at ``delta`` after ``steps`` independent losses L, in one direction, as :func:`inverted_epsilon` says.
 
     Args:

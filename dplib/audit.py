@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 
 from dplib.checks import ParameterError, Rule, bounded, fraction, integer, number, numbers
@@ -45,7 +46,14 @@ class LowerBound:
     delta=_DELTA,
     confidence=fraction(),
 )
-def epsilon_lower_bound(true_positives, positives, false_positives, negatives, delta, confidence=0.95):
+def epsilon_lower_bound(
+    true_positives: ArrayLike,
+    positives: ArrayLike,
+    false_positives: ArrayLike,
+    negatives: ArrayLike,
+    delta: float,
+    confidence: float = 0.95,
+) -> float | np.ndarray:
     """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs.
 
     With exact (Clopper-Pearson) one-sided limits TPR >= t and FPR <= f, each at (1 - confidence)/2, (epsilon, delta)-DP
@@ -65,7 +73,9 @@ def epsilon_lower_bound(true_positives, positives, false_positives, negatives, d
 
 
 @bounded(delta=_DELTA, confidence=fraction())
-def choose_threshold(scores_with, scores_without, delta, confidence=0.95):
+def choose_threshold(
+    scores_with: ArrayLike, scores_without: ArrayLike, delta: float, confidence: float = 0.95
+) -> float:
     """The score that separates best on these runs, (n,) with and (k,) without; the bound must come from others."""
     scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
@@ -76,7 +86,9 @@ def choose_threshold(scores_with, scores_without, delta, confidence=0.95):
 
 
 @bounded(delta=_DELTA, confidence=fraction())
-def audit_scores(scores_with, scores_without, delta, rng: np.random.Generator, confidence=0.95) -> LowerBound:
+def audit_scores(
+    scores_with: ArrayLike, scores_without: ArrayLike, delta: float, rng: np.random.Generator, confidence: float = 0.95
+) -> LowerBound:
     """Lower bound from scores (n,) and (k,) of independent runs with and without the canary, at least 4 each, no nan.
 
     A random half of the runs chooses the threshold, the others alone give the bound: choosing on the same runs would
@@ -183,7 +195,9 @@ def _share_right(shift, share):
 
 
 @bounded(delta=_DELTA, confidence=fraction())
-def audit_guesses(scores, included, guesses: int | Sequence[int], delta: float, confidence: float = 0.95) -> LowerBound:
+def audit_guesses(
+    scores: ArrayLike, included: ArrayLike, guesses: int | Sequence[int], delta: float, confidence: float = 0.95
+) -> LowerBound:
     """Lower bound from the scores (m,) of one run with many canaries, larger where a canary looks included.
 
     The canaries of largest scores are called included, as many of smallest scores left out; the others are abstained

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from dplib.checks import ParameterError, bounded, integer, number, numbers
@@ -69,7 +70,7 @@ def logistic_loss() -> Loss:
 
 
 @bounded(noisy_label=numbers(0, 2**53, whole=True), epsilon=number(1e-9, 700))
-def debiased_gradient(gradients, noisy_label, epsilon):
+def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: float) -> np.ndarray:
     """Eq. (7): the gradient at a label drawn by RR, corrected so that its mean is that at the true label: (..., B).
 
     (e^eps + K - 1)/(e^eps - 1) * (g_noisy - sum_k g_k / (e^eps + K - 1)), multiplied out so that large eps is no harm.
@@ -84,7 +85,7 @@ def debiased_gradient(gradients, noisy_label, epsilon):
 
 
 @bounded(tolerance=number(1e-300, 1))
-def span_projector(gradients, tolerance: float = 1e-9):
+def span_projector(gradients: np.ndarray, tolerance: float = 1e-9) -> tuple[np.ndarray, np.ndarray]:
     """The orthogonal projector on the span of the K gradients (..., K, B), and its rank: (..., B, B) and (...)."""
     _, values, rows = np.linalg.svd(np.asarray(gradients, dtype=float), full_matrices=False)
     kept = values > tolerance * np.maximum(values[..., :1], np.finfo(float).tiny)
@@ -93,7 +94,7 @@ def span_projector(gradients, tolerance: float = 1e-9):
 
 
 @bounded(radius=number(1e-100, 1e100))
-def project(weights, radius):
+def project(weights: np.ndarray, radius: float) -> np.ndarray:
     """Projection of each run's weights, shape (R, B, d), on the ball of this radius: diameter D = 2 radius."""
     norms = np.sqrt((weights**2).sum(axis=(-2, -1), keepdims=True))
     return weights * np.minimum(1.0, radius / np.maximum(norms, np.finfo(float).tiny))
@@ -103,7 +104,7 @@ def project(weights, radius):
 
 
 @bounded(epsilon=number(1e-9, 700))
-def debiased_loss(losses, epsilon):
+def debiased_loss(losses: np.ndarray, epsilon: float) -> np.ndarray:
     """Eq. (17) for every answer: (l(t, y~) - q sum over Y_k of l(t, y')) / (1 - k q).
 
     Args:
@@ -116,14 +117,14 @@ def debiased_loss(losses, epsilon):
 
 
 @bounded(k=_LABELS, epsilon=_BUDGETS)
-def lipschitz_printed(k, epsilon):
+def lipschitz_printed(k: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """Lemma 19's constant by the triangle inequality, over L: (1 + k q) / (1 - k q)."""
     q, rest = _q(k, epsilon)
     return (1 + k * q) / rest
 
 
 @bounded(k=_LABELS, epsilon=_BUDGETS)
-def lipschitz_least(k, epsilon):
+def lipschitz_least(k: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """The least constant, over L (ours): the answer's own term of the sum cancels, (1 + (k - 2) q) / (1 - k q).
 
     It is also the width of the interval that holds the debiased loss when the loss lies in [0, 1].
@@ -132,7 +133,7 @@ def lipschitz_least(k, epsilon):
     return (1 + (k - 2) * q) / rest
 
 
-def empirical_rademacher(values):
+def empirical_rademacher(values: ArrayLike) -> float:
     """Definition G.1, eq. (20), exactly: the mean over all 2^n signs of max over f of (1/n) sum_i sigma_i f(v_i).
 
     Args:
@@ -158,7 +159,7 @@ def thresholds_rademacher(n: int) -> float:
 
 
 @bounded(complexity=numbers(0), n=numbers(1, 1e18), beta=numbers(1e-300, 1), width=numbers(0))
-def deviation_bound(complexity, n, beta, width=1.0):
+def deviation_bound(complexity: float, n: int, beta: float, width: float = 1.0) -> float:
     """Lemma 21 for both signs: with probability 1 - beta no function is off by more than this.
 
     2 R + width sqrt(ln(2/beta) / (2 n)), for values in an interval of that width and R the complexity of those values.
@@ -175,7 +176,9 @@ def deviation_bound(complexity, n, beta, width=1.0):
     complexity=numbers(0),
     lipschitz=numbers(0),
 )
-def theorem17_bound(miss, k, epsilon, n, beta, complexity, lipschitz=1.0):
+def theorem17_bound(
+    miss: float, k: int, epsilon: float, n: int, beta: float, complexity: float, lipschitz: float = 1.0
+) -> float:
     """Theorem 17, eq. (18), with constants: Lemma 20 + Lemma 22 with Lemma 19 + Lemma 21.
 
     Args:
@@ -206,7 +209,7 @@ class Line:
         self.miss = float(1 - np.take_along_axis(self.chances, self.members, axis=1).sum(axis=1).mean())
         self.loss = np.stack([np.arange(classes) / (classes - 1), 1 - np.arange(classes) / (classes - 1)])  # f = 0, 1
 
-    def population_risk(self, thetas):
+    def population_risk(self, thetas: ArrayLike) -> np.ndarray:
         """Exact risk of 1[x >= theta], any shape; with x below theta the prediction is 0."""
         mean = self.loss @ self.chances.T  # shape (2, K): for f = 0 and f = 1 in each interval
         edges = np.arange(self.classes + 1) / self.classes
@@ -215,7 +218,7 @@ class Line:
         thetas = np.asarray(thetas)
         return np.interp(thetas, edges, below) + above[-1] - np.interp(thetas, edges, above)
 
-    def draw(self, n: int, epsilon: float, rng):
+    def draw(self, n: int, epsilon: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """n points in rising order, their true labels, and the position in Y_k of RRTop-k's answers; shapes (n,)."""
         x = np.sort(rng.random(n))
         own = np.minimum((x * self.classes).astype(int), self.classes - 1)
@@ -227,7 +230,7 @@ class Line:
         answer = np.where(stays, np.argmax(inside, axis=1), others)
         return x, labels, np.where(inside.any(axis=1), answer, rng.integers(k, size=n))
 
-    def largest_deviation(self, x, values):
+    def largest_deviation(self, x: np.ndarray, values: np.ndarray) -> tuple[float, float]:
         """sup over theta of |empirical - population risk|, and the excess risk of the empirical minimiser.
 
         Between neighbouring points the empirical risk is constant and the population risk linear within an interval, so
@@ -246,7 +249,7 @@ class Line:
         chosen = int(empirical.argmin())
         return float(max(off, off_edges)), float(self.population_risk(ends[chosen : chosen + 2]).mean() - best)
 
-    def answered_losses(self, x, answer, epsilon):
+    def answered_losses(self, x: np.ndarray, answer: np.ndarray, epsilon: float) -> np.ndarray:
         """Debiased losses of f = 0 and f = 1 at each point, shape (2, n)."""
         own = np.minimum((x * self.classes).astype(int), self.classes - 1)
         of_members = self.loss[:, self.members[own]]  # shape (2, n, k)

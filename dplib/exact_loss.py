@@ -5,9 +5,10 @@ hockey-stick divergence, the largest P(S) - e^epsilon Q(S) over sets S, is at mo
 inputs are neighbours is the caller's to say: pairs of rows for a matrix, the two densities otherwise.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import integrate, optimize
 from scipy.stats import binom, norm
 
@@ -22,7 +23,9 @@ _DELTA = checks.Rule("a number in [0, 1)", lambda v: checks.number(0, 1).accepts
 
 
 @checks.bounded(epsilon=checks.numbers(0, 1e6, infinite=True))
-def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | None = None):
+def discrete_delta(
+    outputs: ArrayLike, epsilon: ArrayLike, neighbours: Iterable[tuple[int, int]] | None = None
+) -> float | np.ndarray:
     """The smallest delta of a mechanism with finitely many outputs: max over pairs of sum_o max(0, P(o) - e^epsilon
     Q(o)).
 
@@ -45,7 +48,9 @@ def discrete_delta(outputs, epsilon, neighbours: Iterable[tuple[int, int]] | Non
 
 
 @checks.bounded(delta=_DELTA)
-def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] | None = None):
+def discrete_epsilon(
+    outputs: ArrayLike, delta: float = 0.0, neighbours: Iterable[tuple[int, int]] | None = None
+) -> float:
     """The smallest epsilon of a mechanism with finitely many outputs, exactly, at delta in [0, 1); inf where there is
     none.
 
@@ -57,7 +62,9 @@ def discrete_epsilon(outputs, delta=0.0, neighbours: Iterable[tuple[int, int]] |
 
 
 @checks.bounded(epsilon=checks.number(0, 700))
-def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tuple[float, float], kinks=()):
+def density_delta(
+    log_p: Callable, log_q: Callable, epsilon: float, limits: tuple[float, float], kinks: Sequence[float] = ()
+) -> tuple[float, float]:
     """(delta, error) of a mechanism with one real output, by adaptive quadrature: the larger of the two directions.
 
     The exact value is within ``error``: quadrature's own estimate plus the mass that is missing between the limits.
@@ -76,7 +83,9 @@ def density_delta(log_p: Callable, log_q: Callable, epsilon: float, limits: tupl
 
 
 @checks.bounded(delta=checks.fraction())
-def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tuple[float, float], kinks=()):
+def density_epsilon(
+    log_p: Callable, log_q: Callable, delta: float, limits: tuple[float, float], kinks: Sequence[float] = ()
+) -> tuple[float, float]:
     """(low, high) around the smallest epsilon of a mechanism with one real output, as far as quadrature's estimate
     goes.
 
@@ -99,7 +108,9 @@ def density_epsilon(log_p: Callable, log_q: Callable, delta: float, limits: tupl
     return max(0.0, solve(-1) - 1e-10), solve(+1) + 1e-10
 
 
-def density_max_log_ratio(log_p: Callable, log_q: Callable, limits: tuple[float, float], kinks=()) -> float:
+def density_max_log_ratio(
+    log_p: Callable, log_q: Callable, limits: tuple[float, float], kinks: Sequence[float] = ()
+) -> float:
     """The largest |log p - log q| between the limits, a lower bound on the epsilon of pure DP: on a grid, refined
     around its maximum; a peak narrower than a two-thousandth of the interval is missed.
     """
@@ -208,7 +219,7 @@ def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
     noise_multiplier=checks.number(1e-3, 1e6),
     delta=checks.fraction(),
 )
-def quotient_epsilon(n, sample_rate, noise_multiplier, delta, divisor):
+def quotient_epsilon(n: int, sample_rate: float, noise_multiplier: float, delta: float, divisor: str) -> float:
     """Epsilon at ``delta`` of one step on this pair of data sets, the larger of adding and removing her record.
 
     A lower bound on what the step spends on its worst pair, to about three digits (the trapezoid rule); for the
@@ -234,7 +245,7 @@ def quotient_epsilon(n, sample_rate, noise_multiplier, delta, divisor):
 
 
 @checks.bounded(n=checks.number(2, 1e12), coordinates=checks.number(1, 1e15), delta=checks.fraction())
-def count_epsilon(n, coordinates, delta):
+def count_epsilon(n: int, coordinates: int, delta: float) -> float:
     """Epsilon at ``delta`` of the noise alone where n divides: so many coordinates tell n records from n - 1.
 
     Noise of standard deviation proportional to 1/n has that size in every weight of every step (``coordinates``:

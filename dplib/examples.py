@@ -129,7 +129,7 @@ class Examples:
         """Rows (n, numbers of an example) and targets."""
         return self._rows, self.y
 
-    def pieces(self, size: int):
+    def pieces(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """All of them in order, as (x, y) of at most ``size`` examples."""
         for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
             yield self._shaped(x), y

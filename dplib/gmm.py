@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import norm
 
@@ -74,7 +75,9 @@ class Setting:
     informative=integer(1, 10**7),
     noise_sd=number(0, 1e50),
 )
-def two_classes(p: int, n_per_class: int, distance: float, informative: int | None = None, noise_sd: float = 0.0):
+def two_classes(
+    p: int, n_per_class: int, distance: float, informative: int | None = None, noise_sd: float = 0.0
+) -> Setting:
     """Unit variances and means +-distance/2 in the first ``informative`` features (None: all p), 0 in the others."""
     mean = np.zeros(p)
     mean[:informative] = distance / 2
@@ -246,19 +249,19 @@ def gamma(setting: Setting) -> float:
 
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
-def theorem6_psi(gamma, p, n):
+def theorem6_psi(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray:
     """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; n counts both classes."""
     return np.asarray(gamma) / (2 * np.sqrt(4 * np.asarray(p) / n + gamma))
 
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
-def theorem6(gamma, p, n):
+def theorem6(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray:
     """The bound of Theorem 6 on the error, eq. (9), with both o_p(1) set to 0."""
     return norm.cdf(-theorem6_psi(gamma, p, n))
 
 
 @bounded(n_per_class=number(6, 1e9))
-def finite_n(n_per_class) -> float:
+def finite_n(n_per_class: int) -> float:
     """What an estimated Sigma costs: Psi is sqrt((nu - 4)/(nu - 2)) times that of Theorem 6, nu = 2 n_per_class - 2.
 
     From E(1/S^2) and E(1/S^4) of a pooled variance with nu degrees of freedom. For Psi as printed in eq. (8) the

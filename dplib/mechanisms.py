@@ -8,6 +8,7 @@ Functions take arrays and broadcast, except where a docstring says scalars.
 
 import numpy as np
 from dp_accounting import gaussian_mechanism
+from numpy.typing import ArrayLike
 from scipy import special, stats
 from scipy.optimize import elementwise
 
@@ -18,7 +19,7 @@ _SQRT2 = np.sqrt(2.0)
 _LEAST = 1e-6  # noise over sensitivity, where epsilon is 5e11: below, it is no number any more
 
 
-def paper_sigma(epsilon, delta, sensitivity=1.0):
+def paper_sigma(epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1.0) -> float | np.ndarray:
     """Noise of paper A, Definition 2, in the unit of the sensitivity: sensitivity * ln(1/delta) / epsilon.
 
     It is not (epsilon, delta)-DP everywhere: for large epsilon, and for large delta, it is too small
@@ -28,14 +29,14 @@ def paper_sigma(epsilon, delta, sensitivity=1.0):
     return (sensitivity * -np.log(delta) / epsilon)[()]
 
 
-def analytic_sigma(epsilon, delta, sensitivity=1.0):
+def analytic_sigma(epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1.0) -> float | np.ndarray:
     """The least noise that is (epsilon, delta)-DP for an L2 sensitivity (Balle and Wang 2018, Algorithm 1)."""
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)
     return (sensitivity * unit)[()]
 
 
-def gaussian_delta(sigma, sensitivity, epsilon):
+def gaussian_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """The exact delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8).
 
     ``sigma`` >= 0 is the noise's standard deviation, ``sensitivity`` >= 0 is L2. See :func:`gaussian_log_delta` where
@@ -44,7 +45,7 @@ def gaussian_delta(sigma, sensitivity, epsilon):
     return np.exp(gaussian_log_delta(sigma, sensitivity, epsilon))
 
 
-def gaussian_log_delta(sigma, sensitivity, epsilon):
+def gaussian_log_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """Natural logarithm of :func:`gaussian_delta`, -inf where delta is 0.
 
     With s = sigma / sensitivity, a = epsilon s - 1/(2s) and b = epsilon s + 1/(2s), Theorem 8 reads
@@ -70,7 +71,7 @@ def gaussian_log_delta(sigma, sensitivity, epsilon):
     return np.where(np.isnan(log_delta), -np.inf, log_delta)[()]
 
 
-def gaussian_epsilon(sigma, sensitivity, delta):
+def gaussian_epsilon(sigma: ArrayLike, sensitivity: ArrayLike, delta: ArrayLike) -> float | np.ndarray:
     """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`."""
     sigma, sensitivity, delta = rdp.arrays(sigma=sigma, sensitivity=sensitivity, delta=delta)
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
@@ -101,7 +102,7 @@ def gaussian_epsilon(sigma, sensitivity, delta):
     dimension=number(1, 1e15),
     epsilon=number(0, 700),
 )
-def two_gaussians_delta(distance, sigma_x, sigma_y, dimension, epsilon):
+def two_gaussians_delta(distance: float, sigma_x: float, sigma_y: float, dimension: int, epsilon: float) -> float:
     """Exact hockey-stick divergence from N(m, sigma_x^2 I) to N(m', sigma_y^2 I): releases whose noise differs.
 
     This is what a noise scale that depends on the data costs: the scale itself tells the data sets apart.

@@ -35,7 +35,15 @@ LEFT = 1e-2  # of a residual where conjugate gradients stop
 
 
 @bounded(l2=numbers(1e-100, 1e100, zero=True), tol=number(1e-15, 1e-3))
-def minimise(x, linear, l2, *, used=None, tol=1e-10, device="cpu") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def minimise(
+    x: np.ndarray,
+    linear: np.ndarray,
+    l2: np.ndarray,
+    *,
+    used: np.ndarray | None = None,
+    tol: float = 1e-10,
+    device: str | torch.device = "cpu",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise f_p for each problem p. Every step decreases f_p, so that Newton's method converges from everywhere.
 
     Args:

@@ -46,6 +46,7 @@ import secrets
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from dplib import newton
@@ -78,32 +79,32 @@ class Fit:
     noise_rate: np.ndarray
     epsilon: np.ndarray
 
-    def decision(self, x) -> np.ndarray:
+    def decision(self, x: ArrayLike) -> np.ndarray:
         """Log-odds of label 1, shape (problems, m) for x of shape (m, d)."""
         return self.coef @ np.asarray(x, dtype=float).T + self.intercept[..., None]
 
-    def accuracy(self, x, y) -> np.ndarray:
+    def accuracy(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Share of the labels y, shape (m,), that each model predicts from x: shape (problems,)."""
         return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
 
 
 @bounded(tol=number(1e-15, 1e-3), problems=integer(1, 10**7))
 def fit(
-    x,
-    y,
+    x: ArrayLike,
+    y: ArrayLike,
     *,
-    epsilon,
-    regularisation=1.0,
-    norm_bound=1.0,
-    rng,
-    masks=None,
-    problems=None,
-    intercept=True,
-    variant="sound",
-    neighbours="replace",
-    noise=None,
-    tol=1e-10,
-    device="cpu",
+    epsilon: ArrayLike,
+    regularisation: ArrayLike = 1.0,
+    norm_bound: ArrayLike = 1.0,
+    rng: np.random.Generator | None,
+    masks: np.ndarray | None = None,
+    problems: int | None = None,
+    intercept: bool = True,
+    variant: str = "sound",
+    neighbours: str = "replace",
+    noise: np.ndarray | None = None,
+    tol: float = 1e-10,
+    device: str = "cpu",
 ) -> Fit:
     """Train private logistic regressions; everything marked (problems,) may be one number for all.
 
@@ -166,7 +167,7 @@ def fit(
 
 
 @bounded(noise_rate=numbers(1e-100, 1e100, infinite=True))
-def draw_noise(noise_rate, used, rng) -> np.ndarray:
+def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
     """Noise (problems, d) of density proportional to exp(-noise_rate |b|) on the used coordinates, 0 elsewhere.
 
     In k used coordinates that is a norm of Gamma(k, 1/noise_rate) and a uniform direction; 0 at rate inf.
@@ -271,7 +272,14 @@ class Constants:
     extra: np.ndarray
 
 
-def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbours="replace") -> Constants:
+def calibrate(
+    epsilon: ArrayLike,
+    regularisation: ArrayLike,
+    norm_bound: ArrayLike,
+    *,
+    variant: str = "sound",
+    neighbours: str = "replace",
+) -> Constants:
     """The noise and the extra regularisation for a budget; arguments broadcast.
 
     As in CMS's Algorithm 2, the regularisation may have to grow until the determinant leaves half of the budget to the
@@ -309,7 +317,9 @@ def calibrate(epsilon, regularisation, norm_bound, *, variant="sound", neighbour
     norm_bound=numbers(1e-50, 1e50),
     leverage=numbers(1e-100, 1e100, infinite=True),
 )
-def privacy_loss(noise_rate, norm_bound, leverage, *, neighbours="replace"):
+def privacy_loss(
+    noise_rate: ArrayLike, norm_bound: ArrayLike, leverage: ArrayLike, *, neighbours: str = "replace"
+) -> float | np.ndarray:
     """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
 
     It is attained in the limit from two dimensions on (from one, when a record is added or removed). ``leverage`` is
@@ -358,7 +368,9 @@ def _sound(epsilon, l2, r, neighbours) -> Constants:
 
 
 @bounded(noise_rate=number(1e-50, 1e50), l2=numbers(1e-50, 1e50, zero=True), counts=numbers(0, 1e18))
-def log_density(w, x, y, noise_rate, l2, counts=1.0):
+def log_density(
+    w: np.ndarray, x: np.ndarray, y: np.ndarray, noise_rate: float, l2: ArrayLike, counts: ArrayLike = 1.0
+) -> np.ndarray:
     """Logarithm (m,) of the density of the released w, up to a constant of beta and d: -beta |b_D(w)| + log det H_D(w).
 
     The difference for two neighbouring data sets is the privacy loss at w.
@@ -376,7 +388,7 @@ def log_density(w, x, y, noise_rate, l2, counts=1.0):
     return -noise_rate * np.linalg.norm(b, axis=1) + np.linalg.slogdet(hessian)[1]
 
 
-def positive(name: str, values, infinite: bool = False) -> np.ndarray:
+def positive(name: str, values: ArrayLike, infinite: bool = False) -> np.ndarray:
     """The values as a float array; ParameterError for one out of bounds, or that is inf where that is not allowed."""
     array = np.asarray(values)
     is_number = array.dtype.kind in "iuf"

@@ -17,6 +17,7 @@ from decimal import Decimal, localcontext
 from itertools import product
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from dplib import privacy, randomised_response
@@ -27,7 +28,7 @@ _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 
 
 @bounded(seed=integer(0, 2**32 - 1))
-def groups(features, count: int, seed: int) -> np.ndarray:
+def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
     """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
 
     features: (n, d), of inputs alone; the rows of a test part may be among them. count: C, from 1 to n.
@@ -42,7 +43,7 @@ def groups(features, count: int, seed: int) -> np.ndarray:
 
 
 @bounded(count=integer(1, 10**7), classes=integer(1, 10**6))
-def histograms(labels, group, count: int, classes: int) -> np.ndarray:
+def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) -> np.ndarray:
     """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
 
     labels, group: shape (n,), from 0; ParameterError for those out of range. count: number of groups. classes: K.
@@ -54,7 +55,7 @@ def histograms(labels, group, count: int, classes: int) -> np.ndarray:
 
 
 @bounded(epsilon=numbers(2 * _LEAST, 160, infinite=True))
-def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
+def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
     """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
     Args:
@@ -67,7 +68,7 @@ def noisy_histograms(counts, epsilon: float, rng) -> np.ndarray:
     return counts + discrete_laplace(counts.size, epsilon / 2, rng).reshape(counts.shape)
 
 
-def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
+def normalised(noisy: ArrayLike, smoothing: float = 0.0) -> np.ndarray:
     """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
 
     smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
@@ -86,7 +87,14 @@ def normalised(noisy, smoothing: float = 0.0) -> np.ndarray:
     epsilon_p=numbers(2 * _LEAST, 160, infinite=True, zero=True),
 )
 def respond(
-    labels, group, count: int, classes: int, epsilon: float, epsilon_p: float, rng, smoothing: float = 0.0
+    labels: ArrayLike,
+    group: ArrayLike,
+    count: int,
+    classes: int,
+    epsilon: float,
+    epsilon_p: float,
+    rng: np.random.Generator | None,
+    smoothing: float = 0.0,
 ) -> tuple[randomised_response.Response, np.ndarray]:
     """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K), made for ``epsilon_p`` of ``epsilon``.
 
@@ -100,7 +108,7 @@ def respond(
     return randomised_response.rr_with_prior(labels, priors, epsilon - epsilon_p, rng), priors
 
 
-def vote(noisy) -> np.ndarray:
+def vote(noisy: ArrayLike) -> np.ndarray:
     """The class with the largest noisy count of each group, shape (groups,): the classifier of Figure 2.
 
     Among equal ones the lower index wins.
@@ -109,7 +117,7 @@ def vote(noisy) -> np.ndarray:
 
 
 @bounded(n=integer(0, 10**9))
-def discrete_laplace(n: int, parameter: float, rng) -> np.ndarray:
+def discrete_laplace(n: int, parameter: float, rng: np.random.Generator | None) -> np.ndarray:
     """n independent whole numbers z with P(z) proportional to e^(-parameter |z|), int64: scipy.stats.dlaplace.
 
     SciPy computes geometric variables from the logarithm of a number of 53 bits: large values are rounded, so single
@@ -161,7 +169,9 @@ def _indices(name: str, values, count: int) -> np.ndarray:
     epsilon_p=number(0, 160),
     parameter=number(_LEAST, 80),
 )
-def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, parameter: float | None = None):
+def joint_table(
+    n: int, classes: int, epsilon: float, epsilon_p: float, parameter: float | None = None
+) -> tuple[np.ndarray, list[list[int]]]:
     """All that an attacker sees of one group, the noisy counts cut at zero and all answers, by enumeration.
 
     Counts go on for ever, but at and above the largest true count, n, the probabilities under any two data sets keep
@@ -188,7 +198,7 @@ def joint_table(n: int, classes: int, epsilon: float, epsilon_p: float, paramete
 
 
 @bounded(parameter=number(_LEAST, 80))
-def log_cut(counts, outputs, parameter: float) -> np.ndarray:
+def log_cut(counts: ArrayLike, outputs: ArrayLike, parameter: float) -> np.ndarray:
     """ln P(max(0, count + noise) = output) for whole numbers, broadcast; outputs >= 0."""
     below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)
     return np.where(outputs == 0, below, at)

@@ -17,6 +17,7 @@ import secrets
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from dplib import checks
@@ -35,7 +36,7 @@ class Response:
     k: np.ndarray
 
 
-def rr(labels, classes: int, epsilon, rng) -> Response:
+def rr(labels: ArrayLike, classes: int, epsilon: ArrayLike, rng: np.random.Generator | None) -> Response:
     """Plain randomised response over all classes, eq. (1).
 
     Args:
@@ -50,7 +51,9 @@ def rr(labels, classes: int, epsilon, rng) -> Response:
     return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
 
 
-def rr_top_k(labels, prior, k, epsilon, rng) -> Response:
+def rr_top_k(
+    labels: ArrayLike, prior: ArrayLike, k: ArrayLike, epsilon: ArrayLike, rng: np.random.Generator | None
+) -> Response:
     """RRTop-k, Algorithm 1.
 
     Args:
@@ -60,7 +63,7 @@ def rr_top_k(labels, prior, k, epsilon, rng) -> Response:
     return _respond(labels, top(_per_label(prior, labels), k), epsilon, rng)
 
 
-def rr_with_prior(labels, prior, epsilon, rng) -> Response:
+def rr_with_prior(labels: ArrayLike, prior: ArrayLike, epsilon: ArrayLike, rng: np.random.Generator | None) -> Response:
     """RRWithPrior, Algorithm 2, for a whole data set: each label is randomised once.
 
     Args:
@@ -72,7 +75,7 @@ def rr_with_prior(labels, prior, epsilon, rng) -> Response:
     return _respond(labels, kept(prior, _each(epsilon, len(prior))), epsilon, rng)
 
 
-def success(prior, epsilon) -> np.ndarray:
+def success(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """w_1 to w_K of Algorithm 2, step 1(a): how often RRTop-k returns a label drawn from the prior, shape (..., K).
 
     Args:
@@ -84,12 +87,12 @@ def success(prior, epsilon) -> np.ndarray:
     return np.cumsum(largest_first, axis=-1) / (1 + others * np.exp(-epsilon)[..., None])
 
 
-def best_k(prior, epsilon) -> np.ndarray:
+def best_k(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """k* of Algorithm 2, step 2, shape (...): the largest k of maximal w_k."""
     return np.count_nonzero(kept(prior, epsilon), axis=-1)
 
 
-def kept(prior, epsilon) -> np.ndarray:
+def kept(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """Y_k* of Algorithm 2 as a mask of the prior's shape: True where RRWithPrior may return the label.
 
     Args:
@@ -108,7 +111,7 @@ def kept(prior, epsilon) -> np.ndarray:
     return members.reshape(*leading, prior.shape[-1])
 
 
-def top(prior, k) -> np.ndarray:
+def top(prior: ArrayLike, k: ArrayLike) -> np.ndarray:
     """Y_k of Algorithm 1 as a mask, for a given k; among labels of equal prior the lower index comes first.
 
     Args:
@@ -123,7 +126,7 @@ def top(prior, k) -> np.ndarray:
     return place < k[..., None]
 
 
-def switch_points(prior) -> np.ndarray:
+def switch_points(prior: ArrayLike) -> np.ndarray:
     """The budgets at which k* grows, shape (..., K - 1), rising: from entry k - 1 on k* > k; inf where it never is.
 
     From w_(k+1) >= w_k: epsilon_k = ln(1 + D_k / p_(k+1)). The first is ln(p_(1) / p_(2)): below it the output is a
@@ -136,7 +139,7 @@ def switch_points(prior) -> np.ndarray:
         return np.log1p(gaps / largest_first[..., 1:])
 
 
-def log_table(members, epsilon) -> np.ndarray:
+def log_table(members: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """RRTop-k as a table: natural logarithms of q(output | true label).
 
     Args:
@@ -156,7 +159,7 @@ def log_table(members, epsilon) -> np.ndarray:
     return np.where(columns, entry, -np.inf)
 
 
-def objective(table, prior) -> np.ndarray:
+def objective(table: ArrayLike, prior: ArrayLike) -> np.ndarray:
     """Obj_p of Section 3.2: the probability that the output is the true label, drawn from the prior.
 
     Args:
@@ -165,7 +168,7 @@ def objective(table, prior) -> np.ndarray:
     return (np.exp(np.diagonal(table, axis1=-2, axis2=-1)) * np.asarray(prior)).sum(axis=-1)
 
 
-def max_log_ratio(table) -> np.ndarray:
+def max_log_ratio(table: ArrayLike) -> np.ndarray:
     """The exact epsilon of a table, shape (...): the largest ln q(o | i) / q(o | j) over labels i, j and outputs o.
 
     Single outputs are enough: a ratio of sums is at most the largest ratio of terms. inf where an output is possible
@@ -178,7 +181,7 @@ def max_log_ratio(table) -> np.ndarray:
     return ratio.max(axis=-1)
 
 
-def information(members, epsilon, prior) -> np.ndarray:
+def information(members: ArrayLike, epsilon: ArrayLike, prior: ArrayLike) -> np.ndarray:
     """Mutual information of true label and answer of RRTop-k, in bits, where labels follow the prior: shape (...).
 
     Args:
@@ -195,7 +198,7 @@ def information(members, epsilon, prior) -> np.ndarray:
 
 
 @bounded(k=numbers(1, 10**6, whole=True))
-def leave_words(k, epsilon) -> tuple[np.ndarray, np.ndarray]:
+def leave_words(k: ArrayLike, epsilon: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The probability of leaving a true label in Y_k, (k - 1) / (e^epsilon + k - 1), in units of 2^-128, rounded up.
 
     A uniform number of 53 bits would round it: at epsilon = 40 ten labels would get no noise at all. With uniform
@@ -251,7 +254,7 @@ def _kept(prior, epsilon) -> np.ndarray:
 
 
 @bounded(times=integer(1, 64), n=integer(0, 10**9))
-def uniform_words(times: int, n: int, rng) -> np.ndarray:
+def uniform_words(times: int, n: int, rng: np.random.Generator | None) -> np.ndarray:
     """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
     if rng is None:
         return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)

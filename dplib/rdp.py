@@ -8,6 +8,7 @@ them. Functions broadcast their arguments; orders stand on a last axis of their 
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import elementwise
 
@@ -25,7 +26,9 @@ MOST_ORDER = 10_000  # sums have as many terms
 NO_NOISE = 1e-100  # up to here noise counts as none: its square has no inverse in floating point
 
 
-def rdp(noise_multiplier, sample_rate, steps, orders=ORDERS):
+def rdp(
+    noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike, orders: ArrayLike = ORDERS
+) -> np.ndarray:
     """Rényi divergence of each order after ``steps`` steps: steps * log(A) / (order - 1), eq. (4) of
     Mironov, Talwar and Zhang (2019), where A = E[(density ratio)^order] under the Gaussian without the example.
 
@@ -44,7 +47,7 @@ def rdp(noise_multiplier, sample_rate, steps, orders=ORDERS):
     return (one_step * np.maximum(count, 1)).reshape(grid[0].shape)
 
 
-def to_epsilon(rdp, orders, delta, conversion="improved"):
+def to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike, conversion: str = "improved") -> np.ndarray:
     """Epsilon at ``delta`` for each order; the best order gives the bound.
 
     Args:
@@ -60,7 +63,14 @@ def to_epsilon(rdp, orders, delta, conversion="improved"):
     return np.maximum(0.0, rdp + _price(np.asarray(orders, dtype=float), delta[..., None], conversion))
 
 
-def epsilon(noise_multiplier, sample_rate, steps, delta, conversion="improved", orders=ORDERS):
+def epsilon(
+    noise_multiplier: ArrayLike,
+    sample_rate: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    conversion: str = "improved",
+    orders: ArrayLike = ORDERS,
+) -> float | np.ndarray:
     """Epsilon that RDP accounting bounds for each setting, the best over ``orders``: valid whatever the orders.
 
     Args:
@@ -73,7 +83,15 @@ def epsilon(noise_multiplier, sample_rate, steps, delta, conversion="improved", 
     return np.where(count[0] == 0, 0.0, bound).reshape(sigma[1])[()]
 
 
-def noise_multiplier(target_epsilon, sample_rate, steps, delta, conversion="improved", orders=ORDERS, rtol=1e-6):
+def noise_multiplier(
+    target_epsilon: ArrayLike,
+    sample_rate: ArrayLike,
+    steps: ArrayLike,
+    delta: ArrayLike,
+    conversion: str = "improved",
+    orders: ArrayLike = ORDERS,
+    rtol: float = 1e-6,
+) -> float | np.ndarray:
     """The least noise multiplier whose :func:`epsilon` is at most the target, for every setting at once.
 
     Args:
@@ -109,7 +127,7 @@ def noise_multiplier(target_epsilon, sample_rate, steps, delta, conversion="impr
     return _least_noise(target, q, count, delta, conversion, orders[low], sigma, rtol).reshape(shape)[()]
 
 
-def log_moment(sigma, q, alpha):
+def log_moment(sigma: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """log A of one step, element by element: A = E[(1 - q + q r(z))^alpha] for z drawn without the example, r the
     ratio of the two Gaussian densities at z (Mironov, Talwar and Zhang 2019, Definition 4 and Section 3.3).
 
@@ -243,7 +261,7 @@ def _price(alpha, delta, conversion):
     raise ParameterError(f"conversion = {conversion!r} is not allowed: it must be one of improved, classical.")
 
 
-def check_settings(noise_multiplier, sample_rate, steps):
+def check_settings(noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike) -> list[np.ndarray]:
     """The three as float arrays of one shape; ParameterError for a value that is not allowed."""
     noise_multiplier, sample_rate, steps = arrays(
         noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps
@@ -256,12 +274,12 @@ def check_settings(noise_multiplier, sample_rate, steps):
     return noise_multiplier, sample_rate, steps
 
 
-def arrays(**values):
+def arrays(**values: ArrayLike) -> list[np.ndarray]:
     """Values as float arrays of one shape; ParameterError for what is no number, and for shapes that differ."""
     return together(*(numbers(name, value) for name, value in values.items()))
 
 
-def together(*values):
+def together(*values: np.ndarray) -> list[np.ndarray]:
     """Arrays of one shape; ParameterError where their shapes do not fit."""
     try:
         return np.broadcast_arrays(*values)
@@ -270,7 +288,7 @@ def together(*values):
         raise ParameterError(f"arrays of the shapes {shapes} do not fit together.") from None
 
 
-def require(name, values, accepted, allowed):
+def require(name: str, values: np.ndarray, accepted: np.ndarray, allowed: str) -> None:
     """Raise ParameterError for the first value that is not accepted, naming what is allowed."""
     wrong = values[~(accepted & np.isfinite(values))]
     if wrong.size:
@@ -291,7 +309,7 @@ def _check_orders(orders):
     return orders
 
 
-def numbers(name, value):
+def numbers(name: str, value: ArrayLike) -> np.ndarray:
     """A float array; ParameterError for what is no number: a text that holds one, true and false, whole ones beyond
     floats.
     """

@@ -17,6 +17,7 @@ are three ways to use it for a model with probabilities p(y | x):
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dplib.checks import ParameterError, bounded, integer, number, positive
 
@@ -47,13 +48,13 @@ class Evidence:
 
 
 @bounded(classes=integer(1, 10**6))
-def plain(labels, classes: int) -> Evidence:
+def plain(labels: ArrayLike, classes: int) -> Evidence:
     """The labels as if they were true. labels: shape (n,)."""
     return Evidence("target", np.eye(classes, dtype=np.float32)[np.asarray(labels)])
 
 
 @bounded(epsilon=_BUDGET)
-def debiased(answers, members, epsilon: float) -> Evidence:
+def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
     With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q). answers: shape (n,). members:
@@ -69,7 +70,7 @@ def debiased(answers, members, epsilon: float) -> Evidence:
 
 
 @bounded(epsilon=number(0, 700))
-def answer_likelihood(answers, members, epsilon: float) -> Evidence:
+def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence:
     """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer. As :func:`debiased`."""
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
@@ -80,7 +81,7 @@ def answer_likelihood(answers, members, epsilon: float) -> Evidence:
 
 
 @bounded(classes=integer(1, 10**6), epsilon=_BUDGET)
-def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
     """One-hot labels (n,) plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
     The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
@@ -92,7 +93,7 @@ def laplace(labels, classes: int, epsilon: float, rng) -> np.ndarray:
 
 
 @bounded(epsilon=_BUDGET)
-def laplace_likelihood(released, epsilon: float) -> Evidence:
+def laplace_likelihood(released: ArrayLike, epsilon: float) -> Evidence:
     """ln q(o | y) of :func:`laplace`, up to a number for each record: t(o_y) epsilon / 2, t = |o_y| - |o_y - 1|.
 
     t lies in [-1, 1]: what an entry says beyond 0 and 1 is the same as at 0 and 1.
@@ -107,7 +108,7 @@ def subset_size(classes: int, epsilon: float) -> int:
 
 
 @bounded(classes=integer(2, 10**6), epsilon=_COINS)
-def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
     """A random set of d labels for each label (n,), bool (n, classes); sets with the true label are e^epsilon likelier.
 
     With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
@@ -123,13 +124,13 @@ def subset(labels, classes: int, epsilon: float, rng) -> np.ndarray:
 
 
 @bounded(epsilon=number(0, 700))
-def subset_likelihood(members, epsilon: float) -> Evidence:
+def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
     """ln q(set | y), up to a number for each record: 0 for labels in the set, -epsilon for others."""
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
 @bounded(classes=integer(1, 10**6), epsilon=_COINS)
-def vector(labels, classes: int, epsilon: float, rng) -> np.ndarray:
+def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
     """One-hot labels, each bit flipped with probability 1 / (1 + e^(epsilon/2)): bool (n, classes). epsilon-DP.
 
     Replacing a label moves two bits, each by a factor of e^(epsilon/2) at most, and both by as much at once where the
@@ -140,7 +141,7 @@ def vector(labels, classes: int, epsilon: float, rng) -> np.ndarray:
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
 
 
-def posterior(prior, evidence: Evidence) -> np.ndarray:
+def posterior(prior: ArrayLike, evidence: Evidence) -> np.ndarray:
     """Bayes' posterior r(y) ~ prior(y) q(release | y), shape (n, K). prior: shape (n, K) or (K,)."""
     if evidence.kind != "likelihood":
         raise ParameterError("evidence is a target: only a likelihood has a posterior.")

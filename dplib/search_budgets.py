@@ -25,6 +25,7 @@ one where the sum is divided by a fixed n.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
@@ -63,7 +64,7 @@ class Search:
             raise ParameterError("trainings = 0 is not allowed without a selection: a search needs one of both.")
 
 
-def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -> float:
+def dpsgd_epsilon(search: Search, noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     """Epsilon at ``delta`` for the training records of a search whose every training is DP-SGD of the same setting.
 
     By Rényi divergences, which the theorems on selections are about, so that searches are compared by one account.
@@ -75,7 +76,9 @@ def dpsgd_epsilon(search: Search, noise_multiplier, sample_rate, steps, delta) -
 
 
 @bounded(total_epsilon=number(1e-6, 1e6), steps=integer(1, 10**12), rtol=number(1e-12, 1))
-def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-6) -> float:
+def noise_for(
+    search: Search, total_epsilon: float, delta: float, sample_rate: float, steps: int, rtol: float = 1e-6
+) -> float:
     """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
 
     At most ``rtol`` above the least, and never below it. ParameterError for a total out of reach.
@@ -102,7 +105,7 @@ def noise_for(search: Search, total_epsilon, delta, sample_rate, steps, rtol=1e-
 
 
 @bounded(epsilon=number(0, 1e6))
-def pure_epsilon(search: Search, epsilon) -> float:
+def pure_epsilon(search: Search, epsilon: float) -> float:
     """Epsilon of a search whose every training (or every noisy score) is epsilon-DP: objective perturbation, Laplace.
 
     A training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at infinite
@@ -114,8 +117,10 @@ def pure_epsilon(search: Search, epsilon) -> float:
 # --- pure mechanisms: equation (8) of the paper, and better answers ---------------------------------------------------
 
 
-@bounded(epsilon=numbers(0, 1000), count=numbers(1, 10**6, whole=True), delta=numbers(1e-300, 1 - 1e-15))
-def composed_epsilon(epsilon, count, delta, rule="optimal"):
+@bounded(epsilon=numbers(0, 1000), count=numbers(1, 10**6, whole=True), delta=numbers(1e-300, 1))
+def composed_epsilon(
+    epsilon: ArrayLike, count: ArrayLike, delta: ArrayLike, rule: str = "optimal"
+) -> float | np.ndarray:
     """Epsilon at ``delta`` of ``count`` mechanisms together, each epsilon-DP; arrays broadcast.
 
     They may be chosen by earlier outputs, but ``count`` and epsilon are fixed in advance, or a cap is at which the
@@ -162,7 +167,7 @@ _RULE = {
 
 
 @bounded(mean_runs=number(1, 1e9), shape=_SHAPE)
-def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
+def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders: ArrayLike = rdp.ORDERS) -> np.ndarray:
     """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
 
     Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a': from ``divergence`` (k,)
@@ -175,7 +180,7 @@ def selection_rdp(divergence, mean_runs, shape, orders=rdp.ORDERS):
 
 
 @bounded(mean_runs=number(1, 1e9), shape=_SHAPE)
-def stopping(mean_runs, shape) -> float:
+def stopping(mean_runs: float, shape: float) -> float:
     """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
 
     Mean: shape (1/gamma - 1) / (1 - gamma^shape), or (1/gamma - 1) / ln(1/gamma) for shape 0.
@@ -195,7 +200,7 @@ def stopping(mean_runs, shape) -> float:
 
 
 @bounded(mean_runs=number(1, 1e9), shape=_SHAPE, most=integer(1, 10**8))
-def run_probabilities(mean_runs, shape, most: int):
+def run_probabilities(mean_runs: float, shape: float, most: int) -> np.ndarray:
     """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
 
     A search that stops at ``most`` runs is another mechanism: with P the chance of more, its delta is larger by at most
@@ -222,7 +227,9 @@ FORMS = ("printed", "corrected")
 
 
 @bounded(loss=numbers(1e-9, 1), validation=numbers(1, 1e12), count=numbers(1, 1e12), failure=numbers(1e-100, 1))
-def equation_9(loss, validation, count, failure, form="corrected"):
+def equation_9(
+    loss: ArrayLike, validation: ArrayLike, count: ArrayLike, failure: ArrayLike, form: str = "corrected"
+) -> float | np.ndarray:
     """The least epsilon' that satisfies equation (9), loss * validation >= (4/epsilon') ln(C/epsilon').
 
     It rests on Theorem 10.2 of Gupta et al. (2010), which Abadi et al. (2016, Appendix D) restate. A mechanism is
@@ -250,7 +257,7 @@ def _constant(count, failure, form):
 
 
 @bounded(selection_epsilon=number(1e-9, 1e6), failure=number(1e-100, 1), p=number(1e-100, 1))
-def theorem_runs(selection_epsilon, failure, p) -> float:
+def theorem_runs(selection_epsilon: float, failure: float, p: float) -> float:
     """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p)."""
     y = 1 / (selection_epsilon * failure * p)
     return float(y**2 * np.log(y))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dplib import checks
 from dplib.checks import ParameterError, bounded, integer, numbers
@@ -37,7 +38,7 @@ class Labels:
     :func:`dplib.randomised_response.rr`.
     """
 
-    def __init__(self, labels, classes: int, epsilon: float | None, rng):
+    def __init__(self, labels: ArrayLike, classes: int, epsilon: float | None, rng: np.random.Generator | None):
         integer(1, 10**6).check("classes", classes)
         if epsilon is not None:
             numbers(0, infinite=True).check("epsilon", epsilon)
@@ -97,7 +98,7 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
 
 @bounded(classes=integer(1, 10**6), temperature=numbers(1e-100, infinite=True, zero=True))
 def run(
-    labels,
+    labels: ArrayLike,
     parts: Sequence[np.ndarray],
     learner: Learner,
     epsilon: float | None,
@@ -107,7 +108,7 @@ def run(
     warm_start: bool = True,
     reuse: bool = True,
     filtered: bool = True,
-    rng,
+    rng: np.random.Generator | None,
 ) -> Outcome:
     """Algorithm 3, with the enhancements of Appendix B; one part is LP-1ST, plain randomised response.
 

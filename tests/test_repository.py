@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -72,3 +73,20 @@ def test_importing_the_checks_stays_fast():
     """The check cell must answer before anything heavy is loaded."""
     program = "import sys; from dplib import checks; assert not {'torch', 'scipy', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dplib").rglob("*.py")), ids=lambda path: path.stem)
+def test_what_the_library_offers_says_its_types(path):
+    def public(node: ast.AST) -> Iterator[ast.FunctionDef]:
+        for child in node.body:
+            if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+                yield from public(child)
+            elif isinstance(child, ast.FunctionDef) and (child.name == "__init__" or not child.name.startswith("_")):
+                yield child
+
+    for function in public(ast.parse(path.read_text(encoding="utf-8"))):
+        given = function.args
+        named = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+        without = [each.arg for each in named if each.annotation is None and each.arg not in ("self", "cls")]
+        assert not without, f"{function.name}: {', '.join(without)}"
+        assert function.returns or function.name == "__init__", function.name

@@ -7,10 +7,14 @@ adds which file it was.
 import csv
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dplib.data.archives import FormatError, tar_members
+
+if TYPE_CHECKING:  # loaded where it is needed
+    from scipy.sparse import csr_matrix
 
 IDX_IMAGES, IDX_LABELS = 2051, 2049  # unsigned bytes with three dimensions, and with one
 CIFAR_PIXELS = 3 * 32 * 32
@@ -158,7 +162,7 @@ def ratings(content: bytes, separator: str, header: bool) -> tuple[np.ndarray, n
     return _numbers(rows[:, :2], np.int64), _numbers(rows[:, 2])
 
 
-def rcv1_vectors(content: bytes):
+def rcv1_vectors(content: bytes) -> "tuple[csr_matrix, np.ndarray]":
     """LYRL2004 vectors ``document  term:weight ...``: ``(n, 47236)`` float32 CSR, document numbers ``(n,)``."""
     from sklearn.datasets import load_svmlight_file
 
@@ -171,7 +175,7 @@ def rcv1_vectors(content: bytes):
     return vectors, documents.astype(np.int64)
 
 
-def rcv1_topics(content: bytes, documents: np.ndarray):
+def rcv1_topics(content: bytes, documents: np.ndarray) -> "tuple[csr_matrix, tuple[str, ...]]":
     """Topic assignments ``topic document 1``: an ``(n, topics)`` uint8 CSR matrix for the given documents, and
     the topics in alphabetical order."""
     from scipy.sparse import csr_matrix

@@ -6,6 +6,7 @@ set that is published as one table is returned as its training part; ``load`` th
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ MEDICAL_COST = ("age", "sex", "bmi", "children", "smoker", "region")
 Parts = dict[str, Any]
 
 
-def mnist(files, classes: tuple[str, ...] = DIGITS) -> Parts:
+def mnist(files: Sequence[bytes], classes: tuple[str, ...] = DIGITS) -> Parts:
     """60,000 training and 10,000 test images of 28 by 28 grey pixels: ``(n, 1, 28, 28)``."""
     parts = {"classes": classes}
     for part, prefix in (("train", "train"), ("test", "t10k")):
@@ -43,27 +44,27 @@ def mnist(files, classes: tuple[str, ...] = DIGITS) -> Parts:
     return parts
 
 
-def fashion_mnist(files) -> Parts:
+def fashion_mnist(files: Sequence[bytes]) -> Parts:
     """As :func:`mnist`, with ten kinds of clothing."""
     return mnist(files, FASHION)
 
 
-def kmnist(files) -> Parts:
+def kmnist(files: Sequence[bytes]) -> Parts:
     """As :func:`mnist`, with ten hiragana."""
     return mnist(files, KUZUSHIJI)
 
 
-def cifar10(files) -> Parts:
+def cifar10(files: Sequence[bytes]) -> Parts:
     """50,000 training and 10,000 test images ``(n, 3, 32, 32)``, in the published order."""
     return _cifar(files, "cifar-10-batches-bin", [f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin", 1)
 
 
-def cifar100(files) -> Parts:
+def cifar100(files: Sequence[bytes]) -> Parts:
     """50,000 training and 10,000 test images ``(n, 3, 32, 32)`` with the 100 fine labels."""
     return _cifar(files, "cifar-100-binary", ["train.bin"], "test.bin", 2)
 
 
-def cifar10_jpeg(files) -> Parts:
+def cifar10_jpeg(files: Sequence[bytes]) -> Parts:
     """As :func:`cifar10`, but the pixels are those of JPEG re-encodings and the order is ours (fixed by a seed)."""
     parts = {"classes": CIFAR10}
     for part in ("train", "test"):
@@ -72,7 +73,7 @@ def cifar10_jpeg(files) -> Parts:
     return parts
 
 
-def svhn(files) -> Parts:
+def svhn(files: Sequence[bytes]) -> Parts:
     """73,257 training and 26,032 test images ``(n, 3, 32, 32)``; the published label 10 is the digit 0."""
     parts = {"classes": DIGITS}
     for part in ("train", "test"):
@@ -81,7 +82,7 @@ def svhn(files) -> Parts:
     return parts
 
 
-def adult(files) -> Parts:
+def adult(files: Sequence[bytes]) -> Parts:
     """32,561 training and 16,281 test records: ``(n, 14)`` strings as published, ``?`` where a value is missing."""
     parts = {"feature_names": ADULT, "classes": ("<=50K", ">50K")}
     for part, name in (("train", "adult.data"), ("test", "adult.test")):
@@ -89,35 +90,35 @@ def adult(files) -> Parts:
     return parts
 
 
-def breast_cancer(files) -> Parts:
+def breast_cancer(files: Sequence[bytes]) -> Parts:
     """286 records in one table: ``(286, 9)`` strings as published, ``?`` where a value is missing."""
     x, y = files.content("breast-cancer.data", formats.breast_cancer)
     return {"x_train": x, "y_train": y, "feature_names": BREAST_CANCER, "classes": ("no recurrence", "recurrence")}
 
 
-def sms_spam(files) -> Parts:
+def sms_spam(files: Sequence[bytes]) -> Parts:
     """5,574 messages in one table: ``(5574,)`` Python strings."""
     x, y = files.content("SMSSpamCollection", formats.sms)
     return {"x_train": x, "y_train": y, "classes": ("ham", "spam")}
 
 
-def medical_cost(files) -> Parts:
+def medical_cost(files: Sequence[bytes]) -> Parts:
     """1,338 records in one table: ``(1338, 6)`` strings as published; the target is the yearly charge in dollars."""
     x, y = files.content("insurance.csv", formats.medical_cost)
     return {"x_train": x, "y_train": y, "feature_names": MEDICAL_COST}
 
 
-def purchase_100(files) -> Parts:
+def purchase_100(files: Sequence[bytes]) -> Parts:
     """197,324 records in one table: ``(n, 600)`` float32 of 0 and 1, 100 classes."""
     return _binary_table(files, "dataset_purchase.tgz", "dataset_purchase", 600)
 
 
-def location(files) -> Parts:
+def location(files: Sequence[bytes]) -> Parts:
     """5,010 records in one table: ``(5010, 446)`` float32 of 0 and 1, 30 classes."""
     return _binary_table(files, "dataset_location.tgz", "bangkok", 446)
 
 
-def rcv1(files) -> Parts:
+def rcv1(files: Sequence[bytes]) -> Parts:
     """23,149 training documents, and of 781,265 test documents those of the first of four files.
 
     ``x`` is an ``(n, 47236)`` float32 CSR matrix of cosine-normalised log TF-IDF, ``y`` an ``(n, 103)`` uint8 CSR
@@ -132,7 +133,7 @@ def rcv1(files) -> Parts:
     return {"x_train": train, "y_train": y[:n_train], "x_test": test, "y_test": y[n_train:], "classes": topics}
 
 
-def movielens_1m(files) -> Parts:
+def movielens_1m(files: Sequence[bytes]) -> Parts:
     """1,000,209 ratings in one table: ``(n, 2)`` int64 of user and movie, counted from 0; classes 1 to 5 stars."""
 
     def parse(path: Path):
@@ -141,13 +142,13 @@ def movielens_1m(files) -> Parts:
     return _ratings(files.entry.name, *files.path("ml-1m.zip", parse), stars=np.arange(1, 6))
 
 
-def movielens_latest_small(files) -> Parts:
+def movielens_latest_small(files: Sequence[bytes]) -> Parts:
     """100,836 ratings in one table, as :func:`movielens_1m`; ten classes, 0.5 to 5 stars."""
     ids, values = files.content("ratings.csv", lambda raw: formats.ratings(raw, ",", header=True))
     return _ratings(files.entry.name, ids, values, stars=np.arange(1, 11) / 2)
 
 
-def digits(files) -> Parts:
+def digits(files: Sequence[bytes]) -> Parts:
     """1,797 images of 8 by 8 grey pixels in one table, ``(n, 1, 8, 8)``, inside scikit-learn."""
     from sklearn.datasets import load_digits
 

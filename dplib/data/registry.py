@@ -115,7 +115,7 @@ def digest(kind: str, raw: bytes) -> str:
     return hasher(kind, len(raw), raw).hexdigest()
 
 
-def hasher(kind: str, size: int, start: bytes = b""):
+def hasher(kind: str, size: int, start: bytes = b"") -> "hashlib._Hash":
     """A hash object for content of ``size`` bytes that begins with ``start``."""
     if kind == "git_sha1":  # Git's id of a file: a header with the size goes first
         return hashlib.sha1(b"blob %d\0" % size + start, usedforsecurity=False)

@@ -6,6 +6,7 @@ the training part.
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def synthetic(dataset: str) -> Dataset:
     return {TEXTS[0]: _messages, PATIENTS[0]: _patients}[dataset](rng)
 
 
-def drawn(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields) -> Dataset:
+def drawn(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields: Any) -> Dataset:
     """A data set of records drawn at random, of which the first are the test part."""
     return Dataset(name, x[n_test:], y[n_test:], x[:n_test], y[:n_test], notes=("drawn at random",), **fields)
 
