@@ -14,13 +14,14 @@ TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG copies)", "fashion-mnist": "Fashion-MN
 
 def clusters(compared: Mapping[str, Compared], your: float) -> None:
     """Accuracy against ε of randomised response and of three ways to use cluster priors; grey: your ε."""
-    figure, panels = plt.subplots(len(compared), 1, figsize=(WIDTH, 3.0 * len(compared)), squeeze=False)
+    figure, panels = plt.subplots(
+        len(compared), 1, figsize=(WIDTH, 3.2 * len(compared) + 1), squeeze=False, layout="constrained"
+    )
     for axes, (name, methods) in zip(panels[:, 0], compared.items(), strict=True):
         rows.curves(axes, methods, ("rr", "clusters", "clusters-smoothed", "clusters-soft"))
         axes.set_title(TITLES[name])
-        axes.axvline(your, color="grey", lw=1, zorder=0)
-    panels[-1, 0].legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-    figure.tight_layout()
+        axes.axvline(your, color="grey", lw=2, zorder=0)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=10, ncols=2, loc="outside lower center")
     plt.show()
 
 

@@ -35,7 +35,7 @@ def releases(released: Results, epsilon: float) -> None:
     axes.axhline(best, color="grey", ls="--")
     axes.text(1, best - 0.015, "no privacy", color="0.35", fontsize=12, va="top")
     if min(study.BUDGETS) <= epsilon <= max(study.BUDGETS):
-        axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
+        axes.axvline(epsilon, color="0.5", lw=2, zorder=0)
     axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test error", ylim=(0, 0.56))
     axes.set_xticks(study.BUDGETS, [f"{budget:g}" for budget in study.BUDGETS])
     axes.minorticks_off()
