@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from book.evidence import plans, replay, runs
-from dplib import annealing, clipping, dpsgd, logistic_grid, models, sgd
+from dplib import annealing, clipping, devices, dpsgd, logistic_grid, models, sgd
 from dplib.dpsgd import DPSGD
 from papers.common import network_runs
 from papers.labels import soft_labels, stage_training_runs
@@ -176,7 +176,7 @@ def test_a_step_waits_for_little(name, monkeypatch):
     assert more.total() <= 5 * most, more
 
 
-def test_private_sums_take_float32_as_it_is():
+def test_sums_take_float32_as_it_is_on_a_gpu_and_leave_its_switches_alone_on_the_processor():
     kinds, seen = (torch.backends.cudnn, torch.backends.cuda.matmul), []
 
     def loss(outputs, y):
@@ -189,12 +189,14 @@ def test_private_sums_take_float32_as_it_is():
     try:
         for kind in kinds:
             kind.allow_tf32 = True
+        with devices.whole_float32():
+            assert [kind.allow_tf32 for kind in kinds] == [False, False]
         sums.add(torch.ones(4, 3), torch.zeros(4, dtype=torch.long), loss, torch.ones_like)
         assert [kind.allow_tf32 for kind in kinds] == [True, True]
     finally:
         for kind, allowed in zip(kinds, before, strict=True):
             kind.allow_tf32 = allowed
-    assert seen == [[False, False]]
+    assert seen == [[True, True]]
 
 
 def test_without_a_gpu_one_is_refused_in_a_sentence(monkeypatch):

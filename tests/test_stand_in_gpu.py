@@ -314,7 +314,7 @@ def pooled():
 
 
 def autocast_in_the_private_step(monkeypatch):
-    monkeypatch.setattr(sums, "whole_float32", lambda: torch.autocast("cuda", torch.bfloat16))
+    monkeypatch.setattr(sums, "whole_float32", lambda *_, **__: torch.autocast("cuda", torch.bfloat16))
 
 
 def tf32_in_the_grid(monkeypatch):

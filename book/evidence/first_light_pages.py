@@ -184,7 +184,7 @@ def _statements(chapter: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
         parts.append([one for cell in some if is_code(cell) for one in ast.parse(cell.source).body])
     before, last = parts
     if begin == len(cells):
-        last = [one for one in before if "choice_trial." in ast.unparse(one)]
+        last = [one for one in before if "tables.fit(" in ast.unparse(one)]
     answers = [i for i, one in enumerate(last) if "claims.answer(" in ast.unparse(one)]
     last = last[: answers[-1] + 1] if answers else last  # verdicts, which may follow, are no business of a GPU's
     return before, [one for one in last if not _shows(one)]

@@ -44,7 +44,7 @@ def test_a_run_records_its_provenance_and_what_it_rests_on(toy):
         ({"epsilonn": 0.5}, "epsilonn is not a parameter of this notebook"),
         ({"epsilon": -1}, "epsilon = -1 is not allowed"),
         ({"epsilon": float("nan")}, "epsilon = nan is not allowed"),
-        ({"epsilon": "'; import os"}, "is not allowed: it must be a finite number"),
+        ({"epsilon": "'; import os"}, "epsilon = .* is not allowed: it must be a number"),
         ({"dataset": "nosuch"}, "dataset = 'nosuch' is not allowed: it must be one of digits, mnist"),
         ({"epsilon": 10**400}, r"epsilon = 1000.* is not allowed"),
         ({"epsilon": {1, 2}}, r"epsilon = {1, 2} is not allowed: it must be a number, a text in UTF-8"),
