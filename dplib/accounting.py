@@ -44,7 +44,12 @@ _EVALUATIONS = 12  # of a calibration; four or five are usual
 
 @dataclass(frozen=True)
 class Bounds:
-    """Epsilon between two bounds. ``low`` is proven for "prv" and full batches, estimated for "pld", 0 for "rdp"."""
+    """Epsilon between two bounds.
+
+    Args:
+        low: a lower bound, >= 0: proven for "prv" and full batches, estimated for "pld", 0 for "rdp".
+        high: an upper bound, which is what a training may be said to spend; inf without noise.
+    """
 
     low: float
     high: float
@@ -56,10 +61,15 @@ def epsilon(
     """Epsilon at ``delta`` of ``steps`` steps of DP-SGD, an upper bound; see the module for the neighbouring relation.
 
     Args:
-        noise_multiplier: noise over clipping norm, >= 0 (0 spends inf). sample_rate: in (0, 1], the one that was
-            sampled with. steps: whole, >= 0. delta: in (0, 1). Arrays broadcast; a float for scalars.
+        noise_multiplier: standard deviation of the noise over the clipping norm, >= 0; 0 spends inf.
+        sample_rate: chance of each example to be in a step's batch, in (0, 1]; the one that was sampled with.
+        steps: how many steps were taken, or set; whole, >= 0.
+        delta: in (0, 1).
         accountant: one of :data:`ACCOUNTANTS`. With sample_rate 1 the first two give the exact value of the Gaussian
             mechanism, :func:`dplib.mechanisms.gaussian_epsilon`.
+
+    Returns:
+        Of the shape of the arguments together; a float for scalars.
 
     Raises:
         ParameterError: for a value outside its range, or one that the accountant cannot compute.
@@ -79,9 +89,11 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
     """Epsilon at ``delta`` of phases with different settings from below and above, the accountant's error included.
 
     Args:
-        phases: a list of (noise_multiplier, sample_rate, steps), one after the other, fixed in advance: settings chosen
-            by looking at the private results of earlier phases need a privacy filter or odometer instead.
+        phases: a list of (noise_multiplier, sample_rate, steps) as in :func:`epsilon`, one after the other, fixed in
+            advance: settings chosen by looking at the private results of earlier phases need a privacy filter or
+            odometer instead.
         delta: in (0, 1).
+        accountant: one of :data:`ACCOUNTANTS`.
 
     Returns:
         "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
@@ -117,12 +129,18 @@ def noise_multiplier(
     accountant: str = "prv",
     rtol: float = 1e-4,
 ) -> float | np.ndarray:
-    """The least noise multiplier for which :func:`epsilon` is at most the target; a float for scalars.
+    """The least noise multiplier for which :func:`epsilon` is at most the target. Arrays broadcast; a float for
+    scalars.
 
     Args:
-        target_epsilon: in [1e-9, 1e6]. steps: whole, >= 1. The others as in :func:`epsilon`. Arrays broadcast.
-        rtol: the result is at most this much above the least, relatively, and never below it. By "prv" and "pld" it
-            is found in twelve evaluations, some seconds; where these are not enough it is the least of those tried.
+        target_epsilon: the budget, in [1e-9, 1e6].
+        sample_rate: chance of each example to be in a step's batch, in (0, 1]; the one that was sampled with.
+        steps: how many steps will be taken; whole, >= 1.
+        delta: in (0, 1).
+        accountant: one of :data:`ACCOUNTANTS`.
+        rtol: the result is at most this much above the least, relatively, and never below it, in [1e-12, 1]. By "prv"
+            and "pld" it is found in twelve evaluations, some seconds; where these are not enough it is the least of
+            those tried.
 
     Raises:
         ParameterError: for a value outside its range, or a target out of reach.
@@ -147,10 +165,14 @@ def selection_epsilon(
     computed from that run's private output alone: scores on held-out data leave that data's own privacy out.
 
     Args:
-        phases: what one run does, a list of (noise_multiplier, sample_rate, steps). delta: in (0, 1).
-        mean_runs: expected number of runs, >= 1.
+        phases: what one run does, a list of (noise_multiplier, sample_rate, steps) as in :func:`epsilon`.
+        delta: in (0, 1).
+        mean_runs: expected number of runs, in [1, 1e9].
         shape: inf for a Poisson number of runs (Theorem 6; none at all with probability exp(-mean_runs)), else the
-            shape >= 0 of a truncated negative binomial (Theorem 2): 1 is geometric, 0 logarithmic.
+            shape of a truncated negative binomial, in [0, 1e6] (Theorem 2): 1 is geometric, 0 logarithmic.
+
+    Raises:
+        ParameterError: for a value outside its range, or phases that are none.
     """
     phases = _merged(phases)
     if not phases:
@@ -333,10 +355,15 @@ _DROP = 35.0  # the integrand is followed until it has fallen by e to this
 def inverted_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: float) -> float:
     """Epsilon at ``delta`` after ``steps`` steps, the larger of adding and removing an example; scalars.
 
-    With L the privacy loss of one step and M(s) = E[e^(s L)], delta is the integral of
-    M(s)^steps e^(-epsilon s) / (s (s + 1)) over a line of constant positive real part, divided by 2 pi i. The line
-    goes near the saddle point, where the integrand hardly oscillates (Alghamdi et al. 2023); Rényi accounting's best
-    order is close to it.
+    With L the privacy loss of one step and M(s) = E[e^(s L)], delta is the integral of M(s)^steps e^(-epsilon s) / (s
+    (s + 1)) over a line of constant positive real part, divided by 2 pi i. The line goes near the saddle point, where
+    the integrand hardly oscillates (Alghamdi et al. 2023); Rényi accounting's best order is close to it.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.2, 1e4].
+        sample_rate: in [1e-9, 1); full batches have a closed form.
+        steps: in [1, 1e7].
+        delta: in [1e-30, 0.5].
 
     Raises:
         ParameterError: for a value outside its range, or a setting whose integral is not precise (very little noise).
@@ -359,11 +386,14 @@ def inverted(log_moment: Callable[[np.ndarray], np.ndarray], steps: int, delta: 
     """Epsilon at ``delta`` after ``steps`` independent losses L, in one direction, as :func:`inverted_epsilon` says.
 
     Args:
-        log_moment: s, complex of shape (n,), to log E[e^(s L)] of one step, (n,). c: > 0, the line's real part.
-        gap: of the second difference at c, which tells the width of the integrand, in units of c.
+        log_moment: s, complex of shape (n,), to log E[e^(s L)] of one step, (n,).
+        steps: number of losses that add up, in [1, 1e9].
+        delta: in (0, 1).
+        c: real part of the line that is integrated along, in [1e-6, 1e6].
+        gap: of the second difference at c, which tells the width of the integrand, in units of c, in [1e-6, 0.9].
 
     Raises:
-        ParameterError: for an integral that is not precise.
+        ParameterError: for a value outside its range, or an integral that is not precise.
     """
     below, at, above = log_moment(np.array([c - gap * c, c, c + gap * c], dtype=complex)).real
     curvature = (below - 2 * at + above) / (gap * c) ** 2  # the variance of the tilted loss of one step

@@ -26,8 +26,15 @@ _COUNT, COUNTS = numbers(0, 1e9, whole=True), numbers(0, 1e15, whole=True)
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What an audit found: the lower bound ``epsilon`` >= 0 at ``delta``, holding with ``confidence``; correct
-    guesses of all that were made; the score from which a canary was called present, nan where guesses were by rank.
+    """What an audit found.
+
+    Args:
+        epsilon: the lower bound, >= 0, at ``delta``.
+        delta: in [0, 1).
+        confidence: chance with which the bound holds, in (0, 1).
+        correct: guesses that were right.
+        guesses: guesses that were made.
+        threshold: the score from which a canary was called present; nan where guesses were by rank.
     """
 
     epsilon: float
@@ -54,15 +61,21 @@ def epsilon_lower_bound(
     delta: float,
     confidence: float = 0.95,
 ) -> float | np.ndarray:
-    """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs.
+    """Lower bound on epsilon, at least 0, from an attack's hits and false alarms on independent runs. Counts broadcast.
 
     With exact (Clopper-Pearson) one-sided limits TPR >= t and FPR <= f, each at (1 - confidence)/2, (epsilon, delta)-DP
     asks for t <= e^epsilon f + delta and 1 - f <= e^epsilon (1 - t) + delta. Both hold at once: no further correction.
 
     Args:
-        true_positives: runs with the canary that were called so, of ``positives`` runs.
-        false_positives: runs without it that were called with, of ``negatives`` runs. Arrays broadcast.
-        delta: in [0, 1). confidence: in (0, 1).
+        true_positives: runs with the canary that were called so.
+        positives: runs with the canary, at least 1.
+        false_positives: runs without it that were called with.
+        negatives: runs without it, at least 1.
+        delta: at which epsilon is bounded, in [0, 1).
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range, or counts that are no shares.
     """
     _check(delta, confidence)
     counts = np.broadcast_arrays(true_positives, positives, false_positives, negatives)
@@ -76,7 +89,17 @@ def epsilon_lower_bound(
 def choose_threshold(
     scores_with: ArrayLike, scores_without: ArrayLike, delta: float, confidence: float = 0.95
 ) -> float:
-    """The score that separates best on these runs, (n,) with and (k,) without; the bound must come from others."""
+    """The score that separates best on these runs; the bound must come from others.
+
+    Args:
+        scores_with: of runs with the canary, shape (n,).
+        scores_without: of runs without it, shape (k,).
+        delta: at which epsilon is bounded, in [0, 1).
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
@@ -89,10 +112,20 @@ def choose_threshold(
 def audit_scores(
     scores_with: ArrayLike, scores_without: ArrayLike, delta: float, rng: np.random.Generator, confidence: float = 0.95
 ) -> LowerBound:
-    """Lower bound from scores (n,) and (k,) of independent runs with and without the canary, at least 4 each, no nan.
+    """Lower bound from scores of independent runs with and without the canary.
 
     A random half of the runs chooses the threshold, the others alone give the bound: choosing on the same runs would
-    make it too large. ``delta``, ``confidence``: as in :func:`epsilon_lower_bound`.
+    make it too large.
+
+    Args:
+        scores_with: of runs with the canary, shape (n,), at least 4, no nan; larger where it looks present.
+        scores_without: of runs without it, shape (k,), at least 4, no nan.
+        delta: at which epsilon is bounded, in [0, 1).
+        rng: draws the halves.
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range, or scores that cannot be used.
     """
     scores_with, scores_without = (_scores(scores) for scores in (scores_with, scores_without))
     halves = []
@@ -115,9 +148,17 @@ def audit_by_repetition(
     rng: np.random.Generator,
     confidence: float = 0.95,
 ) -> LowerBound:
-    """Audit a mechanism by running it ``runs`` times with the canary and as often without, each at least 4.
+    """Audit a mechanism by running it many times with the canary and as often without.
 
-    ``scores(present, runs, rng)`` gives the scores of that many independent runs, shape (runs,).
+    Args:
+        scores: called as ``scores(present, runs, rng)``; the scores of that many independent runs, shape (runs,).
+        runs: of each kind, in [4, 1e9].
+        delta: at which epsilon is bounded, in [0, 1).
+        rng: draws the runs and then the halves.
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range, or scores that cannot be used.
     """
     integer(4).check("runs", runs)
     return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence)
@@ -131,6 +172,16 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     ``guesses`` trials and success e^epsilon/(1 + e^epsilon). Delta adds 2 canaries delta max_i P(v - i <= W < v)/i,
     with v the correct ones: it buys an expected number of further correct guesses, spent where i more make the most
     difference.
+
+    Args:
+        canaries: canaries of the run, each included by a fair coin; at least 1.
+        guesses: those that were made, at most as many.
+        correct: guesses that were right.
+        epsilon: that is tested, in [0, 1e6].
+        delta: at which epsilon is bounded, in [0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range, or counts of which one exceeds what it is a part of.
     """
     if not 0 <= correct <= guesses <= canaries or canaries < 1:
         raise ParameterError(
@@ -149,7 +200,18 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 
 @bounded(canaries=_COUNT, guesses=_COUNT, correct=_COUNT, delta=_DELTA, confidence=fraction())
 def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, confidence: float = 0.95) -> float:
-    """The largest epsilon that so many correct guesses refute (p-value below 1 - confidence), or 0."""
+    """The largest epsilon that so many correct guesses refute (p-value below 1 - confidence), or 0.
+
+    Args:
+        canaries: canaries of the run, each included by a fair coin; at least 1.
+        guesses: those that were made, at most as many.
+        correct: guesses that were right.
+        delta: at which epsilon is bounded, in [0, 1).
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: as :func:`one_run_p_value`.
+    """
     _check(delta, confidence)
 
     def excess(epsilon):
@@ -170,6 +232,15 @@ def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confiden
     The score of a canary is N(shift, 1) if it is included, else N(0, 1); the attack guesses a share of the most extreme
     scores, the share that shows most (it may be fixed in advance). With many canaries the chance of an error of the
     test, 2 delta / (its surplus of correct guesses a canary), decides alone; some hundred thousand show a little more.
+
+    Args:
+        shift: mean of an included canary's score, in standard deviations of the noise, in [0, 30].
+        delta: at which epsilon is bounded, in [0, 1).
+        canaries: how many, in [1, 1e9]; inf for the limit of very many.
+        confidence: chance with which the bound holds, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     _check(delta, confidence)
     found = [0.0]
@@ -198,17 +269,22 @@ def _share_right(shift, share):
 def audit_guesses(
     scores: ArrayLike, included: ArrayLike, guesses: int | Sequence[int], delta: float, confidence: float = 0.95
 ) -> LowerBound:
-    """Lower bound from the scores (m,) of one run with many canaries, larger where a canary looks included.
+    """Lower bound from the scores of one run with many canaries.
 
     The canaries of largest scores are called included, as many of smallest scores left out; the others are abstained
-    from. ``included`` (m,) are the coin flips.
+    from.
 
     Args:
+        scores: shape (m,), m >= 4, no nan; larger where a canary looks included.
+        included: the coin flips, bool, shape (m,).
         guesses: how many to make, even, at most m. Several numbers, fixed in advance, share the error rate among them
             (Bonferroni), and the largest bound is returned.
+        delta: at which epsilon is bounded, in [0, 1).
+        confidence: chance with which the bound holds, in (0, 1).
 
     Raises:
-        ParameterError: for shapes that differ, nan among the scores, or a number of guesses that cannot be made.
+        ParameterError: for a value outside its range, shapes that differ, nan among the scores, or a number of guesses
+            that cannot be made.
     """
     scores, included = _scores(scores), np.asarray(included, dtype=bool)
     if scores.shape != included.shape:

@@ -31,19 +31,38 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must satisfy: ``accepts(value)`` decides, ``allowed`` says it in words."""
+    """What a value must satisfy.
+
+    Args:
+        allowed: what is allowed, in words that go on after "it must be".
+        accepts: decides about a value.
+    """
 
     allowed: str
     accepts: Callable[[Any], bool]
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ParameterError, naming the parameter, its value and what is allowed, unless the rule accepts."""
+        """Refuse a value that the rule does not accept.
+
+        Args:
+            name: what the message calls the parameter.
+            value: anything.
+
+        Raises:
+            ParameterError: otherwise, naming the parameter, its value and what is allowed.
+        """
         if not self.accepts(value):
             raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be {self.allowed}.")
 
 
 def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool = False) -> Rule:
-    """A finite real number in [least, most], or in (least, most) with ``open_ends``."""
+    """A finite real number in [least, most], or in (least, most) with ``open_ends``.
+
+    Args:
+        least: the smallest that is allowed; by default there is none.
+        most: the largest that is allowed; by default there is none.
+        open_ends: neither end itself is allowed.
+    """
     left, right = ("(", ")") if open_ends else ("[", "]")
     bounded = math.isfinite(least) or math.isfinite(most)
     allowed = "a finite number" + (f" in {left}{least:g}, {most:g}{right}" if bounded else "")
@@ -60,7 +79,15 @@ def number(least: float = -math.inf, most: float = math.inf, *, open_ends: bool 
 def numbers(
     least: float = -HUGE, most: float = HUGE, *, infinite: bool = False, zero: bool = False, whole: bool = False
 ) -> Rule:
-    """A number or an array of numbers, each in [least, most]; with ``infinite`` inf as well, with ``zero`` 0."""
+    """A number or an array of numbers.
+
+    Args:
+        least: the smallest that is allowed.
+        most: the largest that is allowed.
+        infinite: inf is allowed as well.
+        zero: 0 is allowed as well, where ``least`` is above it.
+        whole: only whole numbers are allowed.
+    """
     allowed = f"{'whole numbers' if whole else 'numbers'} in [{least:g}, {most:g}]"
     allowed += "".join(f", or {also}" for also, is_so in (("0", zero), ("inf", infinite)) if is_so)
 
@@ -83,8 +110,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def bounded(**rules: Rule) -> Callable[[Function], Function]:
-    """Decorates a function: its arguments of these names must satisfy the rules, before it begins. None is let pass
-    where it is the default, or is annotated.
+    """Decorates a function: its arguments must satisfy the rules before it begins. None is let pass where it is the
+    default, or is annotated.
+
+    Args:
+        rules: of arguments by their names.
+
+    Raises:
+        ParameterError: where the decorated function is called with a value that its rule does not accept.
     """
 
     def decorate(function: Function) -> Function:
@@ -105,7 +138,12 @@ def bounded(**rules: Rule) -> Callable[[Function], Function]:
 
 
 def positive(least: float = 1 / HUGE, most: float = HUGE) -> Rule:
-    """A number greater than 0, within what can be squared."""
+    """A number greater than 0, within what can be squared.
+
+    Args:
+        least: the smallest that is allowed, > 0.
+        most: the largest that is allowed.
+    """
     return Rule(f"a number greater than 0, in [{least:g}, {most:g}]", number(least, most).accepts)
 
 
@@ -115,7 +153,12 @@ def fraction() -> Rule:
 
 
 def integer(least: int, most: int | None = None) -> Rule:
-    """A whole number of at least ``least`` and at most ``most``; where none is given, below 2^63."""
+    """A whole number.
+
+    Args:
+        least: the smallest that is allowed.
+        most: the largest that is allowed; None for below 2^63.
+    """
     allowed = f"a whole number of at least {least} and " + ("below 2^63" if most is None else f"at most {most}")
     end = 2**63 - 1 if most is None else most
     return Rule(allowed, lambda v: _is_integer(v) and least <= v <= end)
@@ -127,12 +170,21 @@ def boolean() -> Rule:
 
 
 def one_of(*choices: Any) -> Rule:
-    """One of the given values."""
+    """One of the given values.
+
+    Args:
+        choices: the values that are allowed; a value must be of the same type as well, so that 1 is not True.
+    """
     return Rule("one of " + ", ".join(map(str, choices)), lambda v: any(type(v) is type(c) and v == c for c in choices))
 
 
 def list_of(rule: Rule, least: int = 1) -> Rule:
-    """A list of at least ``least`` values, each of which satisfies ``rule``."""
+    """A list of at least ``least`` values, each of which satisfies ``rule``.
+
+    Args:
+        rule: what each value must satisfy.
+        least: how many there must be.
+    """
     return Rule(
         f"a list of at least {least} value(s), each {rule.allowed}",
         lambda v: isinstance(v, list | tuple) and len(v) >= least and all(map(rule.accepts, v)),
@@ -142,8 +194,13 @@ def list_of(rule: Rule, least: int = 1) -> Rule:
 def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
     """Check a notebook's parameters (its ``globals()``): every rule has its value, every value its rule.
 
-    Raises ParameterError for a name that papermill injected and no rule knows, a missing parameter, or a value that its
-    rule does not accept.
+    Args:
+        namespace: the notebook's ``globals()``.
+        rules: of every parameter, by its name.
+
+    Raises:
+        ParameterError: for a name that papermill injected and no rule knows, a missing parameter, or a value that its
+            rule does not accept.
     """
     check_names(_injected(namespace.get("In", ())), rules)
     for name, rule in rules.items():
@@ -153,7 +210,16 @@ def parameters(namespace: dict[str, Any], **rules: Rule) -> None:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], owner: str = "this notebook") -> None:
-    """Raise ParameterError for the first given name that is not known, with the nearest known one."""
+    """Refuse a name that is not known.
+
+    Args:
+        given: the names that somebody gave.
+        known: the names that there are.
+        owner: whose they are, as the message calls it.
+
+    Raises:
+        ParameterError: for the first given name that is not known, with the nearest known one.
+    """
     known = sorted(known)
     for name in given:
         if name not in known:
@@ -187,7 +253,11 @@ def _is_integer(value: Any) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value in at most 60 characters."""
+    """A value in at most 60 characters.
+
+    Args:
+        value: anything, also a number of thousands of digits.
+    """
     short = reprlib.Repr()
     short.maxlevel, short.maxlist, short.maxdict, short.maxstring, short.maxother = 3, 20, 20, 100, 100
     try:

@@ -31,7 +31,7 @@ def discrete_delta(
 
     Args:
         outputs: shape (inputs, outputs): row i holds the probabilities of each output on input i.
-        epsilon: >= 0, any shape, which the result has.
+        epsilon: in [0, 1e6] or inf, any shape, which the result has.
         neighbours: pairs of inputs that are neighbours, each taken in both directions; by default all pairs, as for
             local DP or for a table of two neighbouring data sets.
 
@@ -54,8 +54,16 @@ def discrete_epsilon(
     """The smallest epsilon of a mechanism with finitely many outputs, exactly, at delta in [0, 1); inf where there is
     none.
 
-    The worst sets are those of the k outputs with the largest ratios P/Q, so that epsilon is the largest
-    log((P_k - delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
+    The worst sets are those of the k outputs with the largest ratios P/Q, so that epsilon is the largest log((P_k -
+    delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
+
+    Args:
+        outputs: shape (inputs, outputs): row i holds the probabilities of each output on input i; at least two rows.
+        delta: in [0, 1).
+        neighbours: pairs of inputs that are neighbours, each taken in both directions; by default all pairs.
+
+    Raises:
+        ParameterError: for a delta outside its range, rows that are no probabilities, or pairs that name no rows.
     """
     outputs, pairs = _mechanism(outputs, neighbours)
     return max(_worst_set(outputs[i], outputs[j], delta) for i, j in pairs)
@@ -70,9 +78,12 @@ def density_delta(
     The exact value is within ``error``: quadrature's own estimate plus the mass that is missing between the limits.
 
     Args:
-        log_p, log_q: natural logarithms of the two densities; each takes and returns an array of shape (n,).
-        epsilon: >= 0. limits: the interval that is integrated.
-        kinks: where a density has a corner or a jump, such as the centres of Laplace densities.
+        log_p: natural logarithm of the one density; takes and returns an array of shape (n,).
+        log_q: of the other, in the same way.
+        epsilon: in [0, 700].
+        limits: the two ends of the interval that is integrated, finite, the lower one first.
+        kinks: where a density has a corner or a jump, such as the centres of Laplace densities; those outside of the
+            limits do not matter.
 
     Raises:
         ParameterError: for a bad epsilon or limits, or densities whose mass between the limits exceeds 1.
@@ -90,8 +101,15 @@ def density_epsilon(
     goes.
 
     Args:
-        log_p, log_q, limits, kinks: as in :func:`density_delta`. delta: in (0, 1); high is inf where the error of that
-            function at no epsilon comes below it.
+        log_p: natural logarithm of the one density; takes and returns an array of shape (n,).
+        log_q: of the other, in the same way.
+        delta: in (0, 1); high is inf where the error of :func:`density_delta` at no epsilon comes below it.
+        limits: the two ends of the interval that is integrated, finite, the lower one first.
+        kinks: where a density has a corner or a jump, such as the centres of Laplace densities; those outside of the
+            limits do not matter.
+
+    Raises:
+        ParameterError: for a delta outside its range, or as :func:`density_delta`.
     """
     largest = density_max_log_ratio(log_p, log_q, limits, kinks)
 
@@ -113,6 +131,15 @@ def density_max_log_ratio(
 ) -> float:
     """The largest |log p - log q| between the limits, a lower bound on the epsilon of pure DP: on a grid, refined
     around its maximum; a peak narrower than a two-thousandth of the interval is missed.
+
+    Args:
+        log_p: natural logarithm of the one density; takes and returns an array of shape (n,).
+        log_q: of the other, in the same way.
+        limits: the two ends of the interval that is searched, finite, the lower one first.
+        kinks: points that are tried beside the grid, such as corners of a density.
+
+    Raises:
+        ParameterError: for limits that are no interval.
     """
     grid = _grid(limits, kinks)
 
@@ -226,8 +253,14 @@ def quotient_epsilon(n: int, sample_rate: float, noise_multiplier: float, delta:
     constant and full batches it is the worst pair.
 
     Args:
-        n: records with her, >= 2. sample_rate: in (0, 1]. noise_multiplier: > 0. delta: in (0, 1).
+        n: records with hers, whole, in [2, 1e5].
+        sample_rate: in [1e-9, 1].
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [1e-3, 1e6].
+        delta: in (0, 1).
         divisor: a key of :data:`DIVISORS`: "constant"; "records", as q n is; "batch", its realised size, at least 1.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     checks.integer(2).check("n", n)
     checks.number(0, 1).check("sample_rate", sample_rate)
@@ -250,6 +283,14 @@ def count_epsilon(n: int, coordinates: int, delta: float) -> float:
 
     Noise of standard deviation proportional to 1/n has that size in every weight of every step (``coordinates``:
     weights times steps). Exact, by :func:`dplib.mechanisms.two_gaussians_delta`.
+
+    Args:
+        n: records, in [2, 1e12].
+        coordinates: numbers with noise that are seen, in [1, 1e15].
+        delta: in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
 
     def excess(e):

@@ -20,23 +20,43 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # outputs (b, ...) and targets (b, ..
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Scores (b, k) and labels (b,) in int64, or probabilities (b, k), to losses (b,)."""
+    """Cross-entropy of each example, natural logarithms, shape (b,).
+
+    Args:
+        outputs: scores, shape (b, k).
+        y: labels, shape (b,) in int64, or probabilities, shape (b, k).
+    """
     return F.cross_entropy(outputs, y, reduction="none")
 
 
 def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Outputs and targets of one shape, (b,) or (b, 1) or (b, k), to mean squared errors (b,)."""
+    """Mean squared error of each example, shape (b,).
+
+    Args:
+        outputs: shape (b,) or (b, 1) or (b, k).
+        y: targets, of as many numbers an example.
+    """
     return (outputs.reshape(len(y), -1) - y.reshape(len(y), -1)).square().mean(1)
 
 
 def correct(outputs: Tensor, y: Tensor) -> Tensor:
-    """1 where the largest of the scores (b, k) is that of the label (b,), or of the likeliest one (b, k); else 0."""
+    """1 where the largest score is that of the label, or of the likeliest one; else 0; shape (b,).
+
+    Args:
+        outputs: scores, shape (b, k).
+        y: labels, shape (b,) in int64, or probabilities, shape (b, k).
+    """
     labels = y if y.dim() == 1 else y.argmax(1)
     return (outputs.argmax(1) == labels).float()
 
 
 def absolute_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """Mean absolute errors (b,)."""
+    """Mean absolute error of each example, shape (b,).
+
+    Args:
+        outputs: shape (b,) or (b, 1) or (b, k).
+        y: targets, of as many numbers an example.
+    """
     return (outputs.reshape(len(y), -1) - y.reshape(len(y), -1)).abs().mean(1)
 
 
@@ -46,6 +66,11 @@ class Data:
 
     Examples are (n, ...) real or, for embeddings, whole numbers; images are (n, channels, height, width). Labels are
     whole numbers from 0. Neighbouring data sets differ in one training record.
+
+    Args:
+        train: examples and targets that are trained on.
+        validation: examples and targets that choices may be made on; None for none.
+        test: examples and targets that are looked at last; None for none.
     """
 
     train: Pair
@@ -63,7 +88,15 @@ class Examples:
 
     Real numbers become ``dtype``. Images are kept channels-last or plain, as the network on them (:func:`layout_of`).
 
-    Raises ParameterError for no examples, different numbers of them, numbers that are not finite.
+    Args:
+        pair: examples (n, ...) and targets (n, ...), arrays or tensors.
+        name: what messages call the data, such as "train".
+        device: where they are kept.
+        dtype: of real numbers; whole ones become int64.
+        layout: of images in memory: channels-last, or plain.
+
+    Raises:
+        ParameterError: for no examples, different numbers of them, numbers that are not finite.
     """
 
     def __init__(
@@ -94,7 +127,14 @@ class Examples:
 
     @staticmethod
     def joined(sets: Sequence["Examples"]) -> tuple["Examples", list[int]]:
-        """All in one, each set once; and the rows at which each begins."""
+        """All in one, each set once; and the rows at which each begins.
+
+        Args:
+            sets: of one shape of example and one kind of target; the same set may stand in it several times.
+
+        Raises:
+            ParameterError: for sets that are not alike.
+        """
         distinct = list({id(one): one for one in sets}.values())
         if len({(one._shape, one._is_last, one.y.shape[1:], one.y.dtype) for one in distinct}) > 1:
             raise ParameterError("data: all models need examples of one shape, and targets of one kind.")
@@ -109,8 +149,11 @@ class Examples:
         return whole, [starts[id(one)] for one in sets]
 
     def batch(self, rows: Tensor, fresh: bool = False) -> tuple[Tensor, Tensor]:
-        """Examples (b, ...) and targets (b, ...) of rows (b,); the examples are overwritten by the next batch, unless
-        they are to be in ``fresh`` memory.
+        """Examples (b, ...) and targets (b, ...) of some rows.
+
+        Args:
+            rows: of the examples that are taken, shape (b,), int64.
+            fresh: the examples are in memory of their own; otherwise the next batch overwrites them.
         """
         if fresh:
             return self._shaped(self._rows.index_select(0, rows)), self.y.index_select(0, rows)
@@ -120,7 +163,12 @@ class Examples:
         return self._shaped(x), self.y.index_select(0, rows)
 
     def norms(self, rows: Tensor, with_one: bool) -> Tensor:
-        """|x| of rows (b,), (b,), or of x with a 1 appended; computed for all examples the first time."""
+        """Norms |x| of examples, shape (b,); computed for all examples the first time.
+
+        Args:
+            rows: of the examples that are taken, shape (b,), int64.
+            with_one: of x with a 1 appended, as a layer with a bias sees it.
+        """
         if with_one not in self._norms:
             self._norms[with_one] = row_norms(self._rows, with_one)
         return self._norms[with_one].index_select(0, rows)
@@ -130,7 +178,11 @@ class Examples:
         return self._rows, self.y
 
     def pieces(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All of them in order, as (x, y) of at most ``size`` examples."""
+        """All of them in order, as pairs (x, y).
+
+        Args:
+            size: most examples of a pair.
+        """
         for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
             yield self._shaped(x), y
 
@@ -157,7 +209,18 @@ class Examples:
 @whole_float32()
 @torch.no_grad()
 def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size: int | None = None) -> dict[str, float]:
-    """Mean loss and metric over all examples, ``size`` at a time, in evaluation mode: {"loss", "metric"}."""
+    """Mean loss and metric over all examples, in evaluation mode: {"loss", "metric"}.
+
+    Args:
+        net: examples (b, ...) to outputs; it is left in the mode that it was in.
+        examples: on the device of the network.
+        loss: outputs and targets to a loss of each example, shape (b,).
+        metric: outputs and targets to a number of each example, shape (b,).
+        size: examples that go through at once; None for what the device does well.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     training, place = net.training, examples.y.device
     net.eval()
     totals = torch.zeros(2, dtype=torch.float64, device=place)
@@ -169,7 +232,16 @@ def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size:
 
 
 def check_labels(y: Tensor, classes: int, name: str) -> None:
-    """Raise ParameterError unless labels (n,) are whole numbers from 0 to ``classes`` - 1; (n, k) are probabilities."""
+    """Refuse labels that do not fit a network's scores.
+
+    Args:
+        y: labels, shape (n,), or probabilities, shape (n, k).
+        classes: the scores that the network gives, in [1, 1e9].
+        name: what messages call the data, such as "train".
+
+    Raises:
+        ParameterError: unless labels are whole numbers from 0 to ``classes`` - 1, or rows of as many probabilities.
+    """
     integer(1, 10**9).check("classes", classes)
     if y.is_floating_point() and y.dim() == 2 and y.shape[1] == classes:
         return
@@ -185,6 +257,13 @@ def tensors(pair: Pair, name: str) -> tuple[Tensor, Tensor]:
     """Examples and targets as tensors of numbers, without a copy where that is possible.
 
     Raises ParameterError, which names the table, for what is no such pair or holds no real numbers.
+
+    Args:
+        pair: examples (n, ...) and targets (n, ...), arrays or tensors.
+        name: what messages call the data, such as "train".
+
+    Raises:
+        ParameterError: which names the table, for what is no such pair or holds no real numbers.
     """
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ParameterError(f"{name} = {shown(type(pair))} is not allowed: it must be a pair of examples and targets.")
@@ -228,6 +307,10 @@ VECTOR = 8  # float32 numbers in a register of AVX2
 def layout_of(net: nn.Module, x: Array) -> torch.memory_format:
     """What a network on examples x (n, ...) is to be kept in: channels-last for images, or the plain order where a
     layer calls for it; other examples leave the network as it is.
+
+    Args:
+        net: a network.
+        x: its examples, shape (n, ...).
     """
     if np.ndim(x) != 4:
         return torch.preserve_format
@@ -235,12 +318,21 @@ def layout_of(net: nn.Module, x: Array) -> torch.memory_format:
 
 
 def follow(x: Tensor, layout: torch.memory_format) -> Tensor:
-    """Images (n, ...) in the plain order where the network is kept in it; elsewhere as they are."""
+    """Images (n, ...) in the plain order where the network is kept in it; elsewhere as they are.
+
+    Args:
+        x: images, shape (n, ...).
+        layout: what :func:`layout_of` says of the network.
+    """
     return x.contiguous() if layout == torch.contiguous_format else x
 
 
 def needs_plain_order(module: nn.Module) -> bool:
-    """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk."""
+    """Whether this is instance normalisation or such a convolution; padded ones are spared, but not worth the risk.
+
+    Args:
+        module: a layer.
+    """
     if isinstance(module, nn.InstanceNorm2d):
         return True
     if not isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
@@ -260,11 +352,18 @@ RATE = number(1e-12, 1)  # below, the gaps between records are beyond whole numb
 
 
 def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.ndarray:
-    """Rows of one Poisson sample, (b,) in increasing order: each of n records by itself with probability
-    ``sample_rate``.
+    """Rows of one Poisson sample, (b,) in increasing order: each record by itself with the same probability.
 
     The gaps between successes of independent trials are geometric, so drawing the gaps gives the same law as n trials
     at the cost of b of them.
+
+    Args:
+        n: records, whole, in [1, 1e12].
+        sample_rate: chance of each record, in [1e-12, 1].
+        rng: a generator; None for the operating system's cryptographic source.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     RATE.check("sample_rate", sample_rate)
     RECORDS.check("n", n)
@@ -280,6 +379,15 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
 def poisson_table(n: int, sample_rate: float, rng: np.random.Generator, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """The samples that :func:`poisson` draws in so many calls, at a fraction of the cost: rows (steps, most), of which
     the first of each are its sample and the others 0; and their numbers (steps,).
+
+    Args:
+        n: records, whole, in [1, 1e12].
+        sample_rate: chance of each record, in [1e-12, 1].
+        rng: a generator.
+        steps: samples, in [1, 1e9].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     RATE.check("sample_rate", sample_rate)
     RECORDS.check("n", n)
@@ -294,7 +402,11 @@ def poisson_table(n: int, sample_rate: float, rng: np.random.Generator, steps: i
 
 
 def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Samples as a table (samples, most rows), filled up with 0, and their sizes (samples,)."""
+    """Samples as a table (samples, most rows), filled up with 0, and their sizes (samples,).
+
+    Args:
+        samples: rows of each, shape (its size,).
+    """
     sizes = np.array([len(rows) for rows in samples])
     table = np.zeros((len(samples), max(1, sizes.max())), np.int64)
     for row, rows in zip(table, samples, strict=True):
@@ -303,17 +415,31 @@ def padded(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def room(n: int, sample_rate: float) -> int:
-    """Gaps that nearly always reach beyond n records: of the mean number and six standard deviations."""
+    """Gaps that nearly always reach beyond n records: of the mean number and six standard deviations.
+
+    Args:
+        n: records, whole, in [1, 1e12].
+        sample_rate: chance of each record, in [1e-12, 1].
+    """
     mean = n * sample_rate
     return int(mean + 6 * mean**0.5) + 8
 
 
 class Sampler:
-    """The rows of one batch after another, by a rule of ``SAMPLING``.
+    """The rows of one batch after another.
 
     "poisson" takes each record by itself with probability ``sample_rate``, and is what privacy accounting is about.
     "shuffled" goes through random orders of the n records in batches of round(sample_rate * n), and leaves out the
     last, incomplete one: for training without privacy.
+
+    Args:
+        kind: one of ``SAMPLING``, "poisson" or "shuffled".
+        n: records, whole, in [1, 1e12].
+        sample_rate: chance of each record, in [1e-12, 1].
+        rng: a generator; None for the operating system's cryptographic source.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
 
     def __init__(self, kind: str, n: int, sample_rate: float, rng: np.random.Generator | None):
@@ -327,6 +453,9 @@ class Sampler:
     def batches(self, place: torch.device) -> Iterator[Tensor]:
         """The rows (b,) of one batch after another, without end, on a device; a GPU gets a block of them in one copy,
         since the host waits for each.
+
+        Args:
+            place: the device that the rows are put on.
         """
         while place.type == "cpu":
             yield torch.from_numpy(self.draw())
@@ -348,6 +477,11 @@ class Sampler:
 def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Tensor:
     """Fill ``out`` with independent N(0, sd^2), and return it. PyTorch's float32 normals are Box-Muller on 24 bits:
     none lies beyond 5.8 standard deviations.
+
+    Args:
+        out: a tensor of any shape.
+        sd: standard deviation, >= 0.
+        generator: on the device of ``out``; None for the operating system's cryptographic source.
     """
     if generator is None:
         return out.copy_(torch.from_numpy(_secure_normal(out.numel())).mul_(sd).view(out.shape))

@@ -24,23 +24,56 @@ def paper_sigma(epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1
 
     It is not (epsilon, delta)-DP everywhere: for large epsilon, and for large delta, it is too small
     (:func:`analytic_sigma` is the least that is enough). The paper takes the L1 sensitivity; L2 is enough.
+
+    Args:
+        epsilon: the budget, in [1e-9, 1e6].
+        delta: the budget, in [1e-300, 1).
+        sensitivity: L1 or L2, in [0, 1e100]; the noise comes in its unit.
+
+    Returns:
+        The standard deviation of the noise, of the shape of the arguments together; a float for scalars.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     return (sensitivity * -np.log(delta) / epsilon)[()]
 
 
 def analytic_sigma(epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike = 1.0) -> float | np.ndarray:
-    """The least noise that is (epsilon, delta)-DP for an L2 sensitivity (Balle and Wang 2018, Algorithm 1)."""
+    """The least noise that is (epsilon, delta)-DP for an L2 sensitivity (Balle and Wang 2018, Algorithm 1).
+
+    Args:
+        epsilon: the budget, in [1e-9, 1e6].
+        delta: the budget, in [1e-300, 1).
+        sensitivity: L2, in [0, 1e100]: the largest distance of the values for two neighbouring data sets.
+
+    Returns:
+        The standard deviation of the noise in each coordinate, in the unit of the sensitivity, of the shape of the
+        arguments together; a float for scalars.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
+    """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
     unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)
     return (sensitivity * unit)[()]
 
 
 def gaussian_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
-    """The exact delta of the Gaussian mechanism at epsilon >= 0 (Balle and Wang 2018, Theorem 8).
-
-    ``sigma`` >= 0 is the noise's standard deviation, ``sensitivity`` >= 0 is L2. See :func:`gaussian_log_delta` where
+    """The exact delta of the Gaussian mechanism (Balle and Wang 2018, Theorem 8). See :func:`gaussian_log_delta` where
     it underflows.
+
+    Args:
+        sigma: standard deviation of the noise in each coordinate, >= 0; without noise delta is 1.
+        sensitivity: L2, in [0, 1e100], in the unit of ``sigma``.
+        epsilon: the budget, >= 0, may be inf.
+
+    Returns:
+        Of the shape of the arguments together; a float for scalars.
+
+    Raises:
+        ParameterError: as :func:`gaussian_log_delta`.
     """
     return np.exp(gaussian_log_delta(sigma, sensitivity, epsilon))
 
@@ -48,9 +81,17 @@ def gaussian_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike)
 def gaussian_log_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """Natural logarithm of :func:`gaussian_delta`, -inf where delta is 0.
 
-    With s = sigma / sensitivity, a = epsilon s - 1/(2s) and b = epsilon s + 1/(2s), Theorem 8 reads
-    delta = Phi(-a) - e^epsilon Phi(-b). Since b^2 - a^2 = 2 epsilon, the second term is
-    exp(-a^2/2) erfcx(b/sqrt 2)/2: nothing overflows, and e^epsilon never multiplies a rounding error.
+    With s = sigma / sensitivity, a = epsilon s - 1/(2s) and b = epsilon s + 1/(2s), Theorem 8 reads delta = Phi(-a) -
+    e^epsilon Phi(-b). Since b^2 - a^2 = 2 epsilon, the second term is exp(-a^2/2) erfcx(b/sqrt 2)/2: nothing overflows,
+    and e^epsilon never multiplies a rounding error.
+
+    Args:
+        sigma: standard deviation of the noise in each coordinate, >= 0; without noise delta is 1.
+        sensitivity: L2, in [0, 1e100], in the unit of ``sigma``.
+        epsilon: the budget, >= 0, may be inf.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     sigma, sensitivity, epsilon = rdp.arrays(sigma=sigma, sensitivity=sensitivity, epsilon=epsilon)
     _require("sigma", sigma, sigma >= 0, "at least 0")
@@ -72,7 +113,19 @@ def gaussian_log_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayL
 
 
 def gaussian_epsilon(sigma: ArrayLike, sensitivity: ArrayLike, delta: ArrayLike) -> float | np.ndarray:
-    """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`."""
+    """The exact epsilon >= 0 that the Gaussian mechanism spends at delta: the root of :func:`gaussian_log_delta`.
+
+    Args:
+        sigma: standard deviation of the noise in each coordinate; 0, or at least 1e-6 times the sensitivity.
+        sensitivity: L2, in the unit of ``sigma``; 0, or in [1e-100, 1e100].
+        delta: in (0, 1).
+
+    Returns:
+        Of the shape of the arguments together; a float for scalars; inf where there is no noise.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
+    """
     sigma, sensitivity, delta = rdp.arrays(sigma=sigma, sensitivity=sensitivity, delta=delta)
     _require("delta", delta, (delta > 0) & (delta < 1), "in (0, 1)")
     _require("sensitivity", sensitivity, (sensitivity >= 0) & (sensitivity <= HUGE), f"in [0, {HUGE:g}]")
@@ -105,8 +158,17 @@ def gaussian_epsilon(sigma: ArrayLike, sensitivity: ArrayLike, delta: ArrayLike)
 def two_gaussians_delta(distance: float, sigma_x: float, sigma_y: float, dimension: int, epsilon: float) -> float:
     """Exact hockey-stick divergence from N(m, sigma_x^2 I) to N(m', sigma_y^2 I): releases whose noise differs.
 
-    This is what a noise scale that depends on the data costs: the scale itself tells the data sets apart.
-    ``distance`` is ||m - m'||_2, ``dimension`` the number of coordinates; all scalars.
+    This is what a noise scale that depends on the data costs: the scale itself tells the data sets apart. All scalars.
+
+    Args:
+        distance: ||m - m'||_2, in [0, 1e9].
+        sigma_x: standard deviation of the noise on the one data set, in [1e-9, 1e9].
+        sigma_y: of the noise on its neighbour, in [1e-9, 1e9].
+        dimension: number of coordinates of the release, in [1, 1e15].
+        epsilon: in [0, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     if sigma_x == sigma_y:
         return float(gaussian_delta(sigma_x, distance, epsilon))
@@ -144,7 +206,7 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
 
     Args:
         x: records, shape (n, features).
-        max_norm: bound on their L2 norms.
+        max_norm: bound on their L2 norms, in [1e-50, 1e50].
 
     Returns:
         Shape and type of ``x``; whole numbers become float64. A row of which something is not finite becomes zeros.

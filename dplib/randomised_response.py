@@ -30,7 +30,12 @@ _WORD = 64  # bits
 
 @dataclass(frozen=True)
 class Response:
-    """Randomised labels, shape (n,), and the number k of labels that each was drawn from, shape (n,)."""
+    """What randomised response gives away, and the size of the sets that it drew from.
+
+    Args:
+        labels: the randomised labels, shape (n,), whole numbers from 0.
+        k: the number of labels that each was drawn from, shape (n,).
+    """
 
     labels: np.ndarray
     k: np.ndarray
@@ -40,12 +45,14 @@ def rr(labels: ArrayLike, classes: int, epsilon: ArrayLike, rng: np.random.Gener
     """Plain randomised response over all classes, eq. (1).
 
     Args:
-        labels: shape (n,), integers from 0 to classes - 1. classes: K, at least 1.
-        epsilon: at least 0, a number or shape (n,).
+        labels: shape (n,), whole numbers from 0 to K - 1.
+        classes: K, whole, in [1, 1e6].
+        epsilon: what each record spends: at least 0, a number or shape (n,); inf releases the label.
         rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
             can undo the noise.
 
-    Raises ParameterError for a label or epsilon that is not allowed.
+    Raises:
+        ParameterError: for a label or epsilon that is not allowed.
     """
     checks.integer(1, 10**6).check("classes", classes)
     return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
@@ -57,8 +64,15 @@ def rr_top_k(
     """RRTop-k, Algorithm 1.
 
     Args:
-        labels, epsilon, rng: as in :func:`rr`. prior: shape (n, K) or (K,). k: from 1 to K, a number or shape (n,);
-            it must not depend on the label.
+        labels: shape (n,), whole numbers from 0 to K - 1.
+        prior: shape (n, K), or (K,) for all: entries >= 0 that sum to 1. Record i's row must not depend on its label.
+        k: size of the set, from 1 to K, a number or shape (n,); it must not depend on the label.
+        epsilon: what each record spends: at least 0, a number or shape (n,); inf releases the label.
+        rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
+            can undo the noise.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     return _respond(labels, top(_per_label(prior, labels), k), epsilon, rng)
 
@@ -67,9 +81,15 @@ def rr_with_prior(labels: ArrayLike, prior: ArrayLike, epsilon: ArrayLike, rng: 
     """RRWithPrior, Algorithm 2, for a whole data set: each label is randomised once.
 
     Args:
-        labels, epsilon, rng: as in :func:`rr`.
+        labels: shape (n,), whole numbers from 0 to K - 1.
         prior: shape (n, K), or (K,) for all: rows >= 0 that sum to 1. Record i's row must not depend on its label, or
             on any label that is not paid for.
+        epsilon: what each record spends: at least 0, a number or shape (n,); inf releases the label.
+        rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
+            can undo the noise.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     prior = _per_label(prior, labels)
     return _respond(labels, kept(prior, _each(epsilon, len(prior))), epsilon, rng)
@@ -79,7 +99,11 @@ def success(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """w_1 to w_K of Algorithm 2, step 1(a): how often RRTop-k returns a label drawn from the prior, shape (..., K).
 
     Args:
-        prior: shape (..., K). epsilon: a number or shape (...).
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+        epsilon: in [0, 1e100] or inf, a number or shape (...).
+
+    Raises:
+        ParameterError: for a prior that is none, or an epsilon outside its range.
     """
     prior, epsilon = _checked(prior, epsilon)
     largest_first = np.sort(prior, axis=-1)[..., ::-1]
@@ -88,7 +112,15 @@ def success(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
 
 
 def best_k(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
-    """k* of Algorithm 2, step 2, shape (...): the largest k of maximal w_k."""
+    """k* of Algorithm 2, step 2, shape (...): the largest k of maximal w_k.
+
+    Args:
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+        epsilon: in [0, 1e100] or inf, a number or shape (...).
+
+    Raises:
+        ParameterError: for a prior that is none, or an epsilon outside its range.
+    """
     return np.count_nonzero(kept(prior, epsilon), axis=-1)
 
 
@@ -96,7 +128,11 @@ def kept(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     """Y_k* of Algorithm 2 as a mask of the prior's shape: True where RRWithPrior may return the label.
 
     Args:
-        prior: shape (..., K). epsilon: a number or shape (...).
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+        epsilon: in [0, 1e100] or inf, a number or shape (...).
+
+    Raises:
+        ParameterError: for a prior that is none, or an epsilon outside its range.
     """
     prior = _prior(prior)
     epsilon = _epsilon(epsilon, prior.shape[:-1])
@@ -115,7 +151,11 @@ def top(prior: ArrayLike, k: ArrayLike) -> np.ndarray:
     """Y_k of Algorithm 1 as a mask, for a given k; among labels of equal prior the lower index comes first.
 
     Args:
-        prior: shape (..., K). k: from 1 to K, a number or shape (...).
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+        k: size of the set, from 1 to K, a number or shape (...).
+
+    Raises:
+        ParameterError: for a prior that is none, or a k outside its range.
     """
     prior, _ = _checked(prior, 0.0)
     k = _numbers("k", k)
@@ -130,7 +170,13 @@ def switch_points(prior: ArrayLike) -> np.ndarray:
     """The budgets at which k* grows, shape (..., K - 1), rising: from entry k - 1 on k* > k; inf where it never is.
 
     From w_(k+1) >= w_k: epsilon_k = ln(1 + D_k / p_(k+1)). The first is ln(p_(1) / p_(2)): below it the output is a
-    constant. prior: shape (..., K).
+    constant.
+
+    Args:
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+
+    Raises:
+        ParameterError: for a prior that is none.
     """
     prior, _ = _checked(prior, 0.0)
     largest_first = np.sort(prior, axis=-1)[..., ::-1]
@@ -144,9 +190,13 @@ def log_table(members: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
 
     Args:
         members: bool, shape (..., K): the set Y_k, as from :func:`top` or :func:`kept`; all True for plain RR.
-        epsilon: a number or shape (...).
+        epsilon: in [0, 1e100] or inf, a number or shape (...).
 
-    Returns shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
+    Returns:
+        Shape (..., K, K): rows are true labels, columns outputs; -inf where an output is impossible.
+
+    Raises:
+        ParameterError: for an empty set, or an epsilon outside its range.
     """
     members = np.asarray(members, dtype=bool)
     if not members.any(axis=-1).all():
@@ -163,7 +213,8 @@ def objective(table: ArrayLike, prior: ArrayLike) -> np.ndarray:
     """Obj_p of Section 3.2: the probability that the output is the true label, drawn from the prior.
 
     Args:
-        table: log table, shape (..., K, K). prior: shape (..., K).
+        table: natural logarithms of q(output | true label), shape (..., K, K), as from :func:`log_table`.
+        prior: probabilities of the true labels, shape (..., K).
     """
     return (np.exp(np.diagonal(table, axis1=-2, axis2=-1)) * np.asarray(prior)).sum(axis=-1)
 
@@ -173,6 +224,9 @@ def max_log_ratio(table: ArrayLike) -> np.ndarray:
 
     Single outputs are enough: a ratio of sums is at most the largest ratio of terms. inf where an output is possible
     under one label and not under another.
+
+    Args:
+        table: natural logarithms of q(output | true label), shape (..., K, K), as from :func:`log_table`.
     """
     table = np.asarray(table, dtype=float)
     most, least = table.max(axis=-2), table.min(axis=-2)
@@ -185,7 +239,12 @@ def information(members: ArrayLike, epsilon: ArrayLike, prior: ArrayLike) -> np.
     """Mutual information of true label and answer of RRTop-k, in bits, where labels follow the prior: shape (...).
 
     Args:
-        members: bool, shape (..., K), as in :func:`log_table`. epsilon: a number or shape (...). prior: shape (..., K).
+        members: bool, shape (..., K): the set Y_k, as from :func:`top` or :func:`kept`; all True for plain RR.
+        epsilon: in [0, 1e100] or inf, a number or shape (...).
+        prior: probabilities of the labels, shape (..., K): entries >= 0 that sum to 1.
+
+    Raises:
+        ParameterError: for a prior that is none, or an epsilon outside its range.
     """
     members, prior = np.asarray(members, dtype=bool), _prior(prior)
     less, k = np.exp(-_epsilon(epsilon, members.shape[:-1])), np.count_nonzero(members, axis=-1)
@@ -207,7 +266,15 @@ def leave_words(k: ArrayLike, epsilon: ArrayLike) -> tuple[np.ndarray, np.ndarra
     k-fold at epsilon = 0; those of :func:`_below` are k 2^-64 each.) Not covered: words that can be predicted, and run
     times.
 
-    Returns (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
+    Args:
+        k: size of the set, whole, in [1, 1e6], any shape.
+        epsilon: in [0, 1e100] or inf, of a shape that fits.
+
+    Returns:
+        (high, low), uint64, of the broadcast shape: the probability is (high 2^64 + low) / 2^128.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     k = _numbers("k", k)
     epsilon = _epsilon(epsilon, k.shape)
@@ -255,7 +322,17 @@ def _kept(prior, epsilon) -> np.ndarray:
 
 @bounded(times=integer(1, 64), n=integer(0, 10**9))
 def uniform_words(times: int, n: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Uniform words of 64 bits, (times, n); rng as in :func:`rr`."""
+    """Uniform words of 64 bits, uint64 of shape (times, n).
+
+    Args:
+        times: words for each record, in [1, 64].
+        n: records, in [0, 1e9].
+        rng: None for the operating system's cryptographic source; or a generator, for experiments: who knows its seed
+            can undo the noise.
+
+    Raises:
+        ParameterError: for a value outside its range, or what is no generator.
+    """
     if rng is None:
         return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)
     if not hasattr(rng, "integers"):

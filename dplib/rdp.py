@@ -29,15 +29,20 @@ NO_NOISE = 1e-100  # up to here noise counts as none: its square has no inverse 
 def rdp(
     noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike, orders: ArrayLike = ORDERS
 ) -> np.ndarray:
-    """Rényi divergence of each order after ``steps`` steps: steps * log(A) / (order - 1), eq. (4) of
-    Mironov, Talwar and Zhang (2019), where A = E[(density ratio)^order] under the Gaussian without the example.
+    """Rényi divergence of each order after ``steps`` steps: steps * log(A) / (order - 1), eq. (4) of Mironov, Talwar
+    and Zhang (2019), where A = E[(density ratio)^order] under the Gaussian without the example.
 
     Args:
-        noise_multiplier: >= 0 (0 gives inf). sample_rate: in (0, 1]. steps: whole, >= 0. Shape S after broadcasting.
-        orders: shape (k,), finite, > 1, whole or fractional.
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0, 1e100]; 0 spends inf.
+        sample_rate: chance of each example to be in a batch, in [1e-100, 1].
+        steps: whole, in [0, 2^53]. The three have a shape S together.
+        orders: shape (k,), > 1 and at most 10,000, whole or fractional.
 
     Returns:
         Shape S + (k,), natural logarithms. Relative error below 1e-9, also where the divergence is tiny.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     noise_multiplier, sample_rate, steps = check_settings(noise_multiplier, sample_rate, steps)
     orders = _check_orders(orders)
@@ -51,13 +56,18 @@ def to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike, conversion: 
     """Epsilon at ``delta`` for each order; the best order gives the bound.
 
     Args:
-        rdp: shape (..., k). orders: shape (k,). delta: in (0, 1), broadcasts with the leading axes of ``rdp``.
-        conversion: "classical" is rdp + log(1/delta)/(order - 1) (Mironov 2017, Proposition 3); "improved" is
-            rdp + log(1 - 1/order) - (log delta + log order)/(order - 1) (Balle et al. 2020, Theorem 21; Canonne,
-            Kamath and Steinke 2020, Proposition 12), never larger.
+        rdp: Rényi divergences, natural logarithms, shape (..., k).
+        orders: of which order each is, shape (k,), > 1.
+        delta: in [1e-300, 1); broadcasts with the leading axes of ``rdp``.
+        conversion: "classical" is rdp + log(1/delta)/(order - 1) (Mironov 2017, Proposition 3); "improved" is rdp +
+            log(1 - 1/order) - (log delta + log order)/(order - 1) (Balle et al. 2020, Theorem 21; Canonne, Kamath and
+            Steinke 2020, Proposition 12), never larger.
 
     Returns:
         Shape (..., k), at least 0.
+
+    Raises:
+        ParameterError: for a delta outside its range, or another conversion.
     """
     delta = _check_delta(delta)
     return np.maximum(0.0, rdp + _price(np.asarray(orders, dtype=float), delta[..., None], conversion))
@@ -74,8 +84,19 @@ def epsilon(
     """Epsilon that RDP accounting bounds for each setting, the best over ``orders``: valid whatever the orders.
 
     Args:
-        noise_multiplier, sample_rate, steps: as in :func:`rdp`. delta: in (0, 1). All broadcast; a float for scalars.
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0, 1e100]; 0 spends inf.
+        sample_rate: chance of each example to be in a batch, in [1e-100, 1].
+        steps: whole, in [0, 2^53].
+        delta: in [1e-300, 1).
         conversion: "improved" or "classical", see :func:`to_epsilon`.
+        orders: orders of the divergence, shape (k,), > 1 and at most 10,000, whole or fractional; any choice gives a
+            bound.
+
+    Returns:
+        Of the shape of the settings together; a float for scalars.
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
     sigma, q, count, delta = _flat(*check_settings(noise_multiplier, sample_rate, steps), _check_delta(delta))
     orders, setting = _check_orders(orders), (sigma[0], q[0], count[0], delta[0], conversion)
@@ -92,11 +113,18 @@ def noise_multiplier(
     orders: ArrayLike = ORDERS,
     rtol: float = 1e-6,
 ) -> float | np.ndarray:
-    """The least noise multiplier whose :func:`epsilon` is at most the target, for every setting at once.
+    """The least noise multiplier whose :func:`epsilon` is at most the target, for every setting at once. Arrays
+    broadcast; a float for scalars.
 
     Args:
-        target_epsilon: > 0, finite. The others as in :func:`epsilon`; steps >= 1. All broadcast; a float for scalars.
-        rtol: relative width to which the noise multiplier is bracketed; the upper end is returned.
+        target_epsilon: the budget, in [1e-9, 1e6].
+        sample_rate: chance of each example to be in a batch, in [1e-100, 1].
+        steps: whole, in [1, 2^53].
+        delta: in [1e-300, 1).
+        conversion: "improved" or "classical", see :func:`to_epsilon`.
+        orders: orders of the divergence, shape (k,), > 1 and at most 10,000, whole or fractional; any choice gives a
+            bound.
+        rtol: relative width to which the noise multiplier is bracketed, in [1e-12, 1]; the upper end is returned.
 
     Raises:
         ParameterError: for a value outside its range, or a target that no noise reaches with these orders.
@@ -128,13 +156,15 @@ def noise_multiplier(
 
 
 def log_moment(sigma: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """log A of one step, element by element: A = E[(1 - q + q r(z))^alpha] for z drawn without the example, r the
-    ratio of the two Gaussian densities at z (Mironov, Talwar and Zhang 2019, Definition 4 and Section 3.3).
+    """log A of one step, element by element: A = E[(1 - q + q r(z))^alpha] for z drawn without the example, r the ratio
+    of the two Gaussian densities at z (Mironov, Talwar and Zhang 2019, Definition 4 and Section 3.3).
 
     A - 1 is summed, not A: that keeps the digits of a tiny divergence, which are lost in a logarithm of nearly 1.
 
     Args:
-        sigma: >= 0. q: in (0, 1]. alpha: > 1. All of shape (n,).
+        sigma: noise multipliers, shape (n,), >= 0.
+        q: sample rates, shape (n,), in (0, 1].
+        alpha: orders, shape (n,), > 1.
     """
     result = np.full(len(sigma), np.inf)
     full = (q == 1) & (sigma > NO_NOISE)
@@ -262,7 +292,16 @@ def _price(alpha, delta, conversion):
 
 
 def check_settings(noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike) -> list[np.ndarray]:
-    """The three as float arrays of one shape; ParameterError for a value that is not allowed."""
+    """The three settings of a subsampled Gaussian as float arrays of one shape.
+
+    Args:
+        noise_multiplier: in [0, 1e100].
+        sample_rate: in [1e-100, 1].
+        steps: whole, in [0, 2^53].
+
+    Raises:
+        ParameterError: for a value outside its range, or shapes that do not fit.
+    """
     noise_multiplier, sample_rate, steps = arrays(
         noise_multiplier=noise_multiplier, sample_rate=sample_rate, steps=steps
     )
@@ -275,12 +314,26 @@ def check_settings(noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: A
 
 
 def arrays(**values: ArrayLike) -> list[np.ndarray]:
-    """Values as float arrays of one shape; ParameterError for what is no number, and for shapes that differ."""
+    """Values as float arrays of one shape.
+
+    Args:
+        values: by name, numbers or arrays of them, whose shapes broadcast.
+
+    Raises:
+        ParameterError: for what is no number, and for shapes that differ.
+    """
     return together(*(numbers(name, value) for name, value in values.items()))
 
 
 def together(*values: np.ndarray) -> list[np.ndarray]:
-    """Arrays of one shape; ParameterError where their shapes do not fit."""
+    """Arrays of one shape.
+
+    Args:
+        values: arrays whose shapes broadcast.
+
+    Raises:
+        ParameterError: where their shapes do not fit.
+    """
     try:
         return np.broadcast_arrays(*values)
     except ValueError:
@@ -289,7 +342,17 @@ def together(*values: np.ndarray) -> list[np.ndarray]:
 
 
 def require(name: str, values: np.ndarray, accepted: np.ndarray, allowed: str) -> None:
-    """Raise ParameterError for the first value that is not accepted, naming what is allowed."""
+    """Refuse values unless all are accepted.
+
+    Args:
+        name: what the message calls the values.
+        values: shape S; one that is not finite is not accepted.
+        accepted: bool, shape S.
+        allowed: how the message goes on after "it must be".
+
+    Raises:
+        ParameterError: with the first value that is not accepted, and what is allowed.
+    """
     wrong = values[~(accepted & np.isfinite(values))]
     if wrong.size:
         raise ParameterError(f"{name} = {wrong.flat[0]:g} is not allowed: it must be {allowed}.")
@@ -310,8 +373,14 @@ def _check_orders(orders):
 
 
 def numbers(name: str, value: ArrayLike) -> np.ndarray:
-    """A float array; ParameterError for what is no number: a text that holds one, true and false, whole ones beyond
-    floats.
+    """A number or an array of them as floats.
+
+    Args:
+        name: what the message calls it.
+        value: of any shape.
+
+    Raises:
+        ParameterError: for what is no number: a text that holds one, true and false, whole ones beyond floats.
     """
     try:
         if np.asarray(value).dtype.kind not in "SUb":

@@ -28,7 +28,12 @@ _MU, _BOUND = number(1e-9, 1e9), number(1e-50, 1e50)
 def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means (k, p), unbiased variances (k, p) and sizes (k,) of the classes: what the criteria are made of.
 
-    Raises ParameterError for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
+    Args:
+        x: records, shape (n, p).
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+
+    Raises:
+        ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
     """
     x, labels = np.asarray(x), np.asarray(labels)
     if x.ndim != 2 or labels.shape != (len(x),):
@@ -42,17 +47,37 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def distance(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Distance criterion |D_j| (equation 16; appendix A.6 for k classes): records (n, p) to scores (p,)."""
+    """Distance criterion |D_j| (equation 16; appendix A.6 for k classes): records (n, p) to scores (p,).
+
+    Args:
+        x: records, shape (n, p).
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+
+    Raises:
+        ParameterError: as :func:`class_moments`.
+    """
     return mean_distance(class_moments(x, labels)[0])
 
 
 def mean_distance(means: np.ndarray) -> np.ndarray:
-    """The same from class means (k, p): the largest difference over pairs is the highest mean less the lowest."""
+    """The same from class means (k, p): the largest difference over pairs is the highest mean less the lowest.
+
+    Args:
+        means: class means, shape (k, p).
+    """
     return np.ptp(np.asarray(means, dtype=float), axis=0)
 
 
 def t_statistic(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """|T_j| of equation (15): records (n, p) to scores (p,); of k classes the largest over pairs."""
+    """|T_j| of equation (15): records (n, p) to scores (p,); of k classes the largest over pairs.
+
+    Args:
+        x: records, shape (n, p).
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+
+    Raises:
+        ParameterError: as :func:`class_moments`.
+    """
     return moment_t_statistic(*class_moments(x, labels))
 
 
@@ -63,8 +88,15 @@ def moment_t_statistic(
     """The same from the moments of :func:`class_moments`; one without spread scores 0, or inf if means differ.
 
     Args:
-        extra_variance: added to every variance. With the variance s^2 of noise that will be added later, this is the
-            t-statistic of the release to come: at 0 it is T, and for large s it ranks as :func:`distance` does.
+        means: class means, shape (k, p).
+        variances: unbiased variances in each class, shape (k, p).
+        counts: sizes of the classes, shape (k,).
+        extra_variance: added to every variance, in [0, 1e100]. With the variance s^2 of noise that will be added later,
+            this is the t-statistic of the release to come: at 0 it is T, and for large s it ranks as :func:`distance`
+            does.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     means = np.asarray(means, dtype=float)
     squared_errors = (np.asarray(variances, dtype=float) + extra_variance) / np.asarray(counts)[:, None]
@@ -77,7 +109,15 @@ def moment_t_statistic(
 
 
 def top(scores: np.ndarray, m: int) -> np.ndarray:
-    """Indices (m,) of the m largest scores, best first; of equal ones the first feature comes first."""
+    """Indices (m,) of the m largest scores, best first; of equal ones the first feature comes first.
+
+    Args:
+        scores: of each feature, shape (p,).
+        m: from 1 to p.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     integer(1, len(scores)).check("m", m)
     return np.argsort(-np.asarray(scores), kind="stable")[:m]
 
@@ -87,7 +127,14 @@ def top(scores: np.ndarray, m: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Release:
-    """What is given away: the features kept (m,), their noisy values (n, m), the labels (n,), the noise's scale."""
+    """What is given away.
+
+    Args:
+        features: indices of the features kept, shape (m,).
+        values: their values with noise, shape (n, m).
+        labels: shape (n,), as they are.
+        noise_sd: standard deviation of the noise on each value.
+    """
 
     features: np.ndarray
     values: np.ndarray
@@ -97,7 +144,16 @@ class Release:
 
 @bounded(norm=number(0, 1e100))
 def definition_sd(norm: float, epsilon: float, delta: float) -> float:
-    """Noise of Definition 3, a standard deviation: 2 norm ln(1/delta) / epsilon (:func:`mechanisms.paper_sigma`)."""
+    """Noise of Definition 3, a standard deviation: 2 norm ln(1/delta) / epsilon (:func:`mechanisms.paper_sigma`).
+
+    Args:
+        norm: the largest L1 norm of a record, in [0, 1e100].
+        epsilon: the budget, in [1e-9, 1e6].
+        delta: the budget, in [1e-300, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return float(mechanisms.paper_sigma(epsilon, delta, 2 * norm))
 
 
@@ -106,6 +162,14 @@ def literal_sd(norm: float, epsilon: float, delta: float) -> float:
     """Noise of Algorithm 1 read to the letter: N(0, v) has variance v = 2 norm ln(1/delta) / epsilon.
 
     The unit is wrong: measure the data in other units, and the same data get another privacy.
+
+    Args:
+        norm: the largest L1 norm of a record, in [0, 1e100].
+        epsilon: the budget, in [1e-9, 1e6].
+        delta: the budget, in [1e-300, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return float(np.sqrt(mechanisms.paper_sigma(epsilon, delta, 2 * norm)))
 
@@ -122,11 +186,16 @@ def dfs(
     """Algorithm 1 as the paper has it: rank, cut, largest norm, noise. NOT differentially private (chapter 02).
 
     Args:
-        x: (n, p). labels: (n,). m: features to keep. scores: (p,) to rank by; by default step 3's distance.
+        x: records, shape (n, p).
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+        m: features to keep, from 1 to p.
         noise_sd: the largest L1 norm of the shortened records to the standard deviation of the noise; see
             :func:`definition_sd` and :func:`literal_sd`.
+        rng: draws the noise.
+        scores: to rank the features by, shape (p,); by default step 3's distance.
 
-    Raises ParameterError for shapes that do not fit, too small classes, or an m that is not from 1 to p.
+    Raises:
+        ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
     """
     kept = top(distance(x, labels) if scores is None else scores, m)  # steps 2 to 4
     cut = np.asarray(x, dtype=float)[:, kept]  # step 5
@@ -141,9 +210,19 @@ def dfs(
 class Budget:
     """How private DFS divides (epsilon, delta) between norm bounds, selection and release.
 
-    Every step is a Gaussian mechanism. One of sensitivity S and noise sigma is mu-GDP with mu = S / sigma, and
-    steps that may look at each other's results compose exactly to mu = sqrt(mu_1^2 + mu_2^2 + ...) (Dong, Roth and
-    Su 2022). So the shares divide mu^2 and nothing is lost to composition.
+    Every step is a Gaussian mechanism. One of sensitivity S and noise sigma is mu-GDP with mu = S / sigma, and steps
+    that may look at each other's results compose exactly to mu = sqrt(mu_1^2 + mu_2^2 + ...) (Dong, Roth and Su 2022).
+    So the shares divide mu^2 and nothing is lost to composition.
+
+    Args:
+        epsilon: of all steps together, in [1e-9, 1e6].
+        delta: of all steps together, in [1e-300, 1).
+        norms: share of the two norm bounds, in [0, 1].
+        selection: share of the noisy class means, in [0, 1].
+        release: share of the values that are released, in [0, 1]; the three add up to 1.
+
+    Raises:
+        ParameterError: for a budget that is none, or shares that do not add up to 1.
     """
 
     epsilon: float
@@ -161,13 +240,25 @@ class Budget:
         mechanisms.analytic_sigma(self.epsilon, self.delta)  # raises for a budget that is none
 
     def mu(self, share: float) -> float:
-        """The mu of a mechanism that gets this share of the budget."""
+        """The mu of a mechanism that gets this share of the budget.
+
+        Args:
+            share: of mu^2, in [0, 1].
+        """
         return float(np.sqrt(share) / mechanisms.analytic_sigma(self.epsilon, self.delta))
 
 
 @bounded(delta=fraction())
 def composed_epsilon(mus: list[float], delta: float) -> float:
-    """The exact epsilon at delta of Gaussian mechanisms in sequence, each mu-GDP for one neighbouring relation."""
+    """The exact epsilon at delta of Gaussian mechanisms in sequence, each mu-GDP for one neighbouring relation.
+
+    Args:
+        mus: of each mechanism, > 0.
+        delta: in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return float(mechanisms.gaussian_epsilon(1.0, float(np.linalg.norm(mus)), delta))
 
 
@@ -175,10 +266,20 @@ def composed_epsilon(mus: list[float], delta: float) -> float:
 def private_quantile(
     values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
 ) -> float:
-    """The least threshold that about ``share`` of the values (n,) do not exceed, mu-GDP: a noisy binary search.
+    """The least threshold that about a given share of the values do not exceed, mu-GDP: a noisy binary search.
 
     Exchanging one record changes a count of values below a threshold by at most 1; the at most log2(t) counts asked for
-    are released with Gaussian noise sqrt(log2 t) / mu each. thresholds: (t,) increasing, not chosen by the data.
+    are released with Gaussian noise sqrt(log2 t) / mu each.
+
+    Args:
+        values: shape (n,), a value of each record.
+        share: of the values, in [0, 1].
+        thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
+        mu: privacy of the release, mu-GDP, in [1e-9, 1e9]; smaller is more private.
+        rng: draws the noise.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     steps = int(np.ceil(np.log2(len(thresholds))))
     low, high = 0, len(thresholds) - 1
@@ -193,9 +294,20 @@ def private_quantile(
 def private_class_means(
     x: np.ndarray, labels: np.ndarray, bound: float, mu: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Class means (k, p) of rows clipped to L2 norm ``bound``, mu-GDP.
+    """Class means, shape (k, p), of rows clipped to an L2 norm, mu-GDP.
 
     Exchanging the features of one record moves one class mean, by at most 2 bound / n_k in L2.
+
+    Args:
+        x: records, shape (n, p), finite.
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+        bound: L2 norm to which rows are clipped, in [1e-50, 1e50]; not chosen by looking at the data, unless that is
+            paid for.
+        mu: privacy of the release, mu-GDP, in [1e-9, 1e9]; smaller is more private.
+        rng: draws the noise.
+
+    Raises:
+        ParameterError: for a value outside its range, x that is not finite, or as :func:`class_moments`.
     """
     means, _, counts = class_moments(_clipped(x, bound), labels)
     return means + (2 * bound / (mu * counts))[:, None] * rng.standard_normal(means.shape)
@@ -203,9 +315,19 @@ def private_class_means(
 
 @bounded(bound=_BOUND, mu=_MU)
 def private_rows(x: np.ndarray, bound: float, mu: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Rows (n, m) clipped to L2 norm ``bound`` with Gaussian noise, mu-GDP, and the noise's standard deviation.
+    """Rows (n, m) clipped to an L2 norm, with Gaussian noise, mu-GDP; and the noise's standard deviation.
 
     Exchanging one record moves its own row only, by at most 2 bound.
+
+    Args:
+        x: records, shape (n, m), finite.
+        bound: L2 norm to which rows are clipped, in [1e-50, 1e50]; not chosen by looking at the data, unless that is
+            paid for.
+        mu: privacy of the release, mu-GDP, in [1e-9, 1e9]; smaller is more private.
+        rng: draws the noise.
+
+    Raises:
+        ParameterError: for a value outside its range, or x that is not finite.
     """
     sd = 2 * bound / mu
     return _clipped(x, bound) + sd * rng.standard_normal(x.shape), sd
@@ -225,10 +347,18 @@ def private_dfs(
     noisy distance, and those features' values with noise. Labels and class sizes are public. Errors as :func:`dfs`.
 
     Args:
-        x, labels, m: as for :func:`dfs`.
-        thresholds: candidates for the norm bounds, increasing, chosen without looking at the data.
+        x: records, shape (n, p), finite.
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+        m: features to keep, from 1 to p.
+        budget: what all steps together spend, and how they share it.
+        thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
+        rng: draws the noise.
 
-    Returns the release, and the epsilon really spent at ``budget.delta``.
+    Returns:
+        The release, and the epsilon really spent at ``budget.delta``.
+
+    Raises:
+        ParameterError: as :func:`dfs`, and for x that is not finite.
     """
     kept, spent = private_selection(x, labels, m, budget, thresholds, rng)
     mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]
@@ -246,7 +376,19 @@ def private_selection(
     thresholds: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[float]]:
-    """The first half of :func:`private_dfs`: m features by noisy distance, and the mu of its two mechanisms."""
+    """The first half of :func:`private_dfs`: m features by noisy distance, and the mu of its two mechanisms.
+
+    Args:
+        x: records, shape (n, p), finite.
+        labels: shape (n,), whole numbers from 0, every class with two records or more.
+        m: features to keep, from 1 to p.
+        budget: of which the shares "selection" and half of "norms" are spent.
+        thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
+        rng: draws the noise.
+
+    Raises:
+        ParameterError: as :func:`private_dfs`.
+    """
     x = np.asarray(x, dtype=float)
     mus = [budget.mu(budget.norms / 2), budget.mu(budget.selection)]
     bound = private_quantile(np.linalg.norm(x, axis=1), SHARE, thresholds, mus[0], rng)
@@ -271,8 +413,13 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     product. Groups of equal features make the theorem's p = exp(n^gamma) features cost nothing.
 
     Args:
-        alpha, sd: (g,) mean difference of each group of features, and of its D_j, sd > 0. threshold: > 0.
-        log_number: (g,) logarithm of the number of features in each group.
+        alpha: mean difference of each group of features, shape (g,); 0 for features that do not matter.
+        sd: standard deviation of each group's D_j, shape (g,), > 0.
+        threshold: of the D_j, in [1e-50, 1e50].
+        log_number: natural logarithm of the number of features in each group, shape (g,).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     alpha, sd = np.abs(np.asarray(alpha, dtype=float)), np.asarray(sd, dtype=float)
     # ln P that one feature falls on the wrong side: an important one below the threshold, another one above it.

@@ -10,7 +10,14 @@ from dplib.checks import ParameterError, bounded, fraction, integer, number, num
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured value with its 95% confidence interval and the number of independent runs behind it."""
+    """A measured value with its 95% confidence interval and the number of independent runs behind it.
+
+    Args:
+        value: in the unit of what was measured.
+        low: lower end of the interval; None where there is none.
+        high: upper end of the interval; None where there is none.
+        n: independent runs, or trials of a share; None for what has none.
+    """
 
     value: float
     low: float | None = None
@@ -41,7 +48,15 @@ class Measured:
 
 @bounded(level=fraction())
 def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
-    """Mean of independent runs (n,), n >= 2, with Student's t interval."""
+    """Mean of independent runs with Student's t interval.
+
+    Args:
+        values: a value of each independent run, shape (n,), n >= 2, finite.
+        level: of the interval, in (0, 1).
+
+    Raises:
+        ParameterError: for fewer than two finite values, or a level outside its range.
+    """
     values = _runs(values)
     n = len(values)
     half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
@@ -57,12 +72,12 @@ def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) 
     interval is :func:`mean_interval`: variance S^2 (1/J + test/train) for J splits (Nadeau and Bengio 2003, eq. (9)).
 
     Args:
-        values: a value of each split, n >= 2.
-        test_share: test records over training records of a split.
-        level: of the interval.
+        values: a value of each split, shape (n,), n >= 2.
+        test_share: test records over training records of a split, in [1e-9, 1e9].
+        level: of the interval, in (0, 1).
 
     Raises:
-        ParameterError: for fewer than two finite values, or a share that is not positive.
+        ParameterError: for fewer than two finite values, or a value outside its range.
     """
     values = _runs(values)
     n = len(values)
@@ -73,7 +88,16 @@ def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) 
 
 @bounded(successes=numbers(0, 1e15, whole=True), trials=numbers(1, 1e15, whole=True), level=fraction())
 def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Measured:
-    """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials."""
+    """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials.
+
+    Args:
+        successes: how many of the trials, whole, at least 0.
+        trials: how many there were, whole, in [1, 1e15].
+        level: of the interval, in (0, 1).
+
+    Raises:
+        ParameterError: for a value outside its range, or more successes than trials.
+    """
     if not 0 <= successes <= trials or trials < 1:
         raise ParameterError(f"successes = {successes} of trials = {trials} is not a share: 0 <= successes <= trials.")
     interval = stats.binomtest(int(successes), int(trials)).proportion_ci(level, method="exact")
@@ -82,7 +106,12 @@ def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Mea
 
 @dataclass(frozen=True)
 class Comparison:
-    """A paired comparison: the mean difference a - b with its 95% interval, and the two-sided p-value."""
+    """A paired comparison of two methods.
+
+    Args:
+        difference: the mean of a - b, with its 95% interval.
+        p_value: two-sided, of no difference, in [0, 1].
+    """
 
     difference: Measured
     p_value: float
@@ -93,9 +122,16 @@ class Comparison:
 
 
 def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
-    """Paired t-test of a - b, (n,) each, run i of both made with the same seed, n >= 2.
+    """Paired t-test of a - b, run i of both made with the same seed.
 
     When every difference is the same the p-value is 0 (or 1 where that difference is 0): nothing is left to chance.
+
+    Args:
+        a: a value of each run of one method, shape (n,), n >= 2, finite.
+        b: of the other, shape (n,).
+
+    Raises:
+        ParameterError: for fewer than two finite values, or two numbers of runs.
     """
     a, b = _runs(a), _runs(b)
     if a.shape != b.shape:
@@ -107,7 +143,11 @@ def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values (n,): below 0.05 in all, they are wrong anywhere with probability at most 5%."""
+    """Holm's adjusted p-values (n,): below 0.05 in all, they are wrong anywhere with probability at most 5%.
+
+    Args:
+        p_values: of several tests, shape (n,), each in [0, 1].
+    """
     p_values = np.asarray(p_values, dtype=float)
     order = np.argsort(p_values)
     adjusted = np.empty_like(p_values)
@@ -120,6 +160,14 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float:
     """The least true difference, in standard deviations of the (normal) paired differences, that a paired t-test over n
     seeds finds with probability ``power``: the mean is more than t times its own standard error from 0.
+
+    Args:
+        n: seeds, whole, in [2, 1e9].
+        power: chance of finding it, in [0.05, 1).
+        level: 1 less the two-sided error of the test, in [0.01, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     t, scale = stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
 
@@ -134,6 +182,14 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
 def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
     """The least margin, in the same unit, within which n seeds show two equal methods to be equivalent with probability
     ``power``: two one-sided tests at 1 - level each, the mean within the margin by t standard errors.
+
+    Args:
+        n: seeds, whole, in [2, 1e9].
+        power: chance of showing it, in [0.01, 1).
+        level: 1 less the error of each of the two tests, in [0.01, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     t, scale = stats.t.ppf(level, n - 1), _scales(n)
 

@@ -41,6 +41,13 @@ def test_the_lock_pins_every_direct_dependency():
     assert "+" not in pins["torch"], "a local version of torch cannot be installed elsewhere"
 
 
+def lines_of_docstrings(tree: ast.Module) -> int:
+    """A parameter a line makes them long, and a module no harder to follow."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node)]
+    return sum(node.body[0].end_lineno - node.body[0].lineno + 1 for node in nodes)
+
+
 @pytest.mark.parametrize(
     "path",
     sorted(path for folder in sources.PACKAGES.values() for path in folder.rglob("*.py")),
@@ -48,8 +55,8 @@ def test_the_lock_pins_every_direct_dependency():
 )
 def test_modules_stay_small_and_documented(path):
     text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 500, "split the module"
     tree = ast.parse(text)
+    assert len(text.splitlines()) - lines_of_docstrings(tree) <= 500, "split the module"
     assert ast.get_docstring(tree)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
