@@ -36,7 +36,12 @@ class Energy:
     current = math.nan
 
     def change(self, rows: Tensor, losses: Tensor) -> float:
-        """J(w_new) - J(w_t), after the step to w_new from records rows (b,), whose losses at w_t sum to losses."""
+        """J(w_new) - J(w_t), after the step from w_t to w_new.
+
+        Args:
+            rows: of the records of the step, shape (b,).
+            losses: sum of their losses at w_t, a tensor of shape ().
+        """
         return 0.0
 
     def accept(self) -> None:
@@ -44,7 +49,13 @@ class Energy:
 
 
 class FixedEnergy(Energy):
-    """The mean loss on the same examples throughout, so that J(w_t) is known from the last acceptance."""
+    """The mean loss on the same examples throughout, so that J(w_t) is known from the last acceptance.
+
+    Args:
+        net: whose weights are judged.
+        data: the same examples throughout, on the device of the network.
+        loss: outputs and targets to one loss for each example, (b,).
+    """
 
     def __init__(self, net: nn.Module, data: Examples, loss: Loss):
         self._net, self._data, self._loss = net, data, loss
@@ -73,7 +84,11 @@ def _total(losses: Tensor) -> Tensor:
 
 
 class BatchEnergy(Energy):
-    """The mean loss on the records of the step itself; at w_t the step computes it anyway."""
+    """The mean loss on the records of the step itself; at w_t the step computes it anyway.
+
+    Args:
+        engine: of the training, whose steps are judged.
+    """
 
     def __init__(self, engine: Engine):
         self._engine = engine
@@ -92,10 +107,16 @@ class BatchEnergy(Energy):
 
 @dataclass
 class Witness:
-    """A second energy that decides nothing: what every ``every``-th query did to the loss on other examples.
+    """A second energy that decides nothing: what queries did to the loss on other examples.
 
-    rows: {"accepted", "outcome", "change", "witness"} of each such query: the updates accepted before it, what became
-    of it, and what it changed the energy and the loss of the witness by.
+    Args:
+        pair: examples (n, ...) and targets (n, ...) that J is not computed on.
+        every: it looks at every so many queries, from 1 to 10^12.
+        rows: {"accepted", "outcome", "change", "witness"} of each such query: the updates accepted before it, what
+            became of it, and what it changed the energy and the loss of the witness by.
+
+    Raises:
+        ParameterError: for a number of queries outside its range.
     """
 
     pair: Pair
@@ -110,11 +131,15 @@ class Witness:
 class Run:
     """What a training did.
 
-    outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
-    (BY_CHANCE) or after too many rejections (FORCED). changes: of the energy by each query; 0 without one. evaluations:
-    {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time.
-    diverged: the weights were not finite at an evaluation, where training ended. dropped: as in
-    :class:`dplib.dpsgd.Run`.
+    Args:
+        settings: of the training.
+        records: number of the training records.
+        outcomes: what became of each query: REJECTED, or accepted because the energy was not higher (LOWER), by chance
+            (BY_CHANCE) or after too many rejections (FORCED).
+        changes: of the energy by each query; 0 without one.
+        evaluations: {"queries", "accepted", "energy" (J(w_t) or None), name: {"loss", "metric"}, ...} in time.
+        diverged: the weights were not finite at an evaluation, where training ended.
+        dropped: as in :class:`dplib.dpsgd.Run`.
     """
 
     settings: DPSGD
@@ -148,6 +173,10 @@ def acceptance_probability(change: float, factor: float) -> float:
     """1 where ``change`` <= 0, else exp(-change * factor): eq. (2) with factor 1 / T_i, eq. (3) with factor Q.
 
     With factor 0 it is 1 always; otherwise a change that is not a number is refused.
+
+    Args:
+        change: of the energy; not a number is accepted only with factor 0.
+        factor: one over the temperature, >= 0: 1 / T_i in eq. (2), Q in eq. (3).
     """
     if factor == 0 or change <= 0:
         return 1.0
@@ -164,11 +193,19 @@ def simulated_annealing(
     cooling: float,
     rounds: int,
 ) -> list[State]:
-    """Algorithm 1: the solutions s(0), ..., s(n) of n ``rounds``; its printed output, s(n - 1), leaves the last one
-    out.
+    """Algorithm 1: the solutions s(0), ..., s(n) of n rounds; its printed output, s(n - 1), leaves the last one out.
 
-    f: what is to become small. neighbour: draws a solution near a given one. temperature: T0 > 0, which falls by the
-    factor ``cooling`` in (0, 1) each round.
+    Args:
+        f: what is to become small.
+        start: s(0).
+        neighbour: draws a solution near a given one.
+        rng: decides the neighbours and the acceptance.
+        temperature: T0 > 0, in the unit of ``f``.
+        cooling: the factor by which the temperature falls each round, in (0, 1).
+        rounds: n, >= 0.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     checks.positive().check("temperature", temperature)
     checks.number(1e-9, 1, open_ends=True).check("cooling", cooling)
@@ -188,15 +225,19 @@ class Annealing:
     """What Algorithm 2 adds to the settings of DP-SGD.
 
     Args:
-        initial_temperature: Q0 >= 0; with 0 every update is accepted, which is plain DP-SGD.
-        rejection_limit: mu0 >= 0: after so many rejections in a row an update is accepted whatever its energy; None
-            for no limit.
-        exceeds: as Section 3.1 words it, the rejections have to *exceed* mu0. Algorithm 2 and Section 3.2 say
-            mu >= mu0, one rejection fewer.
+        initial_temperature: Q0 in [0, 1e30], one over the unit of the loss; with 0 every update is accepted, which is
+            plain DP-SGD.
+        rejection_limit: mu0 >= 0: after so many rejections in a row an update is accepted whatever its energy; None for
+            no limit.
+        exceeds: as Section 3.1 words it, the rejections have to *exceed* mu0. Algorithm 2 and Section 3.2 say mu >=
+            mu0, one rejection fewer.
         starts_at_zero: Q = Q0 * 0 = 0 before anything is accepted, as Section 3.1 defines the temperature. Algorithm 2
             starts with Q = Q0, and falls to 0 where the first update is rejected.
         keeps_velocity: with momentum, which Algorithm 2 does not have and the earlier work it compares with has: a
             rejected step changes the velocity all the same. By default it leaves no trace.
+
+    Raises:
+        ParameterError: for a setting outside its range.
     """
 
     initial_temperature: float = 10.0
@@ -214,7 +255,11 @@ class Annealing:
         checks.boolean().check("keeps_velocity", self.keeps_velocity)
 
     def most_queries(self, accepted: int) -> int | None:
-        """Queries after which so many updates must have been accepted, (mu0 + 1) for each; None without a limit."""
+        """Queries after which so many updates must have been accepted, (mu0 + 1) for each; None without a limit.
+
+        Args:
+            accepted: updates that must have been accepted.
+        """
         if self.initial_temperature == 0:
             return accepted
         if self.rejection_limit is None:
@@ -223,7 +268,11 @@ class Annealing:
 
 
 class Screen:
-    """The counters of Algorithm 2: t is ``queries``, tau ``accepted``, mu ``rejections``, Q ``temperature``."""
+    """The counters of Algorithm 2: t is ``queries``, tau ``accepted``, mu ``rejections``, Q ``temperature``.
+
+    Args:
+        annealing: the settings.
+    """
 
     def __init__(self, annealing: Annealing):
         self.annealing = annealing
@@ -231,7 +280,12 @@ class Screen:
         self.temperature = 0.0 if annealing.starts_at_zero else float(annealing.initial_temperature)
 
     def decide(self, change: float, u: float) -> int:
-        """Lines 12 to 22 for a query's J(w_new) - J(w_t) and u uniform on [0, 1): REJECTED, or why it was accepted."""
+        """Lines 12 to 22 for one query: REJECTED, or why it was accepted.
+
+        Args:
+            change: J(w_new) - J(w_t).
+            u: uniform on [0, 1).
+        """
         probability = acceptance_probability(change, self.temperature)
         if change <= 0:
             outcome = LOWER
@@ -274,20 +328,28 @@ def train(
 ) -> Run:
     """Algorithm 2: train ``net`` in place, leave it on the device, in evaluation mode.
 
+    Raises ParameterError, before any step, for data, networks or settings that are not allowed, or with autocast.
+
     Args:
-        data: n training records (n, ...) and targets. Neighbouring data sets differ by adding or removing one.
-        settings: ``steps`` is T, the most queries; ``clipping = "auto-s"`` is AUTO-S.
+        net: its parameters that require a gradient are trained.
+        data: n training records (n, ...) and targets (n, ...). Neighbouring data sets differ by adding or removing one.
+        settings: of DP-SGD: ``steps`` is T, the most queries; ``clipping = "auto-s"`` is AUTO-S.
         rng: decides batches and noise as in :func:`dplib.dpsgd.train`, and then the acceptance.
         annealing: None for plain DP-SGD; an ``energy`` is then recorded and decides nothing.
         energy: examples on which J is computed; "batch": the records of the step itself, at w_t and at w_new. J has no
             noise: where it looks at a private record, the choice tells what no accountant counts.
         accepted: stop after so many accepted updates, where that comes before T.
-        evaluate: examples on which loss and metric are computed, at the counts ``at_accepted`` and ``at_queries`` and
-            at the end; what these tell is not accounted for. witness: a second energy, which decides nothing.
+        evaluate: examples, by name, on which loss and metric are computed; what these tell is not accounted for.
+        at_accepted: counts of accepted updates at which it evaluates, beside the end.
+        at_queries: counts of queries at which it evaluates, beside the end.
+        witness: a second energy, which decides nothing.
         follow: called after every query with the weights (parameters,), which are overwritten later.
+        loss: outputs and targets to one loss for each example, (b,).
+        metric: outputs and targets to one number for each example, (b,).
         device: "cpu"; "cuda"; or "auto", a GPU where there is one and the training is large enough to gain by it.
 
-    Raises ParameterError, before any step, for data, networks or settings that are not allowed, or with autocast.
+    Raises:
+        ParameterError: for a value outside its range.
     """
     annealing = annealing or Annealing(initial_temperature=0.0)
     if energy is None and annealing.initial_temperature > 0:
@@ -391,8 +453,17 @@ def add_evaluation(
     loss: Loss,
     metric: Loss,
 ) -> bool:
-    """Add loss and metric of the weights as they are, at these counts of queries and accepted updates. Unless the
-    weights moved they are those of the last time; whether they did.
+    """Add loss and metric of the weights as they are to a run. Unless the weights moved they are those of the last
+    time; returns whether they did.
+
+    Args:
+        run: what the evaluation is added to.
+        counts: "queries" and "accepted" by now.
+        energy: J(w_t), not a number where it is not known.
+        net: with the weights of now.
+        held_out: examples by name.
+        loss: outputs and targets to one loss for each example, (b,).
+        metric: outputs and targets to one number for each example, (b,).
     """
     rows = run.evaluations
     if rows and rows[-1]["accepted"] == counts["accepted"]:
@@ -404,6 +475,12 @@ def add_evaluation(
 
 
 def placed(net: nn.Module, name: str, pair: Pair) -> Examples:
-    """Examples on the device of a network, in its precision and memory layout."""
+    """Examples on the device of a network, in its precision and memory layout.
+
+    Args:
+        net: on its device.
+        name: what messages call the examples.
+        pair: examples (n, ...) and targets (n, ...).
+    """
     like = next(net.parameters())
     return Examples(pair, name, like.device, like.dtype, examples.layout_of(net, pair[0]))

@@ -38,8 +38,8 @@ MIXED = "an example's loss changes with the other examples of its batch, so clip
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """Try on a batch (b, ...), best of the size of a step's, what a list of layers cannot show: code between layers.
 
-    Looks whether a forward pass changes a buffer or a parameter; whether an example's loss or its gradient changes
-    with its neighbours or with their number, or follows from them; and whether a weight is used outside of its layer;
+    Looks whether a forward pass changes a buffer or a parameter; whether an example's loss or its gradient changes with
+    its neighbours or with their number, or follows from them; and whether a weight is used outside of its layer;
     compares norms and weighted sums with gradients of each example's loss by itself. For each of the first five
     examples; for the first two of them alone; for five whose every number is that of another one, drawn at random; and
     for the first and the last of the whole batch. Then once more at other weights, moved both ways from where they are,
@@ -47,14 +47,20 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     numbers each time, and the first examples are tried at several draws, since some mix in few of them only; losses of
     the whole batch and of outliers are compared in other orders and parts of it. The network is left as it was.
 
-    What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to
-    their words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a
-    network does not repeat its own bits, the second is known to 0.1% only. What it owes to their number is known to a
+    What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to their
+    words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a network
+    does not repeat its own bits, the second is known to 0.1% only. What it owes to their number is known to a
     millionth, or to 5% for a network that cannot be had in float64; the random draws of one that is random even in
     evaluation mode hide it.
 
     A trial is for mistakes: code that means to be told apart from a step (by ``__deepcopy__``, ``id``, the hooks it
     counts) can behave in the one and not in the other.
+
+    Args:
+        net: the network; it is left as it was.
+        x: examples, shape (b, ...), best as many as a step has.
+        y: their targets, shape (b, ...).
+        loss: outputs and targets to one loss for each example, (b,).
 
     Raises:
         ParameterError: naming the layer, buffer or parameter, or saying that examples are not kept apart; also for
@@ -96,7 +102,17 @@ def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
 
 @whole_float32()
 def check_again(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """What :func:`check` looks for, on some examples of a batch (b, ...) and at the weights as they are, in brief."""
+    """What :func:`check` looks for, on some examples of a batch (b, ...) and at the weights as they are, in brief.
+
+    Args:
+        net: the network; it is left as it was.
+        x: examples, shape (b, ...), of which at most 64 are tried.
+        y: their targets, shape (b, ...).
+        loss: outputs and targets to one loss for each example, (b,).
+
+    Raises:
+        ParameterError: where the network no longer keeps examples apart, or fails.
+    """
     with failing.named(net):
         _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
 

@@ -25,13 +25,21 @@ CORE, STEP, START = 4e10, 1.5e-3, 10.0
 class Size(NamedTuple):
     """How many examples, or numbers, to take at once: what suits a core's cache, and what a GPU's memory is good for,
     which small pieces would keep waiting.
+
+    Args:
+        processor: how many on a processor.
+        gpu: how many on a GPU.
     """
 
     processor: int
     gpu: int
 
     def on(self, place: torch.device) -> int:
-        """The one of a device."""
+        """The one of a device.
+
+        Args:
+            place: the device.
+        """
         return self.processor if place.type == "cpu" else self.gpu
 
 
@@ -46,14 +54,23 @@ MANY = Size(2**24, 2**29)  # numbers of many models side by side
 
 
 class Work(NamedTuple):
-    """How much there is to do: floating point operations a step, and steps."""
+    """How much there is to do: floating point operations a step, and steps.
+
+    Args:
+        operations: floating point operations of a step.
+        steps: how many steps.
+    """
 
     operations: float
     steps: int
 
 
 def worth_a_gpu(works: Iterable[Work]) -> bool:
-    """Whether one core would spend more time on all of this than a GPU spends on beginning, and on launching steps."""
+    """Whether one core would spend more time on all of this than a GPU spends on beginning, and on launching steps.
+
+    Args:
+        works: all that is to be done.
+    """
     return sum(steps * (operations / CORE - STEP) for operations, steps in works) > START
 
 
@@ -76,9 +93,13 @@ def find_device(device: str, work: Work | None = None) -> torch.device:
 
 
 def training_work(net: nn.Module, x: np.ndarray | Tensor, batch: float, steps: int) -> Work:
-    """How much a training on examples like x (n, ...), n at least 1, is: forward, and twice as much backward.
+    """How much a training is: forward, and twice as much backward. Evaluations are not counted.
 
-    batch: examples of a step, on average. Evaluations are not counted.
+    Args:
+        net: the network.
+        x: its examples, shape (n, ...), n at least 1.
+        batch: examples of a step, on average.
+        steps: how many steps.
     """
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -188,7 +209,11 @@ def _all_turned_off() -> Iterator[None]:
 
 
 def refuse_autocast() -> None:
-    """Raise ParameterError where autocast is on, on the processor or a GPU."""
+    """Refuse to go on where autocast is on, on the processor or a GPU.
+
+    Raises:
+        ParameterError: naming the kind of device.
+    """
     for kind in ("cpu", "cuda"):
         if torch.is_autocast_enabled(kind):
             raise ParameterError(
@@ -227,6 +252,10 @@ def same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
     that asks Python or NumPy (to leave out a layer) does so, too.
 
     Where they are on the processor, a GPU's generator is let alone: torch.manual_seed would set it, too.
+
+    Args:
+        device: where the layers are.
+        seed: of the numbers that are drawn inside.
     """
     of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (what other code draws from)
     try:
@@ -243,7 +272,11 @@ def same_randomness(device: torch.device, seed: int = 0) -> Iterator[None]:
 
 
 def random_state(device: torch.device) -> tuple[object, ...]:
-    """Where all global generators stand that code on a device may draw from; to be compared."""
+    """Where all global generators stand that code on a device may draw from; to be compared.
+
+    Args:
+        device: whose generators count, beside those of the processor.
+    """
     states = [torch.get_rng_state()] + ([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])
     _, keys, position, *_ = np.random.get_state()  # noqa: NPY002
     return (*(state.numpy().tobytes() for state in states), random.getstate(), keys.tobytes(), position)

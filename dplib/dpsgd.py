@@ -45,19 +45,20 @@ class DPSGD:
     """Settings of a training.
 
     Args:
-        steps: from 1 to 10^12. learning_rate: in [1e-30, 1e30].
+        steps: how many, from 1 to 10^12.
         sample_rate: q in [1e-12, 1]; the expected batch size is q n.
-        divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
-            records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
+        learning_rate: of a step along the noisy mean gradient, in [1e-30, 1e30].
         noise_multiplier: standard deviation of the noise on the sum, in units of ``max_grad_norm``, in [1e-9, 1e9]; 0
             for none.
         max_grad_norm: clipping norm C, in [1e-12, 1e12]; None for no clipping, and then no noise.
         clipping: "flat" scales by min(1, C / |g|), "auto-s" by C / (|g| + 0.01).
-        momentum: as in ``torch.optim.SGD``; it acts on the noisy gradient, at no privacy cost.
+        momentum: as in ``torch.optim.SGD``, in [0, 1); it acts on the noisy gradient, at no privacy cost.
         sampling: "poisson", or "shuffled" for training without noise only.
-        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on
-            the processor, and more on a GPU (``dplib.devices``).
+        physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on the
+            processor, and more on a GPU (``dplib.devices``).
         secure: sampling and noise from the operating system's cryptographic source.
+        divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
+            records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
 
     Raises:
         ParameterError: for a setting that is not allowed.
@@ -98,6 +99,9 @@ class DPSGD:
     def quotient(self, n: int) -> float:
         """What the noisy sum over n records is divided by.
 
+        Args:
+            n: number of training records, at least 1.
+
         Raises:
             ParameterError: for settings whose product is more or less than float32 holds: noise may be lost in it.
         """
@@ -113,7 +117,12 @@ class DPSGD:
         return divisor
 
     def work(self, net: nn.Module, x: examples.Array) -> Work:
-        """How much such a training of ``net`` on examples x (n, ...) is."""
+        """How much such a training is.
+
+        Args:
+            net: the network that would be trained.
+            x: its examples, shape (n, ...), n at least 1.
+        """
         return devices.training_work(net, x, self.sample_rate * len(x), self.steps)
 
 
@@ -124,8 +133,13 @@ class Engine:
 
     Args:
         net: on the device of the data; with clipping, one that :mod:`dplib.layers` knows.
-        train: the n training records. loss: one loss for each example.
+        settings: of the training; ``steps`` only tells when the network is tried once more.
+        train: the n training records.
+        loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
         generator: of the noise, on that device; None for the cryptographic source.
+
+    Attributes:
+        steps: steps made so far.
 
     Raises:
         ParameterError: for a network that is refused, or that is on another device than the data.
@@ -159,11 +173,17 @@ class Engine:
             self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
 
     def step(self, rows: Tensor) -> Tensor:
-        """One step on the records ``rows`` (b,), b >= 0; returns the sum of their losses, which is not private.
+        """One step; returns the sum of the records' losses before it, which is not private.
 
         With clipping, a loss that is not finite counts as 0. After half of the steps and after the last one the network
-        is tried once more, on some of these records: ParameterError where it no longer keeps examples apart. Its
-        weights are then not to be released. So it is with whatever else the network or its loss raises.
+        is tried once more, on some of these records.
+
+        Args:
+            rows: of the records that are taken, shape (b,), b >= 0.
+
+        Raises:
+            ParameterError: where the network no longer keeps examples apart, or fails: its weights are then not to be
+                released.
         """
         try:
             total = self._fill(rows)
@@ -191,7 +211,11 @@ class Engine:
         return self._clipped.dropped if self._clipped else 0
 
     def gradient(self, rows: Tensor) -> Tensor:
-        """The noisy gradient of the records ``rows`` (b,), (parameters,); the next call overwrites it."""
+        """The noisy gradient, shape (parameters,); the next call overwrites it.
+
+        Args:
+            rows: of the records that are taken, shape (b,), b >= 0.
+        """
         self._fill(rows)
         return self._gradient
 
@@ -253,9 +277,11 @@ class Run:
     """What a training did. Only the final weights are a private release (with noise, and ``secure``): losses and
     evaluations are computed without noise.
 
-    Attributes:
+    Args:
         sample_rate: q that was sampled with: what is to be accounted.
-        parameters, trained_parameters: of the whole network, and those that were trained. device: where it ran.
+        parameters: numbers of the whole network.
+        trained_parameters: those of them that were trained.
+        device: where it ran.
         steps: steps done, as many as set unless ``diverged``: account the number set.
         diverged: the weights were not finite at an evaluation, so that training ended there. With clipping no record
             does that: the learning rate and the noise do.
@@ -296,15 +322,22 @@ def train(
     """Train ``net`` in place, and leave it on the device, in evaluation mode.
 
     Args:
-        net: its parameters that require a gradient are trained.
+        net: its parameters that require a gradient are trained; the others stay as they are.
+        data: training records, and where given those for validation and test. Neighbouring data sets differ by adding
+            or removing one training record.
+        settings: of the training.
         rng: decides sampling, noise and dropout; the first two not with ``secure``, where it may be left out.
         seed: of such a generator, in its place; not with ``secure``. Two trainings with one seed share their noise: on
             neighbouring data their difference shows the record.
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
             labels, or absolute errors with ``squared_error``.
-        evaluate_every: steps between evaluations; by default there is one, at the end.
+        evaluate_every: steps between evaluations, whole, >= 1; by default there is one, at the end.
         device: "cpu"; "cuda"; or "auto", a GPU where there is one and the training is large enough to gain by it.
             Tensors must come on the device of ``net``.
+        progress: show a bar.
+
+    Returns:
+        What the training did; the trained weights are in ``net``.
 
     Raises:
         ParameterError: before any step, for data, labels, networks or settings that are not allowed, or with autocast.
@@ -357,7 +390,16 @@ def train(
 
 
 def generator_of(rng: np.random.Generator | None, seed: int | None, secure: bool) -> np.random.Generator:
-    """The generator that decides a training; ParameterError for two of them, for none, or a seed with ``secure``."""
+    """The generator that decides a training.
+
+    Args:
+        rng: given by the caller, or None.
+        seed: given by the caller, whole, >= 0, or None.
+        secure: sampling and noise come from the cryptographic source, and what is drawn here decides only the rest.
+
+    Raises:
+        ParameterError: for two of them, for none, or a seed with ``secure``.
+    """
     if seed is not None:
         if secure:
             raise ParameterError(
@@ -376,14 +418,30 @@ def generator_of(rng: np.random.Generator | None, seed: int | None, secure: bool
 
 
 def given_sets(data: Data) -> dict[str, examples.Pair]:
-    """The pairs of examples and targets that are given, "train" first."""
+    """The pairs of examples and targets that are given, "train" first.
+
+    Args:
+        data: of a training.
+
+    Raises:
+        ParameterError: for what is no :class:`Data`.
+    """
     if not isinstance(data, Data):
         raise ParameterError(f"data = {checks.shown(data)} is not allowed: it must be dplib.Data.")
     return {"train": data.train, **data.held_out()}
 
 
 def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Examples]:
-    """Network and examples on one device, "train" first, in the network's precision."""
+    """Network and examples on one device, "train" first, in the network's precision.
+
+    Args:
+        net: moved to ``place``.
+        data: its examples are copied there.
+        place: the device.
+
+    Raises:
+        ParameterError: for tensors on another device than the network's, or examples that are not allowed.
+    """
     failing.check_parameters(net)
     own = next((p.device for p in net.parameters()), place)
     dtype = next((p.dtype for p in net.parameters()), torch.float32)
@@ -400,7 +458,16 @@ def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Example
 
 
 def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None:
-    """One example of each set tells the outputs' shape, which labels or real targets have to fit."""
+    """One example of each set tells the outputs' shape, which labels or real targets have to fit.
+
+    Args:
+        net: in any mode, in which it is left.
+        sets: examples by the names that messages call them.
+        loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
+
+    Raises:
+        ParameterError: for labels or targets that do not fit the outputs, or a network that fails on an example.
+    """
     training = net.training
     for name, one in sets.items():
         try:
@@ -419,9 +486,18 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
 
 
 def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool) -> None:
-    """Raise ParameterError for a network that cannot be trained on these records, or whose gradients, where they are
-    to be clipped, are not each record's own: tried on as many as a step will have (``expected``), since a network may
-    do otherwise with fewer.
+    """Refuse a network that cannot be trained on these records, or whose gradients, where they are to be clipped, are
+    not each record's own.
+
+    Args:
+        net: its parameters that require a gradient are trained; the others stay as they are.
+        train: the training records.
+        loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
+        expected: records of a step: it is tried on as many, since a network may do otherwise with fewer.
+        clips: whether gradients are clipped.
+
+    Raises:
+        ParameterError: naming the layer, buffer or parameter, or saying what is wrong.
     """
     _check_trained({name: p for name, p in net.named_parameters() if p.requires_grad}, train)
     with failing.named(net), torch.no_grad(), same_randomness(train.y.device):

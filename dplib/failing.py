@@ -15,6 +15,12 @@ from dplib.checks import ParameterError
 def named(net: nn.Module) -> Iterator[None]:
     """Inside, an error of the network's code (a width that does not fit, a type, an index) or of what follows it is a
     ParameterError that says in which layer it was, on what shapes; one of memory stays what it is.
+
+    Args:
+        net: the network that is called inside.
+
+    Raises:
+        ParameterError: for whatever the network's code raises.
     """
     inside: list[str] = []
 
@@ -44,6 +50,12 @@ def named(net: nn.Module) -> Iterator[None]:
 def in_words(where: str | Callable[[], str]) -> Iterator[None]:
     """Inside, whatever a library or somebody's own code raises is a ParameterError that says where; errors of memory
     stay what they are.
+
+    Args:
+        where: how the message begins, or what makes it, which is called only where something fails.
+
+    Raises:
+        ParameterError: for whatever is raised inside.
     """
     try:
         yield
@@ -55,18 +67,34 @@ def in_words(where: str | Callable[[], str]) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """What a layer was given or gave, in a few words."""
+    """What a layer was given or gave, in a few words.
+
+    Args:
+        value: a tensor, or anything else.
+    """
     return f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
 
 
 def sentence(problem: Exception) -> str:
-    """The first line of what an error says, with its type."""
+    """The first line of what an error says, with its type.
+
+    Args:
+        problem: the error.
+    """
     lines = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {lines[0][:300]}" if lines else type(problem).__name__
 
 
 def check_parameters(net: nn.Module) -> None:
-    """Raise ParameterError for a network that is none, or whose parameters have no numbers yet, naming the first."""
+    """Refuse what is no network, or one whose inside or numbers cannot be had.
+
+    Args:
+        net: a network.
+
+    Raises:
+        ParameterError: for a network that is none, is compiled, or whose parameters have no numbers yet, naming the
+            first.
+    """
     if not isinstance(net, nn.Module):
         raise ParameterError(f"net is a {type(net).__name__}: it must be a torch.nn.Module.")
     for name, module in net.named_modules():

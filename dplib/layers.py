@@ -43,10 +43,15 @@ def linear(
     d: Tensor,
     known_norms: Callable[[bool], Tensor] | None = None,
 ) -> Rule:
-    """a (b, ..., in), d (b, ..., out); dimensions between are positions that share the weights.
+    """The rule of a linear layer. Dimensions between are positions that share the weights.
 
-    Where a is (b, in) and its norms are known, ``known_norms(False)`` gives them, (b,), and ``known_norms(True)`` those
-    of a with a 1 appended.
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, ..., in).
+        d: gradients with respect to the outputs, shape (b, ..., out).
+        known_norms: where a is (b, in) and its norms are known: ``known_norms(False)`` gives them, (b,), and
+            ``known_norms(True)`` those of a with a 1 appended.
     """
     if a.dim() > 2:
         return _linear_of_sequences(sums, a.flatten(1, -2), d.flatten(1, -2))
@@ -88,7 +93,14 @@ def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Ru
 
 
 def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """a (b, in, height, width), d (b, out, out_height, out_width): linear on patches, positions share the weights."""
+    """The rule of a convolution of images: linear on patches, positions share the weights.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, in, height, width).
+        d: gradients with respect to the outputs, shape (b, out, out_height, out_width).
+    """
     weight, bias = sums.get("weight"), sums.get("bias")
     squared = torch.zeros(len(a), dtype=d.dtype, device=d.device)
     if weight is not None:
@@ -117,7 +129,14 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
 
 
 def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """a (b, ...) whole numbers, d (b, ..., dim): linear on one-hot vectors; the padding index has no gradient."""
+    """The rule of an embedding: linear on one-hot vectors; the padding index has no gradient.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: whole numbers, shape (b, ...).
+        d: gradients with respect to the outputs, shape (b, ..., dim).
+    """
     a, d = a.reshape(len(a), -1), d.reshape(len(a), -1, d.shape[-1])
     if module.padding_idx is not None:
         d = d * (a != module.padding_idx).unsqueeze(2)
@@ -138,7 +157,14 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
 
 
 def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """A layer of which Opacus knows the per-example gradients."""
+    """The rule of a layer of which Opacus knows the per-example gradients.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, ...).
+        d: gradients with respect to the outputs, shape (b, ...).
+    """
     from opacus import GradSampleModule
 
     by_parameter = GradSampleModule.GRAD_SAMPLERS[type(module)](module, [a], d)
@@ -146,7 +172,14 @@ def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
 
 
 def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """a and d (b, channels, ...), normalised over groups of channels or each, then scaled by channel."""
+    """The rule of a layer that normalises over groups of channels or each channel, then scales by channel.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, channels, ...).
+        d: gradients with respect to the outputs, of the same shape.
+    """
     if isinstance(module, nn.GroupNorm):
         normalised = F.group_norm(a, module.num_groups, eps=module.eps)
     else:
@@ -156,7 +189,15 @@ def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tens
 
 
 def layer_normalisation(module: nn.LayerNorm | nn.RMSNorm, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
-    """a and d (b, ..., *normalized_shape), where what stands between are positions that share the weights."""
+    """The rule of a layer that normalises over its last dimensions; what stands between are positions that share the
+    weights.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, ..., *normalized_shape).
+        d: gradients with respect to the outputs, of the same shape.
+    """
     normalise = F.layer_norm if isinstance(module, nn.LayerNorm) else F.rms_norm
     factors = {"weight": lambda: normalise(a, module.normalized_shape, eps=module.eps) * d, "bias": lambda: d}
     positions = tuple(range(1, a.dim() - len(module.normalized_shape)))
@@ -176,11 +217,15 @@ def _stored(gradients: Mapping[str, Tensor], sums: Mapping[str, Tensor]) -> Rule
 
 
 def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
-    """|sum over t of d_t a_t^T|^2, summed over groups: a (b, groups, t, p) and d (b, groups, t, q) to (b,).
+    """Squared norms |sum over t of d_t a_t^T|^2 of each example, summed over groups, shape (b,).
 
     Either as it stands, p * q numbers an example, or as the sum over t, t' of (a_t . a_t') (d_t . d_t'), t * t numbers
     (Bu, Mao and Xu 2022). The second loses digits where terms cancel, so it has to be cheaper by half, and examples
     that lose many go the same way once more in double precision: a norm that is too small would not be clipped.
+
+    Args:
+        a: shape (b, groups, t, p).
+        d: shape (b, groups, t, q).
     """
     b, groups, t, p = a.shape
     q = d.shape[3]
@@ -247,10 +292,15 @@ def _paired(a: Tensor, d: Tensor) -> Tensor:
 
 
 def patches(module: nn.Conv2d, a: Tensor, out: torch.Size) -> Tensor:
-    """What a convolution's weights multiply: a (b, channels, height, width) to (b, groups, positions, weights).
+    """What a convolution's weights multiply, shape (b, groups, positions, weights).
 
-    ``out`` is (out_height, out_width). A strided view of the channels-last image, copied once: several times as fast
-    as ``F.unfold``. The weights are in the order (kernel height, kernel width, channel of the group).
+    A strided view of the channels-last image, copied once: several times as fast as ``F.unfold``. The weights are in
+    the order (kernel height, kernel width, channel of the group).
+
+    Args:
+        module: the layer.
+        a: inputs, shape (b, channels, height, width).
+        out: (out_height, out_width).
     """
     image = F.pad(a.permute(0, 2, 3, 1), (0, 0, *padding(module, 1), *padding(module, 0))).contiguous()
     b, _, _, channels = image.shape
@@ -282,7 +332,12 @@ def _with_even_padding(module: nn.Conv2d, a: Tensor) -> tuple[Tensor, tuple[int,
 
 
 def padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
-    """Zeros before and after, along the height (0) or the width (1)."""
+    """Zeros before and after, along one axis of the image.
+
+    Args:
+        module: the layer.
+        axis: 0 for the height, 1 for the width.
+    """
     if module.padding == "valid":
         return 0, 0
     if module.padding == "same":
@@ -292,7 +347,12 @@ def padding(module: nn.Conv2d, axis: int) -> tuple[int, int]:
 
 
 def row_norms(x: Tensor, with_one: bool) -> Tensor:
-    """Norms of rows (b, k), (b,), or of rows with a 1 appended: a bias is the weight of such an input."""
+    """Norms of rows, shape (b,).
+
+    Args:
+        x: rows, shape (b, k).
+        with_one: of rows with a 1 appended: a bias is the weight of such an input.
+    """
     norms = torch.linalg.vector_norm(x, dim=1).clamp_min_(SHORTEST)
     return torch.hypot(norms, norms.new_ones(())) if with_one else norms
 
@@ -325,7 +385,14 @@ _WITHOUT_PARAMETERS = (
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with trained parameters: the rule for its gradients, and where a weighted sum of them is added."""
+    """A layer with trained parameters: the rule for its gradients, and where a weighted sum of them is added.
+
+    Args:
+        name: its path in the network.
+        module: the layer itself.
+        rule: for its gradients, as the module says.
+        sums: for each trained parameter, by name, the tensor that a weighted sum is added to.
+    """
 
     name: str
     module: nn.Module
@@ -337,6 +404,10 @@ def trained_layers(net: nn.Module, sums: Mapping[nn.Parameter, Tensor] | None = 
     """The layers of ``net`` with trained parameters (``requires_grad``), each with the rule for its gradients.
 
     ``sums`` has for each trained parameter the tensor that sums are added to; by default the parameter itself.
+
+    Args:
+        net: a network; parameters that require no gradient do not count.
+        sums: for each trained parameter the tensor that sums are added to; by default the parameter itself.
 
     Raises:
         ParameterError: for batch normalisation and other layers that mix examples, parameters shared by two layers,
@@ -441,11 +512,19 @@ def _of_opacus(name: str) -> type | None:
 
 
 def is_recurrent(module: nn.Module) -> bool:
-    """Whether this is the layer that Opacus's recurrent networks call once for each step."""
+    """Whether this is the layer that Opacus's recurrent networks call once for each step.
+
+    Args:
+        module: a layer.
+    """
     return type(module) is _of_opacus("RNNLinear")
 
 
 def is_recurrent_network(module: nn.Module) -> bool:
-    """Whether this is a recurrent network of Opacus, whose parameters are those of its cells under other names."""
+    """Whether this is a recurrent network of Opacus, whose parameters are those of its cells under other names.
+
+    Args:
+        module: a layer.
+    """
     base = _of_opacus("DPRNNBase")
     return base is not None and isinstance(module, base)

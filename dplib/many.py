@@ -64,9 +64,12 @@ def train(
         data: for all of them, or one for each. Neighbouring data sets differ by adding or removing one record.
         settings: for all, or one for each; they may differ in what is in :data:`EACH`.
         rngs: one for each: decides its sampling and its noise; not with ``secure``.
-        loss, evaluate_every, device: as in :func:`dplib.dpsgd.train`; "auto" weighs all trainings together.
+        loss: outputs and targets to one loss for each example, as in :func:`dplib.dpsgd.train`.
+        evaluate_every: steps between evaluations, whole, >= 1; by default there is one, at the end.
+        device: "cpu"; "cuda"; or "auto", which weighs all trainings together.
         at_once: most models that take steps together, by default all on a GPU, and on the processor as many as its
             cache is good for. It changes no result but for rounding.
+        progress: show a bar.
 
     Returns:
         What each training did, in the order of the networks. A model whose weights were not finite at an evaluation
@@ -111,7 +114,13 @@ def train(
 
 
 def work(nets: Sequence[nn.Module], data: Sequence[Data], settings: Sequence[DPSGD]) -> Work:
-    """How much all trainings are, a step of theirs being one step."""
+    """How much all trainings are, a step of theirs being one step.
+
+    Args:
+        nets: of each training.
+        data: of each training.
+        settings: of each training.
+    """
     of_each = [one.work(net, of.train[0]) for one, net, of in zip(settings, nets, data, strict=True)]
     return Work(sum(one.operations for one in of_each), settings[0].steps)
 
@@ -124,8 +133,16 @@ def prepared(
     loss: Loss,
     place: torch.device,
 ) -> tuple[Models, Batches]:
-    """Models of networks that were checked and placed; batches and noise by the seeds that ``dpsgd.train`` draws
-    from each of ``rngs``.
+    """Models of networks that were checked and placed; batches and noise by the seeds that ``dpsgd.train`` draws from
+    each of ``rngs``.
+
+    Args:
+        nets: m networks, checked and placed.
+        settings: of each model.
+        records: training records of each model, on the device.
+        rngs: of each model.
+        loss: outputs and targets to one loss for each example.
+        place: the device.
     """
     seeds = [[int(seed) for seed in rng.integers(2**63, size=4)] for rng in rngs]
     noises = batches = None
@@ -191,7 +208,13 @@ class _Training:
 
 
 def placed(nets: Sequence[nn.Module], data: Sequence[Data], place: torch.device) -> list[dict[str, Examples]]:
-    """Networks and examples on one device; data that several models share are there once."""
+    """Networks and examples on one device; data that several models share are there once.
+
+    Args:
+        nets: moved to ``place``.
+        data: of each network.
+        place: the device.
+    """
     made: dict[tuple[int, ...], dict[str, Examples]] = {}
     keys = [tuple(id(array) for pair in (one.train, one.validation, one.test) for array in pair or ()) for one in data]
     for net, of_model, key in zip(nets, data, keys, strict=True):
@@ -202,8 +225,13 @@ def placed(nets: Sequence[nn.Module], data: Sequence[Data], place: torch.device)
 
 
 def fitting(net: nn.Module, records: Examples, expected: float) -> int:
-    """How many such models to train together on a processor, with ``expected`` records a step each: as many as its
-    caches serve well. A network that keeps a core busy by itself goes alone.
+    """How many such models to train together on a processor: as many as its caches serve well. A network that keeps a
+    core busy by itself goes alone.
+
+    Args:
+        net: one of them.
+        records: its training records.
+        expected: records of a step.
     """
     weights = 3 * sum(p.numel() for p in net.parameters())  # with the gradient and what is added to it
     held = weights + math.ceil(expected) * Stack([copy.deepcopy(net)]).numbers(records.first())
@@ -213,7 +241,18 @@ def fitting(net: nn.Module, records: Examples, expected: float) -> int:
 def check(
     nets: Sequence[nn.Module], data: Sequence[object], settings: Sequence[DPSGD], rngs: Sequence[np.random.Generator]
 ) -> None:
-    """As many of each, alike."""
+    """Refuse lists that do not fit each other.
+
+    Args:
+        nets: m networks.
+        data: of each network.
+        settings: of each network.
+        rngs: of each network.
+
+    Raises:
+        ParameterError: for another number than m, a generator that stands twice, networks that are not alike, or
+            settings that differ in what must be one.
+    """
     kinds = {"data": (data, object), "settings": (settings, DPSGD), "rngs": (rngs, np.random.Generator)}
     for name, (values, kind) in kinds.items():
         if len(values) != len(nets):

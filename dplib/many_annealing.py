@@ -39,7 +39,10 @@ class Screens:
     """The counters of Algorithm 2 of m models, as :class:`annealing.Screen` has them of one: tensors (m,).
 
     Args:
-        most: queries of a model, at most. accepted: updates of each, at most.
+        rules: of each model.
+        most: queries of a model, at most.
+        accepted: updates of each, at most; inf for no limit.
+        place: the device.
     """
 
     def __init__(self, rules: Sequence[Annealing], most: int, accepted: Sequence[float], place: torch.device):
@@ -64,7 +67,12 @@ class Screens:
         return ~self.ended & (self.queries < self._most) & (self.accepted < self._accepted)
 
     def decide(self, change: Tensor, u: Tensor) -> Tensor:
-        """Outcomes (m,) of a query's J(w_new) - J(w_t) and u uniform on [0, 1), as ``annealing.Screen.decide``."""
+        """Outcomes (m,) of a query, as ``annealing.Screen.decide``.
+
+        Args:
+            change: J(w_new) - J(w_t) of each model, shape (m,).
+            u: uniform on [0, 1), shape (m,).
+        """
         goes_on = self.goes_on()
         by_chance = torch.where(change.isnan(), 0.0, torch.exp(-change * self.temperature))
         probability = torch.where((self.temperature == 0) | (change <= 0), 1.0, by_chance)
@@ -165,11 +173,20 @@ def train(
     """Algorithm 2 for m networks, trained in place, side by side, each as :func:`annealing.train` does it.
 
     Args:
-        nets, settings, rngs, device: as in :func:`dplib.many.train`.
+        nets: m networks, as in :func:`dplib.many.train`.
         data: n training records and targets for all models, or for each. Neighbouring data sets differ by adding or
             removing one.
-        annealing, energy, accepted, evaluate: as in :func:`annealing.train`, for all models or for each.
-        at_accepted, at_queries, loss, metric: as there, for all models.
+        settings: of DP-SGD, for all models or for each, as in :func:`dplib.many.train`.
+        rngs: one for each.
+        annealing: as in :func:`annealing.train`, for all models or for each.
+        energy: as in :func:`annealing.train`, for all models or for each.
+        accepted: as in :func:`annealing.train`, for all models or for each.
+        evaluate: as in :func:`annealing.train`, for all models or for each.
+        at_accepted: counts of accepted updates at which all models are evaluated.
+        at_queries: counts of queries at which all models are evaluated.
+        loss: outputs and targets to one loss for each example.
+        metric: outputs and targets to one number for each example.
+        device: "cpu"; "cuda"; or "auto", as in :func:`dplib.many.train`.
 
     Returns:
         What each training did, in the order of the networks.

@@ -26,7 +26,12 @@ _MOST = 10**6  # channels, units, classes
 
 
 class Residual(nn.Module):
-    """relu(body(x) + shortcut(x)) (He et al. 2016, Equation 2), with relu after the sum."""
+    """relu(body(x) + shortcut(x)) (He et al. 2016, Equation 2), with relu after the sum.
+
+    Args:
+        body: what is added to the shortcut.
+        shortcut: of the shape that ``body`` gives.
+    """
 
     def __init__(self, body: nn.Module, shortcut: nn.Module):
         super().__init__()
@@ -38,7 +43,13 @@ class Residual(nn.Module):
 
 
 class PreActivation(nn.Module):
-    """body(a) + x with a = activation(x) (He et al. 2016b, Figure 4e); a projected shortcut starts from a as well."""
+    """body(a) + x with a = activation(x) (He et al. 2016b, Figure 4e); a projected shortcut starts from a as well.
+
+    Args:
+        activation: what comes before both branches.
+        body: what is added.
+        projection: where the body changes the shape; None to add x itself.
+    """
 
     def __init__(self, activation: nn.Module, body: nn.Module, projection: nn.Module | None):
         super().__init__()
@@ -59,8 +70,13 @@ def mlp(
     """Fully connected network on rows ``(batch, sizes[0])``, with ``sizes[-1]`` scores; two sizes: logistic regression.
 
     Args:
+        sizes: inputs, units of each hidden layer, and scores; two or more whole numbers from 1.
         activation: after every hidden layer, or one for each of them.
-        dropout: share of each hidden layer's outputs that is dropped in training; at 0 there is no dropout layer.
+        dropout: share of each hidden layer's outputs that is dropped in training, in [0, 1); at 0 there is no dropout
+            layer.
+
+    Raises:
+        ParameterError: for sizes or a share outside these, or another number of activations.
     """
     checks.list_of(checks.integer(1, _MOST), least=2).check("sizes", sizes)
     hidden = len(sizes) - 2
@@ -74,7 +90,14 @@ def mlp(
 
 
 def dropped(share: float) -> list[nn.Module]:
-    """A dropout layer, or none where ``share`` is 0; ParameterError outside [0, 1)."""
+    """A dropout layer, or none where the share is 0.
+
+    Args:
+        share: of the outputs that is dropped in training, in [0, 1).
+
+    Raises:
+        ParameterError: for a share outside its range.
+    """
     unit = checks.number(0, 1)
     checks.Rule("a number of at least 0 and less than 1", lambda p: unit.accepts(p) and p < 1).check("dropout", share)
     return [nn.Dropout(share)] if share else []
@@ -85,8 +108,15 @@ def resnet18(
 ) -> nn.Sequential:
     """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, basic blocks 2, 2, 2, 2; 11,173,962 parameters.
 
-    ``width`` is the channels of the first stage; there are 8 * width features, 512 at the usual 64. Batch normalisation
-    mixes examples, so DP-SGD needs another ``norm``, such as :func:`group_norm`. Both have as many parameters.
+    Args:
+        num_classes: scores of the head.
+        in_channels: 1 for grey images, 3 for colour.
+        width: channels of the first stage; there are 8 * width features, 512 at the usual 64.
+        norm: makes the normalisation of so many channels. Batch normalisation mixes examples, so DP-SGD needs another
+            one, such as :func:`group_norm`; both have as many parameters.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return _resnet(num_classes, in_channels, width, norm, _basic, (2, 2, 2, 2), expansion=1)
 
@@ -96,6 +126,16 @@ def resnet50(
 ) -> nn.Sequential:
     """ResNet-50 for small images: bottleneck blocks 3, 4, 6, 3; 32 * width features, and 23,520,842 parameters at the
     usual 64. Else as :func:`resnet18`.
+
+    Args:
+        num_classes: scores of the head.
+        in_channels: 1 for grey images, 3 for colour.
+        width: channels of the first stage.
+        norm: makes the normalisation of so many channels. Batch normalisation mixes examples, so DP-SGD needs another
+            one, such as :func:`group_norm`; both have as many parameters.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return _resnet(num_classes, in_channels, width, norm, _bottleneck, (3, 4, 6, 3), expansion=4)
 
@@ -108,6 +148,16 @@ def preact_resnet18(
 
     As that paper's appendix has it, the first activation stands before the first block parts in two. A common version
     without the last normalisation has 1,024 fewer.
+
+    Args:
+        num_classes: scores of the head.
+        in_channels: 1 for grey images, 3 for colour.
+        width: channels of the first stage; there are 8 * width features.
+        norm: makes the normalisation of so many channels. Batch normalisation mixes examples, so DP-SGD needs another
+            one, such as :func:`group_norm`; both have as many parameters.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     _check_sizes(num_classes, in_channels, width)
     blocks = []
@@ -134,6 +184,16 @@ def small_cnn(
     The trunk is the same at every ``width`` (number of features), so that two of these differ as ResNet-50 differs from
     ResNet-18 in the last layer: the last 1x1 convolution of a bottleneck block spreads 512 channels over 2048 features.
     The features are, as there, averages over the image of non-negative activations.
+
+    Args:
+        num_classes: scores of the head.
+        in_channels: 1 for grey images, 3 for colour.
+        width: number of features.
+        norm: makes the normalisation of so many channels. Batch normalisation mixes examples, so DP-SGD needs another
+            one, such as :func:`group_norm`; both have as many parameters.
+
+    Raises:
+        ParameterError: for sizes that are not whole numbers from 1.
     """
     _check_sizes(num_classes, in_channels, width)
     return nn.Sequential(
@@ -148,12 +208,23 @@ def small_cnn(
 
 @bounded(channels=integer(1, _MOST))
 def group_norm(channels: int) -> nn.GroupNorm:
-    """Group normalisation in up to 32 groups: it treats each example by itself, as DP-SGD needs."""
+    """Group normalisation in up to 32 groups: it treats each example by itself, as DP-SGD needs.
+
+    Args:
+        channels: from 1 to 10^6.
+
+    Raises:
+        ParameterError: for a number outside its range.
+    """
     return nn.GroupNorm(next(g for g in range(min(32, channels), 0, -1) if channels % g == 0), channels)
 
 
 def parameter_count(net: nn.Module) -> int:
-    """Number of trained parameters (running averages are not among them)."""
+    """Number of trained parameters (running averages are not among them).
+
+    Args:
+        net: a network.
+    """
     return sum(p.numel() for p in net.parameters() if p.requires_grad)
 
 
@@ -213,6 +284,13 @@ class LSTM(nn.Module):
     ``DPLSTM`` have two, whose sum alone matters, and so 4 units more. The two matrices are Opacus's ``RNNLinear``, the
     layer that ``DPLSTM`` is made of, for which Opacus has per-example gradients over all time steps. Gates are in
     PyTorch's order: input, forget, cell, output.
+
+    Args:
+        inputs: numbers of each time step.
+        units: of the state.
+
+    Raises:
+        ParameterError: for sizes that are not whole numbers from 1.
     """
 
     def __init__(self, inputs: int, units: int):
@@ -236,7 +314,11 @@ class LSTM(nn.Module):
 
 
 class Concat(nn.Module):
-    """The outputs of several branches side by side: channels ``(batch, sum of channels, height, width)``."""
+    """The outputs of several branches side by side: channels ``(batch, sum of channels, height, width)``.
+
+    Args:
+        branches: that all get the same input, and keep its height and width.
+    """
 
     def __init__(self, *branches: nn.Module):
         super().__init__()
@@ -250,6 +332,12 @@ class TwoBranches(nn.Module):
     """Features of user-item pairs, ``(batch, 2)`` int64 to ``(batch, factors + widths[-1])`` (He et al. 2017, NeuMF).
 
     One branch multiplies two embeddings element by element, the other passes two joined ones through a perceptron.
+
+    Args:
+        n_users: users are numbered below it.
+        n_items: items are numbered below it.
+        factors: dimensions of the embeddings that are multiplied.
+        widths: of the perceptron's layers, the first of them two embeddings side by side.
     """
 
     def __init__(self, n_users: int, n_items: int, factors: int, widths: Sequence[int]):
@@ -281,6 +369,17 @@ def block_cnn(
     Halve the image by max-pooling; a 5x5 convolution without padding; for each further number of ``filters``
     max-pooling and a padded 3x3 convolution; a dense layer of ``units``, dropout, the head. As in the printed tables,
     no pooling follows the last convolution. The activation of the dense layer is not printed: relu here, as before it.
+
+    Args:
+        in_channels: 1 for grey images, 3 for colour.
+        image_size: height and width.
+        filters: channels of each convolution.
+        units: of the dense layer.
+        dropout: share of a layer's outputs that is dropped in training, in [0, 1); at 0 there is no dropout layer.
+        num_classes: scores of the head.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     checks.list_of(checks.integer(1, _MOST)).check("filters", filters)
     checks.integer(1, _MOST).check("units", units)
@@ -335,6 +434,16 @@ def spam_lstm(
 
     Words in ``width`` dimensions, the last state of the LSTM, a dense layer, dropout, two scores. Not printed, and
     chosen here: relu after the dense layer, and the dropout of the paper's other dense networks.
+
+    Args:
+        lstm_units: of the state.
+        dense_units: of the dense layer.
+        dropout: share of a layer's outputs that is dropped in training, in [0, 1); at 0 there is no dropout layer.
+        n_words: words are numbered below it.
+        width: dimensions of a word.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     sizes = {"lstm_units": lstm_units, "dense_units": dense_units, "n_words": n_words, "width": width}
     for name, size in sizes.items():
@@ -350,7 +459,16 @@ def spam_lstm(
 
 
 def medical_cost(layers: int, units: int, n_features: int = 6) -> nn.Sequential:
-    """Paper B's regression network (Appendix C-B): equal relu layers, one linear output ``(batch, 1)``."""
+    """Paper B's regression network (Appendix C-B): equal relu layers, one linear output ``(batch, 1)``.
+
+    Args:
+        layers: hidden ones, from 1 to 1000.
+        units: of each of them.
+        n_features: inputs.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     for name, size, most in (("layers", layers, 1000), ("units", units, _MOST), ("n_features", n_features, _MOST)):
         checks.integer(1, most).check(name, size)
     return mlp([n_features, *[units] * layers, 1])
@@ -360,6 +478,9 @@ def cnn4(activation: Activation = nn.Tanh) -> nn.Sequential:
     """Paper D's 4-layer CNN on 28x28 grey images, from the cited Tramer and Boneh (2020); relu is its DPSGD baseline.
 
     They pad the first convolution by 2 on each side, others by 3 as here: the dense layers get 4x4 images either way.
+
+    Args:
+        activation: makes the activation after each layer but the head.
     """
     return nn.Sequential(
         nn.Conv2d(1, 16, 8, stride=2, padding=3),
@@ -379,6 +500,9 @@ def cnn9(activation: Activation = nn.Tanh) -> nn.Sequential:
     """Paper D's "9-layer" CNN on 32x32 colour images, from the cited Tramer and Boneh (2020).
 
     Counted as in :func:`cnn4` it has 8 layers, those with weights: 6 convolutions and 2 dense ones.
+
+    Args:
+        activation: makes the activation after each layer but the head.
     """
     layers = []
     for a, b in [(3, 32), (32, 64), (64, 128)]:
@@ -390,8 +514,16 @@ def cnn9(activation: Activation = nn.Tanh) -> nn.Sequential:
 def small_inception(num_classes: int = 10, in_channels: int = 1, norm: Norm = nn.BatchNorm2d) -> nn.Sequential:
     """Paper C's simplified Inception on small images, Conv(3x3, 96), S1, S2, S3 (Appendix B, after Zhang et al. 2017).
 
-    Convolutions are padded to keep the size at stride 1, and have no bias, which the normalisation has. Batch
-    normalisation mixes examples, so DP-SGD needs another ``norm``, such as :func:`group_norm`.
+    Convolutions are padded to keep the size at stride 1, and have no bias, which the normalisation has.
+
+    Args:
+        num_classes: scores of the head.
+        in_channels: 1 for grey images, 3 for colour.
+        norm: makes the normalisation of so many channels. Batch normalisation mixes examples, so DP-SGD needs another
+            one, such as :func:`group_norm`; both have as many parameters.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     _check_sizes(num_classes, in_channels, 1)
     layers = [_conv(in_channels, 96, 3, norm)]
@@ -420,8 +552,17 @@ def two_branch(
     """Paper C's MovieLens network: neural collaborative filtering with a score for each rating (Appendix B).
 
     Input: user and item numbers ``(batch, 2)`` int64 from 0. Paper C prints no sizes; these are the smallest of He et
-    al. (2017): 8 ``factors`` in the product branch, and a perceptron of ``widths``, the first of which is two
-    embeddings side by side. Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
+    al. (2017). Bu et al. (2020), whose split paper C takes, published factors = 5, widths = (20,).
+
+    Args:
+        n_users: users are numbered below it.
+        n_items: items are numbered below it.
+        num_classes: ratings.
+        factors: of the product branch.
+        widths: of the perceptron, the first of which is two embeddings side by side, so an even number.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     sizes = {"n_users": n_users, "n_items": n_items, "num_classes": num_classes, "factors": factors}
     for name, size in sizes.items():
@@ -439,6 +580,10 @@ def keras_weights_(net: nn.Module, generator: torch.Generator | None = None) -> 
     Glorot-uniform matrices and no bias; embeddings uniform in [-0.05, 0.05]; for an LSTM an orthogonal recurrent matrix
     and a forget bias of 1. It matters most where random layers stay as they are (random weights training): PyTorch's
     own dense weights have variance 1 / (3 inputs) instead of 2 / (inputs + outputs), and random biases.
+
+    Args:
+        net: its linear layers, convolutions, embeddings and LSTMs are drawn anew.
+        generator: on the processor; None for PyTorch's own.
     """
     for module in net.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):

@@ -21,7 +21,19 @@ PADDING = 4  # pixels, the usual amount for CIFAR
 
 @dataclass(frozen=True)
 class Sgd:
-    """SGD with Nesterov momentum 0.9; the learning rate rises to ``learning_rate`` and falls to 0 (OneCycle)."""
+    """SGD with Nesterov momentum 0.9; the learning rate rises to ``learning_rate`` and falls to 0 (OneCycle).
+
+    Args:
+        epochs: passes over the data, at least 1.
+        batch_size: examples of a step, at least 2.
+        learning_rate: the largest, in the middle of the schedule, in [1e-30, 1e30].
+        weight_decay: times half the squared norm of the weights is added to the loss, >= 0.
+        augment: random crops out of the padded image, and mirror images: for photographs.
+        precision: "float32"; "bfloat16" runs the forward pass in it by autocast, never by itself.
+
+    Raises:
+        ParameterError: for a setting outside its range.
+    """
 
     epochs: int = 10
     batch_size: int = 64
@@ -46,9 +58,14 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
 
     Args:
         net: maps (batch, ...) to scores (batch, k).
-        x: (n, ...) in float32; images are (n, channels, height, width). y: (n,) whole numbers 0 to k - 1.
+        x: (n, ...) in float32; images are (n, channels, height, width).
+        y: labels, shape (n,), whole numbers from 0 to k - 1.
         sgd: the settings. Of every epoch's random order the last, incomplete batch is left out.
-        seed: decides the order of the examples and the augmentation.
+        seed: decides the order of the examples and the augmentation, >= 0.
+        device: where it trains.
+
+    Raises:
+        ParameterError: for a seed outside its range, or examples that cannot be augmented.
     """
     if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
         raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
@@ -81,7 +98,17 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
 @whole_float32()
 @torch.inference_mode()
 def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int | None = None) -> np.ndarray:
-    """net(x) in float32, (n, ...) to (n, k), in evaluation mode."""
+    """net(x) in float32, (n, ...) to (n, k), in evaluation mode.
+
+    Args:
+        net: examples (b, ...) to outputs (b, k).
+        x: examples, shape (n, ...).
+        device: where it computes; the network is moved there.
+        batch_size: examples that go through at once; None for what the device does well.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     net.to(device).eval()
     parts = torch.as_tensor(x).split(int(batch_size or LABELLED.on(device)))
     return torch.cat([net(part.to(device)) for part in parts]).cpu().numpy()
@@ -89,7 +116,15 @@ def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int
 
 @checks.bounded(seed=checks.integer(0))
 def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """build(), with initial weights of the seed alone; PyTorch's global generator is borrowed, and left as it was."""
+    """build(), with initial weights of the seed alone; PyTorch's global generator is borrowed, and left as it was.
+
+    Args:
+        build: makes the network; called once.
+        seed: of PyTorch's generator on the processor, >= 0.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(seed))
         return build()

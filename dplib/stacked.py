@@ -36,6 +36,9 @@ ALONE = "train such networks one at a time (dpsgd.train)"
 def plain_layers(net: nn.Module) -> list[tuple[str, nn.Module]]:
     """The layers of a network in their order, with their names.
 
+    Args:
+        net: a plain ``nn.Sequential``.
+
     Raises:
         ParameterError: for a layer that is not on the list above; it names the layer.
     """
@@ -117,7 +120,11 @@ class Stack:
         return len(self.nets)
 
     def numbers(self, x: Tensor) -> int:
-        """How many numbers an example of the kind of x, (1, ...), holds on its way, and of its gradient."""
+        """How many numbers an example holds on its way through the network, and its gradient.
+
+        Args:
+            x: an example as a batch of one, shape (1, ...).
+        """
         count, x = x.numel(), x.expand(self.m, *x.shape[1:])
         with torch.no_grad():
             for layer in self.layers:
@@ -129,8 +136,13 @@ class Stack:
 
     @whole_float32()
     def losses(self, x: Tensor, y: Tensor, loss: Loss, shared: bool = False) -> Tensor:
-        """Losses (m, b) at the weights as they are, of examples x (m b, ...) and targets y, model after model; or of b
-        ``shared`` ones, which all models look at.
+        """Losses (m, b) at the weights as they are.
+
+        Args:
+            x: examples, shape (m b, ...), model after model; (b, ...) where they are shared.
+            y: their targets.
+            loss: outputs and targets to one loss for each example.
+            shared: all models look at the same b examples.
         """
         with torch.no_grad():
             for layer in self.layers:
@@ -151,7 +163,9 @@ class Stack:
         """Add each model's sum over its examples of factor_i times gradient_i to ``gradient``; return losses (m, b).
 
         Args:
-            x: (m b, ...), model after model. y: (m b, ...).
+            x: examples, shape (m b, ...), model after model.
+            y: targets, shape (m b, ...).
+            loss: outputs and targets to one loss for each example.
             factors: gradient norms (m, b), over all trained parameters together, and losses (m, b), to factors (m, b),
                 which it may write over the norms, and the examples to be kept, (m, b): the others count as exactly
                 zero, whatever their numbers. None for all, where all numbers are finite.
@@ -402,7 +416,14 @@ def _slices(matrix: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
 
 
 def check_alike(nets: Sequence[nn.Module]) -> None:
-    """One architecture, precision and device, and no parameter twice."""
+    """Refuse networks that differ in architecture, precision or device, or that share a parameter.
+
+    Args:
+        nets: at least one.
+
+    Raises:
+        ParameterError: naming the layer or the model.
+    """
     if not nets:
         raise ParameterError("nets is empty: there must be at least one model.")
     first = [(name, type(module), repr(module)) for name, module in plain_layers(nets[0])]

@@ -28,14 +28,17 @@ class Models:
     Args:
         nets: of one architecture, on the device of the records.
         settings: one for each model.
-        records: of all models; those of model i begin at row ``starts[i]``, by default 0, and are ``sizes[i]``.
+        records: of all models.
+        sizes: number of the records of each model.
+        starts: row at which the records of each model begin, by default 0.
+        loss: outputs and targets to one loss for each example.
         generators: of each model's noise, on that device; None for the cryptographic source.
 
     Attributes:
         weights: (m, trained parameters), of which the networks' parameters are views.
         piece: records of each model that go through at once.
-        losses, seen: sums of the losses, (m,), and numbers of the records, (m,), since they were last set to zero; not
-            private.
+        losses: sums of the losses since they were last set to zero, (m,); not private.
+        seen: numbers of the records since they were last set to zero, (m,); not private.
         dropped: examples of all steps that added nothing, since something of them was not finite, (m,); not private.
 
     Raises:
@@ -87,15 +90,17 @@ class Models:
         """One step of every model: noise, clipped gradients, and the move.
 
         Args:
-            rows: (m, b) of each model's records, counted from its first one.
-            sizes: (m,), how many of them are its batch, from the left; the others count nothing.
+            rows: of each model's records, counted from its first one, shape (m, b).
+            sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
         """
         self.draw_noise(self.stack.gradient)
         self.move(rows, sizes)
 
     def draw_noise(self, out: Tensor) -> Tensor:
-        """Each model's noise into (..., m, parameters) from its own generator, as :class:`dplib.dpsgd.Engine` draws
-        it.
+        """Each model's noise from its own generator, as :class:`dplib.dpsgd.Engine` draws it.
+
+        Args:
+            out: shape (..., m, parameters); overwritten, and returned.
         """
         for of_model, sd, generator in zip(out.unbind(-2), self._deviations, self._generators, strict=True):
             if sd:
@@ -108,6 +113,10 @@ class Models:
     def move(self, rows: Tensor, sizes: Tensor) -> Tensor:
         """The step without its noise, which is in the gradient; returns the sums of the losses before it, (m,), not
         private. Nothing waits for a number of a GPU.
+
+        Args:
+            rows: of each model's records, counted from its first one, shape (m, b).
+            sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
         """
         total = torch.zeros_like(self.losses)
         for few, real in self.pieces(rows, sizes):
@@ -123,8 +132,12 @@ class Models:
         return total
 
     def losses_of(self, rows: Tensor, sizes: Tensor) -> Tensor:
-        """Sums of the losses at the weights as they are, (m,) in float64, on the records of a step. Those that are
-        not finite count as 0, unless none is finite.
+        """Sums of the losses at the weights as they are, (m,) in float64, on the records of a step. Those that are not
+        finite count as 0, unless none is finite.
+
+        Args:
+            rows: of each model's records, counted from its first one, shape (m, b).
+            sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
         """
         total, finite = torch.zeros_like(self.losses, dtype=torch.float64), sizes == 0
         for few, real in self.pieces(rows, sizes):
@@ -136,15 +149,27 @@ class Models:
         return torch.where(finite, total, math.nan)
 
     def try_again(self, rows: Tensor, sizes: Tensor) -> None:
-        """Try the first network once more, at the weights as they are and on some of its records: ParameterError where
-        the loss no longer keeps examples apart. Its weights are then not to be released, nor are the others'.
+        """Try the first network once more, at the weights as they are and on some of its records.
+
+        Args:
+            rows: of each model's records, counted from its first one, shape (m, b).
+            sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
+
+        Raises:
+            ParameterError: where the loss no longer keeps examples apart. Its weights are then not to be released, nor
+                are the others'.
         """
         taken = rows[0, : min(int(sizes[0]), clipping.SOME)] + self._starts[0]
         if len(taken) and not self._free[0]:
             clipping.check_again(self.stack.nets[0], *self.records.batch(taken), self.loss)
 
     def pieces(self, rows: Tensor, sizes: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of all records (m, few), and which of them count."""
+        """Rows of all records (m, few), and which of them count.
+
+        Args:
+            rows: of each model's records, counted from its first one, shape (m, b).
+            sizes: how many of them are its batch, from the left, shape (m,); the others count nothing.
+        """
         real = torch.arange(rows.shape[1], device=rows.device) < sizes.unsqueeze(1)
         pairs = zip((rows + self._starts).split(self.piece, 1), real.split(self.piece, 1), strict=True)
         return (pair for pair in pairs if pair[0].numel())
@@ -189,8 +214,10 @@ class Batches:
     """The batches of all models, a block of steps at a time.
 
     Args:
-        settings, sizes: of each model, and the number of its records.
+        settings: of each model.
+        sizes: number of the records of each model.
         seeds: of each model's sampling; None for the cryptographic source.
+        place: the device of the rows.
     """
 
     def __init__(
@@ -213,6 +240,9 @@ class Batches:
     def block(self, steps: int) -> tuple[Tensor, Tensor, list[int]]:
         """Rows (steps, m, columns) and sizes (steps, m) on the device; and the largest size of each step. On a GPU this
         waits, twice.
+
+        Args:
+            steps: how many to draw.
         """
         of_each = self._on_gpu(steps) if self._on_device else [self._on_host(one, steps) for one in self._samplers]
         most = max(rows.shape[1] for rows, _ in of_each)
@@ -257,8 +287,12 @@ class Stepper:
     """Calls ``move(rows, sizes, *more)`` step by step, with noise in the gradient: on a GPU as one recorded graph.
 
     Args:
+        models: that take the steps.
+        batches: of these models.
         steps: most that will be asked for. After half of them and after the last one the first network is tried again.
-        state: what else ``move`` changes. draw: what else it is given: more(steps), tensors (steps, ...).
+        move: makes one step.
+        state: what else ``move`` changes.
+        draw: what else it is given: more(steps), tensors (steps, ...).
     """
 
     def __init__(

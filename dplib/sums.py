@@ -27,14 +27,25 @@ WHOLE = (torch.float32, torch.float64)
 
 
 def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
-    """Weights min(share, C / (|g| + 1e-6)) for norms |g|, which are overwritten (Abadi et al. 2016; Opacus's 1e-6).
-    For an average instead of a sum, both C and ``share`` are divided by the number.
+    """Weights min(share, C / (|g| + 1e-6)) (Abadi et al. 2016; Opacus's 1e-6). For an average instead of a sum, both C
+    and ``share`` are divided by the number.
+
+    Args:
+        norms: |g| of each example over all trained parameters together, shape (b,); overwritten.
+        max_grad_norm: clipping norm C, > 0.
+        share: the weight of a gradient that is not clipped: 1 for a sum, 1 over the divisor for an average.
     """
     return norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share)
 
 
 def auto_s(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
-    """Weights C / (|g| + gamma) for norms |g|, which are overwritten (Bu et al. 2023, AUTO-S): all end up below C."""
+    """Weights C / (|g| + gamma) (Bu et al. 2023, AUTO-S): all end up below C.
+
+    Args:
+        norms: |g| of each example over all trained parameters together, shape (b,); overwritten.
+        max_grad_norm: clipping norm C, > 0.
+        share: not used: this rule has no largest weight of its own.
+    """
     return norms.add_(GAMMA).reciprocal_().mul_(max_grad_norm)
 
 
@@ -42,7 +53,13 @@ RULES: Mapping[str, Callable[..., Tensor]] = {"flat": flat, "auto-s": auto_s}
 
 
 def largest_weight(rule: str, max_grad_norm: float, share: float = 1.0) -> float:
-    """What no weight by this rule exceeds; see the rules."""
+    """What no weight by this rule exceeds; see the rules.
+
+    Args:
+        rule: a key of :data:`RULES`.
+        max_grad_norm: clipping norm C, > 0.
+        share: the weight of a gradient that is not clipped: 1 for a sum, 1 over the divisor for an average.
+    """
     return max_grad_norm / GAMMA if rule == "auto-s" else share
 
 
@@ -55,7 +72,12 @@ class ClippedSums:
     An example of which something is not finite (its loss, the norm of what goes into a layer or of what comes back, its
     gradient) adds exactly nothing, and is counted in ``dropped``: a number that tells of single records; no release.
 
-    Raises ParameterError for a layer that is not known to keep examples apart; it names the layer.
+    Args:
+        net: watched from now on, until :meth:`close`.
+        sums: for each trained parameter the tensor of its shape that sums are added to.
+
+    Raises:
+        ParameterError: for a layer that is not known to keep examples apart; it names the layer.
     """
 
     def __init__(self, net: nn.Module, sums: Mapping[nn.Parameter, Tensor]):
@@ -83,8 +105,14 @@ class ClippedSums:
         """Add the sum over examples of factors(norms)_i times gradient_i; returns the sum of the finite losses.
 
         Args:
+            x: examples, shape (b, ...).
+            y: targets, shape (b, ...).
+            loss: outputs and targets to one loss for each example, (b,).
             factors: gradient norms (b,), over all trained parameters together, to weights (b,); it may overwrite them.
             x_norms: where x is (b, k), what gives a first linear layer the |x_i| (see ``layers.linear``).
+
+        Raises:
+            ParameterError: for a value outside its range.
         """
         before = x._version
         with whole_float32(x.is_cuda), torch.no_grad():
@@ -236,7 +264,15 @@ def _refuse_packed(module: nn.Module, inputs: tuple[Any, ...]) -> None:
 
 
 def check_losses(losses: Tensor, b: int) -> None:
-    """Raise ParameterError unless there is one real loss for each of b examples."""
+    """Refuse losses that are not one real number for each example, or that depend on nothing trained.
+
+    Args:
+        losses: what a loss returned.
+        b: number of examples.
+
+    Raises:
+        ParameterError: saying which of both it is.
+    """
     if not isinstance(losses, Tensor) or losses.shape != (b,) or not losses.is_floating_point():
         shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
         raise ParameterError(f"the loss has shape {shape}: it must give one number for each of {b} examples, ({b},).")
