@@ -36,7 +36,7 @@ class GradientAttack:
         checks.integer(1).check("block", block)
         self.net, self.settings, self.block, self.ridge = net, settings, block, ridge
         self.batch = settings.sample_rate * records
-        self.last = _flat(net)
+        self.last = flat_weights(net)
         place = self.last.device
         pairs = [map(torch.as_tensor, pair) for pair in (canaries, reference)]
         self.examples = [(x.to(place), y.long().to(place)) for x, y in pairs]
@@ -45,7 +45,7 @@ class GradientAttack:
         self._look()
 
     def __call__(self, _weights: Tensor) -> None:
-        now = _flat(self.net)
+        now = flat_weights(self.net)
         if torch.equal(now, self.last):  # a rejected step, which nobody sees
             return
         velocity = (self.last - now) / self.settings.learning_rate
@@ -104,12 +104,12 @@ class RuleAttack:
         self.net, self.count = net, len(canaries[1])
         self.initial_temperature, self.forced = initial_temperature, forced
         x, y = (torch.as_tensor(np.concatenate([a, b])) for a, b in zip(canaries, others, strict=True))
-        self.last = _flat(net)
+        self.last = flat_weights(net)
         self.x, self.y = x.to(self.last.device), y.long().to(self.last.device)
         self.losses = [self._losses()]
 
     def __call__(self, _weights: Tensor) -> None:
-        now = _flat(self.net)
+        now = flat_weights(self.net)
         if not torch.equal(now, self.last):
             self.last = now
             self.losses.append(self._losses())
@@ -178,6 +178,6 @@ def per_example_gradients(net: nn.Module, x: Tensor, y: Tensor, piece: int | Non
     return torch.cat([found[name].flatten(1) for name in parameters], 1)
 
 
-def _flat(net: nn.Module) -> Tensor:
+def flat_weights(net: nn.Module) -> Tensor:
     """A copy of all parameters in one vector."""
     return torch.cat([p.detach().flatten() for p in net.parameters()])

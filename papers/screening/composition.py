@@ -60,6 +60,14 @@ def by_pld(steps, delta, interval=1e-4) -> tuple[float, float]:
     return found[0], found[1]
 
 
+def least_epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:
+    """:func:`epsilon`; where a few steps make its integral imprecise, the lower bound of :func:`by_pld`."""
+    try:
+        return epsilon(steps, delta)
+    except ParameterError:
+        return by_pld(steps, delta)[0]
+
+
 def final_epsilon(pair: Cells, steps: int, delta: float, width: float = 0.02) -> float:
     """Epsilon of the *sum* of equal updates alone, the larger of the two directions.
 

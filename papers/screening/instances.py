@@ -13,7 +13,6 @@ import numpy as np
 from scipy import stats
 
 from dplib import exact_loss, mechanisms, rdp
-from dplib.checks import ParameterError
 from papers.screening import composition, one_update
 from papers.screening.accounts import DELTA, ORDERS, Setting, candidates_per_update
 from papers.screening.one_update import pair
@@ -108,14 +107,8 @@ def kept(setting: Setting, least: float, constant: bool = False) -> one_update.C
 
 
 def epsilon(cells: one_update.Cells, steps: int, delta: float = DELTA) -> float:
-    """Epsilon of ``steps`` accepted updates, the larger of adding and removing the example.
-
-    By transform inversion; where a few steps make that imprecise, a lower bound by PLD.
-    """
-    try:
-        return composition.epsilon([(cells, steps)], delta)
-    except ParameterError:
-        return composition.by_pld([(cells, steps)], delta)[0]
+    """Epsilon of ``steps`` accepted updates, the larger of adding and removing the example."""
+    return composition.least_epsilon([(cells, steps)], delta)
 
 
 def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:

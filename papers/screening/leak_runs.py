@@ -15,6 +15,7 @@ from dplib import accounting, checks, exact_loss, mechanisms
 from dplib.checks import ParameterError
 from papers.screening import accounts, annealed_runs, composition, instances, one_parameter_audit, one_update
 from papers.screening.accounts import DELTA, Setting
+from papers.screening.alignment_runs import train as aligned_training
 from papers.screening.free_runs import compare as free_compare
 from papers.screening.network_audit_runs import train as audited_training
 
@@ -270,6 +271,11 @@ def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list
 def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[str, list[runs.Result]]:
     """{"test", "training", "held-out"}: audited trainings of a network by seed, by where J looks."""
     return by_seed(get, audited_training, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
+
+
+def aligned_trainings(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[runs.Result]]:
+    """{data set: trainings by seed}, with what single records do to the test on the way."""
+    return by_seed(get, aligned_training, {name: {"dataset": name} for name in datasets}, seeds)
 
 
 def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[float]]:
