@@ -40,7 +40,7 @@ def linked(text: str, rows: Sequence[Row]) -> str:
         row = known[named[1]]
         where = re.sub(r"^(?:Sections?|Appendix|Appendices) [^,:;]*[,:;] (?=[A-Z]|eqs?\.)", "", row.claim.where)
         told = html.escape(f"{row.claim.id}: {row.verdict}")
-        return f'<a class="row" href="ledger.html#{row.claim.id}" title="{told}">{html.escape(where)}</a>'
+        return f'<a class="claim-link" href="ledger.html#{row.claim.id}" title="{told}">{html.escape(where)}</a>'
 
     return NAMED.sub(link, text)
 

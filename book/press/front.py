@@ -17,7 +17,7 @@ import seaborn as sns
 from book.evidence import plans, plotting, sources
 from book.evidence.claims import PAPERS, VERDICTS
 from book.evidence.execution import RunError
-from book.press import boxes, course, finish, reading
+from book.press import boxes, course, finish, reading, week_slides
 from book.press.ledger import Row
 from book.press.ways import Card, Number, load
 from papers.larger_models import gmm_table_rows
@@ -30,6 +30,8 @@ WORDS = {
     "fails": "fail",
     "not reproducible as stated": "not reproducible as stated",
 }
+# What the answer calls the share of a verdict.
+SHARES = {"holds": "holds", "corrected": "holds with change", "fails": "fails"}
 CARD = (4.2, 3.0)  # inches, of a card's picture
 TEXT = 13  # points: a card is about as wide on a screen as its picture
 
@@ -78,9 +80,10 @@ def _number(card: Card, number: Number, rows: Mapping[str, Row]) -> str:
 
 
 def _answer(asserted: Sequence[Row]) -> str:
-    """The answer to the page's question, by the share of claims that hold, and what this book is."""
-    share = sum(row.verdict in VERDICTS[:2] for row in asserted) / len(asserted)
-    text = next(words.text for words in load().answers if share >= words.at_least)
+    """The answer to the page's question, in shares of the claims, and what this book is."""
+    counts = Counter(row.verdict for row in asserted)
+    shares = {name: f"{100 * counts[verdict] / len(asserted):.0f}" for name, verdict in SHARES.items()}
+    text = load().answer.format(**shares)
     return (
         f'<p class="front-answer"><strong>{html.escape(text)}</strong> Differential privacy lets a model learn from '
         "people without giving any of them away. Four papers say what that costs, and how to pay less. This book holds "
@@ -118,7 +121,12 @@ def _doors(times: Mapping[str, reading.Minutes]) -> str:
     learn = (
         f"The story in {_count(len(story))} chapters, for students and whoever is curious. No privacy needed before."
     )
-    teach = f"Slides, {tasks} exercises with solutions, and assignments that a program marks."
+    decks = len(week_slides.weeks())
+    slides = "slides" if decks == len(weeks) else f"slides for {_count(decks)} of them"
+    teach = (
+        f"A plan for each of {_count(len(weeks))} weeks, {slides}, {tasks} exercises with solutions, and assignments "
+        "that a program marks."
+    )
     quick = f"About {reading.in_words(times[choose].story)}" if choose in times else ""
     doors = (
         (story[0], "Learn", learn, f"About {told}"),

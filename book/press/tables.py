@@ -66,7 +66,10 @@ def readings(path: Path | None = None) -> str:
 
 
 def changes(rows: list[ledger.Row]) -> str:
-    """Rows whose verdict is another than in the last edition, and new ones: old and new verdict, and the reasons."""
+    """Rows whose verdict is another than in the last edition, and new ones: old and new verdict, and the reasons.
+
+    A list and no table: a reason is a paragraph, which a column of a phone cannot show.
+    """
     stored = history.read()
     moves: Counter[tuple[str, str]] = Counter()
     lines = []
@@ -78,9 +81,10 @@ def changes(rows: list[ledger.Row]) -> str:
         moves[before or "new", row.verdict] += 1
         link = f'<a href="ledger.html#{row.claim.id}"><code>{row.claim.id}</code></a>'
         told = " ".join(reason.rstrip(".") + "." for reason in why) or row.because
-        lines.append([link, before or "new", now, told.replace("|", "\\|").replace("$", "\\$")])
+        told = ": " + told.replace("$", "\\$") if told else ""
+        lines.append(f"- {link}, {before or 'new'}, now **{now}**{told}")
     counted = table("then | now | rows:", [[*move, n] for move, n in moves.most_common()])
-    return f"{len(lines)} rows.\n\n{counted}\n{table('row | then | now | why', lines)}"
+    return "\n".join([f"{len(lines)} rows.", "", counted, *lines]) + "\n"
 
 
 def status(chapters: list[ledger.Executed]) -> str:

@@ -38,19 +38,12 @@ class Card(BaseModel, extra="forbid"):
     picture: str
 
 
-class Answer(BaseModel, extra="forbid"):
-    """What the front page answers where at least such a share of the claims holds."""
-
-    at_least: float
-    text: str
-
-
 class Front(BaseModel, extra="forbid"):
-    """``book/front.yml``: the chapters of the story in order, the appendices, answers, and a card for each paper."""
+    """``book/front.yml``: the chapters of the story in order, the appendices, the answer, and a card for each paper."""
 
     story: list[str]
     appendices: list[str]
-    answers: list[Answer]
+    answer: str
     cards: dict[str, Card]
 
 

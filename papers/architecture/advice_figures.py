@@ -32,7 +32,7 @@ def kept(advice: Advice, method: str) -> None:
         )  # fmt: skip
     axes.set(
         xscale="log", ylim=(-15, 150), xlabel="rows for the noise: n / (classes · σ · √columns)",
-        ylabel="of logistic regression's gain, %",
+        ylabel="kept, % of the gain",
     )  # fmt: skip
 
 

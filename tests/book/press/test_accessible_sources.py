@@ -16,8 +16,6 @@ SOLUTION = re.compile(r"(?ms)^(?P<fence>```+)\{solution\} (?P<label>\S+)\n(?P<bo
 GATE = re.compile(r"^```\{solution-(?P<end>start|end)\}(?: (?P<label>\S+)\n:class: dropdown)?$", re.MULTILINE)
 FENCED = re.compile(r"^(`{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
 COLUMN = 76  # characters of code that a window of 1,280 pixels shows, in a solution's box too
-# Chapters whose code is still to be broken into lines as short.
-LONG_LINES = {"00a_why_noise", "13_choose_a_model"}
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 EMPTY_WORDS = {"here", "this", "link", "this link", "click here", "this page", "there", "more"}
 
@@ -124,7 +122,7 @@ def test_code_of_a_solution_is_a_cell_that_runs(chapter):
     assert tagged == sum(map(len, gates(chapter).values())), "a solution's cell outside of a gate"
 
 
-@pytest.mark.parametrize("chapter", sorted(set(NOTEBOOKS) - LONG_LINES))
+@pytest.mark.parametrize("chapter", NOTEBOOKS)
 def test_no_line_of_visible_code_is_cut(chapter):
     """Comments in the central listing of chapter 0 ran out of the column."""
     cells = [cell for cell in NOTEBOOKS[chapter].cells if cell.cell_type == "code"]

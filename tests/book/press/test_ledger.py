@@ -116,9 +116,9 @@ def test_the_page_of_changes_has_old_and_new_verdict_and_why(monkeypatch):
     monkeypatch.setattr(history, "read", lambda: {**stored(), "rows": rows})
     page = tables.changes([row("A.thm6"), row("A.thm8"), row("A.eq5", verdict="holds")])
     assert page.startswith("2 rows.")
-    assert '<a href="ledger.html#A.thm6"><code>A.thm6</code></a> | holds | fails |' in page
+    assert '- <a href="ledger.html#A.thm6"><code>A.thm6</code></a>, holds, now **fails**' in page
     assert "A.thm8" not in page
-    assert "<code>A.eq5</code></a> | new | holds |" in page
+    assert "<code>A.eq5</code></a>, new, now **holds**" in page
 
 
 def test_the_page_says_where_an_undecided_row_points():
