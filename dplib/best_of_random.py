@@ -34,7 +34,19 @@ _SHARES = (0, *np.geomspace(1e-5, 0.5, 15))  # of the neighbour's runs that rank
 def of_trainings(
     noise_multiplier: float, sample_rate: float, steps: int, mean_runs: float, shape: float, delta: float
 ) -> Bounds:
-    """:func:`epsilon` of the best of a random number of trainings by DP-SGD, ``mean_runs`` on average."""
+    """:func:`epsilon` of the best of a random number of trainings by DP-SGD.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.3, 1e3].
+        sample_rate: in [1e-6, 1].
+        steps: of each training, whole, in [1, 1e6].
+        mean_runs: expected number of trainings, in [1, 1e6].
+        shape: of the law of the number of runs, > -1 and at most 1000: 1 is geometric, 0 logarithmic.
+        delta: in [1e-20, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     one = training(noise_multiplier, sample_rate, steps)
     return epsilon(one, search_budgets.stopping(mean_runs, shape), shape, delta)
 
@@ -45,8 +57,17 @@ def of_trainings(
 def training(noise_multiplier: float, sample_rate: float, steps: int, interval: float = 2e-4) -> list[np.ndarray]:
     """Losses (k,) and their probabilities (k,) with a record and without, of removing and adding it: [(3, k), (3, k)].
 
-    DP-SGD by Poisson batches; add or remove one record. From above (dp_accounting's connected dots), so that the
-    last loss may be infinite.
+    DP-SGD by Poisson batches; add or remove one record. From above (dp_accounting's connected dots), so that the last
+    loss may be infinite.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the clipping norm, in [0.3, 1e3].
+        sample_rate: in [1e-6, 1].
+        steps: whole, in [1, 1e6].
+        interval: between the losses of the grid, in [1e-6, 1].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     step = pld.from_gaussian_mechanism(
         noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval, use_connect_dots=True
@@ -61,6 +82,15 @@ def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -
     loss, and a bound for every score.
 
     ``pairs`` are one run, as from :func:`training`; ``gamma`` in (0, 1] and ``shape`` > -1 of the law of K.
+
+    Args:
+        pairs: one run, as from :func:`training`.
+        gamma: the parameter of the law of the number of runs, in (0, 1], as from :func:`dplib.search_budgets.stopping`.
+        shape: of the law of the number of runs, > -1 and at most 1000: 1 is geometric, 0 logarithmic.
+        delta: in [1e-20, 1).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     mean = _slope(1.0, gamma, shape)
     low = max(_exact(pair, share, gamma, shape, delta) for pair in pairs for share in _SHARES)

@@ -28,8 +28,14 @@ _LABELS, _BUDGETS = numbers(1, 1e6), numbers(1e-9, 700)
 
 @dataclass(frozen=True)
 class Loss:
-    """A convex loss l(W x, y) over K labels: K, the length B of W x, gradients by the scores for every label,
-    (..., B) to (..., K, B), losses of every label, (..., B) to (..., K), and L, the largest gradient norm for |x| <= 1.
+    """A convex loss l(W x, y) over K labels.
+
+    Args:
+        classes: K.
+        outputs: B, the length of W x.
+        gradients: scores (..., B) to the gradients by the scores for every label, (..., K, B).
+        values: scores (..., B) to the losses of every label, (..., K).
+        lipschitz: L, the largest gradient norm for |x| <= 1.
     """
 
     classes: int
@@ -41,7 +47,14 @@ class Loss:
 
 @bounded(classes=integer(2, 10**6))
 def softmax_loss(classes: int) -> Loss:
-    """Cross-entropy of K labels with B = K scores: L = sqrt(2)."""
+    """Cross-entropy of K labels with B = K scores: L = sqrt(2).
+
+    Args:
+        classes: K, whole, in [2, 1e6].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
 
     def probabilities(scores):
         shifted = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -74,7 +87,14 @@ def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: f
     """Eq. (7): the gradient at a label drawn by RR, corrected so that its mean is that at the true label: (..., B).
 
     (e^eps + K - 1)/(e^eps - 1) * (g_noisy - sum_k g_k / (e^eps + K - 1)), multiplied out so that large eps is no harm.
-    gradients: (..., K, B), of every label. noisy_label: integers (...), from RR over these K labels. epsilon: > 0.
+
+    Args:
+        gradients: of every label, shape (..., K, B).
+        noisy_label: whole numbers, shape (...), from RR over these K labels.
+        epsilon: budget of each answer, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     if not epsilon > 0:
         raise ParameterError(f"epsilon = {epsilon} is not allowed: it must be above 0, where answers say something.")
@@ -86,7 +106,15 @@ def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: f
 
 @bounded(tolerance=number(1e-300, 1))
 def span_projector(gradients: np.ndarray, tolerance: float = 1e-9) -> tuple[np.ndarray, np.ndarray]:
-    """The orthogonal projector on the span of the K gradients (..., K, B), and its rank: (..., B, B) and (...)."""
+    """The orthogonal projector on the span of K gradients, (..., B, B), and its rank, (...).
+
+    Args:
+        gradients: of every label, shape (..., K, B).
+        tolerance: singular values below it, relative to the largest, count as none.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     _, values, rows = np.linalg.svd(np.asarray(gradients, dtype=float), full_matrices=False)
     kept = values > tolerance * np.maximum(values[..., :1], np.finfo(float).tiny)
     rows = rows * kept[..., None]
@@ -95,7 +123,15 @@ def span_projector(gradients: np.ndarray, tolerance: float = 1e-9) -> tuple[np.n
 
 @bounded(radius=number(1e-100, 1e100))
 def project(weights: np.ndarray, radius: float) -> np.ndarray:
-    """Projection of each run's weights, shape (R, B, d), on the ball of this radius: diameter D = 2 radius."""
+    """Projection on a ball around 0: its diameter D is twice the radius.
+
+    Args:
+        weights: of each run, shape (R, B, d).
+        radius: of the ball, in [1e-100, 1e100].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     norms = np.sqrt((weights**2).sum(axis=(-2, -1), keepdims=True))
     return weights * np.minimum(1.0, radius / np.maximum(norms, np.finfo(float).tiny))
 
@@ -109,7 +145,11 @@ def debiased_loss(losses: np.ndarray, epsilon: float) -> np.ndarray:
 
     Args:
         losses: l(t, y') for the labels y' of Y_k, shape (..., k), as is the result: entry i for the i-th label as
-        answer. epsilon: > 0.
+            answer.
+        epsilon: budget of each answer, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     losses = np.asarray(losses, dtype=float)
     q, rest = _q(losses.shape[-1], epsilon)
@@ -118,7 +158,15 @@ def debiased_loss(losses: np.ndarray, epsilon: float) -> np.ndarray:
 
 @bounded(k=_LABELS, epsilon=_BUDGETS)
 def lipschitz_printed(k: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
-    """Lemma 19's constant by the triangle inequality, over L: (1 + k q) / (1 - k q)."""
+    """Lemma 19's constant by the triangle inequality, over L: (1 + k q) / (1 - k q).
+
+    Args:
+        k: labels of Y_k, in [1, 1e6].
+        epsilon: budget of each answer, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     q, rest = _q(k, epsilon)
     return (1 + k * q) / rest
 
@@ -128,6 +176,13 @@ def lipschitz_least(k: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:
     """The least constant, over L (ours): the answer's own term of the sum cancels, (1 + (k - 2) q) / (1 - k q).
 
     It is also the width of the interval that holds the debiased loss when the loss lies in [0, 1].
+
+    Args:
+        k: labels of Y_k, in [1, 1e6].
+        epsilon: budget of each answer, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     q, rest = _q(k, epsilon)
     return (1 + (k - 2) * q) / rest
@@ -150,6 +205,12 @@ def thresholds_rademacher(n: int) -> float:
     """Definitions G.1 and G.2 for thresholds, exactly, for any n different points.
 
     By reflection P(M >= r) = P(S >= r) + P(S > r), with S the walk's end and M its maximum.
+
+    Args:
+        n: points, whole, in [1, 1e6].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     steps_up = np.arange(n + 1)
     ends, chances = 2 * steps_up - n, stats.binom.pmf(steps_up, n, 0.5)
@@ -163,6 +224,15 @@ def deviation_bound(complexity: float, n: int, beta: float, width: float = 1.0) 
     """Lemma 21 for both signs: with probability 1 - beta no function is off by more than this.
 
     2 R + width sqrt(ln(2/beta) / (2 n)), for values in an interval of that width and R the complexity of those values.
+
+    Args:
+        complexity: Rademacher complexity R of the values, >= 0.
+        n: records, in [1, 1e18].
+        beta: chance that the bound fails, in (0, 1].
+        width: of the interval that holds the values, >= 0.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return 2 * complexity + width * np.sqrt(np.log(2 / beta) / (2 * np.asarray(n)))
 
@@ -182,7 +252,16 @@ def theorem17_bound(
     """Theorem 17, eq. (18), with constants: Lemma 20 + Lemma 22 with Lemma 19 + Lemma 21.
 
     Args:
-        miss: Pr[y not in Y_k]. complexity: of the functions. lipschitz: L of the loss, which lies in [0, 1].
+        miss: Pr[y not in Y_k], in [0, 1].
+        k: labels of Y_k, in [1, 1e6].
+        epsilon: budget of each answer, in [1e-9, 700].
+        n: records, in [1, 1e18].
+        beta: chance that the bound fails, in (0, 1].
+        complexity: Rademacher complexity of the functions, >= 0.
+        lipschitz: L of the loss, which lies in [0, 1]; >= 0.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     composed = lipschitz * lipschitz_printed(k, epsilon) * complexity
     return miss + deviation_bound(composed, n, beta, lipschitz_least(k, epsilon))
@@ -194,8 +273,17 @@ class Line:
     The true label is x's own with probability rho + (1 - rho)/K, each other one with (1 - rho)/K. Y_k is public: the k
     labels nearest to x's own, lower ones first.
 
+    Args:
+        classes: K, whole, in [2, 1e4].
+        k: labels of Y_k, from 1 to K.
+        rho: how much likelier x's own label is, in [0, 1].
+
     Attributes:
-        members: shape (K, k): Y_k in each of the K intervals. miss: Pr[y not in Y_k].
+        members: shape (K, k): Y_k in each of the K intervals.
+        miss: Pr[y not in Y_k].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
 
     def __init__(self, classes: int, k: int, rho: float):
@@ -210,7 +298,11 @@ class Line:
         self.loss = np.stack([np.arange(classes) / (classes - 1), 1 - np.arange(classes) / (classes - 1)])  # f = 0, 1
 
     def population_risk(self, thetas: ArrayLike) -> np.ndarray:
-        """Exact risk of 1[x >= theta], any shape; with x below theta the prediction is 0."""
+        """Exact risk of 1[x >= theta]; with x below theta the prediction is 0.
+
+        Args:
+            thetas: of any shape, which the result has.
+        """
         mean = self.loss @ self.chances.T  # shape (2, K): for f = 0 and f = 1 in each interval
         edges = np.arange(self.classes + 1) / self.classes
         below = np.concatenate([[0], np.cumsum(mean[0])]) / self.classes
@@ -219,7 +311,13 @@ class Line:
         return np.interp(thetas, edges, below) + above[-1] - np.interp(thetas, edges, above)
 
     def draw(self, n: int, epsilon: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """n points in rising order, their true labels, and the position in Y_k of RRTop-k's answers; shapes (n,)."""
+        """n points in rising order, their true labels, and the position in Y_k of RRTop-k's answers; shapes (n,).
+
+        Args:
+            n: points.
+            epsilon: budget of each answer, in [1e-9, 700].
+            rng: draws points, labels and answers.
+        """
         x = np.sort(rng.random(n))
         own = np.minimum((x * self.classes).astype(int), self.classes - 1)
         labels = np.where(rng.random(n) < self.rho, own, rng.integers(self.classes, size=n))
@@ -234,8 +332,11 @@ class Line:
         """sup over theta of |empirical - population risk|, and the excess risk of the empirical minimiser.
 
         Between neighbouring points the empirical risk is constant and the population risk linear within an interval, so
-        that the supremum lies at points and edges. x: (n,), rising. values: losses of f = 0 and f = 1 at each point,
-        (2, n).
+        that the supremum lies at points and edges.
+
+        Args:
+            x: points, shape (n,), rising.
+            values: losses of f = 0 and f = 1 at each point, shape (2, n).
         """
         n = len(x)
         totals = np.concatenate([[0], np.cumsum(values[0])]) + np.concatenate([np.cumsum(values[1][::-1])[::-1], [0]])
@@ -250,7 +351,13 @@ class Line:
         return float(max(off, off_edges)), float(self.population_risk(ends[chosen : chosen + 2]).mean() - best)
 
     def answered_losses(self, x: np.ndarray, answer: np.ndarray, epsilon: float) -> np.ndarray:
-        """Debiased losses of f = 0 and f = 1 at each point, shape (2, n)."""
+        """Debiased losses of f = 0 and f = 1 at each point, shape (2, n).
+
+        Args:
+            x: points, shape (n,), rising.
+            answer: position in Y_k of each answer, shape (n,).
+            epsilon: budget of each answer, in [1e-9, 700].
+        """
         own = np.minimum((x * self.classes).astype(int), self.classes - 1)
         of_members = self.loss[:, self.members[own]]  # shape (2, n, k)
         return np.take_along_axis(debiased_loss(of_members, epsilon), answer[None, :, None], axis=2)[..., 0]

@@ -26,7 +26,15 @@ _SAYS = {"missing": "is missing", "extra_forbidden": "is not known", "unexpected
 
 
 def publish(path: Path, text: str) -> None:
-    """Write a file in one step: it appears whole, or not at all; OSError, which names it, where that cannot be."""
+    """Write a file in one step: it appears whole, or not at all.
+
+    Args:
+        path: the file.
+        text: what it is to hold, in UTF-8.
+
+    Raises:
+        OSError: which names the file, where that cannot be.
+    """
     part = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}")
     try:
         with part.open("w", encoding="utf-8", newline="") as file:
@@ -44,7 +52,14 @@ def publish(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Inside, a file or what is in a folder is written: an OSError that names no file names this one."""
+    """Inside, a file or what is in a folder is written: an OSError that names no file names this one.
+
+    Args:
+        path: the file or folder that is written.
+
+    Raises:
+        OSError: that of the code inside, with the name of this file where it named none.
+    """
     try:
         yield
     except OSError as error:
@@ -53,8 +68,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_room(folder: Path) -> None:
-    """Raise OSError, which names the folder, where a megabyte cannot be written there: another program that failed may
-    have failed for that.
+    """See that a megabyte can be written in a folder: another program that failed may have failed for that.
+
+    Args:
+        folder: that must exist.
+
+    Raises:
+        OSError: which names the folder, where it cannot.
     """
     with writing(folder), tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(1_000_000))
@@ -65,6 +85,13 @@ def locked(path: Path, *, blocking: bool) -> Iterator[int]:
     """An exclusive lock that ends with this process, however it ends; BlockingIOError where another has it.
 
     The file may be unlinked by its holder: whoever then has the lock of a file without a name tries again.
+
+    Args:
+        path: the file of the lock; made where there is none.
+        blocking: wait for whoever has it.
+
+    Raises:
+        BlockingIOError: where another has it and one does not wait.
     """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -78,14 +105,21 @@ def locked(path: Path, *, blocking: bool) -> Iterator[int]:
 
 
 def sign(handle: int) -> None:
-    """Write into the file of a lock that one has who has it, for those who meet it."""
+    """Write into the file of a lock that one has who has it, for those who meet it.
+
+    Args:
+        handle: of the file, as from :func:`locked`.
+    """
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"process {os.getpid()} on {platform.node()} since {time.ctime()}".encode(), 0)
 
 
 def value(text: str) -> Any:
-    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself. A list
-    may have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
+    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself. A list may
+    have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
+
+    Args:
+        text: as it stands on the command line.
     """
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
@@ -97,8 +131,16 @@ def value(text: str) -> Any:
 
 
 def plain(name: str, value: Any, depth: int = 0) -> Any:
-    """A value as JSON and Python both write it, tuples as lists; ParameterError for anything but None, truth values,
-    numbers that a float can hold, texts that UTF-8 can hold, and lists or mappings of these.
+    """A value as JSON and Python both write it, tuples as lists.
+
+    Args:
+        name: what the message calls the value.
+        value: None, a truth value, a number that a float can hold, a text that UTF-8 can hold, or lists or mappings of
+            these.
+        depth: how many lists it stands in.
+
+    Raises:
+        ParameterError: for anything else.
     """
     if isinstance(value, list | tuple) and depth < DEEPEST:
         return [plain(name, one, depth + 1) for one in value]
@@ -116,6 +158,9 @@ class Loader(yaml.SafeLoader):
     """YAML of bounded size, since ten lines of aliases can stand for more values than a machine holds, or have no end;
     and with each key once, since YAML keeps the last of two in silence. Plain words are numbers, truth values or texts
     as YAML 1.2 says: 1e-5 is a number, as on a command line, and ``no`` a text.
+
+    Args:
+        stream: what is read, as :mod:`yaml` takes it.
     """
 
     yaml_implicit_resolvers: ClassVar = {}  # those of YAML 1.2, below
@@ -176,7 +221,14 @@ def _check_keys(node: yaml.Node) -> None:
 
 
 def read(path: Path) -> Any:
-    """What a file of YAML, JSON or TOML holds; ParameterError, which names the file, where it cannot be read."""
+    """What a file of YAML, JSON or TOML holds.
+
+    Args:
+        path: whose suffix says which of the three it is.
+
+    Raises:
+        ParameterError: which names the file, where it cannot be read.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".toml":
@@ -187,9 +239,15 @@ def read(path: Path) -> Any:
 
 
 def checked(path: Path, kind: Any, document: Any = None) -> Any:
-    """What a file holds (or ``document``, read already), as a type that pydantic can check, such as ``dict[str, Any]``.
+    """What a file holds, as a type that pydantic can check.
 
-    Raises ParameterError as :func:`read`; and where it is something else, with the place in the file.
+    Args:
+        path: the file.
+        kind: the type, such as ``dict[str, Any]``.
+        document: what the file holds, where it was read already.
+
+    Raises:
+        ParameterError: as :func:`read`; and where it is something else, with the place in the file.
     """
     import pydantic
 

@@ -24,10 +24,15 @@ _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor'
 class Setting:
     """A private Gaussian mixture (Definition 3) with a given noise.
 
-    Attributes:
-        mu1, mu2: class means, shape (p,). variances: diagonal of Sigma, shape (p,), without the noise.
+    Args:
+        mu1: mean of class 1, shape (p,).
+        mu2: mean of class 2, shape (p,).
+        variances: diagonal of Sigma, shape (p,), without the noise.
         n_per_class: training points of each class, at least 6 (below, the error's moments hardly exist).
-        noise_sd: standard deviation of the noise on each coordinate, >= 0.
+        noise_sd: standard deviation of the noise on each coordinate, in [0, 1e50].
+
+    Raises:
+        ParameterError: for a value outside its range, shapes that differ, or a feature that is constant when released.
     """
 
     mu1: np.ndarray
@@ -64,7 +69,11 @@ class Setting:
         return self.variances + self.noise_sd**2
 
     def test_variances(self, test: str) -> np.ndarray:
-        """Variances of a test point, shape (p,): "clean" or "noisy"."""
+        """Variances of a test point, shape (p,).
+
+        Args:
+            test: "clean" or "noisy".
+        """
         return {"clean": self.variances, "noisy": self.released}[test]
 
 
@@ -78,7 +87,18 @@ class Setting:
 def two_classes(
     p: int, n_per_class: int, distance: float, informative: int | None = None, noise_sd: float = 0.0
 ) -> Setting:
-    """Unit variances and means +-distance/2 in the first ``informative`` features (None: all p), 0 in the others."""
+    """Unit variances and means +-distance/2 in some features, 0 in the others.
+
+    Args:
+        p: features, whole, in [1, 1e7].
+        n_per_class: training points of each class, in [6, 1e9].
+        distance: of the class means in each informative feature, in [0, 1e50].
+        informative: how many features, the first ones, tell the classes apart; None for all.
+        noise_sd: standard deviation of the noise on each coordinate, in [0, 1e50].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     mean = np.zeros(p)
     mean[:informative] = distance / 2
     return Setting(mean, -mean, np.ones(p), n_per_class, noise_sd)
@@ -88,7 +108,12 @@ def two_classes(
 
 
 def draw_samples(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Released training points of class 1 and class 2, each of shape (n_per_class, p)."""
+    """Released training points of class 1 and class 2, each of shape (n_per_class, p).
+
+    Args:
+        setting: the two classes, and the noise.
+        rng: draws all that is random.
+    """
     return tuple(
         mu + np.sqrt(setting.released) * rng.standard_normal((setting.n_per_class, setting.p))
         for mu in (setting.mu1, setting.mu2)
@@ -97,7 +122,17 @@ def draw_samples(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray
 
 @bounded(order=integer(1, 100), replicates=integer(1, 10**6))
 def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
-    """C_p of Definition 3 in fresh data sets, the largest L1 (or L2) norm of the n clean points: (replicates,)."""
+    """C_p of Definition 3 in fresh data sets, the largest norm of the n clean points, shape (replicates,).
+
+    Args:
+        setting: the two classes, and the noise.
+        order: of the norm: 1 for L1, 2 for L2.
+        replicates: data sets, whole, in [1, 1e6].
+        rng: draws all that is random.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     clean = replace(setting, noise_sd=0.0)
 
     def largest():
@@ -111,23 +146,42 @@ def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Gene
 
 @dataclass(frozen=True)
 class Fisher:
-    """Definition 4, eq. (6): class 1 where (x - midpoint)' weights > 0; all arrays of shape (p,)."""
+    """Definition 4, eq. (6): class 1 where (x - midpoint)' weights > 0.
+
+    Args:
+        weights: Sigma_hat^-1 alpha_hat, shape (p,).
+        midpoint: mu_hat, shape (p,).
+        variances: diagonal of Sigma_hat, shape (p,).
+    """
 
     weights: np.ndarray  # Sigma_hat^-1 alpha_hat
     midpoint: np.ndarray  # mu_hat
     variances: np.ndarray  # diagonal of Sigma_hat
 
     def is_class1(self, x: np.ndarray) -> np.ndarray:
-        """Points of shape (m, p) to decisions of shape (m,)."""
+        """Which points are called class 1, bool (m,).
+
+        Args:
+            x: points, shape (m, p).
+        """
         return (x - self.midpoint) @ self.weights > 0
 
     def errors(self, setting: Setting, test: str = "noisy") -> np.ndarray:
-        """Exact error on a new point of class 1 and of class 2, given the training data: shape (2,), eq. (7)."""
+        """Exact error on a new point of class 1 and of class 2, given the training data: shape (2,), eq. (7).
+
+        Args:
+            setting: the two classes, and the noise.
+            test: whether the new point is "clean" or "noisy".
+        """
         spread = np.sqrt(np.sum(self.weights**2 * setting.test_variances(test)))
         return norm.cdf(-self._margins(setting) / spread)
 
     def printed_psi(self, setting: Setting) -> np.ndarray:
-        """Psi of eq. (8) as printed, with alpha_hat' Sigma_hat^-1 alpha_hat below, for class 1 and class 2: (2,)."""
+        """Psi of eq. (8) as printed, with alpha_hat' Sigma_hat^-1 alpha_hat below, for class 1 and class 2: (2,).
+
+        Args:
+            setting: the two classes, and the noise.
+        """
         return self._margins(setting) / np.sqrt(np.sum(self.weights**2 * self.variances))
 
     def _margins(self, setting: Setting) -> np.ndarray:
@@ -135,9 +189,14 @@ class Fisher:
 
 
 def fit(x1: np.ndarray, x2: np.ndarray) -> Fisher:
-    """Eqs. (5) and (6) from training points of class 1 and class 2, shapes (n1, p) and (n2, p).
+    """Eqs. (5) and (6) from training points.
 
-    Raises ParameterError where a feature is constant in both classes.
+    Args:
+        x1: points of class 1, shape (n1, p).
+        x2: points of class 2, shape (n2, p).
+
+    Raises:
+        ParameterError: where a feature is constant in both classes.
     """
     mean1, mean2 = x1.mean(axis=0), x2.mean(axis=0)
     variances = (x1.var(axis=0, ddof=1) + x2.var(axis=0, ddof=1)) / 2
@@ -151,10 +210,14 @@ def fit(x1: np.ndarray, x2: np.ndarray) -> Fisher:
 
 @dataclass(frozen=True)
 class Draws:
-    """What decides the error of the classifier in each of R training sets; arrays of shape (R,).
+    """What decides the error of the classifier in each of R training sets.
 
-    signal: alpha' w / 2, with w = Sigma_hat^-1 alpha_hat. shift: (mu_hat - (mu1 + mu2)/2)' w.
-    noisy, clean: the variance of w'x for a noisy and a clean test point. printed: what eq. (8) has in its place.
+    Args:
+        signal: alpha' w / 2, with w = Sigma_hat^-1 alpha_hat, shape (R,).
+        shift: (mu_hat - (mu1 + mu2)/2)' w, shape (R,).
+        noisy: the variance of w'x for a noisy test point, shape (R,).
+        clean: the same for a clean test point, shape (R,).
+        printed: what eq. (8) has in its place, shape (R,).
     """
 
     signal: np.ndarray
@@ -164,23 +227,39 @@ class Draws:
     printed: np.ndarray
 
     def psi(self, below: str = "noisy") -> np.ndarray:
-        """Psi of class 1 and class 2, shape (2, R), over the root of ``noisy``, ``clean`` or ``printed``."""
+        """Psi of class 1 and class 2, shape (2, R).
+
+        Args:
+            below: under the root: "noisy", "clean" or "printed".
+        """
         return np.stack([self.signal - self.shift, self.signal + self.shift]) / np.sqrt(getattr(self, below))
 
     def errors(self, below: str = "noisy") -> np.ndarray:
-        """Error of class 1 and class 2 given the training data, shape (2, R): 1 - Phi(psi)."""
+        """Error of class 1 and class 2 given the training data, shape (2, R): 1 - Phi(psi).
+
+        Args:
+            below: as in :meth:`psi`.
+        """
         return norm.cdf(-self.psi(below))
 
 
 @bounded(replicates=integer(1, 10**6))
 def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
-    """Errors of ``replicates`` training sets without drawing the training sets.
+    """Errors of many training sets without drawing the training sets.
 
     Per feature the error needs the difference of the class means (one normal) and the pooled variance (a gamma with
     shape n_per_class - 1, independent of it). Their midpoint is independent of both, and enters through its product
-    with w alone, which given w is normal with variance w' V w / n: one normal for the whole training set.
-    The gamma is read off a table of 65,536 quantiles: E(1/S^2) and E(1/S^4) are off by less than 1e-4 for n_per_class
-    of 10 or more, by 1e-3 for 6.
+    with w alone, which given w is normal with variance w' V w / n: one normal for the whole training set. The gamma is
+    read off a table of 65,536 quantiles: E(1/S^2) and E(1/S^4) are off by less than 1e-4 for n_per_class of 10 or more,
+    by 1e-3 for 6.
+
+    Args:
+        setting: the two classes, and the noise.
+        replicates: training sets, whole, in [1, 1e6].
+        rng: draws all that is random.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     distance = setting.alpha / np.sqrt(setting.released)
     share = setting.variances / setting.released
@@ -203,6 +282,14 @@ def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -
 
     Where the signal is weak, what is random in it cancels in the mean of the two: a mean of 1e-8 is measured beside a
     spread of 1e-3. The replicates, not the two of a pair, are independent.
+
+    Args:
+        setting: the two classes, and the noise.
+        replicates: training sets, whole, in [1, 1e6].
+        rng: draws all that is random.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     distance = setting.alpha / np.sqrt(setting.released)
     psi = np.empty((2, replicates))
@@ -225,10 +312,17 @@ def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
 
 @bounded(n=numbers(1, 1e18))
 def advantage(psi: np.ndarray, n: int) -> np.ndarray:
-    """1/2 minus the error, averaged over both classes and over the shift, for psi as :func:`draw_mirrored` gives it.
+    """1/2 minus the error, averaged over both classes and over the shift.
 
-    Psi of a class is that psi -+ a normal of variance 1/n, whatever p is, and the mean of Phi(-psi -+ N(0, 1/n)) is
-    Phi(-psi / sqrt(1 + 1/n)). n counts both classes; any shape in, the same shape out.
+    Psi of a class is the given psi -+ a normal of variance 1/n, whatever p is, and the mean of Phi(-psi -+ N(0, 1/n))
+    is Phi(-psi / sqrt(1 + 1/n)).
+
+    Args:
+        psi: as :func:`draw_mirrored` gives it, any shape, which the result has.
+        n: training points of both classes together, in [1, 1e18].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return special.erf(psi / np.sqrt(2 * (1 + 1 / n))) / 2
 
@@ -244,19 +338,41 @@ def _inverse_variances(n_per_class: int) -> np.ndarray:
 
 
 def gamma(setting: Setting) -> float:
-    """Eq. (10): squared Mahalanobis distance of the class means in the released data."""
+    """Eq. (10): squared Mahalanobis distance of the class means in the released data.
+
+    Args:
+        setting: the two classes, and the noise.
+    """
     return float(np.sum(setting.alpha**2 / setting.released))
 
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
 def theorem6_psi(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray:
-    """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; n counts both classes."""
+    """Argument of Phi in Theorem 6, eq. (9), with both o_p(1) set to 0; arguments broadcast.
+
+    Args:
+        gamma: eq. (10): squared Mahalanobis distance of the class means, >= 0.
+        p: features, >= 0.
+        n: training points of both classes together, in [1, 1e18].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return np.asarray(gamma) / (2 * np.sqrt(4 * np.asarray(p) / n + gamma))
 
 
 @bounded(gamma=numbers(0), p=numbers(0, 1e18), n=numbers(1, 1e18))
 def theorem6(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray:
-    """The bound of Theorem 6 on the error, eq. (9), with both o_p(1) set to 0."""
+    """The bound of Theorem 6 on the error, eq. (9), with both o_p(1) set to 0; arguments broadcast.
+
+    Args:
+        gamma: eq. (10): squared Mahalanobis distance of the class means, >= 0.
+        p: features, >= 0.
+        n: training points of both classes together, in [1, 1e18].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return norm.cdf(-theorem6_psi(gamma, p, n))
 
 
@@ -264,8 +380,14 @@ def theorem6(gamma: ArrayLike, p: ArrayLike, n: ArrayLike) -> float | np.ndarray
 def finite_n(n_per_class: int) -> float:
     """What an estimated Sigma costs: Psi is sqrt((nu - 4)/(nu - 2)) times that of Theorem 6, nu = 2 n_per_class - 2.
 
-    From E(1/S^2) and E(1/S^4) of a pooled variance with nu degrees of freedom. For Psi as printed in eq. (8) the
-    factor is sqrt(nu/(nu - 2)) instead, above 1.
+    From E(1/S^2) and E(1/S^4) of a pooled variance with nu degrees of freedom. For Psi as printed in eq. (8) the factor
+    is sqrt(nu/(nu - 2)) instead, above 1.
+
+    Args:
+        n_per_class: training points of each class, in [6, 1e9].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     nu = 2 * n_per_class - 2
     return np.sqrt((nu - 4) / (nu - 2))
@@ -275,6 +397,10 @@ def predicted_error(setting: Setting, test: str = "noisy") -> float:
     """Mean error over training sets and classes, to first order: Theorem 6 with Sigma_hat and mu_hat estimated.
 
     For a clean test point the variance of w'x is that of its own features.
+
+    Args:
+        setting: the two classes, and the noise.
+        test: whether the test point is "clean" or "noisy".
     """
     g, v = gamma(setting), setting.released
     weights2 = setting.alpha**2 / v + 2 / setting.n_per_class  # mean of alpha_hat^2 / v, feature by feature
@@ -289,7 +415,13 @@ def gamma_chain(setting: Setting, x1: np.ndarray, x2: np.ndarray, tau: float) ->
     """The five terms of eq. (11) in one data set, from Gamma to 1/tau^2, shape (5,).
 
     Args:
-        setting: its noise_sd is not used. x1, x2: clean points of the two classes, (n, p). tau: ln(1/delta)/epsilon.
+        setting: its noise_sd is not used.
+        x1: clean points of class 1, shape (n, p).
+        x2: clean points of class 2, shape (n, p).
+        tau: ln(1/delta)/epsilon, in [1e-50, 1e50].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     c_p = max(np.abs(x).sum(axis=1).max() for x in (x1, x2))
     farthest = max(np.abs(x2 - point).sum(axis=1).max() for point in x1)

@@ -33,8 +33,12 @@ class LogisticGrid:
 
     Args:
         settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
-        train: n rows of p numbers with labels 0 to k - 1. classes: k.
+        train: n rows of p numbers with labels 0 to k - 1.
+        classes: k, from 2 to a million.
         generators: of each model's noise; None for the cryptographic source.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
 
     def __init__(
@@ -63,7 +67,11 @@ class LogisticGrid:
 
     @whole_float32()
     def step(self, rows: Tensor) -> None:
-        """One step of every model on the records ``rows`` (b,), b >= 0."""
+        """One step of every model.
+
+        Args:
+            rows: of the records that are taken, shape (b,), b >= 0.
+        """
         if len(rows):
             x, y = self.train.batch(rows)
             d = self._errors(x, y)
@@ -80,7 +88,15 @@ class LogisticGrid:
 
     @whole_float32()
     def evaluate(self, held_out: Examples, size: int | None = None) -> dict[str, np.ndarray]:
-        """Mean loss and accuracy of every model: {"loss": (m,), "metric": (m,)}."""
+        """Mean loss and accuracy of every model: {"loss": (m,), "metric": (m,)}.
+
+        Args:
+            held_out: examples on the device of the training.
+            size: examples that go through at once; None for what the device does well.
+
+        Raises:
+            ParameterError: where autocast is on.
+        """
         place = held_out.y.device
         losses, right = torch.zeros(2, len(self.settings), dtype=torch.float64, device=place)
         for x, y in held_out.pieces(size or EVALUATED.on(place)):
@@ -124,10 +140,13 @@ def train_grid(
     """Train one logistic regression for each of ``settings``, on shared batches; see the warning above.
 
     Args:
-        data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1.
+        data: rows (n, p), or arrays that are flattened to rows, with labels 0 to ``classes`` - 1. Neighbouring data
+            sets differ by adding or removing one training record.
+        settings: one for each model; they differ in learning rate, noise multiplier and clipping norm alone.
         rng: decides sampling and every model's noise; not with ``secure``, where it may be left out (None).
         classes: k, from 2 to a million.
         device: "cpu"; "cuda"; or "auto", a GPU where there is one and the trainings are large enough to gain by it.
+        progress: show a bar.
 
     Returns:
         Of "validation" and "test", where given, "loss" and "metric" (the accuracy) of every model, (m,).
@@ -161,7 +180,12 @@ def train_grid(
 
 
 def flattened(pair: examples.Pair, name: str) -> tuple[Tensor, Tensor]:
-    """Examples as rows (n, p), and their labels."""
+    """Examples as rows (n, p), and their labels.
+
+    Args:
+        pair: examples (n, ...) and targets (n,).
+        name: what messages call them.
+    """
     x, y = examples.tensors(pair, name)
     return (x.flatten(1) if x.dim() > 1 else x), y
 

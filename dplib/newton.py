@@ -47,16 +47,21 @@ def minimise(
     """Minimise f_p for each problem p. Every step decreases f_p, so that Newton's method converges from everywhere.
 
     Args:
-        x: shape (n, d), finite. linear: shape (problems, d).
-        l2: shape (problems, d), > 0; 0 is allowed for a constant column where a minimiser exists.
+        x: rows that all problems share, shape (n, d), finite.
+        linear: what multiplies w in each problem, shape (problems, d).
+        l2: prices of the coefficients, shape (problems, d), in [1e-100, 1e100]; 0 is allowed for a constant column
+            where a minimiser exists.
         used: bool, shape (problems, d), the features of each problem; None for all.
-        tol: length of the Newton step at which a problem is done, relative to max(1, |w|). (It is the distance from the
-            minimiser up to its square.)
+        tol: length of the Newton step at which a problem is done, relative to max(1, |w|), in [1e-15, 1e-3]. (It is the
+            distance from the minimiser up to its square.)
         device: where torch computes.
 
     Returns:
         w (problems, d), exactly 0 where a feature is not used; the L2 norm of the gradient of f at w (problems,);
         whether a problem converged (problems,).
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     x, linear, l2 = (np.asarray(a, dtype=float) for a in (x, linear, l2))
     used = np.ones(linear.shape, dtype=bool) if used is None else np.asarray(used, dtype=bool)

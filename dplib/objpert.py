@@ -63,12 +63,15 @@ SLACK = 1e-6  # how far a row may exceed the norm bound, relatively: the roundin
 class Fit:
     """Models, one for each problem: every array begins with (problems,).
 
-    Attributes:
-        coef: shape (problems, d); 0 where a feature is masked. intercept: +-inf where there is no minimiser.
-        converged: whether the minimiser was found, within ``tol`` relative to max(1, |w|).
-        gradient_norm: of the perturbed objective; over ``l2`` it bounds the distance from the minimiser.
-        l2: the regularisation with the extra one. noise_rate: beta of the noise density exp(-beta |b|).
-        epsilon: what one release costs, by :func:`privacy_loss`; inf for a free intercept.
+    Args:
+        coef: shape (problems, d); 0 where a feature is masked.
+        intercept: shape (problems,); +-inf where there is no minimiser.
+        converged: whether the minimiser was found, within ``tol`` relative to max(1, |w|), shape (problems,).
+        gradient_norm: of the perturbed objective, shape (problems,); over ``l2`` it bounds the distance from the
+            minimiser.
+        l2: the regularisation with the extra one, shape (problems,).
+        noise_rate: beta of the noise density exp(-beta |b|), shape (problems,).
+        epsilon: what one release costs, by :func:`privacy_loss`, shape (problems,); inf for a free intercept.
     """
 
     coef: np.ndarray
@@ -80,11 +83,20 @@ class Fit:
     epsilon: np.ndarray
 
     def decision(self, x: ArrayLike) -> np.ndarray:
-        """Log-odds of label 1, shape (problems, m) for x of shape (m, d)."""
+        """Log-odds of label 1, shape (problems, m).
+
+        Args:
+            x: rows, shape (m, d).
+        """
         return self.coef @ np.asarray(x, dtype=float).T + self.intercept[..., None]
 
     def accuracy(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Share of the labels y, shape (m,), that each model predicts from x: shape (problems,)."""
+        """Share of the labels that each model predicts, shape (problems,).
+
+        Args:
+            x: rows, shape (m, d).
+            y: labels, shape (m,), 0 or 1.
+        """
         return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
 
 
@@ -109,18 +121,21 @@ def fit(
     """Train private logistic regressions; everything marked (problems,) may be one number for all.
 
     Args:
-        x: shape (n, d), finite. y: shape (n,): 0 or 1.
-        epsilon: (problems,), > 0: pure DP of each release; inf for a model without noise.
-        regularisation: (problems,), > 0: half of it times |w|^2 stands beside the *sum* of the losses.
-        norm_bound: (problems,), > 0: bound on the L2 norm of the rows of x, as masked, without the intercept's 1. It
-            must come from domain knowledge or from clipping (``mechanisms.clip_rows``), not from a look at the norms.
+        x: rows, shape (n, d), finite.
+        y: labels, shape (n,), 0 or 1.
+        epsilon: (problems,), in [1e-12, 1e12]: pure DP of each release; inf for a model without noise.
+        regularisation: (problems,), in [1e-12, 1e12]: half of it times |w|^2 stands beside the *sum* of the losses.
+        norm_bound: (problems,), in [1e-12, 1e12]: bound on the L2 norm of the rows of x, as masked, without the
+            intercept's 1. It must come from domain knowledge or from clipping (``mechanisms.clip_rows``), not from a
+            look at the norms.
         rng: a generator, or None for the operating system's cryptographic source.
         masks: bool, shape (problems, d): the features of each model. A choice made from the data is not covered.
         problems: how many models, where no argument has that shape.
         intercept: whether rows get a constant feature 1.
-        variant, neighbours: see :func:`calibrate` and above.
+        variant: one of :data:`VARIANTS`, see :func:`calibrate`.
+        neighbours: "replace" one record, or "add_remove" one; see :func:`calibrate`.
         noise: (problems, d + intercept), used instead of a draw: for tests and comparisons.
-        tol: of :func:`dplib.newton.minimise`. The proof asks for the exact minimiser.
+        tol: of :func:`dplib.newton.minimise`, in [1e-15, 1e-3]. The proof asks for the exact minimiser.
         device: "cpu"; "cuda"; or "auto", which is the processor: Newton's steps are small, and wait for each other.
 
     Raises:
@@ -173,8 +188,12 @@ def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generato
     In k used coordinates that is a norm of Gamma(k, 1/noise_rate) and a uniform direction; 0 at rate inf.
 
     Args:
-        noise_rate: shape (problems,). used: bool, shape (problems, d).
+        noise_rate: beta, shape (problems,), in [1e-100, 1e100] or inf.
+        used: bool, shape (problems, d).
         rng: a generator, or None for the operating system's cryptographic source.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     used = np.asarray(used, dtype=bool)
     k = used.sum(axis=1)
@@ -266,7 +285,12 @@ def _check_norms(x, used, bound) -> None:
 
 @dataclass(frozen=True)
 class Constants:
-    """The noise rate beta, and what is added to the regularisation (n Delta of CMS's Algorithm 2)."""
+    """What a budget asks for.
+
+    Args:
+        noise_rate: beta of the noise density exp(-beta |b|); inf for no noise.
+        extra: what is added to the regularisation (n Delta of CMS's Algorithm 2), >= 0.
+    """
 
     noise_rate: np.ndarray
     extra: np.ndarray
@@ -286,13 +310,16 @@ def calibrate(
     noise. CMS do so only when it would leave nothing, and accept unbounded noise shortly before; ``sound`` always does.
 
     Args:
-        epsilon: > 0; inf for no noise and no privacy.
-        regularisation: l2 of every coefficient, > 0: n Lambda of CMS, 1/C of scikit-learn.
-        norm_bound: R > 0, of a whole row, an intercept's constant included.
+        epsilon: in [1e-12, 1e12]; inf for no noise and no privacy.
+        regularisation: l2 of every coefficient, in [1e-12, 1e12]: n Lambda of CMS, 1/C of scikit-learn.
+        norm_bound: R, in [1e-12, 1e12], of a whole row, an intercept's constant included.
         variant: "sound": the largest noise rate with :func:`privacy_loss` at most epsilon. "cms": CMS, Algorithm 2
             (Theorem 9), with curvature R^2/4 and slope R where they have c and 1: sound too, with more noise.
             "diffprivlib": as diffprivlib 0.6.6, with curvature R/4: not sound for R > 1.
         neighbours: "replace" one record, or "add_remove" one (``sound`` only).
+
+    Raises:
+        ParameterError: for a value outside its range, or neighbours that the variant is not defined for.
     """
     one_of(*VARIANTS).check("variant", variant)
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
@@ -322,8 +349,16 @@ def privacy_loss(
 ) -> float | np.ndarray:
     """The epsilon that a noise rate spends: the exact supremum over data sets of any size (module docstring).
 
-    It is attained in the limit from two dimensions on (from one, when a record is added or removed). ``leverage`` is
-    the max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
+    It is attained in the limit from two dimensions on (from one, when a record is added or removed).
+
+    Args:
+        noise_rate: beta, in [1e-100, 1e100] or inf.
+        norm_bound: R, in [1e-50, 1e50].
+        leverage: the max over rows of norm R of x^T diag(l2)^-1 x: R^2 / l2 for one l2; inf where an l2 is 0.
+        neighbours: "replace" or "add_remove".
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     one_of(*NEIGHBOURS).check("neighbours", neighbours)
     noise_rate, norm_bound, leverage = (np.asarray(a, dtype=float) for a in (noise_rate, norm_bound, leverage))
@@ -376,9 +411,15 @@ def log_density(
     The difference for two neighbouring data sets is the privacy loss at w.
 
     Args:
-        w: shape (m, d). x: shape (n, d), n >= 0; an intercept is a constant column. y: shape (n,), 0 or 1.
-        l2: a number or shape (d,), prices with the extra one included. counts: shape (n,), how often each record
-            occurs.
+        w: shape (m, d).
+        x: rows, shape (n, d), n >= 0; an intercept is a constant column.
+        y: labels, shape (n,), 0 or 1.
+        noise_rate: beta, in [1e-50, 1e50].
+        l2: a number or shape (d,), prices with the extra one included; 0, or in [1e-50, 1e50].
+        counts: how often each record occurs, shape (n,), >= 0.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     w, x, y = (np.asarray(a, dtype=float) for a in (w, x, y))
     prices = np.broadcast_to(np.asarray(l2, dtype=float), w.shape[1:])
@@ -389,7 +430,16 @@ def log_density(
 
 
 def positive(name: str, values: ArrayLike, infinite: bool = False) -> np.ndarray:
-    """The values as a float array; ParameterError for one out of bounds, or that is inf where that is not allowed."""
+    """Values as a float array.
+
+    Args:
+        name: what the message calls them.
+        values: a number or an array of them.
+        infinite: inf is allowed as well.
+
+    Raises:
+        ParameterError: for a value outside [1e-12, 1e12], or one that is inf where that is not allowed.
+    """
     array = np.asarray(values)
     is_number = array.dtype.kind in "iuf"
     inside = (array >= LEAST) & (array <= MOST) | (infinite & np.isinf(array) & (array > 0)) if is_number else False

@@ -29,9 +29,15 @@ _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
 
 @bounded(seed=integer(0, 2**32 - 1))
 def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
-    """Step 1: the group of each record, shape (n,), from 0 to ``count`` - 1; by k-means in mini-batches.
+    """Step 1: the group of each record, shape (n,), whole numbers from 0; by k-means in mini-batches.
 
-    features: (n, d), of inputs alone; the rows of a test part may be among them. count: C, from 1 to n.
+    Args:
+        features: of inputs alone, shape (n, d); the rows of a test part may be among them.
+        count: C, how many groups, from 1 to n.
+        seed: of the clustering, below 2^32.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     features = np.asarray(features)
     integer(1, len(features)).check("count", count)
@@ -46,7 +52,14 @@ def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
 def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) -> np.ndarray:
     """Step 2: how many records of each group have each label, shape (count, classes), int64. Not private.
 
-    labels, group: shape (n,), from 0; ParameterError for those out of range. count: number of groups. classes: K.
+    Args:
+        labels: shape (n,), whole numbers from 0 to K - 1.
+        group: of each record, shape (n,), whole numbers from 0.
+        count: number of groups, whole, in [1, 1e7].
+        classes: K, whole, in [1, 1e6].
+
+    Raises:
+        ParameterError: for labels or groups out of range, or of different numbers.
     """
     labels, group = _indices("labels", labels, classes), _indices("group", group, count)
     if labels.shape != group.shape:
@@ -59,8 +72,12 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
     """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
     Args:
-        counts: shape (groups, K), whole numbers. epsilon: at least 0.0002; inf adds nothing.
+        counts: shape (groups, K), whole numbers.
+        epsilon: in [0.0002, 160]; inf adds nothing.
         rng: None for the operating system's cryptographic source, or a generator, for experiments.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     counts = np.asarray(counts, dtype=np.int64)
     if np.isinf(epsilon):
@@ -71,8 +88,13 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
 def normalised(noisy: ArrayLike, smoothing: float = 0.0) -> np.ndarray:
     """Step 4: negative counts to zero, then each group's shares; uniform where nothing is left.
 
-    smoothing: added to each count that was cut at zero; 0 in the paper. With 0 a class that the noise wiped out has
-    prior zero, and its records can never get their own label back.
+    Args:
+        noisy: counts with noise, shape (groups, K).
+        smoothing: added to each count that was cut at zero, >= 0; 0 in the paper. With 0 a class that the noise wiped
+            out has prior zero, and its records can never get their own label back.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     number(0, 1e100).check("smoothing", smoothing)
     kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
@@ -96,9 +118,23 @@ def respond(
     rng: np.random.Generator | None,
     smoothing: float = 0.0,
 ) -> tuple[randomised_response.Response, np.ndarray]:
-    """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K), made for ``epsilon_p`` of ``epsilon``.
+    """Steps 2 to 5: answers of RRWithPrior, and each record's prior (n, K).
 
     Together epsilon-DP. At epsilon_p = 0 the labels are not looked at, and every prior is uniform.
+
+    Args:
+        labels: shape (n,), whole numbers from 0 to K - 1.
+        group: of each record, shape (n,), whole numbers from 0.
+        count: number of groups, whole, in [1, 1e7].
+        classes: K, whole, in [1, 1e6].
+        epsilon: the whole budget, in [0, 1e6] or inf.
+        epsilon_p: the histograms' part of it, from 0 to epsilon; 0, inf, or in [0.0002, 160].
+        rng: None for the operating system's cryptographic source, or a generator, for experiments.
+        smoothing: added to each count that was cut at zero, >= 0; 0 in the paper. With 0 a class that the noise wiped
+            out has prior zero, and its records can never get their own label back.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     if not 0 <= epsilon_p <= epsilon:
         raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
@@ -112,6 +148,9 @@ def vote(noisy: ArrayLike) -> np.ndarray:
     """The class with the largest noisy count of each group, shape (groups,): the classifier of Figure 2.
 
     Among equal ones the lower index wins.
+
+    Args:
+        noisy: counts with noise, shape (groups, K).
     """
     return np.asarray(noisy).argmax(axis=1)
 
@@ -127,7 +166,12 @@ def discrete_laplace(n: int, parameter: float, rng: np.random.Generator | None) 
     bits that can be predicted, and run times.
 
     Args:
-        n: at least 0. parameter: from 0.0001 to 80. rng: None or a generator, as in :func:`noisy_histograms`.
+        n: how many, in [0, 1e9].
+        parameter: in [1e-4, 80].
+        rng: None for the operating system's cryptographic source, or a generator, for experiments.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     number(_LEAST, 80).check("parameter", parameter)
     high, low = divmod(stay(parameter), 2**64)
@@ -137,7 +181,14 @@ def discrete_laplace(n: int, parameter: float, rng: np.random.Generator | None) 
 
 @bounded(parameter=number(_LEAST, 80))
 def stay(parameter: float) -> int:
-    """2^128 e^-parameter, rounded up to a whole number: how many of 2^128 coin results let a draw go on."""
+    """2^128 e^-parameter, rounded up to a whole number: how many of 2^128 coin results let a draw go on.
+
+    Args:
+        parameter: of the noise: P(z) is proportional to e^(-parameter |z|), in [1e-4, 80].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     with localcontext() as context:
         context.prec = 60
         return int((-Decimal(float(parameter))).exp() * 2**_BITS) + 1
@@ -178,10 +229,17 @@ def joint_table(
     one ratio. So counts from 0 to n + 1 show every ratio there is; what lies beyond is one more output.
 
     Args:
-        n: records. classes: K. epsilon: the whole budget. epsilon_p: the histogram's share.
-        parameter: of the noise; epsilon_p / 2 in the paper.
+        n: records, from 1 to 6.
+        classes: K, from 1 to 6.
+        epsilon: the whole budget, in [0, 700].
+        epsilon_p: the histogram's part of it, in [0, 160].
+        parameter: of the noise; epsilon_p / 2 in the paper, which None stands for.
 
-    Returns probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+    Returns:
+        Probabilities (K^n data sets, outputs), and the pairs of data sets that differ in one label.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     parameter = epsilon_p / 2 if parameter is None else parameter
     labels, apart = privacy.data_sets(n, classes)
@@ -199,6 +257,15 @@ def joint_table(
 
 @bounded(parameter=number(_LEAST, 80))
 def log_cut(counts: ArrayLike, outputs: ArrayLike, parameter: float) -> np.ndarray:
-    """ln P(max(0, count + noise) = output) for whole numbers, broadcast; outputs >= 0."""
+    """ln P(max(0, count + noise) = output); arguments broadcast.
+
+    Args:
+        counts: whole numbers.
+        outputs: whole numbers, >= 0.
+        parameter: of the noise: P(z) is proportional to e^(-parameter |z|), in [1e-4, 80].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)
     return np.where(outputs == 0, below, at)

@@ -18,7 +18,15 @@ Prior = Callable[[int, np.ndarray], np.ndarray]
 
 @bounded(n=integer(1, 12), classes=integer(1, 12))
 def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """All label vectors, (K^n, n), and the number of labels in which two of them differ, (K^n, K^n)."""
+    """All label vectors, (K^n, n), and the number of labels in which two of them differ, (K^n, K^n).
+
+    Args:
+        n: examples, from 1 to 12.
+        classes: K, from 1 to 12.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     sets = np.array(list(product(range(classes), repeat=n)))
     return sets, (sets[:, None] != sets[None]).sum(axis=2)
 
@@ -27,8 +35,16 @@ def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, epsilon: float) -> np.ndarray:
     """Log probability of all answers of all stages, for every assignment of labels: (K^n data sets, K^q answers).
 
-    parts: the examples that each stage asks. They may overlap, which breaks the guarantee, so that the breach can be
-    measured. prior: from the stage and all answers so far to the priors (m, K) of this stage's examples.
+    Args:
+        n: examples, from 1 to 12.
+        classes: K, from 1 to 12.
+        parts: the examples that each stage asks. They may overlap, which breaks the guarantee, so that the breach can
+            be measured.
+        prior: from the stage and all answers so far to the priors (m, K) of this stage's examples.
+        epsilon: of each answer, in [0, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     sets, _ = data_sets(n, classes)
     questions = sum(len(part) for part in parts)
@@ -46,15 +62,29 @@ def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, ep
 
 @bounded(n=integer(1, 12), classes=integer(1, 12), differ=integer(1, 12))
 def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
-    """The largest log-ratio between data sets that differ in ``differ`` labels: the exact epsilon for these.
+    """The largest log-ratio between data sets that differ in so many labels: the exact epsilon for these.
 
-    log_joint: as :func:`joint` returns it. An answer that only one of two data sets can give makes it inf.
+    An answer that only one of two data sets can give makes it inf.
+
+    Args:
+        log_joint: as :func:`joint` returns it.
+        n: examples, from 1 to 12.
+        classes: K, from 1 to 12.
+        differ: number of labels, from 1 to 12.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return float(losses(log_joint, data_sets(n, classes)[1] == differ).max())
 
 
 def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """The largest log-ratio, in either direction, of each pair of data sets; pairs: bool, (data sets, data sets)."""
+    """The largest log-ratio, in either direction, of each pair of data sets.
+
+    Args:
+        log_joint: as :func:`joint` returns it.
+        pairs: which data sets to compare, bool, shape (data sets, data sets).
+    """
     i, j = np.nonzero(np.triu(pairs))
     with np.errstate(invalid="ignore"):
         ratio = np.abs(log_joint[i] - log_joint[j])
@@ -66,7 +96,13 @@ def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], clas
     """A small model: how often each label was answered so far for examples of the same public feature.
 
     Args:
-        features: one whole number for each example. parts: as in :func:`joint`. weight: what each class starts with.
+        features: one whole number for each example.
+        parts: as in :func:`joint`.
+        classes: K, from 1 to 12.
+        weight: what each class's count starts with, in [1e-9, 1e9].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     features = np.asarray(features)
     asked = [example for part in parts for example in part]

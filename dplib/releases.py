@@ -32,11 +32,14 @@ _COINS = number(0, 30)  # uniform numbers of 53 bits know no rarer event than 2^
 class Evidence:
     """What a learner is told of n labels.
 
-    Attributes:
+    Args:
         kind: "target": ``values`` are weights on the labels, of sum 1 (or 0 for a record that is left out), and the
             loss is -sum_y values_y ln p(y | x). "likelihood": they are ln q(release | y), up to a number for each
             record, and the loss is -ln sum_y p(y | x) q(release | y). All zero says nothing.
         values: shape (n, K), float32.
+
+    Raises:
+        ParameterError: for another kind.
     """
 
     kind: str
@@ -49,7 +52,15 @@ class Evidence:
 
 @bounded(classes=integer(1, 10**6))
 def plain(labels: ArrayLike, classes: int) -> Evidence:
-    """The labels as if they were true. labels: shape (n,)."""
+    """The labels as if they were true.
+
+    Args:
+        labels: shape (n,), whole numbers from 0 to K - 1.
+        classes: K, whole, in [1, 1e6].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return Evidence("target", np.eye(classes, dtype=np.float32)[np.asarray(labels)])
 
 
@@ -57,8 +68,15 @@ def plain(labels: ArrayLike, classes: int) -> Evidence:
 def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence:
     """Weights whose mean over RRTop-k's answers is the one-hot true label, where that is in Y_k (eq. (17), Lemma 18).
 
-    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q). answers: shape (n,). members:
-    bool, (n, K) or (K,): the sets Y_k; all True for plain RR. epsilon: > 0.
+    With q = 1 / (e^epsilon + k - 1): (one-hot of the answer - q on Y_k) / (1 - k q).
+
+    Args:
+        answers: of RRTop-k, shape (n,), whole numbers from 0.
+        members: bool, (n, K) or (K,): the sets Y_k; all True for plain RR.
+        epsilon: budget of each label, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     positive().check("epsilon", epsilon)
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
@@ -71,7 +89,16 @@ def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence
 
 @bounded(epsilon=number(0, 700))
 def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence:
-    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer. As :func:`debiased`."""
+    """ln q(answer | y) of RRTop-k for every label y: its exact table, read at the answer.
+
+    Args:
+        answers: of RRTop-k, shape (n,), whole numbers from 0.
+        members: bool, (n, K) or (K,): the sets Y_k; all True for plain RR.
+        epsilon: budget of each label, in [0, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
     k = members.sum(axis=1, keepdims=True)
@@ -82,11 +109,20 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
 
 @bounded(classes=integer(1, 10**6), epsilon=_BUDGET)
 def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
-    """One-hot labels (n,) plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
+    """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
     The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
     :func:`laplace_likelihood`: it reaches epsilon where o_y >= 1 and o_y' <= 0. In floating point the noise has holes
     (Mironov 2012): an experiment, no release.
+
+    Args:
+        labels: the true ones, shape (n,), whole numbers from 0 to K - 1.
+        classes: K, whole, in [1, 1e6].
+        epsilon: budget of each label, in [1e-9, 700].
+        rng: a generator: these are experiments.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     positive().check("epsilon", epsilon)
     return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
@@ -97,22 +133,46 @@ def laplace_likelihood(released: ArrayLike, epsilon: float) -> Evidence:
     """ln q(o | y) of :func:`laplace`, up to a number for each record: t(o_y) epsilon / 2, t = |o_y| - |o_y - 1|.
 
     t lies in [-1, 1]: what an entry says beyond 0 and 1 is the same as at 0 and 1.
+
+    Args:
+        released: as from :func:`laplace`, shape (n, K).
+        epsilon: budget of each label, in [1e-9, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return Evidence("likelihood", (np.clip(2 * np.asarray(released) - 1, -1, 1) * epsilon / 2).astype(np.float32))
 
 
 @bounded(classes=integer(2, 10**6), epsilon=_COINS)
 def subset_size(classes: int, epsilon: float) -> int:
-    """Ye and Barg's size of the set: the whole number at K / (e^epsilon + 1), and at least 1."""
+    """Ye and Barg's size of the set: the whole number at K / (e^epsilon + 1), and at least 1.
+
+    Args:
+        classes: K, whole, in [2, 1e6].
+        epsilon: budget of each label, in [0, 30].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return max(1, round(classes / (np.exp(epsilon) + 1)))
 
 
 @bounded(classes=integer(2, 10**6), epsilon=_COINS)
 def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
-    """A random set of d labels for each label (n,), bool (n, classes); sets with the true label are e^epsilon likelier.
+    """A random set of d labels for each label, bool (n, classes); sets with the true label are e^epsilon likelier.
 
     With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
-    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most. epsilon: at least 0.
+    epsilon-DP; among all epsilon-DP releases of a uniform label it tells (almost) the most.
+
+    Args:
+        labels: the true ones, shape (n,), whole numbers from 0 to K - 1.
+        classes: K, whole, in [2, 1e6].
+        epsilon: budget of each label, in [0, 30].
+        rng: a generator: these are experiments.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     labels = np.asarray(labels)
     integer(2).check("classes", classes)
@@ -125,7 +185,15 @@ def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
 
 @bounded(epsilon=number(0, 700))
 def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
-    """ln q(set | y), up to a number for each record: 0 for labels in the set, -epsilon for others."""
+    """ln q(set | y), up to a number for each record: 0 for labels in the set, -epsilon for others.
+
+    Args:
+        members: the sets, bool (n, K), as from :func:`subset` or :func:`vector`.
+        epsilon: budget of each label, in [0, 700].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
@@ -135,6 +203,15 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
 
     Replacing a label moves two bits, each by a factor of e^(epsilon/2) at most, and both by as much at once where the
     released bits are those of one of the two: the loss is epsilon. The likelihood is that of :func:`subset_likelihood`.
+
+    Args:
+        labels: the true ones, shape (n,), whole numbers from 0 to K - 1.
+        classes: K, whole, in [1, 1e6].
+        epsilon: budget of each label, in [0, 30].
+        rng: a generator: these are experiments.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     positive().check("epsilon", epsilon)
     truth = np.eye(classes, dtype=bool)[np.asarray(labels)]
@@ -142,7 +219,15 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
 
 
 def posterior(prior: ArrayLike, evidence: Evidence) -> np.ndarray:
-    """Bayes' posterior r(y) ~ prior(y) q(release | y), shape (n, K). prior: shape (n, K) or (K,)."""
+    """Bayes' posterior r(y) ~ prior(y) q(release | y), shape (n, K).
+
+    Args:
+        prior: probabilities of the labels, shape (n, K) or (K,).
+        evidence: a likelihood.
+
+    Raises:
+        ParameterError: for evidence that is a target.
+    """
     if evidence.kind != "likelihood":
         raise ParameterError("evidence is a target: only a likelihood has a posterior.")
     with np.errstate(divide="ignore"):

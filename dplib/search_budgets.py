@@ -46,10 +46,13 @@ class Search:
     PAAS or PAFS with at most 60 trainings is ``Search(60)``; RS with 400 candidates on average
     ``Search(selections=((400, 1),))``; a search whose choice is trained afresh has one more in ``trainings``.
 
-    Attributes:
-        trainings: a cap fixed in advance, see the module.
-        selections: pairs (mean_runs, shape). mean_runs >= 1 is the expected number of runs; shape > -1 is that of the
-            truncated negative binomial distribution of their number (1 geometric, 0 logarithmic).
+    Args:
+        trainings: a cap fixed in advance, see the module; whole, in [0, 1e9].
+        selections: pairs (mean_runs, shape). mean_runs, in [1, 1e9], is the expected number of runs; shape > -1 is that
+            of the truncated negative binomial distribution of their number (1 geometric, 0 logarithmic).
+
+    Raises:
+        ParameterError: for a value outside its range, or a search that does nothing.
     """
 
     trainings: int = 0
@@ -68,7 +71,17 @@ def dpsgd_epsilon(search: Search, noise_multiplier: float, sample_rate: float, s
     """Epsilon at ``delta`` for the training records of a search whose every training is DP-SGD of the same setting.
 
     By Rényi divergences, which the theorems on selections are about, so that searches are compared by one account.
-    Records are added or removed, batches are Poisson samples; ``steps``: of each training.
+    Records are added or removed, batches are Poisson samples.
+
+    Args:
+        search: what is trained and what is selected.
+        noise_multiplier: standard deviation of the noise over the clipping norm, >= 0.
+        sample_rate: in (0, 1].
+        steps: of each training, whole, >= 0.
+        delta: in [1e-300, 1).
+
+    Raises:
+        ParameterError: as :func:`dplib.rdp.rdp`.
     """
     one = rdp.rdp(noise_multiplier, sample_rate, steps)
     total = search.trainings * one + sum(selection_rdp(one, *selection) for selection in search.selections)
@@ -81,7 +94,16 @@ def noise_for(
 ) -> float:
     """The least noise multiplier of each training for which :func:`dpsgd_epsilon` is at most the total.
 
-    At most ``rtol`` above the least, and never below it. ParameterError for a total out of reach.
+    Args:
+        search: what is trained and what is selected.
+        total_epsilon: budget of the whole search, in [1e-6, 1e6].
+        delta: in [1e-300, 1).
+        sample_rate: in (0, 1].
+        steps: of each training, whole, in [1, 1e12].
+        rtol: the result is at most this much above the least, relatively, and never below it, in [1e-12, 1].
+
+    Raises:
+        ParameterError: for a value outside its range, or a total out of reach.
     """
     positive().check("total_epsilon", total_epsilon)
     if not search.selections:
@@ -110,6 +132,13 @@ def pure_epsilon(search: Search, epsilon: float) -> float:
 
     A training costs epsilon and a selection (2 + shape) epsilon (Papernot and Steinke 2022, Theorem 2 at infinite
     order; 3 epsilon for the geometric number, which is Liu and Talwar 2019).
+
+    Args:
+        search: what is trained and what is selected.
+        epsilon: of each training, or of each noisy score, in [0, 1e6].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     return float(epsilon * (search.trainings + sum(2 + shape for _, shape in search.selections)))
 
@@ -121,16 +150,22 @@ def pure_epsilon(search: Search, epsilon: float) -> float:
 def composed_epsilon(
     epsilon: ArrayLike, count: ArrayLike, delta: ArrayLike, rule: str = "optimal"
 ) -> float | np.ndarray:
-    """Epsilon at ``delta`` of ``count`` mechanisms together, each epsilon-DP; arrays broadcast.
+    """Epsilon at ``delta`` of several mechanisms together, each epsilon-DP; arrays broadcast.
 
     They may be chosen by earlier outputs, but ``count`` and epsilon are fixed in advance, or a cap is at which the
     search stops: the distinct candidates c' that a search with memoisation happened to train are covered by no theorem.
 
     Args:
+        epsilon: of each mechanism, in [0, 1000].
+        count: how many mechanisms, whole, in [1, 1e6].
+        delta: in [1e-300, 1].
         rule: "basic": count * epsilon, at any delta. "printed": equation (8) as printed, with the second term under the
             root; it is no bound. "corrected": with the bracket closed before it, which is advanced composition (Dwork,
             Rothblum and Vadhan 2010, Theorem III.3); it may exceed "basic". "optimal": the least epsilon that holds for
             all epsilon-DP mechanisms (Kairouz, Oh and Viswanath 2015, Theorem 3.3); randomised response attains it.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     one_of(*_RULE).check("rule", rule)
     return np.vectorize(_RULE[rule], otypes=[float])(epsilon, count, delta)[()]
@@ -170,8 +205,17 @@ _RULE = {
 def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders: ArrayLike = rdp.ORDERS) -> np.ndarray:
     """Rényi divergences (k,) of publishing only the best of a random number of runs (Papernot and Steinke 2022).
 
-    Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a': from ``divergence`` (k,)
-    of one run, rdp'(a) = rdp(a) + (1 + shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1).
+    Truncated negative binomial, Theorem 2, with gamma from the mean and any other order a': rdp'(a) = rdp(a) + (1 +
+    shape) ((1 - 1/a') rdp(a') + ln(1/gamma)/a') + ln(mean)/(a - 1).
+
+    Args:
+        divergence: of one run, at each order, shape (k,).
+        mean_runs: expected number of runs, in [1, 1e9].
+        shape: of the truncated negative binomial law of the number of runs, > -1: 1 is geometric, 0 logarithmic.
+        orders: shape (k,), > 1, increasing.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
     other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
@@ -184,6 +228,13 @@ def stopping(mean_runs: float, shape: float) -> float:
     """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
 
     Mean: shape (1/gamma - 1) / (1 - gamma^shape), or (1/gamma - 1) / ln(1/gamma) for shape 0.
+
+    Args:
+        mean_runs: expected number of runs, in [1, 1e9].
+        shape: of the truncated negative binomial law of the number of runs, > -1: 1 is geometric, 0 logarithmic.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     if mean_runs == 1 or shape == 1:
         return 1 / mean_runs
@@ -205,6 +256,14 @@ def run_probabilities(mean_runs: float, shape: float, most: int) -> np.ndarray:
 
     A search that stops at ``most`` runs is another mechanism: with P the chance of more, its delta is larger by at most
     (1 + e^epsilon) P.
+
+    Args:
+        mean_runs: expected number of runs, in [1, 1e9].
+        shape: of the truncated negative binomial law of the number of runs, > -1: 1 is geometric, 0 logarithmic.
+        most: the largest number of runs that is asked for, whole, in [1, 1e8].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     k = np.arange(most + 1)
     if mean_runs == 1:
@@ -230,7 +289,8 @@ FORMS = ("printed", "corrected")
 def equation_9(
     loss: ArrayLike, validation: ArrayLike, count: ArrayLike, failure: ArrayLike, form: str = "corrected"
 ) -> float | np.ndarray:
-    """The least epsilon' that satisfies equation (9), loss * validation >= (4/epsilon') ln(C/epsilon').
+    """The least epsilon' that satisfies equation (9), loss * validation >= (4/epsilon') ln(C/epsilon'); arrays
+    broadcast.
 
     It rests on Theorem 10.2 of Gupta et al. (2010), which Abadi et al. (2016, Appendix D) restate. A mechanism is
     epsilon-DP and with probability at least p its output scores Q or more, for a score of sensitivity 1 (the number of
@@ -239,13 +299,22 @@ def equation_9(
     good setting among ``count``, drawn uniformly, p = 1/count: the logarithm is of count/(epsilon' failure), the form
     "corrected". The "printed" form has ``count`` in the denominator, as if p were count.
 
-    Three conditions are not met in the paper: the theorem is for pure epsilon-DP, and DP-SGD has a delta; its
-    mechanism runs :func:`theorem_runs` trainings, not ``count``; and scores must be noised by its rule. On the other
-    hand max(epsilon, 8 epsilon') is enough where trainings and scores use disjoint records (Abadi et al., ibid.).
+    Three conditions are not met in the paper: the theorem is for pure epsilon-DP, and DP-SGD has a delta; its mechanism
+    runs :func:`theorem_runs` trainings, not ``count``; and scores must be noised by its rule. On the other hand
+    max(epsilon, 8 epsilon') is enough where trainings and scores use disjoint records (Abadi et al., ibid.).
 
-    Args: ``loss`` is the accuracy given up, x in the paper; ``failure`` is its delta. Arrays broadcast.
+    Args:
+        loss: the accuracy given up, x in the paper, in [1e-9, 1].
+        validation: records, in [1, 1e12].
+        count: settings that are tried, in [1, 1e12].
+        failure: the paper's delta, in [1e-100, 1].
+        form: one of :data:`FORMS`, "corrected" or "printed".
 
-    Returns epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
+    Returns:
+        Epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     slope = np.asarray(loss) * validation / 4  # epsilon' e^(slope epsilon') = C
     found = special.lambertw(slope * _constant(count, failure, form)).real / slope
@@ -258,7 +327,16 @@ def _constant(count, failure, form):
 
 @bounded(selection_epsilon=number(1e-9, 1e6), failure=number(1e-100, 1), p=number(1e-100, 1))
 def theorem_runs(selection_epsilon: float, failure: float, p: float) -> float:
-    """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p)."""
+    """Trainings that the mechanism of the theorem makes: y^2 ln y with y = 1/(epsilon' failure p).
+
+    Args:
+        selection_epsilon: epsilon', in [1e-9, 1e6].
+        failure: chance that it fails, in [1e-100, 1].
+        p: chance that a training is good, in [1e-100, 1].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     y = 1 / (selection_epsilon * failure * p)
     return float(y**2 * np.log(y))
 
@@ -268,6 +346,9 @@ def least_mgrs(form: str) -> float:
 
     3.51 fixes epsilon' = 0.175 for 400 candidates, hence loss * validation for each failure probability from 1e-15 to
     0.5, whatever they are alone; what is left is one line of MGRS budgets. It starts above the printed 8.53.
+
+    Args:
+        form: one of :data:`FORMS`, "corrected" or "printed".
     """
     rs = (RS - TRAINING) / 8
     failure = np.exp(np.linspace(np.log(1e-15), np.log(0.5), 500))

@@ -22,20 +22,42 @@ class Learner(Protocol):
     """What LP-MST needs of a model: the training algorithm A of step 3(c), and its predictions."""
 
     def train(self, rows: np.ndarray, labels: np.ndarray, stage: int, start: Any | None) -> Any:
-        """A model trained on examples ``rows`` with randomised ``labels``, both (m,); from model ``start`` if given."""
+        """A model trained on randomised labels.
+
+        Args:
+            rows: numbers of training examples, shape (m,).
+            labels: their randomised labels, shape (m,).
+            stage: its number, from 0.
+            start: the model to begin with, or None.
+        """
 
     def logits(self, model: Any, rows: np.ndarray) -> np.ndarray:
-        """Scores (m, K) for the training examples ``rows``."""
+        """Scores (m, K) for training examples.
+
+        Args:
+            model: as :meth:`train` returned it.
+            rows: numbers of training examples, shape (m,).
+        """
 
     def evaluate(self, model: Any) -> dict[str, Any]:
-        """Plain values to be kept for a stage: accuracies on test data, curves."""
+        """Plain values to be kept for a stage: accuracies on test data, curves.
+
+        Args:
+            model: as :meth:`train` returned it.
+        """
 
 
 class Labels:
     """Private labels that answer one question each.
 
-    labels: shape (n,), 0 to classes - 1. epsilon: at least 0; None releases the true labels. rng: as for
-    :func:`dplib.randomised_response.rr`.
+    Args:
+        labels: shape (n,), whole numbers from 0 to classes - 1.
+        classes: K, whole, in [1, 1e6].
+        epsilon: of each answer, at least 0, may be inf; None releases the true labels.
+        rng: as for :func:`dplib.randomised_response.rr`.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
 
     def __init__(self, labels: ArrayLike, classes: int, epsilon: float | None, rng: np.random.Generator | None):
@@ -52,7 +74,15 @@ class Labels:
         return len(self._labels)
 
     def ask(self, rows: np.ndarray, prior: np.ndarray) -> Response:
-        """RRWithPrior's answers for examples ``rows`` (m,), priors (m, K); ParameterError for a label asked twice."""
+        """RRWithPrior's answers.
+
+        Args:
+            rows: numbers of examples, shape (m,).
+            prior: probabilities of their labels, shape (m, K) or (K,); it must not depend on these labels.
+
+        Raises:
+            ParameterError: for a label that is asked twice.
+        """
         rows = np.asarray(rows)
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
             raise ParameterError("a label may be asked once only: parts must not overlap.")
@@ -63,13 +93,18 @@ class Labels:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What LP-MST did: the last ``model``, all randomised labels ``released`` (n,), -1 where an example is in no part.
+    """What LP-MST did.
 
-    A stage has "asked", its questions, their "mean_k" (k*) and "constant", the share with k* = 1; "right", "covered",
-    shares of answers that are the true label, and of true labels in Y_k*; "reused", answers of earlier stages, "kept",
-    those that passed the filter, whose k is "filter_k"; "wrong_before", "wrong_after" and "wrong", shares of wrong ones
-    among the reused before and after the filter, and among all that it was trained on; and what the learner's
-    ``evaluate`` returned. Shares look at the true labels: for the experimenter, not for release.
+    Shares of right and wrong answers look at the true labels: for the experimenter, not for release.
+
+    Args:
+        stages: of each stage "asked", its questions, their "mean_k" (k*) and "constant", the share with k* = 1;
+            "right", "covered", shares of answers that are the true label, and of true labels in Y_k*; "reused", answers
+            of earlier stages, "kept", those that passed the filter, whose k is "filter_k"; "wrong_before",
+            "wrong_after" and "wrong", shares of wrong ones among the reused before and after the filter, and among all
+            that it was trained on; and what the learner's ``evaluate`` returned.
+        model: the last one.
+        released: all randomised labels, shape (n,), -1 where an example is in no part.
     """
 
     stages: list[dict[str, Any]]
@@ -79,7 +114,16 @@ class Outcome:
 
 @bounded(n=integer(1, 10**12))
 def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.ndarray]:
-    """Random parts of n examples in the proportions of ``shares``; no label is looked at (step 1)."""
+    """Random parts of the examples; no label is looked at (step 1).
+
+    Args:
+        n: examples, whole, in [1, 1e12].
+        shares: proportions of the parts, each > 0; only their ratios count.
+        rng: draws the parts.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     checks.list_of(checks.positive()).check("shares", list(shares))
     ends = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
     return np.split(rng.permutation(n), ends[:-1])
@@ -87,7 +131,15 @@ def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.
 
 @bounded(temperature=numbers(1e-100, infinite=True, zero=True))
 def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """The prior p_k ~ exp(f_k / t) of Appendix E, (n, K); t = 0: the largest scores share it all; t = inf: uniform."""
+    """The prior p_k ~ exp(f_k / t) of Appendix E, shape (n, K).
+
+    Args:
+        scores: f, shape (n, K).
+        temperature: t >= 0; at 0 the largest scores share it all, at inf it is uniform.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     if not temperature >= 0:
         raise ParameterError(f"temperature = {temperature} is not allowed: it must be at least 0.")
     below = np.asarray(scores, dtype=float)
@@ -113,15 +165,20 @@ def run(
     """Algorithm 3, with the enhancements of Appendix B; one part is LP-1ST, plain randomised response.
 
     Args:
-        labels: the private ones, shape (n,). epsilon: the budget of the whole; None trains on the true labels.
+        labels: the private ones, shape (n,).
         parts: T arrays of example numbers that do not overlap (step 1) and do not depend on the labels.
-        temperature: of the priors of stages 2 to T.
-        warm_start: stage t starts from the model of stage t - 1. reuse: it trains on the answers of all stages so far
-            (step 3(b)iii). filtered: an earlier answer is left out unless it is among the k likeliest labels of the
-            model of stage t - 1, with k the rounded mean k* of stage t.
+        learner: trains and scores.
+        epsilon: the budget of the whole; None trains on the true labels.
+        classes: K, whole, in [1, 1e6].
+        temperature: of the priors of stages 2 to T, >= 0.
+        warm_start: stage t starts from the model of stage t - 1.
+        reuse: it trains on the answers of all stages so far (step 3(b)iii).
+        filtered: an earlier answer is left out unless it is among the k likeliest labels of the model of stage t - 1,
+            with k the rounded mean k* of stage t.
         rng: for the answers; None for the operating system's cryptographic source.
 
-    Raises ParameterError for parts that overlap, labels out of range, or a senseless epsilon or temperature.
+    Raises:
+        ParameterError: for parts that overlap, labels out of range, or a senseless epsilon or temperature.
     """
     private = Labels(labels, classes, epsilon, rng)
     truth = np.asarray(labels)  # only for the shares of wrong labels
@@ -167,12 +224,26 @@ def run(
 
 @bounded(k=integer(1, 10**6))
 def likely(scores: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """The filter of Appendix B: which labels (m,) are among the k largest of their scores (m, K); bool (m,)."""
+    """The filter of Appendix B: which labels are among the k largest of their scores; bool (m,).
+
+    Args:
+        scores: of each label, shape (m, K), larger where it is likelier.
+        labels: shape (m,), whole numbers from 0 to K - 1.
+        k: how many, whole, in [1, 1e6].
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     return places(scores, labels) < k
 
 
 def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """How many labels come before each example's own, lower index first among equal scores: (m, K), (m,) to (m,)."""
+    """How many labels come before each example's own, lower index first among equal scores; shape (m,).
+
+    Args:
+        scores: of each label, shape (m, K), larger where it is likelier.
+        labels: shape (m,), whole numbers from 0 to K - 1.
+    """
     scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
     own = np.take_along_axis(scores, labels, axis=1)
     return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
@@ -180,7 +251,16 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 @bounded(epsilon=numbers(0, 1e6, infinite=True))
 def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.ndarray:
-    """Which labels (m,) RRWithPrior could return for their prior (m, K): those in Y_k*; bool (m,)."""
+    """Which labels RRWithPrior could return for their prior: those in Y_k*; bool (m,).
+
+    Args:
+        prior: probabilities of the labels, shape (m, K).
+        labels: shape (m,), whole numbers from 0 to K - 1.
+        epsilon: of each answer, in [0, 1e6] or inf; None counts as inf.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     members = kept(prior, np.inf if epsilon is None else epsilon)
     return members[np.arange(len(labels)), labels]
 

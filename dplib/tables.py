@@ -44,6 +44,8 @@ class Columns:
         low: shape (d,), the least that a column can hold, known without the rows.
         high: shape (d,), the most. Columns of 0 and 1 have 0 and 1.
         categories: for each category the positions of its columns of 0 and 1, at most one of which is 1 in a row.
+        middle: shape (d,), what goes to 0; made from the others.
+        numeric: bool, shape (d,), which columns are numbers; made from the others.
 
     Raises:
         ParameterError: for ranges that are empty or not finite, a position that is none, or one that stands twice.
@@ -91,9 +93,9 @@ class Settings:
     """How to train; the defaults are what ``notebooks/13_choose_a_model.md`` chose, for all tables.
 
     Args:
-        moments: part of the squared distance that goes to the moments of the columns, in [0, 1).
-        max_grad_norm: clipping norm of a row's gradient.
-        learning_rate: of a step along the mean of clipped gradients.
+        moments: part of the squared distance that goes to the moments of the columns, in [0, 0.99].
+        max_grad_norm: clipping norm of a row's gradient, > 0.
+        learning_rate: of a step along the mean of clipped gradients, > 0.
         steps: at least 2.
 
     Raises:
@@ -114,8 +116,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard deviations, in the unit of the most that one row changes: ``gradient`` is the noise multiplier of a
-    step, ``moments`` that of the moments of the columns, infinite where they are not looked at.
+    """Standard deviations, in the unit of the most that one row changes.
+
+    Args:
+        gradient: the noise multiplier of a step.
+        moments: that of the moments of the columns; infinite where they are not looked at.
     """
 
     gradient: float
@@ -124,10 +129,15 @@ class Noise:
 
 @dataclass(frozen=True)
 class Model:
-    """A linear classifier with the scaling that was learned with it, for rows z that :class:`Columns` made.
+    """A linear classifier with the scaling that was learned with it, for rows z that :class:`Columns` made: scores are
+    ``x @ weights + bias`` of scaled rows x.
 
-    ``mean`` and ``scale`` (d,): scaled rows are ``(z - mean) * scale``, moved to within ``most`` of 0. ``weights``
-    (d, classes) and ``bias`` (classes,): scores of scaled rows x are ``x @ weights + bias``.
+    Args:
+        mean: shape (d,): scaled rows are ``(z - mean) * scale``.
+        scale: shape (d,).
+        most: scaled numbers are moved to within so much of 0.
+        weights: shape (d, classes).
+        bias: shape (classes,).
     """
 
     mean: np.ndarray
@@ -137,7 +147,11 @@ class Model:
     bias: np.ndarray
 
     def predict(self, z: ArrayLike) -> np.ndarray:
-        """The class with the highest score, (n,), of rows (n, d)."""
+        """The class with the highest score, shape (n,).
+
+        Args:
+            z: rows that :class:`Columns` made, shape (n, d), in [-1, 1].
+        """
         return (scaled(np.asarray(z, float), self.mean, self.scale, self.most) @ self.weights + self.bias).argmax(1)
 
 
@@ -150,9 +164,10 @@ def noise_for(
     Args:
         n: number of rows, or a noisy count of them.
         attributes: of :class:`Columns`.
-        epsilon: for one row added or removed; infinite: no noise.
-        delta: > 0.
-        settings, public_n: as in :func:`fit`.
+        epsilon: for one row added or removed, in [1e-9, 1e6]; inf for no noise.
+        delta: in (0, 1).
+        settings: how to train.
+        public_n: whether the number of rows may be known; else a part of the budget pays for its noisy count.
 
     Raises:
         ParameterError: for a budget that is not allowed.
@@ -168,12 +183,24 @@ def noise_for(
 
 
 def count_noise(epsilon: float, delta: float) -> float:
-    """Standard deviation of a noisy count of the rows, where their number is private."""
+    """Standard deviation of a noisy count of the rows, where their number is private.
+
+    Args:
+        epsilon: of the whole training, in [1e-9, 1e6].
+        delta: in (0, 1).
+
+    Raises:
+        ParameterError: as :func:`dplib.mechanisms.analytic_sigma`.
+    """
     return float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(COUNTED)
 
 
 def most_moments(attributes: int) -> float:
-    """The most that one row changes the sums of z and z^2 - 1/2 by: 1 + 1/4 for each attribute, squared."""
+    """The most that one row changes the sums of z and z^2 - 1/2 by: 1 + 1/4 for each attribute, squared.
+
+    Args:
+        attributes: of :class:`Columns`.
+    """
     return math.sqrt(1.25 * attributes)
 
 
@@ -193,12 +220,14 @@ def fit(
     """Train logistic regression on a table with (epsilon, delta)-differential privacy for one row added or removed.
 
     Args:
-        z: shape (n, d): rows that ``columns`` made.
-        y: shape (n,): whole numbers from 0 to ``classes`` - 1, whose number is public.
+        z: rows that :class:`Columns` made, shape (n, d), in [-1, 1].
+        y: labels, shape (n,): whole numbers from 0 to ``classes`` - 1, whose number is public.
         columns: what is public of the columns.
-        epsilon: infinite for a training that clips and adds no noise.
-        delta: > 0, well below 1/n.
+        classes: how many, at least 2.
+        epsilon: for one row added or removed, in [1e-9, 1e6]; infinite for a training that clips and adds no noise.
+        delta: in (0, 1), well below 1/n.
         rng: of the noise; None for the operating system's cryptographic source, which a release needs.
+        settings: how to train.
         public_n: whether the number of rows may be known; else a noisy count takes its place.
 
     Raises:
@@ -219,9 +248,14 @@ def fit(
 def moments(
     z: np.ndarray, columns: Columns, n: float, noise: float, generator: torch.Generator | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and scale (d,) of the columns of rows (n, d), from noisy sums, or from the public ranges alone.
+    """Mean and scale (d,) of the columns, from noisy sums, or from the public ranges alone.
 
-    ``noise``: in the unit of :func:`most_moments`; infinite: no row is looked at.
+    Args:
+        z: rows that :class:`Columns` made, shape (n, d), in [-1, 1].
+        columns: what is public of the columns.
+        n: number of rows, or a noisy count of them.
+        noise: in the unit of :func:`most_moments`; infinite: no row is looked at.
+        generator: of the noise; None for the operating system's cryptographic source.
     """
     d, length = z.shape[1], LENGTH / math.sqrt(columns.attributes)
     if math.isinf(noise):
@@ -238,12 +272,23 @@ def moments(
 
 
 def most(columns: Columns) -> float:
-    """FAR deviations of a scaled number."""
+    """FAR deviations of a scaled number.
+
+    Args:
+        columns: what is public of the columns.
+    """
     return FAR * LENGTH / math.sqrt(columns.attributes)
 
 
 def scaled(z: np.ndarray, mean: np.ndarray, scale: np.ndarray, most: float) -> np.ndarray:
-    """Rows (n, d) as :func:`descend` takes them; ``most``: numbers farther from the middle are moved there."""
+    """Rows (n, d) as :func:`descend` takes them.
+
+    Args:
+        z: rows that :class:`Columns` made, shape (n, d), in [-1, 1].
+        mean: shape (d,), what goes to 0.
+        scale: shape (d,), what a distance from there is multiplied by.
+        most: numbers farther from the middle are moved there.
+    """
     return ((z - mean) * scale).clip(-most, most)
 
 
@@ -256,7 +301,17 @@ def descend(
     noise_multiplier: float,
     generator: torch.Generator | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (d, classes) and bias (classes,): the mean of the second half of the iterates on rows (n, d)."""
+    """Weights (d, classes) and bias (classes,): the mean of the second half of the iterates.
+
+    Args:
+        x: scaled rows, shape (n, d).
+        y: labels, shape (n,), whole numbers from 0.
+        classes: how many.
+        settings: how to train.
+        n: what sums are divided by: the number of rows, or a noisy count.
+        noise_multiplier: standard deviation of the noise on a sum over the clipping norm, >= 0.
+        generator: of the noise; None for the operating system's cryptographic source.
+    """
     x, target = np.float32(np.hstack([x, np.ones((len(x), 1))])), np.eye(classes, dtype=np.float32)[y]
     lengths = np.linalg.norm(x, axis=1)
     weights = np.zeros((x.shape[1], classes), np.float32)
@@ -276,7 +331,12 @@ def descend(
 
 
 def normal(shape: tuple[int, ...], generator: torch.Generator | None) -> np.ndarray:
-    """Independent standard normals; without a generator from the operating system's cryptographic source."""
+    """Independent standard normals; without a generator from the operating system's cryptographic source.
+
+    Args:
+        shape: of the array.
+        generator: of the noise; None for the operating system's cryptographic source.
+    """
     return examples.fill_normal(torch.empty(shape, dtype=torch.float64), 1.0, generator).numpy()
 
 

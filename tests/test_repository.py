@@ -97,3 +97,76 @@ def test_what_the_library_offers_says_its_types(path):
         without = [each.arg for each in named if each.annotation is None and each.arg not in ("self", "cls")]
         assert not without, f"{function.name}: {', '.join(without)}"
         assert function.returns or function.name == "__init__", function.name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dplib").rglob("*.py")), ids=lambda path: path.stem)
+def test_what_the_library_offers_says_what_it_takes_and_raises(path):
+    """A parameter a line under Args, an error a line under Raises; of a class both are in its own docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for name, text, parameters, errors in offered(tree, functions):
+        arguments, raised = section(text, "Args"), section(text, "Raises")
+        assert not (missing := parameters - arguments), f"{name} says nothing of {', '.join(sorted(missing))}"
+        assert not (unknown := arguments - parameters), f"{name} has no {', '.join(sorted(unknown))}"
+        assert not (missing := errors - raised), f"{name} does not say that it raises {', '.join(sorted(missing))}"
+
+
+def offered(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Iterator[tuple[str, str, set[str], set[str]]]:
+    """Name, docstring, parameters and errors of each public function, class and method of a module."""
+    for node in public_in(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, ast.get_docstring(node), parameters_of(node), errors_of(node, functions)
+            continue
+        first = [each for each in node.body if getattr(each, "name", "") in ("__init__", "__post_init__")]
+        made = {name for each in first for name in parameters_of(each)}
+        if re.search("dataclass|NamedTuple", " ".join(map(ast.unparse, [*node.decorator_list, *node.bases]))):
+            fields = (each.target.id for each in node.body if isinstance(each, ast.AnnAssign))
+            made |= {name for name in fields if not name.startswith("_")}
+        yield (
+            node.name,
+            ast.get_docstring(node),
+            made,
+            {error for each in first for error in errors_of(each, functions)},
+        )
+        for method in public_in(node):
+            if text := ast.get_docstring(method):  # without one it is what a class above says of it
+                yield f"{node.name}.{method.name}", text, parameters_of(method), errors_of(method, functions)
+
+
+def public_in(node: ast.Module | ast.ClassDef) -> list[ast.FunctionDef | ast.ClassDef]:
+    kinds = (ast.FunctionDef, ast.ClassDef) if isinstance(node, ast.Module) else ast.FunctionDef
+    return [each for each in node.body if isinstance(each, kinds) and not each.name.startswith("_")]
+
+
+def parameters_of(function: ast.FunctionDef) -> set[str]:
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return {each.arg for each in named} - {"self", "cls"}
+
+
+def errors_of(
+    function: ast.FunctionDef, functions: dict[str, ast.FunctionDef], above: tuple[str, ...] = ()
+) -> set[str]:
+    """Errors that a function raises itself, by a rule, or in this module's private functions; not what it catches."""
+    errors = {
+        "ParameterError" for each in function.decorator_list if re.match(r"(checks\.)?bounded\(", ast.unparse(each))
+    }
+    caught: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            errors.add(ast.unparse(node.exc).partition("(")[0].rpartition(".")[2])
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).removeprefix("self.")
+            if called.endswith(".check"):
+                errors.add("ParameterError")
+            elif called.startswith("_") and called in functions and called not in above:
+                errors |= errors_of(functions[called], functions, (*above, called))
+        elif isinstance(node, ast.ExceptHandler) and node.type:
+            caught |= set(re.findall(r"\w+Error", ast.unparse(node.type)))
+    return {error for error in errors - caught if re.fullmatch(r"[A-Z]\w+Error", error)}
+
+
+def section(docstring: str, title: str) -> set[str]:
+    """The names that a section of a docstring explains, each at the beginning of a line."""
+    lines = re.search(rf"(?m)^{title}:\n((?:(?:    .*)?\n?)*)", docstring + "\n")
+    return set(re.findall(r"(?m)^    (\w+): \S", lines[1])) if lines else set()

@@ -30,9 +30,18 @@ class Dataset:
     CSR matrix for RCV1). The test part is the published one, or the one that we draw where none is published; the
     validation part is None until :mod:`dplib.data.preprocess` makes one.
 
-    Attributes:
-        feature_names: one name for each column of ``x`` where columns have names. classes: the name of each label.
-        source: where it was read: "embedded" (inside scikit-learn), "DPLIB_DATA" or "cache". licence: in short.
+    Args:
+        name: as in ``datasets.toml``.
+        x_train: features of the training part, shape (n, ...).
+        y_train: their labels, shape (n,).
+        x_test: features of the test part.
+        y_test: their labels.
+        x_valid: features of the validation part, or None.
+        y_valid: their labels, or None.
+        feature_names: one name for each column of ``x`` where columns have names.
+        classes: the name of each label.
+        source: where it was read: "embedded" (inside scikit-learn), "DPLIB_DATA" or "cache".
+        licence: in short.
         stand_in_for: the set that it takes the place of, such as "CIFAR-10", or None. Every table must say so.
         checksum: SHA-256 of the content that was read; alike for the same content in other wrappers.
         notes: what was done to the data since, in order.
@@ -62,7 +71,18 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of :func:`table`."""
+    """One line of :func:`table`.
+
+    Args:
+        name: of the data set.
+        papers: letters of the papers that use it.
+        where: the folder that it is in, or would be.
+        bytes: size of the files as published; None where nobody says.
+        licence: in short.
+        stand_in_for: the set that it takes the place of, or None.
+        embedded: it comes inside scikit-learn.
+        present: its files exist.
+    """
 
     name: str
     papers: tuple[str, ...]
@@ -83,12 +103,14 @@ def load(name: str, *, split_seed: int = 0, allow_download: bool = True) -> Data
     """Load a data set, verified against its published checksums.
 
     Args:
+        name: one of :func:`names`.
         split_seed: decides which records are the test part of a set that is published as one table; as many as
             ``test_records`` in ``datasets.toml`` says, drawn without replacement and without regard to the class.
         allow_download: False to fail where neither ``$DPLIB_DATA`` nor the cache has it.
 
     Raises:
-        ParameterError: for an unknown set. DataError: for a file that is missing or is not the published one.
+        ParameterError: for an unknown set.
+        DataError: for a file that is missing or is not the published one.
     """
     entry = registry.entry(name)
     files = _Files(entry, allow_download)
@@ -110,15 +132,27 @@ def load(name: str, *, split_seed: int = 0, allow_download: bool = True) -> Data
 
 
 def download(name: str) -> None:
-    """Bring every file of a set into the cache, unless it is there already, and verify it; DataError where it fails."""
+    """Bring every file of a set into the cache, unless it is there already, and verify it.
+
+    Args:
+        name: one of :func:`names`.
+
+    Raises:
+        DataError: for a file that cannot be had or is not the published one.
+    """
     entry = registry.entry(name)
     for file in entry.files:
         fetch.verify(fetch.obtain(entry, file))
 
 
 def verify(name: str) -> None:
-    """Compare every file of a set that is present with its published checksum; never downloads. DataError for a file
-    that is missing or is not the published one.
+    """Compare every file of a set that is present with its published checksum; never downloads.
+
+    Args:
+        name: one of :func:`names`.
+
+    Raises:
+        DataError: for a file that is missing or is not the published one.
     """
     entry = registry.entry(name)
     for file in entry.files:

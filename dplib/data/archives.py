@@ -21,7 +21,15 @@ class FormatError(ValueError):
 
 
 def gunzip(data: bytes, limit: int = 2 * GIGABYTE) -> bytes:
-    """The decompressed content of gzip ``data``, refused above ``limit`` bytes (a decompression bomb)."""
+    """The decompressed content of gzip data.
+
+    Args:
+        data: the bytes of the file.
+        limit: the most bytes that a file may have: above, it is a decompression bomb.
+
+    Raises:
+        FormatError: for what is not sound, or holds more than the limit.
+    """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             content = stream.read(limit + 1)
@@ -35,7 +43,16 @@ def gunzip(data: bytes, limit: int = 2 * GIGABYTE) -> bytes:
 
 
 def zip_member(path: Path, member: str, limit: int = GIGABYTE) -> bytes:
-    """The bytes of the one named ``member`` of a zip archive; other members are never looked at."""
+    """The bytes of one member of a zip archive; other members are never looked at.
+
+    Args:
+        path: of the archive.
+        member: its whole name.
+        limit: the most bytes that a file may have: above, it is a decompression bomb.
+
+    Raises:
+        FormatError: for what is not sound, has no such file, or holds more than the limit.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             info = archive.getinfo(member)
@@ -55,9 +72,17 @@ def zip_member(path: Path, member: str, limit: int = GIGABYTE) -> bytes:
 
 
 def tar_members(path: Path, wanted: str, limit: int = GIGABYTE) -> Iterator[tuple[str, bytes]]:
-    """(name, bytes) of every regular member whose whole name matches the pattern ``wanted``, in order.
+    """(name, bytes) of the regular members of a tar archive whose names match, in order.
 
-    Names that climb out of the archive never match; a link under a wanted name is an error.
+    Names that climb out of the archive never match.
+
+    Args:
+        path: of the archive.
+        wanted: a regular expression that the whole name must match.
+        limit: the most bytes that a file may have: above, it is a decompression bomb.
+
+    Raises:
+        FormatError: for what is not sound, a link under a wanted name, or a member above the limit.
     """
     pattern = re.compile(wanted)
     try:
@@ -76,7 +101,16 @@ def tar_members(path: Path, wanted: str, limit: int = GIGABYTE) -> Iterator[tupl
 
 
 def tar_files(path: Path, names: Iterable[str], limit: int = GIGABYTE) -> dict[str, bytes]:
-    """The bytes of each of the given members of a tar archive; a missing one is an error."""
+    """The bytes of each of the given members of a tar archive.
+
+    Args:
+        path: of the archive.
+        names: their whole names.
+        limit: the most bytes that a file may have: above, it is a decompression bomb.
+
+    Raises:
+        FormatError: for a member that is missing, and as :func:`tar_members`.
+    """
     names = list(names)
     found = dict(tar_members(path, "|".join(map(re.escape, names)), limit))
     missing = [name for name in names if name not in found]
@@ -86,12 +120,20 @@ def tar_files(path: Path, names: Iterable[str], limit: int = GIGABYTE) -> dict[s
 
 
 def join_lines(text: bytes) -> bytes:
-    """Undo breaks inside a message of the SMS collection: a record starts with its label and a tab."""
+    """Undo breaks inside a message of the SMS collection: a record starts with its label and a tab.
+
+    Args:
+        text: the file.
+    """
     return re.sub(rb"\n(?!ham\t|spam\t|\Z)", b"", text)
 
 
 def crlf(text: bytes) -> bytes:
-    """Restore the carriage returns of a file that was published with them."""
+    """Restore the carriage returns of a file that was published with them.
+
+    Args:
+        text: the file.
+    """
     return re.sub(rb"\r?\n", b"\r\n", text)
 
 

@@ -35,7 +35,14 @@ class DataError(ParameterError):
 
 @dataclass(frozen=True)
 class Found:
-    """Where a file lies: itself, or the archive it is a member of."""
+    """Where a file lies: itself, or the archive it is a member of.
+
+    Args:
+        path: where it is on disk.
+        file: what is wanted.
+        holder: what lies at ``path``: the file itself or its archive.
+        source: "DPLIB_DATA" or "cache".
+    """
 
     path: Path
     file: File  # what is wanted
@@ -44,7 +51,11 @@ class Found:
 
 
 def folders() -> dict[str, Path]:
-    """The folders in which files are looked for, in order; DataError where DPLIB_DATA is set and is no folder."""
+    """The folders in which files are looked for, in order, by what they are.
+
+    Raises:
+        DataError: where DPLIB_DATA is set and is no folder.
+    """
     given = os.environ.get("DPLIB_DATA")
     if not given:
         return {"cache": cache_folder()}
@@ -58,7 +69,12 @@ def folders() -> dict[str, Path]:
 
 
 def find(dataset: Entry, file: File) -> Found | None:
-    """The first place that has the file or its archive, whatever is in it; None where no place has it."""
+    """The first place that has the file or its archive, whatever is in it; None where no place has it.
+
+    Args:
+        dataset: of the registry.
+        file: one of its files.
+    """
     for source, folder in folders().items():
         for holder in (file, file.archive):
             if holder and os.path.lexists(path := folder / dataset.name / holder.name):
@@ -67,7 +83,16 @@ def find(dataset: Entry, file: File) -> Found | None:
 
 
 def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
-    """Find the file (not verified yet), or download it into the cache; DataError where it cannot be had."""
+    """Find a file (not verified yet), or download it into the cache.
+
+    Args:
+        dataset: of the registry.
+        file: one of its files.
+        allow_download: False to fail where no place has it.
+
+    Raises:
+        DataError: where it cannot be had.
+    """
     found = find(dataset, file)
     if found:
         return found
@@ -77,7 +102,14 @@ def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
 
 
 def content(found: Found) -> bytes:
-    """The published content of a file (decompressed where it is a ``.gz``), verified in memory, or a DataError."""
+    """The published content of a file (decompressed where it is a ``.gz``), verified in memory.
+
+    Args:
+        found: where it lies.
+
+    Raises:
+        DataError: where it is not the published one.
+    """
     try:
         return _content(found)
     except FormatError as error:
@@ -85,7 +117,14 @@ def content(found: Found) -> bytes:
 
 
 def verify(found: Found) -> Path:
-    """The path of a file, or of the archive that holds it, once its checksum is the published one, or a DataError."""
+    """The path of a file, or of the archive that holds it, once its checksum is the published one.
+
+    Args:
+        found: where it lies.
+
+    Raises:
+        DataError: where it is not the published one.
+    """
     try:
         _verify(found)
     except FormatError as error:
@@ -94,9 +133,16 @@ def verify(found: Found) -> Path:
 
 
 def download(dataset: Entry, file: File) -> Found:
-    """Download a file, or its archive, into the cache: all of it, verified, or nothing and a DataError.
+    """Download a file, or its archive, into the cache: all of it, verified, or nothing.
 
     Each address is asked in turn; one that is busy, or breaks off midway, up to ATTEMPTS times.
+
+    Args:
+        dataset: of the registry.
+        file: one of its files.
+
+    Raises:
+        DataError: where no address gives the published file.
     """
     holders = [holder for holder in (file, file.archive) if holder]
     left = {url: holder for holder in holders for url in holder.urls}
@@ -187,7 +233,13 @@ def _sweep(folder: Path) -> None:
 
 
 def missing(dataset: Entry, file: File, why: str) -> DataError:
-    """The error for a file that no place has."""
+    """The error for a file that no place has.
+
+    Args:
+        dataset: of the registry.
+        file: one of its files.
+        why: how the sentence goes on.
+    """
     known = folders()
     if "DPLIB_DATA" in known:
         places = f"neither in DPLIB_DATA ({known['DPLIB_DATA'] / dataset.name})"
@@ -202,7 +254,12 @@ def missing(dataset: Entry, file: File, why: str) -> DataError:
 
 
 def wrong(found: Found, reason: str) -> DataError:
-    """The error for a file that is not the published one."""
+    """The error for a file that is not the published one.
+
+    Args:
+        found: where it lies.
+        reason: what is wrong with it.
+    """
     advice = "delete it, and it will be downloaded again"
     if found.source == "DPLIB_DATA":
         advice = "replace it by the published file, or unset DPLIB_DATA to have it downloaded"

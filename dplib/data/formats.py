@@ -23,13 +23,27 @@ RCV1_TERMS, RCV1_TOPICS = 47_236, 103
 
 
 def idx_images(content: bytes) -> np.ndarray:
-    """IDX images (MNIST and its kin), ``(n, rows, columns)`` uint8."""
+    """IDX images (MNIST and its kin), ``(n, rows, columns)`` uint8.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     count, rows, columns = _idx_header(content, IDX_IMAGES, "images")
     return np.frombuffer(content, np.uint8, offset=16).reshape(count, rows, columns)
 
 
 def idx_labels(content: bytes) -> np.ndarray:
-    """IDX labels, ``(n,)`` int64."""
+    """IDX labels, ``(n,)`` int64.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     _idx_header(content, IDX_LABELS, "labels")
     return np.frombuffer(content, np.uint8, offset=8).astype(np.int64)
 
@@ -49,11 +63,18 @@ def _idx_header(content: bytes, magic: int, what: str) -> tuple[int, ...]:
 
 
 def cifar(content: bytes, label_bytes: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """CIFAR binary records: ``label_bytes`` label bytes (1 for CIFAR-10; 2, coarse then fine, for CIFAR-100)
-    and 3,072 pixel bytes (red, green, blue planes, row by row).
+    """CIFAR binary records: label bytes, and 3,072 pixel bytes (red, green, blue planes, row by row).
+
+    Args:
+        content: the bytes of the file.
+        label_bytes: 1 for CIFAR-10; 2, coarse then fine, for CIFAR-100.
+        n_classes: labels are below it.
 
     Returns:
         images ``(n, 3, 32, 32)`` uint8 and the last label byte of each record, ``(n,)`` int64.
+
+    Raises:
+        FormatError: for another layout, or a label that is too large.
     """
     size = label_bytes + CIFAR_PIXELS
     if not content or len(content) % size:
@@ -66,7 +87,14 @@ def cifar(content: bytes, label_bytes: int, n_classes: int) -> tuple[np.ndarray,
 
 
 def svhn(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """SVHN digits: images ``(n, 3, 32, 32)`` uint8, labels ``(n,)`` int64 (published label 10 is digit 0)."""
+    """SVHN digits: images ``(n, 3, 32, 32)`` uint8, labels ``(n,)`` int64 (published label 10 is digit 0).
+
+    Args:
+        path: of the MATLAB file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     from scipy.io import loadmat
 
     try:
@@ -87,6 +115,14 @@ def jpeg_folder(path: Path, split: str, classes: tuple[str, ...]) -> tuple[np.nd
     """JPEG images ``split/class/NNNN.jpg`` of a tar archive: ``(n, 3, 32, 32)`` uint8 and ``(n,)`` int64.
 
     The records are put in an order fixed by a seed, because the archive is sorted by class.
+
+    Args:
+        path: of the tar archive.
+        split: "train" or "test".
+        classes: names of the folders, in the order of the labels.
+
+    Raises:
+        FormatError: for an image that cannot be decoded or has another size, or none at all.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -110,6 +146,12 @@ def adult(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Adult records: ``(n, 14)`` strings as in the file, and ``(n,)`` int64, 1 for an income above 50K.
 
     The test file opens with a comment and ends each label with a full stop; both end with an empty line.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
     """
     lines = [line for line in _text(content).splitlines() if line.strip() and not line.startswith("|")]
     rows = _table([[field.strip() for field in line.split(",")] for line in lines], ADULT_FIELDS)
@@ -117,13 +159,27 @@ def adult(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def breast_cancer(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Breast Cancer (Ljubljana): ``(n, 9)`` strings as in the file; ``(n,)`` int64, 1 for a recurrence."""
+    """Breast Cancer (Ljubljana): ``(n, 9)`` strings as in the file; ``(n,)`` int64, 1 for a recurrence.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     rows = _table([line.split(",") for line in _text(content).split()], 10)
     return rows[:, 1:], _binary(rows[:, 0], "no-recurrence-events", "recurrence-events")
 
 
 def medical_cost(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Medical Cost: ``(n, 6)`` strings as in the file, and the charges in dollars, ``(n,)`` float32."""
+    """Medical Cost: ``(n, 6)`` strings as in the file, and the charges in dollars, ``(n,)`` float32.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     header, *rows = csv.reader(io.StringIO(_text(content)))
     if header != ["age", "sex", "bmi", "children", "smoker", "region", "charges"]:
         raise FormatError(f"its header is {','.join(header)[:80]}")
@@ -132,7 +188,14 @@ def medical_cost(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sms(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """SMS collection: the messages, ``(n,)`` Python strings, and ``(n,)`` int64, 1 for spam."""
+    """SMS collection: the messages, ``(n,)`` Python strings, and ``(n,)`` int64, 1 for spam.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     rows = [line.split("\t", 1) for line in _text(content).rstrip("\n").split("\n")]
     if any(len(row) != 2 for row in rows):
         raise FormatError("it has a line without a label and a tab")
@@ -141,7 +204,15 @@ def sms(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def binary_rows(content: bytes, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Purchase-100 and Location rows ``label,0,1,...``: ``(n, n_features)`` uint8, ``(n,)`` int64 from 0."""
+    """Purchase-100 and Location rows ``label,0,1,...``: ``(n, n_features)`` uint8, ``(n,)`` int64 from 0.
+
+    Args:
+        content: the bytes of the file.
+        n_features: numbers of 0 and 1 in a row.
+
+    Raises:
+        FormatError: for another layout.
+    """
     rows, labels = [], []
     for number, line in enumerate(content.split(), start=1):
         label, _, bits = line.partition(b",")
@@ -156,14 +227,30 @@ def binary_rows(content: bytes, n_features: int) -> tuple[np.ndarray, np.ndarray
 
 
 def ratings(content: bytes, separator: str, header: bool) -> tuple[np.ndarray, np.ndarray]:
-    """MovieLens rows ``user, movie, rating, time``: published ids ``(n, 2)`` int64, ratings ``(n,)`` float32."""
+    """MovieLens rows ``user, movie, rating, time``: published ids ``(n, 2)`` int64, ratings ``(n,)`` float32.
+
+    Args:
+        content: the bytes of the file.
+        separator: between the fields.
+        header: the first line has names.
+
+    Raises:
+        FormatError: for another layout.
+    """
     lines = _text(content).splitlines()[int(header) :]
     rows = _table([line.split(separator) for line in lines], 4)
     return _numbers(rows[:, :2], np.int64), _numbers(rows[:, 2])
 
 
 def rcv1_vectors(content: bytes) -> "tuple[csr_matrix, np.ndarray]":
-    """LYRL2004 vectors ``document  term:weight ...``: ``(n, 47236)`` float32 CSR, document numbers ``(n,)``."""
+    """LYRL2004 vectors ``document  term:weight ...``: ``(n, 47236)`` float32 CSR, document numbers ``(n,)``.
+
+    Args:
+        content: the bytes of the file.
+
+    Raises:
+        FormatError: for another layout.
+    """
     from sklearn.datasets import load_svmlight_file
 
     try:
@@ -176,8 +263,16 @@ def rcv1_vectors(content: bytes) -> "tuple[csr_matrix, np.ndarray]":
 
 
 def rcv1_topics(content: bytes, documents: np.ndarray) -> "tuple[csr_matrix, tuple[str, ...]]":
-    """Topic assignments ``topic document 1``: an ``(n, topics)`` uint8 CSR matrix for the given documents, and
-    the topics in alphabetical order."""
+    """Topic assignments ``topic document 1``: an ``(n, topics)`` uint8 CSR matrix, and the topics in alphabetical
+    order.
+
+    Args:
+        content: the bytes of the file.
+        documents: numbers of the n documents, in the order of the rows.
+
+    Raises:
+        FormatError: for another layout.
+    """
     from scipy.sparse import csr_matrix
 
     row_of = {document: row for row, document in enumerate(documents.tolist())}

@@ -33,7 +33,15 @@ Parts = dict[str, Any]
 
 
 def mnist(files: Sequence[bytes], classes: tuple[str, ...] = DIGITS) -> Parts:
-    """60,000 training and 10,000 test images of 28 by 28 grey pixels: ``(n, 1, 28, 28)``."""
+    """60,000 training and 10,000 test images of 28 by 28 grey pixels: ``(n, 1, 28, 28)``.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+        classes: names of the labels.
+
+    Raises:
+        DataError: where images and labels differ in number.
+    """
     parts = {"classes": classes}
     for part, prefix in (("train", "train"), ("test", "t10k")):
         images = files.content(f"{prefix}-images-idx3-ubyte.gz", formats.idx_images)
@@ -45,27 +53,47 @@ def mnist(files: Sequence[bytes], classes: tuple[str, ...] = DIGITS) -> Parts:
 
 
 def fashion_mnist(files: Sequence[bytes]) -> Parts:
-    """As :func:`mnist`, with ten kinds of clothing."""
+    """As :func:`mnist`, with ten kinds of clothing.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return mnist(files, FASHION)
 
 
 def kmnist(files: Sequence[bytes]) -> Parts:
-    """As :func:`mnist`, with ten hiragana."""
+    """As :func:`mnist`, with ten hiragana.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return mnist(files, KUZUSHIJI)
 
 
 def cifar10(files: Sequence[bytes]) -> Parts:
-    """50,000 training and 10,000 test images ``(n, 3, 32, 32)``, in the published order."""
+    """50,000 training and 10,000 test images ``(n, 3, 32, 32)``, in the published order.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return _cifar(files, "cifar-10-batches-bin", [f"data_batch_{i}.bin" for i in range(1, 6)], "test_batch.bin", 1)
 
 
 def cifar100(files: Sequence[bytes]) -> Parts:
-    """50,000 training and 10,000 test images ``(n, 3, 32, 32)`` with the 100 fine labels."""
+    """50,000 training and 10,000 test images ``(n, 3, 32, 32)`` with the 100 fine labels.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return _cifar(files, "cifar-100-binary", ["train.bin"], "test.bin", 2)
 
 
 def cifar10_jpeg(files: Sequence[bytes]) -> Parts:
-    """As :func:`cifar10`, but the pixels are those of JPEG re-encodings and the order is ours (fixed by a seed)."""
+    """As :func:`cifar10`, but the pixels are those of JPEG re-encodings and the order is ours (fixed by a seed).
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     parts = {"classes": CIFAR10}
     for part in ("train", "test"):
         images, labels = files.path(f"{part}.tar.gz", lambda path, part=part: _decoded(path, part))
@@ -74,7 +102,11 @@ def cifar10_jpeg(files: Sequence[bytes]) -> Parts:
 
 
 def svhn(files: Sequence[bytes]) -> Parts:
-    """73,257 training and 26,032 test images ``(n, 3, 32, 32)``; the published label 10 is the digit 0."""
+    """73,257 training and 26,032 test images ``(n, 3, 32, 32)``; the published label 10 is the digit 0.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     parts = {"classes": DIGITS}
     for part in ("train", "test"):
         images, labels = files.path(f"{part}_32x32.mat", formats.svhn)
@@ -83,7 +115,11 @@ def svhn(files: Sequence[bytes]) -> Parts:
 
 
 def adult(files: Sequence[bytes]) -> Parts:
-    """32,561 training and 16,281 test records: ``(n, 14)`` strings as published, ``?`` where a value is missing."""
+    """32,561 training and 16,281 test records: ``(n, 14)`` strings as published, ``?`` where a value is missing.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     parts = {"feature_names": ADULT, "classes": ("<=50K", ">50K")}
     for part, name in (("train", "adult.data"), ("test", "adult.test")):
         parts[f"x_{part}"], parts[f"y_{part}"] = files.content(name, formats.adult)
@@ -91,30 +127,50 @@ def adult(files: Sequence[bytes]) -> Parts:
 
 
 def breast_cancer(files: Sequence[bytes]) -> Parts:
-    """286 records in one table: ``(286, 9)`` strings as published, ``?`` where a value is missing."""
+    """286 records in one table: ``(286, 9)`` strings as published, ``?`` where a value is missing.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     x, y = files.content("breast-cancer.data", formats.breast_cancer)
     return {"x_train": x, "y_train": y, "feature_names": BREAST_CANCER, "classes": ("no recurrence", "recurrence")}
 
 
 def sms_spam(files: Sequence[bytes]) -> Parts:
-    """5,574 messages in one table: ``(5574,)`` Python strings."""
+    """5,574 messages in one table: ``(5574,)`` Python strings.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     x, y = files.content("SMSSpamCollection", formats.sms)
     return {"x_train": x, "y_train": y, "classes": ("ham", "spam")}
 
 
 def medical_cost(files: Sequence[bytes]) -> Parts:
-    """1,338 records in one table: ``(1338, 6)`` strings as published; the target is the yearly charge in dollars."""
+    """1,338 records in one table: ``(1338, 6)`` strings as published; the target is the yearly charge in dollars.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     x, y = files.content("insurance.csv", formats.medical_cost)
     return {"x_train": x, "y_train": y, "feature_names": MEDICAL_COST}
 
 
 def purchase_100(files: Sequence[bytes]) -> Parts:
-    """197,324 records in one table: ``(n, 600)`` float32 of 0 and 1, 100 classes."""
+    """197,324 records in one table: ``(n, 600)`` float32 of 0 and 1, 100 classes.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return _binary_table(files, "dataset_purchase.tgz", "dataset_purchase", 600)
 
 
 def location(files: Sequence[bytes]) -> Parts:
-    """5,010 records in one table: ``(5010, 446)`` float32 of 0 and 1, 30 classes."""
+    """5,010 records in one table: ``(5010, 446)`` float32 of 0 and 1, 30 classes.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+    """
     return _binary_table(files, "dataset_location.tgz", "bangkok", 446)
 
 
@@ -123,6 +179,9 @@ def rcv1(files: Sequence[bytes]) -> Parts:
 
     ``x`` is an ``(n, 47236)`` float32 CSR matrix of cosine-normalised log TF-IDF, ``y`` an ``(n, 103)`` uint8 CSR
     matrix: a document has one topic or more.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
     """
     (train, first), (test, second) = (
         files.content(f"lyrl2004_vectors_{part}.dat.gz", formats.rcv1_vectors) for part in ("train", "test_pt0")
@@ -134,7 +193,14 @@ def rcv1(files: Sequence[bytes]) -> Parts:
 
 
 def movielens_1m(files: Sequence[bytes]) -> Parts:
-    """1,000,209 ratings in one table: ``(n, 2)`` int64 of user and movie, counted from 0; classes 1 to 5 stars."""
+    """1,000,209 ratings in one table: ``(n, 2)`` int64 of user and movie, counted from 0; classes 1 to 5 stars.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+
+    Raises:
+        DataError: for a rating that is none of these.
+    """
 
     def parse(path: Path):
         return formats.ratings(archives.zip_member(path, "ml-1m/ratings.dat"), "::", header=False)
@@ -143,13 +209,24 @@ def movielens_1m(files: Sequence[bytes]) -> Parts:
 
 
 def movielens_latest_small(files: Sequence[bytes]) -> Parts:
-    """100,836 ratings in one table, as :func:`movielens_1m`; ten classes, 0.5 to 5 stars."""
+    """100,836 ratings in one table, as :func:`movielens_1m`; ten classes, 0.5 to 5 stars.
+
+    Args:
+        files: hands out the verified content or path of a file of the set, parsed.
+
+    Raises:
+        DataError: for a rating that is none of these.
+    """
     ids, values = files.content("ratings.csv", lambda raw: formats.ratings(raw, ",", header=True))
     return _ratings(files.entry.name, ids, values, stars=np.arange(1, 11) / 2)
 
 
 def digits(files: Sequence[bytes]) -> Parts:
-    """1,797 images of 8 by 8 grey pixels in one table, ``(n, 1, 8, 8)``, inside scikit-learn."""
+    """1,797 images of 8 by 8 grey pixels in one table, ``(n, 1, 8, 8)``, inside scikit-learn.
+
+    Args:
+        files: not used: it comes inside scikit-learn.
+    """
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -178,7 +255,11 @@ LOADERS = {
 
 
 def unit_interval(images: np.ndarray) -> np.ndarray:
-    """uint8 pixels as float32 in [0, 1]."""
+    """uint8 pixels as float32 in [0, 1].
+
+    Args:
+        images: uint8, of any shape, which the result has.
+    """
     return np.divide(images, np.float32(255), dtype=np.float32)
 
 

@@ -45,6 +45,13 @@ def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
 
     Images: the whole published training part (42,000 records of SVHN's), and validation and test drawn from the
     published test part. Adult: from ``adult.data`` only. The other tables: from all records.
+
+    Args:
+        dataset: one of those that paper B uses.
+        rng: a generator, or its seed.
+
+    Raises:
+        ParameterError: for a set that paper B does not split, or one that is too small.
     """
     if dataset.name not in PAPER_B:
         raise ParameterError(f"dataset = {dataset.name!r} has no split in paper B: it splits {', '.join(PAPER_B)}.")
@@ -72,8 +79,15 @@ def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
 
 
 def hold_out(dataset: Dataset, n_valid: int, rng: np.random.Generator | int) -> Dataset:
-    """Move ``n_valid`` random training records to the validation part: choices are made there, never on the
-    test part.
+    """Move random training records to the validation part: choices are made there, never on the test part.
+
+    Args:
+        dataset: the data set; it stays as it is.
+        n_valid: how many, at least 1 and fewer than there are.
+        rng: a generator, or its seed.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     n = dataset.x_train.shape[0]
     integer(1, n - 1).check("n_valid", n_valid)
@@ -89,7 +103,16 @@ def hold_out(dataset: Dataset, n_valid: int, rng: np.random.Generator | int) -> 
 
 
 def subsample(dataset: Dataset, n_train: int, rng: np.random.Generator | int) -> Dataset:
-    """Keep ``n_train`` random training records (for smaller runs, and for paper B's Fig. 6)."""
+    """Keep random training records (for smaller runs, and for paper B's Fig. 6).
+
+    Args:
+        dataset: the data set; it stays as it is.
+        n_train: how many, from 1 to all.
+        rng: a generator, or its seed.
+
+    Raises:
+        ParameterError: for a value outside its range.
+    """
     integer(1, dataset.x_train.shape[0]).check("n_train", n_train)
     keep = _draw("training", dataset.x_train.shape[0], (n_train,), np.random.default_rng(rng))[0]
     note = f"{n_train} training records drawn"
@@ -103,6 +126,12 @@ def adult_one_hot(dataset: Dataset) -> Dataset:
     published levels of the 8 categorical ones, where ``?`` counts as a level of its own in workclass, occupation and
     native-country: 9 + 16 + 7 + 15 + 6 + 5 + 2 + 42. No record is dropped. (Without the ``?`` columns there are 105.)
     The levels are written down in :mod:`dplib.data.levels`, not learnt from the records.
+
+    Args:
+        dataset: Adult, as loaded.
+
+    Raises:
+        ParameterError: for a level that the publisher does not list.
     """
     return _one_hot(dataset, ADULT_LEVELS, 108)
 
@@ -112,6 +141,12 @@ def adult_numeric(dataset: Dataset) -> Dataset:
 
     Paper B counts 7 features and says that it drops ``fnlwgt`` and keeps sex as one 0/1 column (here 1 for male). Both
     cannot be: the other numeric attributes are 5, so that 7 columns need ``fnlwgt``. We keep it, for the count.
+
+    Args:
+        dataset: Adult, as loaded.
+
+    Raises:
+        ParameterError: for an attribute that is no number.
     """
     names = (*ADULT_NUMERIC, "sex")
     columns = [dataset.feature_names.index(name) for name in names]
@@ -130,6 +165,12 @@ def breast_cancer_one_hot(dataset: Dataset) -> Dataset:
     dropped. (The publisher's description lists 51 levels; without the ``?`` columns 41 occur.) Which levels occur is
     known from the records; the list is written down in :mod:`dplib.data.levels`, and no privacy figure covers the
     choice.
+
+    Args:
+        dataset: Breast Cancer, as loaded.
+
+    Raises:
+        ParameterError: for a level that the publisher does not list.
     """
     return _one_hot(dataset, BREAST_CANCER_LEVELS, 43)
 
@@ -137,9 +178,15 @@ def breast_cancer_one_hot(dataset: Dataset) -> Dataset:
 def medical_cost_numeric(dataset: Dataset) -> Dataset:
     """Medical Cost as ``(n, 6)`` float32: age, sex (1 male), BMI, children, smoker (1 yes), region (0 to 3 by name).
 
-    Paper B does not say how it codes the three categorical attributes. Its parameter counts do: 40,741 for 12 layers
-    of 60 units and 73,561 for 6 of 120 (Appendix C-B) are those of 6 input features. Scale with :func:`min_max` and
+    Paper B does not say how it codes the three categorical attributes. Its parameter counts do: 40,741 for 12 layers of
+    60 units and 73,561 for 6 of 120 (Appendix C-B) are those of 6 input features. Scale with :func:`min_max` and
     :func:`min_max_target` ("rescaled (i.e., normalized)" there).
+
+    Args:
+        dataset: Medical Cost, as loaded.
+
+    Raises:
+        ParameterError: for an attribute that is no number.
     """
     codes = {"female": 0, "male": 1, "no": 0, "yes": 1, "northeast": 0, "northwest": 1, "southeast": 2, "southwest": 3}
 
@@ -150,17 +197,29 @@ def medical_cost_numeric(dataset: Dataset) -> Dataset:
 
 
 def grey(dataset: Dataset) -> Dataset:
-    """Colour images ``(n, 3, h, w)`` as grey ones ``(n, 1, h, w)``: paper B uses SVHN so. Weights: BT.601 luma."""
+    """Colour images ``(n, 3, h, w)`` as grey ones ``(n, 1, h, w)``: paper B uses SVHN so. Weights: BT.601 luma.
+
+    Args:
+        dataset: the data set; it stays as it is.
+    """
     return mapped(dataset, lambda x: np.tensordot(GREY, x, (0, 1))[:, None], "grey-scale")
 
 
 def flatten(dataset: Dataset) -> Dataset:
-    """Each record as one row: ``(n, features)``."""
+    """Each record as one row: ``(n, features)``.
+
+    Args:
+        dataset: the data set; it stays as it is.
+    """
     return mapped(dataset, lambda x: x.reshape(len(x), -1))
 
 
 def min_max(dataset: Dataset) -> Dataset:
-    """Each feature scaled to [0, 1] by the range it has in the training part; other parts are clipped to it."""
+    """Each feature scaled to [0, 1] by the range it has in the training part; other parts are clipped to it.
+
+    Args:
+        dataset: the data set; it stays as it is.
+    """
     low, high = dataset.x_train.min(axis=0), dataset.x_train.max(axis=0)
     width = np.where(high > low, high - low, 1)  # a constant feature becomes 0
     note = "features scaled by the range of the training part (not private)"
@@ -168,7 +227,11 @@ def min_max(dataset: Dataset) -> Dataset:
 
 
 def min_max_target(dataset: Dataset) -> Dataset:
-    """A regression's target scaled so that the training part spans [0, 1]; other parts are not clipped."""
+    """A regression's target scaled so that the training part spans [0, 1]; other parts are not clipped.
+
+    Args:
+        dataset: the data set; it stays as it is.
+    """
     low, high = dataset.y_train.min(), dataset.y_train.max()
     scaled = {
         name: ((y - low) / (high - low)).astype(np.float32)
@@ -182,6 +245,13 @@ def min_max_target(dataset: Dataset) -> Dataset:
 def pca(dataset: Dataset, n_components: int = 300) -> Dataset:
     """The first principal components of the training part, ``(n, n_components)`` float32. Paper B keeps 300 of SVHN's
     1,024 grey pixels (Section VII-B, Table V).
+
+    Args:
+        dataset: the data set; it stays as it is.
+        n_components: how many, at most as many as the training part has records or features.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     from sklearn.decomposition import PCA
 
@@ -232,26 +302,48 @@ def _draw(part: str, n: int, sizes: tuple[int, ...], rng: np.random.Generator) -
 
 
 def mapped(dataset: Dataset, change: Callable[[np.ndarray], np.ndarray], *notes: str, **fields: Any) -> Dataset:
-    """The data set with ``change`` applied to the features of each part that it has."""
+    """The data set with a change applied to the features of each part that it has.
+
+    Args:
+        dataset: the data set; it stays as it is.
+        change: features (n, ...) to features (n, ...).
+        notes: what was done, added to the notes.
+        fields: of the data set that change as well, such as ``feature_names``.
+    """
     parts = {name: change(x) for name in ("x_train", "x_valid", "x_test") if (x := getattr(dataset, name)) is not None}
     return replace(dataset, **parts, **fields, notes=(*dataset.notes, *notes))
 
 
 def words(message: str) -> list[str]:
-    """Lower-case words of a message; punctuation other than the apostrophe separates."""
+    """Lower-case words of a message; punctuation other than the apostrophe separates.
+
+    Args:
+        message: a text.
+    """
     return PUNCTUATION.sub(" ", message.lower()).split()
 
 
 def vocabulary(messages: Sequence[str], n_words: int) -> dict[str, int]:
-    """The ``n_words - 1`` most frequent words, numbered from 1 by frequency (ties by spelling); 0 is padding."""
+    """The most frequent words, numbered from 1 by frequency (ties by spelling); 0 is padding.
+
+    Args:
+        messages: texts.
+        n_words: one more than the words that are kept.
+    """
     counts = Counter(word for message in messages for word in words(message))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return {word: number for number, word in enumerate(ranked[: n_words - 1], start=1)}
 
 
 def sequences(messages: Sequence[str], numbers: dict[str, int], length: int) -> np.ndarray:
-    """Messages as ``(n, length)`` int64 word numbers: unknown words are left out, the last ``length`` words are kept,
-    and shorter messages are padded with 0 on the left."""
+    """Messages as ``(n, length)`` int64 word numbers: unknown words are left out, the last words are kept, and shorter
+    messages are padded with 0 on the left.
+
+    Args:
+        messages: n texts.
+        numbers: of each word that is known.
+        length: words kept of a message.
+    """
     rows = np.zeros((len(messages), length), np.int64)
     for row, message in zip(rows, messages, strict=True):
         known = [numbers[word] for word in words(message) if word in numbers][-length:]
@@ -261,11 +353,19 @@ def sequences(messages: Sequence[str], numbers: dict[str, int], length: int) -> 
 
 
 def tokens(dataset: Dataset, n_words: int = SMS_WORDS, length: int = SMS_LENGTH) -> Dataset:
-    """Messages as word sequences for paper B's recurrent networks (Appendix C-A), ``(n, length)`` int64 in
-    [0, n_words).
+    """Messages as word sequences for paper B's recurrent networks (Appendix C-A), ``(n, length)`` int64 in [0,
+    n_words).
 
     The paper gives neither; its Tables XXVII and XXVIII do: the embedding's 50,000 parameters and the LSTM's 314,368
     (256 units, hence 50 inputs) need 1,000 words in 50 dimensions, and the embedding's "150" is the sequence length.
+
+    Args:
+        dataset: with messages for features.
+        n_words: word numbers are below it, at least 2.
+        length: words kept of a message, at least 1.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     integer(2).check("n_words", n_words)
     integer(1).check("length", length)

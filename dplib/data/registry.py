@@ -21,7 +21,21 @@ LARGE = 2 * archives.GIGABYTE
 
 @dataclass(frozen=True)
 class File:
-    """One published file; the fields are explained at the top of ``datasets.toml``."""
+    """One published file; the fields are explained at the top of ``datasets.toml``.
+
+    Args:
+        name: of the file in the folder of its set.
+        urls: addresses it is published at.
+        bytes: its size as published.
+        sha256: of the file as published.
+        md5: of the file as published, where the publisher gives no better one.
+        git_sha1: its id in a git repository, where the publisher gives no better one.
+        content_bytes: size of what its gzip wrapper holds.
+        content_sha256: of what its gzip wrapper holds.
+        archive: the file that it is a member of.
+        member: its name there.
+        repair: a key of ``archives.REPAIRS``: how other line ends are undone.
+    """
 
     name: str
     urls: tuple[str, ...] = ()
@@ -43,7 +57,21 @@ class File:
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set."""
+    """One data set.
+
+    Args:
+        name: as ``load`` takes it.
+        title: as pages call it.
+        task: "classification", or another one, as the registry says.
+        papers: letters of the papers that use it.
+        licence: in short.
+        citation: of its publication.
+        files: that it is made of.
+        embedded: it comes inside scikit-learn.
+        stand_in_for: the set that it takes the place of, or None.
+        notice: what every user of it should know, or None.
+        test_records: how many we draw for a test part; None where one is published.
+    """
 
     name: str
     title: str
@@ -58,13 +86,21 @@ class Entry:
     test_records: int | None = None
 
     def file(self, name: str) -> File:
-        """The file of this name."""
+        """The file of this name.
+
+        Args:
+            name: of a file that it has.
+        """
         return next(file for file in self.files if file.name == name)
 
 
 @functools.cache
 def registry() -> Mapping[str, Entry]:
-    """All data sets, by name."""
+    """All data sets, by name.
+
+    Raises:
+        ParameterError: where ``datasets.toml`` cannot be read, naming the place.
+    """
     found = {}
     for name, table in files.read(path := Path(__file__).with_name("datasets.toml")).items():
         try:
@@ -75,7 +111,14 @@ def registry() -> Mapping[str, Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The data set of this name; ParameterError, with the nearest known name, for an unknown one."""
+    """The data set of a name.
+
+    Args:
+        name: as in ``datasets.toml``.
+
+    Raises:
+        ParameterError: for an unknown one, with the nearest known name.
+    """
     known = registry()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name).lower(), known, n=1)
@@ -85,10 +128,17 @@ def entry(name: str) -> Entry:
 
 
 def published(raw: bytes, file: File) -> bytes:
-    """The published content that ``raw`` holds, decompressed where the file is a ``.gz``, or a FormatError.
+    """The published content that some bytes hold, decompressed where the file is a ``.gz``.
 
     Three forms are as good as each other: the published bytes, the same content in another gzip wrapper (where
     ``content_sha256`` is known), and the published text with its line ends changed (where ``repair`` says how).
+
+    Args:
+        raw: the bytes.
+        file: that they should be.
+
+    Raises:
+        FormatError: where they are not.
     """
     kind, value = file.checksum
     found = digest(kind, raw)
@@ -111,19 +161,34 @@ def published(raw: bytes, file: File) -> bytes:
 
 
 def digest(kind: str, raw: bytes) -> str:
-    """The checksum of ``raw``, in hexadecimal."""
+    """A checksum, in hexadecimal.
+
+    Args:
+        kind: a key of :data:`CHECKSUMS`.
+        raw: the bytes.
+    """
     return hasher(kind, len(raw), raw).hexdigest()
 
 
 def hasher(kind: str, size: int, start: bytes = b"") -> "hashlib._Hash":
-    """A hash object for content of ``size`` bytes that begins with ``start``."""
+    """A hash object for content whose beginning is known.
+
+    Args:
+        kind: a key of :data:`CHECKSUMS`.
+        size: of the whole content, in bytes.
+        start: its beginning.
+    """
     if kind == "git_sha1":  # Git's id of a file: a header with the size goes first
         return hashlib.sha1(b"blob %d\0" % size + start, usedforsecurity=False)
     return hashlib.new(kind, start, usedforsecurity=False)
 
 
 def owner(sha256: str) -> str | None:
-    """Which file of the registry has this SHA-256, to recognise a file under a wrong name."""
+    """Which file of the registry has a checksum, to recognise a file under a wrong name.
+
+    Args:
+        sha256: in hexadecimal.
+    """
     for dataset in registry().values():
         for file in dataset.files:
             if sha256 in (file.sha256, file.content_sha256):
@@ -132,7 +197,13 @@ def owner(sha256: str) -> str | None:
 
 
 def difference(kind: str, found: str, wanted: str) -> FormatError:
-    """The error for a checksum that is not the published one."""
+    """The error for a checksum that is not the published one.
+
+    Args:
+        kind: a key of :data:`CHECKSUMS`.
+        found: the checksum of what is there.
+        wanted: the published one.
+    """
     if owner(found):
         return FormatError(f"its content is that of {owner(found)}")
     return FormatError(f"its {CHECKSUMS[kind]} is {found}, not {wanted}")

@@ -38,12 +38,16 @@ def task(
             records by small shifts (something to learn under privacy without any file: its budget protects nobody).
         features: of images: "image"; "flat", rows of pixels; "pca-K", K principal components, computed from the
             training records without noise, which no budget accounts for.
-        n_train: so many random training images, all by default. length: words kept of a message.
+        n_train: so many random training images, all by default.
         split_seed: draws the validation part from the published test part, as the paper does, and the subsample; of
             messages and patients all parts.
         part: "report"; or "tune": the validation part is a share of the training part (:data:`HELD`), which is not
             trained on, and the test part is the same; or "fit", of images: the validation part is the published test
             part, and the test part the training part.
+        length: words kept of a message.
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
     checks.one_of(*PARTS).check("part", part)
     if dataset in TEXTS + PATIENTS:
@@ -83,7 +87,13 @@ def _with_features(dataset: Dataset, features: str) -> Dataset:
 
 
 def shifted(dataset: Dataset, n_train: int, rng: np.random.Generator) -> Dataset:
-    """Images enlarged to ``n_train`` training records: random ones, moved by up to a pixel, with a little noise."""
+    """Images enlarged to more training records: random ones, moved by up to a pixel, with a little noise.
+
+    Args:
+        dataset: of images.
+        n_train: training records that there shall be.
+        rng: draws them.
+    """
     rows = rng.integers(len(dataset.y_train), size=n_train)
     images = dataset.x_train[rows].copy()
     moves = rng.integers(-1, 2, size=(n_train, 2))
@@ -129,13 +139,25 @@ def _table(dataset: str, split_seed: int, part: str, length: int) -> Dataset:
 
 
 def synthetic(dataset: str) -> Dataset:
-    """A stand-in with the columns and about the imbalance of the real set: it shows how the code works, no more."""
+    """A stand-in with the columns and about the imbalance of the real set: it shows how the code works, no more.
+
+    Args:
+        dataset: one of :data:`SYNTHETIC`.
+    """
     rng = np.random.default_rng([0, 5])
     return {TEXTS[0]: _messages, PATIENTS[0]: _patients}[dataset](rng)
 
 
 def drawn(name: str, x: np.ndarray, y: np.ndarray, n_test: int, **fields: Any) -> Dataset:
-    """A data set of records drawn at random, of which the first are the test part."""
+    """A data set of records drawn at random, of which the first are the test part.
+
+    Args:
+        name: of the data set.
+        x: features, shape (n, ...).
+        y: labels, shape (n,).
+        n_test: records of the test part.
+        fields: other fields of :class:`dplib.data.Dataset`, by name.
+    """
     return Dataset(name, x[n_test:], y[n_test:], x[:n_test], y[:n_test], notes=("drawn at random",), **fields)
 
 
