@@ -10,20 +10,21 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import nbformat
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from book.evidence import rules
-from book.evidence.places import ROOT
+from book.evidence.places import CLAIMS, ROOT
+from book.evidence.places import RESULTS as RESULTS
 from dplib import files
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
-CLAIMS = ROOT / "book" / "claims"
-RESULTS = ROOT / "book" / "results"
 # Keys of the output metadata in which an executed notebook carries its records.
 RECORD = "dplib_record"
 BASIS = "dplib_basis"
@@ -135,7 +136,16 @@ def load(paper: str) -> dict[str, Claim]:
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    document = files.checked(path := CLAIMS / f"{paper}.yml", _Document)
+    path = CLAIMS / f"{paper}.yml"
+    return _claims(path, paper, files.checked(path, _Document))
+
+
+def parsed(path: Path, text: str) -> dict[str, Claim]:
+    """The claims in the text of a paper's file, as :func:`load` has those of the file."""
+    return _claims(path, path.stem, files.checked(path, _Document, yaml.load(text, files.Loader)))
+
+
+def _claims(path: Path, paper: str, document: _Document) -> dict[str, Claim]:
     if document.paper != paper:
         raise ParameterError(f"{path}: paper = {document.paper} is not allowed: it must be {paper}.")
     claims: dict[str, Claim] = {}

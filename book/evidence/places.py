@@ -8,3 +8,5 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parents[2]
 ROOT = Path(os.environ.get("DPBOOK_ROOT") or (_HERE if (_HERE / "_toc.yml").exists() else Path.cwd())).resolve()
 RUNS = Path(os.environ.get("DPBOOK_RUNS") or ROOT / "book" / "runs").resolve()
+CLAIMS = ROOT / "book" / "claims"
+RESULTS = ROOT / "book" / "results"

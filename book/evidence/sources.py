@@ -4,6 +4,7 @@ Snakemake re-runs a chapter when one of these changes in content, and a frozen r
 """
 
 import ast
+import contextlib
 import functools
 import hashlib
 import json
@@ -11,15 +12,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jupytext
-import nbformat
 import yaml
 
-from book.evidence import claims, margins, places, rules
-from book.evidence.claims import CLAIMS, RESULTS
-from book.evidence.places import ROOT
+from book.evidence import places, scan
+from book.evidence.places import CLAIMS, RESULTS, ROOT
 from dplib.checks import ParameterError, check_names, shown
+
+if TYPE_CHECKING:
+    import nbformat
 
 NOTEBOOKS = ROOT / "notebooks"
 CONTENTS = ROOT / "_toc.yml"
@@ -75,8 +77,10 @@ def source(chapter: str) -> Path:
     return NOTEBOOKS / f"{chapter}.md"
 
 
-def as_notebook(path: Path) -> nbformat.NotebookNode:
+def as_notebook(path: Path) -> "nbformat.NotebookNode":
     """A MyST source as a notebook without outputs; cell ids come from position, so equal text gives equal bytes."""
+    import jupytext  # which takes a second
+
     notebook = jupytext.read(path)
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number:03d}"
@@ -95,6 +99,8 @@ def write_pair(chapter: str, *, force: bool = False) -> Path:
     Raises:
         ParameterError: for such a notebook: it is newer than the source, and says something else.
     """
+    import nbformat
+
     path = NOTEBOOKS / f"{chapter}.ipynb"
     text = nbformat.writes(as_notebook(source(chapter))) + "\n"
     if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -114,33 +120,43 @@ def depends_on(chapter: str) -> list[Path]:
     Modules are followed through their own imports; data files of a package, and kept runs, count where a module names
     them; ledger files count where the chapter names a claim of theirs, and margins where a rule of its rows names one.
     """
-    code = code_of(source(chapter))
-    modules = _closure(code)
+    facts = _facts(source(chapter))
+    modules = _closure(facts.imports)
+    every = [facts, *map(_facts, modules)]
     files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
-    text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
-    files |= data_files(text)
-    papers = set(re.findall(r"""["']([A-D])\.[a-z]""", code))
-    files |= {CLAIMS / f"{paper}.yml" for paper in papers}
-    files |= {CLAIMS / margins.PATH.name for paper in papers if _names_margins(chapter, paper)}
-    files |= {path for path in RESULTS.glob("*.json") if path.name in code + text}
-    files |= {KEPT / f"{name}.jsonl" for name in re.findall(r"""runs\.experiment\(\s*["'](\w+)["']""", text)}
+    files |= data_files(text for one in every[1:] for text in one.texts)
+    files |= {CLAIMS / f"{paper}.yml" for paper in facts.papers}
+    files |= {CLAIMS / "margins.yml" for paper in facts.papers if chapter in _naming_margins(paper)}
+    texts = "\n".join(text for one in every for text in one.texts)
+    files |= {path for path in RESULTS.glob("*.json") if path.name in texts}
+    files |= {KEPT / f"{name}.jsonl" for one in every[1:] for name in one.experiments}
     return sorted(path for path in files if path.exists())
 
 
-def _names_margins(chapter: str, paper: str) -> bool:
-    """Whether a rule of a chapter's rows of a paper names a margin."""
-    rows = [row for row in claims.load(paper).values() if row.chapter == chapter]
-    return any(rules.margins_of(rule) for row in rows for rule in (row.rule, row.corrected) if rule)
+def _naming_margins(paper: str) -> list[str]:
+    """The chapters of whose rows of a paper a rule names a margin."""
+
+    def read() -> list[str]:
+        from book.evidence import claims, rules
+
+        rows = claims.parsed(path, text).values()
+        named = ((row.chapter, rule) for row in rows for rule in (row.rule, row.corrected) if rule)
+        return sorted({chapter for chapter, rule in named if rules.margins_of(rule)})
+
+    path = CLAIMS / f"{paper}.yml"
+    text = path.read_text(encoding="utf-8")
+    return scan.remembered(f"margins {scan.digest(text)}", read)
 
 
-def data_files(code: str) -> set[Path]:
-    """Data files of the project's packages that a piece of code names."""
-    return {path for folder in PACKAGES.values() for path in folder.rglob("*.toml") if path.name in code}
+def data_files(texts: Iterable[str]) -> set[Path]:
+    """Data files of the project's packages that some texts name."""
+    together = "\n".join(texts)
+    return {path for folder in PACKAGES.values() for path in folder.rglob("*.toml") if path.name in together}
 
 
 def module_files(module: str) -> list[Path]:
     """Files of a module and of all that it imports from the project's own packages, sorted."""
-    return sorted(_closure(f"import {module}"))
+    return sorted(_closure([module]))
 
 
 def page_files() -> list[Path]:
@@ -173,8 +189,10 @@ def digest(chapter: str) -> str:
 
 
 def inputs(chapter: str) -> str:
-    """SHA-256 over every file of :func:`depends_on`: where it is the same, the chapter shows the same."""
-    return fingerprint(depends_on(chapter))
+    """SHA-256 over every file of :func:`depends_on`, modules without comments and docstrings: where it is the same, the
+    chapter shows the same.
+    """
+    return fingerprint(depends_on(chapter), documented=False)
 
 
 @functools.cache
@@ -195,13 +213,24 @@ def recorded_inputs(executed: Path) -> str | None:
         return ""
 
 
-def fingerprint(paths: Iterable[Path]) -> str:
-    """SHA-256 over files and their places in the project; a moved or copied checkout has the same."""
+def fingerprint(paths: Iterable[Path], *, documented: bool = True) -> str:
+    """SHA-256 over files and their places in the project; a moved or copied checkout has the same, and so has one with
+    other comments in its modules. ``documented``: whether their docstrings count, which are pages of the site.
+    """
     total = hashlib.sha256()
     for path in paths:
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-        total.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+        total.update(name.encode() + b"\0" + _content(path, documented))
     return total.hexdigest()
+
+
+def _content(path: Path, documented: bool) -> bytes:
+    """What tells a file from another one of its name."""
+    if path.suffix == ".py":
+        with contextlib.suppress(SyntaxError):
+            found = _facts(path)
+            return (found.does + (found.says if documented else "")).encode()
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def state(paths: Iterable[Path]) -> dict[Path, tuple[int, ...]]:
@@ -245,32 +274,26 @@ def own(module: str) -> bool:
     return module.partition(".")[0] in PACKAGES
 
 
-def _closure(code: str) -> set[Path]:
-    """Files of all own modules that a piece of code imports, directly or through another of them."""
+def _closure(names: Iterable[str]) -> set[Path]:
+    """Files of all own modules that these dotted names lead to, directly or through what a module imports; imports are
+    written in full here, never relative to a package.
+    """
     found: set[Path] = set()
-    waiting = [code]
+    waiting = [names]
     while waiting:
-        new = _imports(waiting.pop()) - found
+        new = {path for name in filter(own, waiting.pop()) for path in _files(name)} - found
         found |= new
-        waiting += [path.read_text(encoding="utf-8") for path in new]
+        waiting += [_facts(path).imports for path in new]
     return found
 
 
-def _imports(code: str) -> set[Path]:
-    """The own files that a piece of code imports; imports are written in full here, never relative to a package."""
-    return {path for name in _imported(code) for path in _files(name)}
-
-
-@functools.lru_cache(maxsize=1000)
-def _imported(code: str) -> frozenset[str]:
-    """The own modules that a piece of code imports, and names inside them, by their dotted names."""
-    names = set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom):
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return frozenset(filter(own, names))
+def _facts(path: Path) -> scan.Facts:
+    """What the code of a module, or of a chapter's source, is and names."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return scan.facts(text)
+    code = scan.remembered(f"cells {scan.digest(text)}", lambda: code_of(path))
+    return scan.facts(code)
 
 
 def _files(name: str) -> Iterator[Path]:

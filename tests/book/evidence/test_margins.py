@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from book.evidence import claims, margins, rules, sources
+from book.evidence import claims, margins, rules, scan, sources
 from dplib.checks import ParameterError
 from dplib.data import registry
 from dplib.stats import Measured
@@ -151,7 +151,8 @@ def test_margins_count_for_a_chapter_whose_rows_name_one(toy, monkeypatch):
     row = dataclasses.replace(claims.get("A.thm6"), chapter="01_a", rule=plain, corrected={})
 
     def counts(chapter, **more):
-        monkeypatch.setattr(claims, "load", lambda paper: {row.id: dataclasses.replace(row, **more)})
+        monkeypatch.setattr(claims, "parsed", lambda *_: {row.id: dataclasses.replace(row, **more)})
+        monkeypatch.setattr(scan, "remembered", lambda key, make: make())
         return Path("margins.yml") in [Path(path.name) for path in sources.depends_on(chapter)]
 
     by_margin = {"ahead": {"value": "gain", "by": POINTS}}

@@ -1,13 +1,14 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from book.evidence import sources
+from book.evidence import scan, sources
 from book.evidence.places import ROOT
 from dplib.checks import ParameterError
 
@@ -71,9 +72,9 @@ def rooms(toy):
 )
 def test_modules_in_packages_are_followed(rooms, line, expected):
     wanted = {"__init__.py", "room/__init__.py", "room/first.py", "outside.py"} | expected
-    assert sources._closure(line) == {rooms / "dplib" / name for name in wanted}
+    assert sources._closure(scan.facts(line).imports) == {rooms / "dplib" / name for name in wanted}
     others = "import numpy.room\nfrom numpy import room\nfrom dplibrary import room\nimport pressed"
-    assert sources._closure(others) == set()
+    assert sources._closure(scan.facts(others).imports) == set()
 
 
 def test_the_press_is_followed_and_the_data_files_that_it_names(rooms):
@@ -114,6 +115,81 @@ def test_digest_follows_content_and_ignores_results(toy):
     with (root / "dplib" / "stats.py").open("a") as module:
         module.write("# a change\n")
     assert sources.digest("01_a") != before
+
+
+@pytest.mark.parametrize(
+    ("text", "runs", "renders"),
+    [
+        (
+            '"""Far."""\n\n# why\nX = [1,\n     2]  # two\n\n\ndef f():\n    """One."""\n    return "# 1"\n',
+            False,
+            False,
+        ),
+        ('"""Near."""\nX = [1, 2]\ndef f():\n    """Another."""\n    return "# 1"\n', False, True),
+        ('"""Far."""\nX = [1, 3]\ndef f():\n    """One."""\n    return "# 1"\n', True, True),
+        ('"""Far."""\nX = [1, 2]\ndef f():\n    """One."""\n    return "# 2"\n', True, True),
+        ('"""Far."""\nX = [1, 2]\ndef f():\n    ("""One.""")\n    "and"\n    return "# 1"\n', True, True),
+        ('"""Far."""\nX = [1, 2.0]\ndef f():\n    """One."""\n    return "# 1"\n', True, True),
+        ('"""Far."""\nX = [1, 2]\ndef f():\n    return "# 1"', False, True),
+        ('"""Far."""\nX = [1, 2]\ndef f():\n    return "# 1', True, True),
+    ],
+)
+def test_a_comment_runs_nothing_a_docstring_is_a_page_and_code_runs_its_readers(toy, text, runs, renders):
+    root = toy("01_a", "mechanisms.theme()", module="mechanisms")
+    toy("02_b", "stats.mean_interval([1, 2])", module="stats")
+    module = root / "dplib" / "mechanisms.py"
+    module.write_text('"""Far."""\nX = [1, 2]\ndef f():\n    """One."""\n    return "# 1"\n')
+    before = sources.inputs("01_a"), sources.inputs("02_b"), sources.fingerprint([module])
+    module.write_text(text)
+    if not text.endswith('"# 1'):  # which is no Python
+        assert (sources.inputs("01_a") != before[0]) == runs
+    assert sources.inputs("02_b") == before[1], "it does not read that module"
+    assert (sources.fingerprint([module]) != before[2]) == renders
+
+
+def test_a_comment_in_this_project_runs_no_chapter_and_code_exactly_the_readers(monkeypatch):
+    changed = sources.PACKAGES["dplib"] / "stats.py"
+    before = {chapter: sources.inputs(chapter) for chapter in sources.chapters()}
+    readers = {chapter for chapter in before if changed in sources.depends_on(chapter)}
+    assert readers
+    read = Path.read_text
+    added = ""
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read(path, **how) + added * (path == changed))
+    for added, runs in (("\n# A comment.\n", set()), ("\nX = 1\n", readers)):  # noqa: B007
+        assert {chapter for chapter in before if sources.inputs(chapter) != before[chapter]} == runs
+
+
+def test_nothing_that_a_chapter_runs_reads_docstrings_or_source():
+    """They are no part of what a chapter depends on."""
+    for path in {path for chapter in sources.chapters() for path in sources.depends_on(chapter)}:
+        if path.suffix in (".py", ".md"):
+            assert not re.search(r"__doc__|getdoc|getsource|getcomments", path.read_text(encoding="utf-8")), path
+
+
+def test_what_was_read_is_kept_by_content_and_of_this_reader_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "STORE", store := tmp_path / "scan.json")
+
+    def asked(key):
+        made = []
+        found = scan.remembered(key, lambda: made.append(key) or {"x": key})
+        scan._keep(store)
+        scan._known.cache_clear()
+        return found == {"x": key}, bool(made)
+
+    assert [asked("a"), asked("a"), asked("b"), asked("a")] == [
+        (True, True),
+        (True, False),
+        (True, True),
+        (True, False),
+    ]
+    for text in ("", "[]", "{", store.read_text().replace('"by": "', '"by": "0')):
+        store.write_text(text)
+        assert [asked("a"), asked("a")] == [(True, True), (True, False)]
+    monkeypatch.setattr(scan, "MOST", 2)
+    assert [asked("b"), asked("c"), asked("a"), asked("b")] == [(True, True), (True, True), (True, True), (True, True)]
+    store.unlink()
+    monkeypatch.setattr(scan, "STORE", store := tmp_path / "away" / "scan.json")
+    assert [asked("a"), asked("a")] == [(True, True), (True, True)]
 
 
 def test_parameters_cell_is_read_without_running_it(toy):
