@@ -14,6 +14,7 @@ from dplib.checks import ParameterError, bounded, integer, number, one_of, shown
 from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
 
+SMALL = 2**14  # numbers of a batch for which new memory costs less than a view of old
 Array = np.ndarray | Tensor
 Pair = tuple[Array, Array]  # examples (n, ...) and targets (n, ...)
 Loss = Callable[[Tensor, Tensor], Tensor]  # outputs (b, ...) and targets (b, ...) to one loss an example, (b,)
@@ -153,13 +154,14 @@ class Examples:
 
         Args:
             rows: of the examples that are taken, shape (b,), int64.
-            fresh: the examples are in memory of their own; otherwise the next batch overwrites them.
+            fresh: the examples are in memory of their own; otherwise the next batch may overwrite them.
         """
-        if fresh:
+        b, numbers = rows.shape[0], self._rows.shape[1]
+        if fresh or b * numbers <= SMALL:
             return self._shaped(self._rows.index_select(0, rows)), self.y.index_select(0, rows)
-        if len(rows) > len(self._buffer):
-            self._buffer = self._rows.new_empty(len(rows), self._rows.shape[1])
-        x = torch.index_select(self._rows, 0, rows, out=self._buffer[: len(rows)])
+        if b > self._buffer.shape[0]:
+            self._buffer = self._rows.new_empty(b, numbers)
+        x = torch.index_select(self._rows, 0, rows, out=self._buffer[:b])
         return self._shaped(x), self.y.index_select(0, rows)
 
     def norms(self, rows: Tensor, with_one: bool) -> Tensor:
@@ -201,6 +203,8 @@ class Examples:
         return self._shaped(self._rows[:1])
 
     def _shaped(self, x: Tensor) -> Tensor:
+        if len(self._shape) == 1:
+            return x
         x = x.view(-1, *self._shape)
         return x.permute(0, 3, 1, 2) if self._is_last else x
 

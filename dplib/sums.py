@@ -120,8 +120,7 @@ class ClippedSums:
             if norms is None:  # the losses depend on no trained layer
                 return total
             clean, others, self.finite = _as_it_is, (), None
-            # One number tells of all losses and norms; it is seldom not finite. A GPU is not waited for.
-            if norms.is_cuda or not math.isfinite(norms.sum().add_(total)):
+            if norms.is_cuda or not _surely_finite(norms, losses):  # a GPU is not waited for
                 finite = norms.isfinite() & losses.isfinite()
                 clean = partial(_with_zeros, ~finite)
                 if not norms.is_cuda and x._version == before:
@@ -233,6 +232,13 @@ class ClippedSums:
             norms = of_examples if norms is None else torch.hypot(norms, of_examples)
             adders.append(add)
         return norms, adders
+
+
+def _surely_finite(norms: Tensor, losses: Tensor) -> bool:
+    """Whether one number, made of all norms and losses (b,), is finite: then all of them are, for even 0 times infinity
+    is not. That it overflows says nothing of them.
+    """
+    return math.isfinite(norms.dot(losses.to(norms.dtype)))
 
 
 def _as_it_is(x: Tensor) -> Tensor:

@@ -346,3 +346,35 @@ def test_an_example_whose_terms_cancel_is_clipped_by_what_is_left_of_them(layer,
 def test_lengths_that_vanish_are_bounded_from_above():
     assert layers.row_norms(torch.zeros(1, 3), with_one=False) == pytest.approx(layers.SHORTEST)
     assert examples.row_norms is layers.row_norms
+
+
+@pytest.mark.parametrize("b", [1, 2, 7, 16, 33, 64, 100])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_one_number_sees_what_is_not_finite_wherever_it_is(b, value):
+    """Beside zeros and large numbers, in losses and in norms, in float64 as well."""
+    for kind, other in ((torch.float32, 0.0), (torch.float32, 1e30), (torch.float64, 1.0)):
+        for i in range(b):
+            spoilt, whole = torch.ones(b, dtype=kind), torch.full((b,), other, dtype=torch.float32)
+            spoilt[i] = value
+            assert not sums_._surely_finite(whole, spoilt)
+            assert not sums_._surely_finite(spoilt.float(), whole.to(kind))
+
+
+def test_large_norms_times_large_losses_drop_nobody():
+    """Their product is beyond float32, each of them is not: all examples are clipped, and none is left out."""
+    net, x, y = nn.Linear(3, 1), torch.eye(3), torch.ones(3)
+    of_net = {p: torch.zeros_like(p) for p in net.parameters()}
+    watched = sums_.ClippedSums(net, of_net)
+    norms = []
+
+    def factors(lengths):
+        norms.append(lengths.clone())
+        return sums_.flat(lengths, 1.0)
+
+    total = watched.add(x, y, lambda out, y: 1e25 * (out[:, 0] - 3 * y).abs(), factors)
+    watched.close()
+    assert norms[0].mul(total).isinf().all()
+    assert total.isfinite()
+    assert watched.dropped == 0
+    assert torch.stack([g.norm() for g in of_net.values()]).norm() <= 3 * (1 + 1e-6)
+    assert of_net[net.weight].abs().min() > 0
