@@ -5,6 +5,8 @@
 Snakemake's own lock is a file that stays behind when it is killed, until someone asks for ``--unlock``. The lock here
 belongs to a process instead, Snakemake itself, and ends with it however it ends. So do its jobs (:func:`follow`): one
 that went on would put an old result in the place of a new one. And Snakemake ends where it waits for no job.
+
+Where no file was written since the last site was made (:mod:`book.evidence.stamp`), it does not even begin.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import psutil
 
+from book.evidence import stamp
 from dplib import files
 
 BUILD = "DPBOOK_BUILD"  # tells jobs the process and the lock of their build
@@ -41,11 +44,20 @@ def run(arguments: Sequence[str]) -> str:
         except OSError as error:
             return f"{error.filename or path} cannot be written: {error.strerror or error}. Nothing was run."
         os.environ[BUILD] = f"{os.getpid()} {path}"
-        threading.Thread(target=_end_without_jobs, daemon=True).start()
-        from snakemake import cli
-
-        cli.main(["--nolock", *arguments, *_forced(arguments)])  # which exits
+        if stamp.holds(arguments):
+            print("Nothing to be done: no file was written since the site was made.")
+            return ""
+        with stamp.renewed(arguments):
+            _snakemake(arguments)
     return ""
+
+
+def _snakemake(arguments: Sequence[str]) -> None:
+    """Be Snakemake; raises SystemExit at its end."""
+    threading.Thread(target=_end_without_jobs, daemon=True).start()
+    from snakemake import cli
+
+    cli.main(["--nolock", *arguments, *_forced(arguments)])
 
 
 def _forced(arguments: Sequence[str]) -> list[str]:

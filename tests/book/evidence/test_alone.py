@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from book.evidence import alone
+from book.evidence import alone, stamp
 from tests.conftest import ROOT
 
 LIMIT = 120  # seconds
@@ -32,8 +32,8 @@ rule all:
 SOURCES = """
 from pathlib import Path
 chapters = lambda: ["01_first", "13_last"]
-all_inputs = lambda: {chapter: Path(f"{chapter}.md").read_text() for chapter in chapters()}
-site_files = lambda: ["page.md"]
+all_inputs = lambda: {chapter: Path(f"notebooks/{chapter}.md").read_text() for chapter in chapters()}
+site_files = lambda: ["book/page.md"]
 fingerprint = lambda paths: "".join(Path(path).read_text() for path in paths)
 recorded_inputs = lambda path: path.read_text() if path.exists() else None
 """
@@ -47,7 +47,7 @@ Path(name).write_text(sys.argv[-1])  # what it ran on
 with open("log", "a") as log:
     print(*sys.argv[1:3], file=log)
 if sys.argv[2:3] == ["13_last"] and os.path.exists("edit"):
-    os.rename("edit", "13_last.md")
+    os.rename("edit", "notebooks/13_last.md")
 """
 
 
@@ -171,7 +171,7 @@ def test_a_build_that_waits_for_no_job_ends(killed_later):
 def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else(tmp_path):
     """The project's own Snakefile, on stand-ins for what it calls: a notebook says what it ran on."""
     first, copied = tmp_path / "first", tmp_path / "copied"
-    for package, names in {"dplib": ("checks", "files"), "book": (), "book/evidence": ("alone",)}.items():
+    for package, names in {"dplib": ("checks", "files"), "book": (), "book/evidence": ("alone", "stamp")}.items():
         (first / package).mkdir(parents=True)
         (first / package / "__init__.py").touch()
         for name in names:
@@ -179,7 +179,8 @@ def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else
     (first / "book" / "evidence" / "sources.py").write_text(SOURCES)
     (first / "book" / "__main__.py").write_text(MAIN)
     shutil.copy(ROOT / "Snakefile", first)
-    for name in ("01_first.md", "13_last.md", "page.md"):
+    (first / "notebooks").mkdir()
+    for name in ("notebooks/01_first.md", "notebooks/13_last.md", "book/page.md"):
         (first / name).write_text("old")
     (first / "edit").write_text("new")
 
@@ -189,10 +190,17 @@ def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else
         assert status == 0, errors
         return sorted((folder / "log").read_text().splitlines())
 
+    def said(folder):
+        return start(folder, "site", env={**os.environ, "PYTHONPATH": str(folder)}).communicate(timeout=LIMIT)[0]
+
     assert made(first) == ["run 01_first", "run 13_last", "site"]
     assert (first / "executed" / "13_last.ipynb").read_text() == "old", "it was edited while it ran"
     (first / "executed" / "01_first.ipynb").unlink()
+    time.sleep(stamp._SETTLED / 1e9)
     assert made(first) == ["run 01_first", "run 13_last", "site"], "though the site is newer than all"
+    assert said(first) == "Nothing to be done: no file was written since the site was made.\n"
+    (first / "book" / "page.md").write_text("new")
+    assert made(first) == ["site"]
     shutil.copytree(first, copied)  # with new times
     first.rename(tmp_path / "moved")
     (copied / "executed" / "13_last.ipynb").write_text("of another tree")
