@@ -3,16 +3,20 @@
 No number is foretold from a wide interval. What is promised is a share: of what ordinary training without privacy gains
 over a constant prediction, so much is left under privacy. For images and labels it is the worst among the data sets
 near the problem; tables have a rule of their own (:mod:`papers.architecture.advice_runs`), and one method for all.
+
+The rule itself stands in :mod:`book.press.choice_rule`, which the form on the site runs, too; here are problems and
+answers with their types, the noise, and the words.
 """
 
 import functools
 import math
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from book.press import choice_rule as rule
 from book.press.choice_evidence import (
     CURATOR,
     IMAGE,
@@ -24,7 +28,6 @@ from book.press.choice_evidence import (
     TEXT,
     Data,
     Result,
-    advice,
     table,
 )
 from dplib import accounting, checks, files, mechanisms
@@ -61,7 +64,7 @@ class Problem:
     Args:
         n, d, classes: records, numbers in each (categories one-hot), and classes of the label.
         epsilon: of one training.
-        delta: 0: pure DP; None: :func:`default_delta`.
+        delta: 0: pure DP; None: the largest power of ten below 1/n, at most 1e-5.
         kind: IMAGE, TABLE or TEXT.
         private: RECORDS, or LABELS where only they are private.
         who: CURATOR, who is trusted to see what is private; or NOBODY: each person's is randomised before it leaves.
@@ -85,27 +88,18 @@ class Problem:
     frequent_class: float = 0.0
 
     def __post_init__(self):
-        for name, rule in RANGES.items():
-            rule.check(name, getattr(self, name))
+        for name, allowed in RANGES.items():
+            allowed.check(name, getattr(self, name))
         if self.delta is None:
-            object.__setattr__(self, "delta", default_delta(self.n))
-        least, half = 100 / self.classes, self.private == LABELS and self.epsilon < LEAST_LABELS
-        published = "a mechanism that publishes a whole record now and then would count as private"
-        share = f"of {self.classes} classes the most frequent one has at least {least:.3g}% (0: unknown)"
-        for name, wrong, reason in (
-            ("epsilon", half, f"for private labels it must be at least {LEAST_LABELS:g}, of which DP-SGD gets half"),
-            ("delta", self.delta > 1 / self.n, f"it must be at most 1/n = {1 / self.n:.3g}, for else {published}"),
-            ("frequent_class", 0 < self.frequent_class < least, share),
-            ("ordinary", 0 < self.ordinary <= self.constant,
-             f"it must be above the {self.constant:.3g}% of a constant prediction (0: unknown)"),
-        ):  # fmt: skip
-            if wrong:
-                raise ParameterError(f"{name} = {getattr(self, name):g} is not allowed: {reason}.")
+            object.__setattr__(self, "delta", rule.default_delta(self.n))
+        if wrong := rule.refused(limits(), rule.derived(vars(self))):
+            name, reason = wrong
+            raise ParameterError(f"{name} = {getattr(self, name):g} is not allowed: {reason}.")
 
     @property
     def constant(self) -> float:
         """Accuracy (%) of a constant prediction, 100 / classes where the most frequent class is not known."""
-        return self.frequent_class or 100 / self.classes
+        return rule.derived(vars(self))["constant"]
 
     @property
     def record_epsilon(self) -> float:
@@ -114,17 +108,12 @@ class Problem:
         Replacing a label is removing one record and adding another: (epsilon / 2, delta') for one of them gives
         (epsilon, (1 + e^(epsilon / 2)) delta') for both.
         """
-        return self.epsilon / 2 if self.private == LABELS else self.epsilon
+        return rule.derived(vars(self))["record_epsilon"]
 
     @property
     def record_delta(self) -> float:
         """The delta that goes with :attr:`record_epsilon`."""
         return self.delta / (1 + math.exp(self.record_epsilon)) if self.private == LABELS else self.delta
-
-
-def default_delta(n: int) -> float:
-    """The largest power of ten below 1/n, and at most 1e-5, at which the book measured."""
-    return min(1e-5, 10.0 ** -len(str(n)))
 
 
 @dataclass(frozen=True)
@@ -180,9 +169,7 @@ class Answer:
     @property
     def promised(self) -> float | None:
         """The least accuracy (%) that is promised, where that of ordinary training is known."""
-        if self.share is None or not self.problem.ordinary:
-            return None
-        return self.problem.constant + self.share * (self.problem.ordinary - self.problem.constant)
+        return rule.accuracy(asked(self.problem), _found(self))
 
 
 def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
@@ -191,48 +178,73 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     Args:
         leave_out: names of data sets whose results are not looked at.
     """
-    alike = [one for one in table() if one.data.kind == problem.kind and one.data.source not in leave_out]
-    alike = [one for one in alike if protects(one, problem) and one.share is not None]  # there was something to learn
-    printed = [one for one in alike if has_program(one, problem)]
-    if not printed:
+    found, results = rule.choose(data(leave_out), asked(problem)), table()
+    if found["nearest"] is None:
         return Answer(problem)
-    if problem.kind == TABLE:
-        return _of_table(problem, printed, leave_out)
-    name = min(_affordable(printed, problem) or printed, key=lambda one: distance(problem, one.data)).data.name
-    own = [one for one in alike if one.data.name == name]
-    # Of each method its largest budget, the most accurate first.
-    within = sorted(_last(_affordable(own, problem), "method"), key=lambda one: -one.accuracy.value)
-    best = [one for one in within if has_program(one, problem)]
-    rest = [one for one in printed if one.data.name == name]
-    nearest = best[0] if best else min(rest, key=lambda one: (one.epsilon, -one.accuracy.value))
-    far, rivals = distance(problem, nearest.data), []
-    if best and far <= REACH:
-        near = [one for one in alike if one.method == nearest.method and distance(problem, one.data) <= REACH]
-        rivals = _last(_affordable(near, problem), "data")
-    worst = min(rivals, key=lambda one: one.share, default=None)
-    share = worst.share if worst and worst.share >= LEAST_SHARE else None
-    name, others = worst.data.name if worst else "", tuple(one for one in within if one is not nearest)
-    reason = "" if share else "far" if far > REACH else "least" if best else "tight"
-    settled = settings(problem, nearest)
-    return Answer(problem, nearest, far, bool(best), share, name, len(rivals), reason, others, settled)
+    nearest, others = results[found["nearest"]["at"]], tuple(results[one["at"]] for one in found["others"])
+    said = (found[name] for name in ("far", "affordable", "share", "worst", "count", "reason"))
+    return Answer(problem, nearest, *said, others, settings(problem, nearest))
 
 
-def _of_table(problem: Problem, printed: Sequence[Result], leave_out: Collection[str]) -> Answer:
-    """The one method for tables; the measurement of the nearest strength, no stronger if there is one; the promise."""
-    strength = strength_of(problem)
-    within = [one for one in printed if one.more["strength"] <= strength * (1 + 1e-9)]
-    nearest = min(within or printed, key=lambda one: abs(math.log10(one.more["strength"] / strength)))
-    far = abs(math.log10(nearest.more["strength"] / strength))
-    method = "pure" if nearest.method in PURE else advice().advised()
-    points = [point for point in advice().lines[method] if point.table not in leave_out]
-    said = advice_rows.promise(points, strength)
-    return Answer(problem, nearest, far, bool(within), said.share, "", said.count, said.reason)
+def limits() -> dict[str, Any]:
+    """The numbers that the rule goes by, as :mod:`book.press.choice_rule` takes them."""
+    return {
+        "reach": REACH, "least": LEAST_SHARE, "as_many": AS_MANY, "least_labels": LEAST_LABELS, "pure": PURE,
+        "listed": LISTED, "tables": advice_rows.numbers(),
+    }  # fmt: skip
 
 
-def strength_of(problem: Problem) -> float:
-    """Records over the noise of one release in all columns and classes: what tables are compared by."""
-    budget = problem.record_epsilon, problem.record_delta
-    return advice_rows.strength(problem.n, problem.d, problem.classes, *budget)
+def data(leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """Results, words and numbers, as :mod:`book.press.choice_rule` takes them; ``leave_out``: as in :func:`choose`."""
+    kept = [one for one, result in zip(_results(), table(), strict=True) if result.data.source not in leave_out]
+    return {"results": kept, "methods": words()["method"], "says": words()["says"], **limits()}
+
+
+@functools.cache
+def _results() -> tuple[dict[str, Any], ...]:
+    """Results as plain values; "at": their places in :func:`table`."""
+    return tuple(
+        {
+            "at": at, "name": one.data.name, "kind": one.data.kind, "n": one.data.n, "d": one.data.d,
+            "classes": one.data.classes, "method": one.method, "private": one.private, "epsilon": one.epsilon,
+            "accuracy": one.accuracy.value, "share": one.share, "rate": one.sample_rate, "steps": one.steps,
+            "learning_rate": one.learning_rate, "more": one.more, "sigma": one.sigma, "says": described(one),
+            "kept": one.shares.value if one.shares else None,
+        }
+        for at, one in enumerate(table())
+    )  # fmt: skip
+
+
+def plain(one: Result) -> dict[str, Any]:
+    """A result of :func:`table` as the rule takes it."""
+    return next(known for known, result in zip(_results(), table(), strict=True) if result is one)
+
+
+@functools.lru_cache(maxsize=4096)
+def asked(problem: Problem) -> dict[str, Any]:
+    """A problem as the rule takes it, with the noise of one release at its budget and at that for one record."""
+    at = [(problem.epsilon, problem.delta), (problem.record_epsilon, problem.record_delta)]
+    noise = (float(sum_noise(epsilon, delta or advice_rows.DELTA)) for epsilon, delta in at)
+    return rule.derived(vars(problem)) | dict(zip(("sum", "record_sum"), noise, strict=True))
+
+
+def _found(answer: Answer) -> dict[str, Any]:
+    """An answer as the rule takes it."""
+    return {
+        "nearest": plain(answer.nearest) if answer.nearest else None, "method": answer.method, "far": answer.distance,
+        "share": answer.share, "worst": answer.worst, "count": answer.count, "reason": answer.reason,
+        "others": [plain(one) for one in answer.others],
+    }  # fmt: skip
+
+
+def _settled(s: Settings | None) -> dict[str, Any] | None:
+    """Settings as the rule takes them."""
+    if s is None:
+        return None
+    return {
+        "rate": s.sample_rate, "batch": s.batch, "steps": s.steps, "learning_rate": s.learning_rate,
+        "tuned_at": s.tuned_at, "noise": s.noise_multiplier, "clip": s.max_grad_norm,
+    }  # fmt: skip
 
 
 def left_out() -> list[tuple[Result, Answer]]:
@@ -252,65 +264,29 @@ def left_out() -> list[tuple[Result, Answer]]:
 
 def protects(one: Result, problem: Problem) -> bool:
     """Whether a method protects what is asked for, with the delta asked for, from whoever may not see it."""
-    if one.private == LABELS and one.sigma is None:  # each label is randomised by itself
-        return problem.private == LABELS
-    if problem.who == NOBODY:
-        return False
-    if one.private == LABELS:
-        return problem.private == LABELS and problem.delta > 0
-    return (one.method in PURE) == (problem.delta == 0)
-
-
-def has_program(one: Result, problem: Problem) -> bool:
-    """Whether a method has a program for such records: that of a network may be for one size of image only."""
-    only = words()["method"][one.method].get("only", {})
-    if one.data.kind == TABLE and one.share is None:
-        return False
-    return one.method not in LISTED and all(getattr(problem, name) == value for name, value in only.items())
+    return rule.protects(limits(), plain(one), asked(problem))
 
 
 def affordable(one: Result, problem: Problem) -> bool:
-    """Whether a result's budget is at most the problem's: n times epsilon; of noise on labels epsilon, for about n.
-
-    One record hides among n: chapter 3 finds that the epsilon needed for one accuracy falls about as 1/n. Of a
-    curator's sum the noise is known, and its share of a mean must not be larger than measured.
-    """
-    if one.sigma is not None:
-        return sum_noise(problem.epsilon, problem.delta) / problem.n <= one.sigma / one.data.n * (1 + 1e-9)
-    if one.private == LABELS:
-        return one.epsilon <= problem.epsilon * (1 + 1e-9) and one.data.n <= AS_MANY * problem.n
-    epsilon = problem.epsilon if one.method in PURE else problem.record_epsilon
-    return one.data.n * one.epsilon <= problem.n * epsilon * (1 + 1e-9)
-
-
-def _affordable(results: Collection[Result], problem: Problem) -> list[Result]:
-    return [one for one in results if affordable(one, problem)]
-
-
-def _last(results: Collection[Result], what: str) -> Collection[Result]:
-    """Of each method, or on each data set, the result at the largest budget."""
-    return {getattr(one, what): one for one in sorted(results, key=lambda one: one.epsilon)}.values()
+    """Whether a result's budget is at most the problem's."""
+    return rule.affordable(limits(), plain(one), asked(problem))
 
 
 def distance(problem: Problem, other: Data) -> float:
-    """Euclidean distance in decades: log10 of the ratios of n, d and classes, all weighing the same."""
-    return math.hypot(*(math.log10(getattr(problem, name) / getattr(other, name)) for name in ("n", "d", "classes")))
+    """From a problem to a data set, in decades."""
+    return rule.distance(vars(problem), vars(other))
 
 
 def settings(problem: Problem, one: Result) -> Settings | None:
-    """Of a result by DP-SGD its settings, with the noise for the problem's own budget.
-
-    Where a budget left nothing, its learning rate says nothing: that of the least budget that left something is taken.
-    """
+    """Of a result by DP-SGD its settings, with the noise for the problem's own budget."""
     if one.steps is None:
         return None
-    same = [other for other in table() if (other.data, other.method) == (one.data, one.method)]
-    left = [other for other in same if other.epsilon >= one.epsilon and (other.share or 0) >= LEAST_SHARE]
-    rate = min(left, key=lambda other: other.epsilon, default=one)
-    noise = rounded_up(float(noise_for(problem.record_epsilon, problem.record_delta, one.sample_rate, one.steps)))
+    budget = problem.record_epsilon, problem.record_delta
+    noise = rounded_up(float(noise_for(*budget, one.sample_rate, one.steps)))
     spent = accounting.epsilon(noise, one.sample_rate, one.steps, problem.record_delta, "pld")
-    batch, clip = max(1, round(one.sample_rate * problem.n)), one.more.get("clip", 1.0)
-    return Settings(one.sample_rate, batch, one.steps, rate.learning_rate, rate.epsilon, noise, float(spent), clip)
+    s = rule.settings(data(), asked(problem), plain(one), noise)
+    known = (s[name] for name in ("batch", "steps", "learning_rate", "tuned_at", "noise"))
+    return Settings(one.sample_rate, *known, float(spent), float(s["clip"]))
 
 
 def noise_for(epsilon, delta, sample_rate: float, steps: int):
@@ -343,73 +319,28 @@ def words() -> dict[str, Any]:
 
 def code(answer: Answer) -> dict[str, str]:
     """Programs for the answer, by library: ten lines or so from arrays to a test accuracy."""
-    problem, s, one = answer.problem, answer.settings, answer.nearest
-    gaps = {"classes": problem.classes, "epsilon": f"{problem.epsilon:g}", "delta": f"{problem.delta:g}"}
-    half = f"epsilon={problem.epsilon:g} / 2"
-    budget = f"{half}, delta={problem.delta:g} / (1 + np.exp({problem.epsilon:g} / 2))"
-    if problem.private == RECORDS:
-        half, budget = f"epsilon={problem.epsilon:g}", f"epsilon={problem.epsilon:g}, delta={problem.delta:g}"
-    gaps |= {"pure": half, "budget": budget, "counted": "" if problem.public_n else ", public_n=False"}
-    if one:
-        gaps |= {name: f"{value:g}" for name, value in one.more.items()}
-        gaps["learning_rate"] = f"{(s or one).learning_rate or 0:g}"
-    if s:
-        gaps |= {"rate": f"{s.sample_rate:.5f}", "batch": s.batch, "steps": s.steps, "clip": f"{s.max_grad_norm:g}"}
-        gaps["noise"] = f"{s.noise_multiplier:.3f}"
-    own = words()["method"][answer.method].get("code", {})
-    if not problem.public_n and answer.method == "rows":  # Opacus has no noisy count of the records
-        own = {library: text for library, text in own.items() if library != "Opacus"}
-    return {library: string.Template(text).substitute(gaps).strip() for library, text in own.items()}
+    return dict(rule.programs(data(), asked(answer.problem), _found(answer), _settled(answer.settings)))
 
 
 def lines(answer: Answer) -> list[tuple[str, str]]:
-    """The answer as (heading, text), caveats last; the interactive page writes the same lines."""
-    problem, says = answer.problem, words()["says"]
-    found = [("Advice", words()["method"][answer.method]["says"])]
-    if s := answer.settings:
-        found += [
-            ("Clipping norm", f"{s.max_grad_norm:g}"),
-            ("Learning rate", f"{s.learning_rate:g}, tuned on {answer.nearest.data.name} at ε = {s.tuned_at:g}"),
-            ("Batch", f"{s.batch:,} records on average, each drawn with probability {s.sample_rate:.5f}"),
-            ("Noise multiplier", f"{s.noise_multiplier:.3f} (Rényi DP; one record added or removed)"),
-            ("Steps", f"{s.steps}"),
-        ]
-    elif text := words()["method"][answer.method].get("settings"):
-        found.append(("Settings", text))
-    if problem.private == LABELS and answer.nearest and answer.nearest.private == RECORDS:
-        found.append(("Budget", says["half"]))
-    found.append(("A constant prediction", f"{problem.constant:.1f}%{'' if problem.frequent_class else says['alike']}"))
-    found += [("Nearest measurement", nearest(answer)), ("Promise", promise(answer))]
-    found += [("Why", text) for text in why(answer)]
-    found += [("Also measured there", described(one)) for one in answer.others]
-    return found + [("Caveat", text) for text in caveats(answer)]
+    """The answer as (heading, text), caveats last."""
+    told = rule.lines(data(), asked(answer.problem), _found(answer), _settled(answer.settings))
+    return [(heading, text) for heading, text in told]
 
 
 def nearest(answer: Answer) -> str:
     """The nearest measurement and how far its data set is."""
-    if answer.nearest is None:
-        return words()["says"]["nothing"]
-    return f"{described(answer.nearest)}; {answer.distance:.2f} decades away"
+    return rule.nearest(data(), _found(answer))
 
 
 def promise(answer: Answer) -> str:
     """What is promised, or that nothing is, and why."""
-    says = words()["says"]
-    if answer.share is None:
-        return string.Template(says["none"][answer.reason]).substitute(worst=answer.worst, count=answer.count)
-    least = "" if answer.promised is None else f", which is {answer.promised:.1f}%"
-    of_tables = answer.problem.kind == TABLE
-    return string.Template(says["of_tables" if of_tables else "share"]).substitute(
-        share=math.floor(100 * answer.share), least=least, worst=answer.worst, count=answer.count
-    )
+    return rule.promise(data(), asked(answer.problem), _found(answer))
 
 
 def why(answer: Answer) -> list[str]:
     """Where nobody measured what is asked, three lines on why; else none."""
-    problem, says = answer.problem, words()["says"]["why"]
-    if answer.nearest is not None:
-        return []
-    return says[NOBODY if problem.who == NOBODY else "pure" if problem.delta == 0 else problem.kind]
+    return rule.why(data(), asked(answer.problem), _found(answer))
 
 
 def described(one: Result) -> str:
@@ -425,13 +356,4 @@ def described(one: Result) -> str:
 
 def caveats(answer: Answer) -> list[str]:
     """What goes with a method, and with a budget that promises little."""
-    problem, own = answer.problem, words()["says"]
-    found = list(words()["method"][answer.method].get("caveats", []))
-    if answer.nearest and not problem.public_n:
-        found.append(own["counted" if problem.kind == TABLE and problem.delta else "secret_n"])
-    if answer.nearest and problem.public_data:
-        found.append(own["public_data"])
-    exposed = -math.expm1(problem.n * math.log1p(-problem.delta))
-    if exposed > 0.1:
-        found.append(string.Template(own["exposed"]).substitute(percent=f"{100 * exposed:.0f}"))
-    return found + ([own["large"]] if problem.epsilon > 10 else [])
+    return rule.caveats(data(), asked(answer.problem), _found(answer))

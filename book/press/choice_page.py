@@ -1,18 +1,20 @@
 """The form of "Choose a model" for the site: inputs, the answer to the run's own problem, and the results.
 
-The browser looks for the nearest of the same results; noise multipliers are looked up in a table that Python computed.
-Without JavaScript, and in print, the answer to the run's problem stays.
+The browser runs the functions of :mod:`book.press.choice_rule`, translated, on the same results; noise is looked up in
+a table that Python computed. Without JavaScript, and in print, the answer to the run's problem stays.
 """
 
 import html
+import inspect
 import json
 
 import numpy as np
 
-from book.press import choice, choice_evidence
+from book.press import choice, choice_evidence, to_script
+from book.press import choice_rule as rule
 from book.press.choice import LEAST_LABELS, Answer, Problem
 from book.press.choice_evidence import CURATOR, LABELS, NOBODY, RECORDS
-from papers.architecture import advice_rows
+from papers.architecture import advice_promise, advice_rows
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 5, 8, 10, 20, 50, 100)
 DELTAS = (1e-5, 1e-6, 1e-7)
@@ -58,39 +60,27 @@ def page(answer: Answer) -> str:
         f'<div role="status" aria-label="Answer"><dl id="choose-answer">{rows}</dl></div>'
         f'<div id="choose-code">{programs}</div></div>'
         f'<script type="application/json" id="choose-data">{embedded}</script>'
+        f"<script>var chooseRule = {script()};</script>"
         '<script src="../_static/choose.js" defer></script>'
     )
 
 
 def data(problem: Problem) -> dict:
     """All that the browser needs: the results, the words, and the noise that Python computed."""
-    results = choice_evidence.table()
-    known = choice.words()
-    trainings = sorted({(one.sample_rate, one.steps) for one in results if one.steps})
-    return {
-        "results": [
-            {
-                "name": one.data.name, "kind": one.data.kind, "n": one.data.n, "d": one.data.d,
-                "classes": one.data.classes, "method": one.method, "private": one.private, "epsilon": one.epsilon,
-                "accuracy": one.accuracy.value, "share": one.share, "rate": one.sample_rate, "steps": one.steps,
-                "learning_rate": one.learning_rate, "more": one.more, "sigma": one.sigma, "says": choice.described(one),
-                "kept": one.shares.value if one.shares else None,
-            }
-            for one in results
-        ],
-        "methods": known["method"], "says": known["says"], "reach": choice.REACH, "least": choice.LEAST_SHARE,
-        "as_many": choice.AS_MANY,
-        "pure": choice.PURE, "listed": choice_evidence.LISTED, "least_labels": choice.LEAST_LABELS,
+    trainings = sorted({(one.sample_rate, one.steps) for one in choice_evidence.table() if one.steps})
+    return choice.data() | {
         "noise": {
             private: {f"{at[0]:.5f} {at[1]}": noise(private, *at, *budgets(problem)) for at in trainings}
             for private in (RECORDS, LABELS)
         },
         "sums": sums(*budgets(problem)), "halves": sums(*budgets(problem), half=True),
-        "tables": {
-            "reach": advice_rows.REACH, "fewest": advice_rows.FEWEST, "least": advice_rows.LEAST_PROMISE,
-            "agreed": advice_rows.AGREED, "of": advice_rows.OF,
-        },
     }  # fmt: skip
+
+
+def script() -> str:
+    """The rule as JavaScript, and what it takes of rule 6 for tables."""
+    functions = [one for _, one in inspect.getmembers(rule, inspect.isfunction) if one.__module__ == rule.__name__]
+    return to_script.script(advice_promise.promised, advice_promise.strength, *functions)
 
 
 def budgets(problem: Problem) -> tuple[list[float], list[float]]:
@@ -100,14 +90,14 @@ def budgets(problem: Problem) -> tuple[list[float], list[float]]:
 
 
 def noise(private: str, rate: float, steps: int, epsilons: list[float], deltas: list[float]) -> dict:
-    """Delta to epsilon to the noise multiplier as text; for private labels that of half of epsilon."""
+    """Delta to epsilon to the noise multiplier; for private labels that of half of epsilon."""
     epsilons = [one for one in epsilons if private == RECORDS or one >= LEAST_LABELS]
     delta, epsilon = np.meshgrid(deltas, epsilons, indexing="ij")
     if private == LABELS:
         delta, epsilon = delta / (1 + np.exp(epsilon / 2)), epsilon / 2
     found = choice.noise_for(epsilon, delta, rate, steps)
     return {
-        f"{d:g}": {f"{e:g}": f"{choice.rounded_up(float(found[i, j])):.3f}" for j, e in enumerate(epsilons)}
+        f"{d:g}": {f"{e:g}": choice.rounded_up(float(found[i, j])) for j, e in enumerate(epsilons)}
         for i, d in enumerate(deltas)
     }
 
@@ -162,12 +152,13 @@ def _select(name: str, label: str, options: dict[str, str], problem: Problem) ->
     items = "".join(
         f'<option value="{one}"{" selected" if one == chosen else ""}>{text}</option>' for one, text in options.items()
     )
-    return f'<label>{label}<select name="{name}"{number}>{items}</select></label>'
+    return f'<label data-label="{label}">{label}<select name="{name}"{number}>{items}</select></label>'
 
 
 def _number(name: str, label: str, problem: Problem, least: float, most: float, whole: bool = False) -> str:
     value, step = getattr(problem, name), ' step="1" data-whole' if whole else ' step="any"'
     return (
-        f'<label>{label}<input type="number" name="{name}" value="{value:.12g}" min="{least}" max="{most}"{step} '
-        f'data-number data-label="{label}" data-least="{least}" data-most="{most}" inputmode="decimal"></label>'
+        f'<label data-label="{label}">{label}<input type="number" name="{name}" value="{value:.12g}"{step} '
+        f'min="{least}" max="{most}" '
+        f'data-number data-least="{least}" data-most="{most}" inputmode="decimal"></label>'
     )

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from dplib import mechanisms, stats
 from dplib.stats import Measured
+from papers.architecture import advice_promise
 
 LEAST_GAIN = 0.035  # what ordinary training must gain over a constant before a share of it means anything
 MARGIN = 0.02  # of a share, by which a more complicated method must lead
@@ -185,24 +185,18 @@ def outside(advice: Advice, plan: Any, of: int = OF) -> list[tuple[Point, Promis
 
 def strength(n: float, columns: int, classes: int, epsilon: float, delta: float) -> float:
     """Rule 5; for pure epsilon (delta = 0) that of delta = 1e-5, which only orders the problems."""
-    return n / (classes * float(mechanisms.analytic_sigma(epsilon, delta or DELTA)) * math.sqrt(columns))
+    return advice_promise.strength(n, columns, classes, float(mechanisms.analytic_sigma(epsilon, delta or DELTA)))
+
+
+def numbers(of: int = OF) -> dict[str, float]:
+    """What rule 6 goes by, for :func:`papers.architecture.advice_promise.promised`."""
+    return {"reach": REACH, "fewest": FEWEST, "least": LEAST_PROMISE, "agreed": AGREED, "of": of}
 
 
 def promise(points: Sequence[Point], problem_strength: float, of: int = OF) -> Promise:
     """Rule 6 on some points: the share that all but one of ``of`` tables should keep."""
-    near: dict[str, Point] = {}
-    for point in sorted(points, key=lambda one: one.strength):
-        if problem_strength / REACH <= point.strength <= problem_strength * (1 + 1e-9):
-            near[point.table] = point  # the strongest stays
-    shares = sorted(point.share.value for point in near.values())
-    if len(shares) < FEWEST:
-        return Promise(None, len(shares), "unmeasured")
-    share = min(1.0, shares[max(1, (len(shares) + 1) // of) - 1])
-    if share < LEAST_PROMISE:
-        return Promise(None, len(shares), "nothing")
-    if share < AGREED * np.median(shares):
-        return Promise(None, len(shares), "disagree")
-    return Promise(share, len(shares))
+    kept = [{"table": one.table, "strength": one.strength, "share": one.share.value} for one in points]
+    return Promise(**advice_promise.promised(kept, problem_strength, numbers(of)))
 
 
 def left_out(advice: Advice, method: str, of: int = OF) -> list[tuple[Point, Promise]]:

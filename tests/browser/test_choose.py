@@ -1,5 +1,6 @@
 """The form of "Choose a model" in headless Chromium: it answers, and refuses, as book.press.choice does."""
 
+import random
 import shutil
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 
 from book.press import choice, choice_page
 from book.press.choice import Problem
+from tests.book.press.test_choice import drawn
 from tests.conftest import ROOT, needs_chromium, watched
 
 STATIC = ROOT / "book" / "_static"
@@ -94,8 +96,35 @@ def test_it_refuses_what_python_refuses(page):
     assert page.locator("[role=status] #choose-answer").count() == 1  # a screen reader is told
     page.fill("#choose-form [name=n]", "1000000")
     assert lines(page)[0][0] == "Not possible"
-    assert "δ must be at most 1/n" in lines(page)[0][1]
+    assert lines(page)[0][1].startswith("δ: it must be at most 1/n = 1e-06, for else")
     page.fill("#choose-form [name=n]", "")
     assert "whole number" in lines(page)[0][1]
     fill(page, IMAGES)
     assert lines(page)[0][0] == "Advice"
+
+
+EVERY = """problems => problems.map(fields => {
+  const form = document.getElementById("choose-form");
+  for (const [name, value] of Object.entries(fields)) form.elements[name].value = value;
+  form.dispatchEvent(new Event("input"));
+  const told = [...document.querySelectorAll("#choose-answer dd")].map(dd => [dd.dataset.heading, dd.textContent]);
+  return [told, [...document.querySelectorAll("#choose-code > *")].map(one => one.textContent)];
+})"""
+
+
+def test_two_hundred_random_problems_have_one_answer(page):
+    """The page's, with the noise that it looks up, is Python's, to the letter, and so are the programs."""
+    rng = random.Random(3)
+    problems = [drawn(rng) for _ in range(200)]
+    problems = [replace(one, ordinary=rng.choice([0, 99.5])) for one in problems]
+    fields = [
+        {name: str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else f"{value:.12g}"
+         for name, value in vars(one).items()} | {"delta": "0" if one.delta == 0 else ""}
+        for one in problems
+    ]  # fmt: skip
+    for problem, (told, code) in zip(problems, page.evaluate(EVERY, fields), strict=True):
+        answer = choice.choose(problem)
+        assert [tuple(one) for one in told] == choice.lines(answer), problem
+        programs = [text for library, program in choice.code(answer).items() for text in (f"With {library}", program)]
+        assert code == programs, problem
+    assert not page.errors
