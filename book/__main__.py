@@ -254,6 +254,38 @@ def score_(folder: Path, keep: bool) -> None:
     click.echo(found)
 
 
+@readings_.command("without-rule")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--papers", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Texts A*.txt to D*.txt.")
+@click.option("--key", type=click.Path(path_type=Path, dir_okay=False), help="Where the key lies: FOLDER/key.json.")
+@click.option("--seed", default=0, show_default=True, help="Of the sample, its order, and what is turned.")
+def without_rule_(folder: Path, papers: Path | None, key: Path | None, seed: int) -> None:
+    """Write a sample of 60 packets that tell no rule: a sentence, the paper's text around it, the measured values."""
+    from book.evidence import readings_without_rule as readings
+    from book.press import ledger
+
+    rows = [(row.claim, row.values, row.verdict) for row in ledger.gather(ledger.executed_chapters())]
+    packets = readings.sample(rows, seed)
+    readings.write(packets, folder, readings.passages(papers), key)
+    plants = sum(packet.plant for packet in packets)
+    click.echo(f"{len(packets)} packets, {plants} of them plants: {folder / 'batches'}")
+
+
+@readings_.command("score-without-rule")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.option("--key", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="FOLDER/key.json.")
+@click.option("--keep", is_flag=True, help="Store it for the page How to read a verdict.")
+def score_without_rule_(folder: Path, key: Path | None, keep: bool) -> None:
+    """Compare two readings of packets without a rule, FOLDER/first/*.json and FOLDER/second/*.json."""
+    from book.evidence import readings_without_rule as readings
+    from dplib import files
+
+    found = json.dumps(readings.score(folder, key), indent=1, ensure_ascii=False)
+    if keep:
+        files.publish(readings.PATH, found + "\n")
+    click.echo(found)
+
+
 def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
     """One file per setting, apart from the copies that the book is made of."""
     from book.evidence.execution import EXECUTED

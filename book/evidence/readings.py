@@ -9,6 +9,7 @@ untouched row has not looked at the values.
 agreement shows that rule and text are clear, not that they are true.
 """
 
+import itertools
 import json
 import math
 import random
@@ -65,7 +66,7 @@ def packets(
     rng.shuffle(real)
     real.sort(key=lambda packet: packet.claim.id not in first)  # stable: disputed rows first, each part shuffled
     batches = [real[i : i + IN_A_BATCH] for i in range(0, len(real), IN_A_BATCH)]
-    planted = list(_plants(real, rng))
+    planted = itertools.islice(plants(real, rng), PLANTS)
     for number, plant in enumerate(planted):
         others = [batch for batch in batches if all(packet.claim.id != plant.claim.id for packet in batch)]
         batch = (others or batches)[number % len(others or batches)]
@@ -73,20 +74,20 @@ def packets(
     return batches
 
 
-def _plants(real: Sequence[Packet], rng: random.Random) -> Iterator[Packet]:
-    """Of some decided rows a copy whose values lie on the other side of what the rule asks, where that is plausible."""
+def plants(real: Sequence[Packet], rng: random.Random) -> Iterator[Packet]:
+    """Of decided rows a copy whose values lie on the other side of what the rule asks, where that is plausible."""
     decided = [packet for packet in real if packet.wanted in (rules.HOLDS, rules.CORRECTED, rules.FAILS)]
-    made = 0
     for packet in rng.sample(decided, len(decided)):
         values = {**packet.values, **dict(_turned(packet))}
         verdict = rules.verdict(asdict(packet.claim), values, packet.claim.published)
-        if made < PLANTS and verdict in (rules.HOLDS, rules.FAILS, rules.UNSTATED) and verdict != packet.wanted:
-            made += 1
+        if verdict in (rules.HOLDS, rules.FAILS, rules.UNSTATED) and verdict != packet.wanted:
             yield replace(packet, values=values, wanted=verdict, plant=True)
 
 
 def _turned(packet: Packet) -> Iterator[tuple[str, Measured]]:
-    """Values that must lie above or below a bound, mirrored in it; a share stays one, and what is positive does."""
+    """Values that must lie above or below a bound, mirrored in it; a share stays one, and what is positive does. Of
+    values that must rise, the order turned round.
+    """
     for name, bound in _bounds(packet.claim.rule):
         value = packet.values.get(name)
         value = Measured(**value) if isinstance(value, Mapping) else value
@@ -97,6 +98,10 @@ def _turned(packet: Packet) -> Iterator[tuple[str, Measured]]:
         share = bound and 0 <= value.low <= value.high <= 1
         if math.isfinite(found.value) and not (bound and found.low < 0 <= value.low) and not (share and found.high > 1):
             yield name, found
+    for names in _orders(packet.claim.rule):
+        values = [packet.values.get(name) for name in names]
+        if all(isinstance(value, Measured | Mapping) for value in values):
+            yield from zip(names, reversed(values), strict=True)
 
 
 def _bounds(rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -108,6 +113,18 @@ def _bounds(rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     elif kind in ("ahead", "behind"):
         by = about.get("by", 0)
         yield about["value"], margins.bound(by) if isinstance(by, Mapping) else by
+    elif kind == "in_range" and len(ends := [about[end] for end in ("least", "most") if end in about]) == 1:
+        yield about["value"], margins.bound(ends[0]) if isinstance(ends[0], Mapping) else ends[0]
+
+
+def _orders(rule: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Names of values that a rule wants in an order."""
+    kind, about = rules.kind_of(rule)
+    if kind in rules.COMBINED:
+        for inner in about:
+            yield from _orders(inner)
+    elif kind == "ordered":
+        yield about["values"]
 
 
 def text(batch: Sequence[Packet], number: int, page: str) -> str:
@@ -156,16 +173,19 @@ def _packet(packet: Packet, called: str) -> str:
     lines += [f"Not printed, though needed: {claim.unstated}."] if claim.unstated else []
     lines += [f"Run in place of what the statement names: {claim.stand_in}."] if claim.stand_in else []
     lines += [f"Not measured: {why}." for why in dict.fromkeys(claim.absent.values())]
+    return "\n".join([*lines, *values_of(packet)]) + "\n"
+
+
+def values_of(packet: Packet) -> Iterator[str]:
+    """The lines of a packet that say what is printed and what was measured."""
+    claim = packet.claim
     unit = f" ({claim.unit})" if claim.unit else ""
-    lines.append(f"Values{unit}, with 95% intervals and n runs:")
+    yield f"Values{unit}, with 95% intervals and n runs:"
     for value in dict.fromkeys([*claim.published, *packet.values]):
         printed = f"printed {claims.shown(claim.published[value])}; " if value in claim.published else ""
         measured = packet.values.get(value)
         runs = f", n = {_runs(measured)}" if _runs(measured) else ""
-        lines.append(
-            f"- {claim.labels.get(value, value.replace('_', ' '))}: {printed}measured {_shown(measured)}{runs}"
-        )
-    return "\n".join(lines) + "\n"
+        yield f"- {claim.labels.get(value, value.replace('_', ' '))}: {printed}measured {_shown(measured)}{runs}"
 
 
 def _shown(value: Any) -> str:

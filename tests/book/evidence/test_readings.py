@@ -1,6 +1,7 @@
 """Blind readings: packets tell no verdict, plants come out another way, and agreement is counted without them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,26 @@ def test_a_plant_comes_out_another_way_and_not_beside_its_row():
         assert packet.wanted == rules.FAILS
         assert packet.values["gain"].high < 0
         assert [one.claim.id for one in batch].count(packet.claim.id) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "turned"),
+    [
+        ({"in_range": {"value": "a", "least": 3}}, {"a": (4, 3.5, 4.5)}, {"a": (2, 1.5, 2.5)}),
+        ({"in_range": {"value": "a", "least": 3, "most": 9}}, {"a": (4, 3.5, 4.5)}, {}),
+        ({"behind": {"value": "a"}}, {"a": (-2, -3, -1)}, {"a": (2, 1, 3)}),
+        (
+            {"all_of": [{"ordered": {"values": ["a", "b"]}}, {"ahead": {"value": "c"}}]},
+            {"a": (1, 0, 2), "b": (5, 4, 6), "c": (1, 0.5, 1.5)},
+            {"a": (5, 4, 6), "b": (1, 0, 2), "c": (-1, -1.5, -0.5)},
+        ),
+        ({"ordered": {"values": ["a", "b"]}}, {"a": (1, 0, 2)}, {}),
+    ],
+)
+def test_a_value_is_turned_at_its_bound_and_an_order_turns_round(rule, values, turned):
+    claim = replace(claims.get("A.thm6"), rule=rule)
+    packet = readings.Packet(claim, {name: Measured(*value, 5) for name, value in values.items()}, rules.HOLDS)
+    assert dict(readings._turned(packet)) == {name: Measured(*value, 5) for name, value in turned.items()}
 
 
 def test_disputed_rows_come_first_and_a_seed_gives_the_same_packets():
