@@ -22,21 +22,46 @@
       name in dial.controls ? dial.controls[name][at[name]]
         : name in dial.numbers ? plain(at[name]) : views[0].signal(`${name}Text`));
 
+  // A line of the answer: words, and [words](address) as links.
+  const written = (line) => {
+    const span = document.createElement("span");
+    for (const [i, part] of line.split(/\[([^\]]+)\]\(([^)]+)\)/).entries()) {
+      if (i % 3 === 0) span.append(part);
+      else if (i % 3 === 1) span.append(Object.assign(document.createElement("a"), { textContent: part }));
+      else span.lastChild.href = part;
+    }
+    return span;
+  };
+
+  // What a mark is, beside the pointer.
+  const hint = (place) => {
+    const tip = place.appendChild(Object.assign(document.createElement("div"), { className: "dial-tip", hidden: true }));
+    return (_, event, item, text) => {
+      tip.hidden = !text;
+      if (!text) return;
+      tip.textContent = text;
+      const box = place.getBoundingClientRect();
+      tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 12, box.width - tip.offsetWidth))}px`;
+      tip.style.top = `${event.clientY - box.top + 16}px`;
+    };
+  };
+
   const start = async (figure) => {
     const dial = JSON.parse(figure.querySelector(".dial-data").textContent);
     const inputs = [...figure.querySelectorAll(".dial-control [name]")];
     const answer = figure.querySelector(".dial-answer");
+    const still = document.querySelectorAll(`.tag_${figure.id}`); // a figure of the page that stands for the dial
     const show = (live) => {
       for (const part of figure.querySelectorAll(".dial-controls, .dial-charts")) part.hidden = !live;
-      figure.classList.toggle("dial-live", live); // hides the picture on a screen
+      for (const part of [figure, ...still]) part.classList.toggle("dial-live", live); // hides the picture on a screen
     };
     await loaded();
     show(true); // a chart takes its width from where it stands
-    const places = figure.querySelectorAll(".dial-chart");
+    const places = figure.querySelectorAll(".dial-chart"), tooltip = hint(figure.querySelector(".dial-charts"));
     let views;
     try {
       views = dial.charts.map(
-        (chart, i) => new vega.View(vega.parse(chart), { renderer: "svg", container: places[i], hover: false })
+        (chart, i) => new vega.View(vega.parse(chart), { renderer: "svg", container: places[i], hover: false, tooltip })
       );
     } catch (error) {
       show(false);
@@ -64,8 +89,14 @@
       for (const view of views) for (const [name, now] of Object.entries(at)) view.signal(name, now);
       await Promise.all(views.map((view) => view.runAsync()));
       const lines = dial.lines.map((line) => filled(dial, at, views, line)).filter((line) => line.trim());
-      answer.replaceChildren(...lines.map((line) => Object.assign(document.createElement("span"), { textContent: line })));
+      answer.replaceChildren(...lines.map(written));
     };
+    const pick = (_, item) => {
+      if (!dial.picks.length || !dial.picks.every((name) => name in (item?.datum ?? {}))) return;
+      for (const input of inputs) if (dial.picks.includes(input.name)) input.value = item.datum[input.name];
+      turn();
+    };
+    for (const view of views) view.addEventListener("click", pick);
     for (const input of [...inputs, ...Object.values(typed)]) input.addEventListener("input", turn);
     await turn(); // a browser may have kept the positions of an earlier visit
     window.dials[figure.id.replace("dial-", "")] = views;

@@ -1,11 +1,11 @@
-"""The dials of the book: three of the first chapter, one for each part, written for the pages that embed them."""
+"""All dials of the book, those of four chapters here, written for the pages that embed them."""
 
 from pathlib import Path
 
 import numpy as np
 
 from book.press import dials_data as data
-from book.press import dials_formulas, dials_noise, dials_page
+from book.press import dials_formulas, dials_map, dials_noise, dials_page, dials_training
 from book.press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
 from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
 
@@ -366,4 +366,15 @@ def _excess(exact: float, claimed: float) -> str:
     return f"That is {ratio:.1f} times the claim." if ratio > 1 else "The slack of Lemma 2 still covers it."
 
 
-DIALS = (dials_noise.bells, dials_noise.curve, dials_noise.budget, gmm, crossover, prior, screening)
+DIALS = (
+    dials_noise.bells,
+    dials_noise.curve,
+    dials_noise.budget,
+    gmm,
+    crossover,
+    prior,
+    screening,
+    dials_map.live,
+    dials_training.accounted,
+    dials_training.clipping,
+)

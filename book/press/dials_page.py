@@ -7,6 +7,7 @@ that draws SVG, for screen readers, print and both themes, and makes the printed
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from dplib.checks import ParameterError
 
 LIMIT = 300_000  # bytes of one dial in its page
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")  # [words](address) in a line of an answer; the same in dials.js
 _SCRIPT = "vega.js"
 # Colours that follow the theme of the page (book/_static/dials.css), and what they are in the printed picture.
 INK, MUTED, GRID, BLUE = "var(--dial-ink)", "var(--dial-muted)", "var(--dial-grid)", "var(--dial-blue)"
@@ -95,11 +97,14 @@ class Dial:
     Attributes:
         charts: Vega-Lite descriptions without width, configuration and the controls' parameters, side by side where
             there is room.
-        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or a formula. An empty line
-            is not shown.
+        lines: the answer, a sentence or two each; ``{name}`` stands for a control's option or a formula, and
+            ``[words](address)`` for a link. An empty line is not shown.
         alt: what the picture shows, for who cannot see it; the picture has the controls at their start.
         note: below the figure. parameters: further ones of the charts, such as the grid behind a control.
         formulas: what the page computes at any number, in this order, for charts and answer.
+        picks: controls that a click on a mark sets, where its datum has their names. Sliders do the same by key.
+        figure: whether the page has a figure that stands for the dial in print and without JavaScript: what bears the
+            class ``tag_dial-NAME``, such as a cell with this tag. The dial then has no picture of its own.
     """
 
     name: str
@@ -111,6 +116,8 @@ class Dial:
     note: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     formulas: Mapping[str, Formula] = field(default_factory=dict)
+    picks: Sequence[str] = ()
+    figure: bool = False
 
     @property
     def start(self) -> dict[str, float]:
@@ -177,8 +184,9 @@ def write(dials: Sequence[Dial], generated: Path, static: Path) -> None:
         if len(page.encode()) > LIMIT:
             raise ParameterError(f"dial {dial.name} has {len(page.encode()):,} bytes: at most {LIMIT:,} are allowed.")
         (generated / f"dial_{dial.name}.html").write_text(page, encoding="utf-8")
-        picture = vl_convert.vegalite_to_svg(json.dumps(dial.printed()))
-        (static / f"dial_{dial.name}.svg").write_text(picture, encoding="utf-8")
+        if not dial.figure:
+            picture = vl_convert.vegalite_to_svg(json.dumps(dial.printed()))
+            (static / f"dial_{dial.name}.svg").write_text(picture, encoding="utf-8")
     version = vl_convert.get_vega_version()
     source = f"https://cdn.jsdelivr.net/npm/vega@{version}/+esm.js"  # a name inside the wheel, nothing is fetched
     bundle = vl_convert.javascript_bundle(f'import * as whole from "{source}"; window.vega = whole;')
@@ -199,17 +207,21 @@ def embedded(dial: Dial) -> str:
         "numbers": {one.name: {"least": one.least, "most": one.most, "log": one.log}
                     for one in dial.controls if isinstance(one, Number)},
         "lines": list(dial.lines),
+        "picks": list(dial.picks),
         "charts": charts,
     }  # fmt: skip
     script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     controls = "\n".join(_control(control, id_) for control in dial.controls)
     places = "\n".join('<div class="dial-chart"></div>' for _ in dial.charts)
     ids = " ".join(f"{id_}-{control.name}" for control in dial.controls)
-    answer = "".join(f"<span>{html.escape(line)}</span>" for line in dial.answer())
+    answer = "".join(f"<span>{_linked(line)}</span>" for line in dial.answer())
     picture = f'<img class="dial-picture" src="../_static/dial_{dial.name}.svg" alt="{html.escape(dial.alt)}">'
+    shown = "The picture and the text below show them at their start."
+    if dial.figure:
+        picture, shown = "", "The figure above stands for them."
     note = f"<figcaption>{html.escape(dial.note)}</figcaption>" if dial.note else ""
     return f"""<link rel="stylesheet" href="../_static/dials.css">
-<figure class="dial" id="{id_}" aria-labelledby="{id_}-title">
+<figure class="{"dial dial-of-figure" if dial.figure else "dial"}" id="{id_}" aria-labelledby="{id_}-title">
 <p class="dial-title" id="{id_}-title">{html.escape(dial.title)}</p>
 <div class="dial-controls" hidden>
 {controls}
@@ -218,13 +230,22 @@ def embedded(dial: Dial) -> str:
 {places}
 </div>
 {picture}
-<noscript><p>The controls need JavaScript. The picture and the text below show them at their start.</p></noscript>
+<noscript><p>The controls need JavaScript. {shown}</p></noscript>
 <output class="dial-answer" for="{ids}">{answer}</output>
 {note}
 <script type="application/json" class="dial-data">{script}</script>
 </figure>
 <script defer src="../_static/dials.js"></script>
 """
+
+
+def unlinked(line: str) -> str:
+    """A line of an answer as it reads, without the addresses of its links."""
+    return _LINK.sub(r"\1", line)
+
+
+def _linked(line: str) -> str:
+    return _LINK.sub(r'<a href="\2">\1</a>', html.escape(line))
 
 
 def plain(value: float) -> str:

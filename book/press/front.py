@@ -17,7 +17,7 @@ import seaborn as sns
 from book.evidence import plans, plotting, sources
 from book.evidence.claims import PAPERS, VERDICTS
 from book.evidence.execution import RunError
-from book.press import boxes, course, finish, reading, week_slides
+from book.press import boxes, course, dials_map, dials_page, finish, reading, week_slides
 from book.press.ledger import Row
 from book.press.ways import Card, Number, load
 from papers.larger_models import gmm_table_rows
@@ -162,15 +162,19 @@ def _cards(rows: Sequence[Row]) -> str:
 
 
 def _map(notebooks: Mapping[str, nbformat.NotebookNode]) -> str:
-    """The last chapter's map as a picture that leads there; nothing where the chapter was not executed."""
+    """The last chapter's map, live, and its picture where it cannot be; nothing where it was not executed."""
     chapter = sources.resolve(MAP)
     if chapter not in notebooks or not (picture := _first_picture(notebooks[chapter])):
         return ""
     return (
         "<h2>So when is the larger model better?</h2>"
-        f'<a class="front-map" href="../notebooks/{chapter}.html"><img src="../_static/front_map.png" '
-        f'alt="{html.escape(picture[1])}" loading="lazy"><span>Few records and a small ε: take the linear model. Above '
-        f"the line, a network. Chapter {sources.shown_number(chapter)} says where it runs, and why.</span></a>"
+        "<p>Few records and a small ε: take the linear model. Right of the orange line, a network. A cell names the "
+        "sizes that are not worse there, in hidden units (64+: from 64 to the largest), and the accuracy of the best. "
+        f'<a href="../notebooks/{chapter}.html">Chapter {sources.shown_number(chapter)}</a> says where the line runs, '
+        "and why.</p>"
+        f'<a class="front-map tag_dial-{MAP}" href="../notebooks/{chapter}.html">'
+        f'<img src="../_static/front_map.png" alt="{html.escape(picture[1])}" loading="lazy"></a>'
+        f"{dials_page.embedded(dials_map.live())}"
     )
 
 

@@ -28,11 +28,16 @@ def accuracy(found: Mapping[str, Mapping[float, np.ndarray]], epsilon: float) ->
     plotting.name_lines(axes, gap=34)
 
 
+def cloud(seed: int = 0) -> np.ndarray:
+    """Made-up gradients of 24 records in two dimensions, (24, 2); the first would own their sum."""
+    gradients = np.random.default_rng(seed).normal((0.5, 0.3), 0.55, (24, 2))
+    gradients[0] = (2.1, 1.5)
+    return gradients
+
+
 def clipping(seed: int = 0) -> None:
-    """A cloud of gradients in two dimensions, before and after clipping to norm 1."""
-    rng = np.random.default_rng(seed)
-    gradients = rng.normal((0.5, 0.3), 0.55, (24, 2))
-    gradients[0] = (2.1, 1.5)  # a record that would own the sum
+    """A cloud of gradients, before and after clipping to norm 1."""
+    gradients = cloud(seed)
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
     clipped = gradients / np.maximum(lengths, 1)
     _, axes = plt.subplots(figsize=(4.6, 3.9))

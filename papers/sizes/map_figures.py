@@ -82,13 +82,13 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
         axes.text(x, y + 0.44, f"{named(cell)}\n{cell.means[cell.best].value:.1f}%", color=ink, **style)
     crossed = {n: m for n, m in crossovers.items() if m is not None}
     if crossed:
-        at = [[_place(getattr(m, end), budgets) for end in ("low", "value", "high")] for m in crossed.values()]
+        at = [[place(getattr(m, end), budgets) for end in ("low", "value", "high")] for m in crossed.values()]
         low, middle, high = np.transpose(at)
         y = np.array([rows.index(n) for n in crossed]) - BELOW
         axes.plot(middle, y, color=BORDER, lw=2, marker="o", ms=6, mec="white", zorder=3)
         axes.hlines(y, low, high, color=BORDER, lw=5, alpha=0.45, zorder=2)
     mine = {"color": "black", "ms": 10, "clip_on": False, "zorder": 5, "ls": "none"}
-    axes.plot(_place(your[1], budgets), -0.5, marker="^", **mine)
+    axes.plot(place(your[1], budgets), -0.5, marker="^", **mine)
     axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), marker=">", **mine)
     axes.set(
         xticks=range(len(columns)),
@@ -107,7 +107,7 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
     axes.legend(handles, names, ncols=3, loc="lower center", bbox_to_anchor=(0.45, 1.0), frameon=False, columnspacing=1)
 
 
-def _place(epsilon: float, budgets: list[float]) -> float:
+def place(epsilon: float, budgets: list[float]) -> float:
     return float(np.interp(np.log(epsilon), np.log(budgets), range(len(budgets))))
 
 

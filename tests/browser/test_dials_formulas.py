@@ -6,13 +6,17 @@ import shutil
 import numpy as np
 import pytest
 
-from book.press import dials, dials_noise, dials_page
+from book.press import dials, dials_noise, dials_page, dials_training
 from book.press.dials_page import Number
 from tests.conftest import ROOT, needs_chromium, watched
 
 pytestmark = [pytest.mark.site, needs_chromium]
 SETTINGS = 200
 STATIC = ROOT / "book" / "_static"
+COMPUTED_IN_THE_PAGE = (
+    dials.gmm, dials.prior, dials_noise.bells, dials_noise.curve, dials_noise.budget,
+    dials_training.accounted, dials_training.clipping,
+)  # fmt: skip
 COMPUTED = """([parameters, names, settings]) => {
   const signals = parameters.map(({ name, value, expr }) => (expr ? { name, update: expr } : { name, value }));
   const view = new vega.View(vega.parse({ signals })).initialize();
@@ -34,7 +38,7 @@ def page(browser, tmp_path_factory):
     return page
 
 
-@pytest.mark.parametrize("make", [dials.gmm, dials.prior, dials_noise.bells, dials_noise.curve, dials_noise.budget])
+@pytest.mark.parametrize("make", COMPUTED_IN_THE_PAGE)
 def test_each_formula_is_the_librarys_function(page, make):
     dial, rng = make(), np.random.default_rng(1)
     settings = [{one.name: drawn(one, rng) for one in dial.controls} for _ in range(SETTINGS)]

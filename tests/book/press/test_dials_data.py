@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 from dataclasses import replace
 from itertools import product
 
@@ -10,7 +11,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 from dp_accounting.pld import privacy_loss_mechanism
 
-from book.press import dials, dials_data, dials_page
+from book.press import dials, dials_account, dials_data, dials_page
 from book.press.dials_page import Control, Dial, Number, text
 from dplib import accounting, gmm
 from dplib import randomised_response as response
@@ -231,3 +232,17 @@ def test_markup_in_texts_ends_no_script(made):
     page = dials_page.embedded(dial)
     assert page.count("</script>") == 2
     assert "budget &lt;ε&gt;" in page
+
+
+@pytest.mark.parametrize("place", np.random.default_rng(0).choice(math.prod(dials_account.SHAPE), 12, replace=False))
+def test_the_table_of_what_a_training_spends_is_the_accountants(place):
+    cell = list(dials_account.cells())[place]
+    assert dials_account.table().flat[place] == pytest.approx(dials_account.spent(*cell), rel=1e-3)
+
+
+def test_a_training_spends_more_with_less_noise_more_records_a_batch_and_more_steps():
+    table = dials_account.table()
+    assert table.shape == dials_account.SHAPE
+    assert (np.diff(table, axis=0) > 0).all()
+    assert (np.diff(table, axis=1) < 0).all()
+    assert (np.diff(table, axis=2) > 0).all()

@@ -1,0 +1,193 @@
+"""Each moving picture alone on a page, in headless Chromium: what a reader does with it, and what is drawn then."""
+
+import math
+import shutil
+
+import pytest
+
+from book.press import dials_account, dials_map, dials_page, dials_training
+from tests.conftest import ROOT, needs_chromium, watched
+
+pytestmark = [pytest.mark.site, needs_chromium]
+# Data of the marks of one type in a chart, with the middle of each on the page.
+MARKS = """([name, chart, type]) => {
+  const view = window.dials[name][chart], found = [];
+  const frame = view.container().querySelector("svg").getBoundingClientRect(), [left, top] = view.origin();
+  const visit = (node) => {
+    if (node.marktype !== type || node.role !== "mark") return (node.items ?? []).forEach(visit);
+    for (const item of node.items)
+      found.push({ ...item.datum, middle: [frame.x + left + (item.bounds.x1 + item.bounds.x2) / 2,
+                                           frame.y + top + (item.bounds.y1 + item.bounds.y2) / 2] });
+  };
+  visit(view.scenegraph().root);
+  return found;
+}"""
+# Words of a chart that lie on each other, or leave it.
+CLASHES = """(name) => {
+  const clashes = [];
+  for (const chart of document.querySelectorAll(`#dial-${name} .dial-chart`)) {
+    const frame = chart.getBoundingClientRect();
+    const words = [...chart.querySelectorAll("svg text")].filter((text) => text.textContent.trim())
+      .map((text) => [text.textContent, text.getBoundingClientRect()]);
+    for (const [i, [text, a]] of words.entries()) {
+      if (a.left < frame.left - 1 || a.right > frame.right + 1) clashes.push(`${text} leaves the chart`);
+      for (const [other, b] of words.slice(i + 1))
+        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+            Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3) clashes.push(`${text} on ${other}`);
+    }
+  }
+  return clashes;
+}"""
+SMALL = """(name) => [...document.querySelectorAll(`#dial-${name} svg text`)]
+  .filter((text) => parseFloat(getComputedStyle(text).fontSize) < 12).map((text) => text.textContent)"""
+MAKERS = (dials_map.live, dials_training.accounted, dials_training.clipping)
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """A function from a dial to its page, which is loaded once for all tests of the module."""
+    pages = {}
+
+    def open_(dial):
+        if dial.name not in pages:
+            folder = tmp_path_factory.mktemp("moving")
+            (folder / "notebooks").mkdir()
+            shutil.copytree(ROOT / "book" / "_static", folder / "_static")
+            dials_page.write([dial], folder / "notebooks", folder / "_static")
+            place = folder / "notebooks" / f"dial_{dial.name}.html"
+            stands = f'<p class="tag_dial-{dial.name}">The figure.</p>' if dial.figure else ""
+            frame = '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            place.write_text(f"{frame}{stands}{place.read_text(encoding='utf-8')}", encoding="utf-8")
+            page = pages[dial.name] = watched(browser.new_page(viewport={"width": 1280, "height": 900}))
+            page.goto(place.as_uri(), wait_until="load")
+            page.wait_for_function(f"window.dials?.['{dial.name}']")
+        return pages[dial.name]
+
+    return open_
+
+
+def marks(page, dial, type_, chart=0):
+    """The data of all marks of a type, such as "rect", each with its "middle" on the page."""
+    return page.evaluate(MARKS, [dial.name, chart, type_])
+
+
+def answers(page, dial, **at):
+    """Wait until the answer is the one of Python at these positions."""
+    lines = [" ".join(dials_page.unlinked(line).split()) for line in dial.answer(**at)]
+    page.wait_for_function(
+        "(lines) => JSON.stringify([...document.querySelectorAll('.dial-answer span')].map((one) => one.innerText))"
+        " === JSON.stringify(lines)",
+        arg=lines,
+    )
+
+
+def turn(page, dial, **at):
+    """Turn controls as a reader does, and wait for the answer."""
+    for name, value in at.items():
+        control = page.locator(f"#dial-{dial.name}-{name}")
+        if control.evaluate("(one) => one.tagName") == "SELECT":
+            control.select_option(str(value))
+        elif name in {one.name for one in dial.controls if isinstance(one, dials_page.Number)}:
+            page.locator(f"#dial-{dial.name} [data-of={name}]").fill(f"{value:g}")
+        else:
+            control.fill(str(value))
+    answers(page, dial, **at)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_on_a_phone_its_words_are_large_enough_and_lie_beside_each_other(opened, make):
+    dial = make()
+    page = opened(dial)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(
+            f"[...document.querySelectorAll('#dial-{dial.name} .dial-chart')]"
+            ".every((one) => one.querySelector('svg').getBoundingClientRect().width <= one.clientWidth + 1)"
+        )
+        assert not page.evaluate(SMALL, dial.name)
+        assert not page.evaluate(CLASHES, dial.name), width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not page.errors
+    assert all(address.startswith(("file:", "data:", "blob:")) for address in page.addresses)
+
+
+def test_the_map_says_what_a_cell_is(opened):
+    """A tap turns both sliders, and the answer has what was measured there and where it is tested; hovering tells."""
+    dial = dials_map.live()
+    page = opened(dial)
+    cells = [mark for mark in marks(page, dial, "rect") if "words" in mark]
+    places = {(cell["records"], cell["epsilon"]): cell for cell in cells}
+    assert len(places) == 30
+    for at in ((0, 0), (4, 5), (2, 2)):
+        page.mouse.click(*places[at]["middle"])
+        answers(page, dial, records=at[0], epsilon=at[1])
+        shown = [int(page.locator(f"#dial-14-{name}").input_value()) for name in ("records", "epsilon")]
+        assert shown == list(at)
+        links = page.locator(".dial-answer a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
+        assert len(links) == 2
+        assert links[0].startswith("../book/ledger.html#")
+    page.mouse.move(*places[4, 0]["middle"])
+    tip = page.locator(".dial-tip")
+    tip.wait_for(state="visible")
+    assert tip.inner_text().startswith("50,000 records, ε = 0.1")
+    page.mouse.move(1, 1)
+    tip.wait_for(state="hidden")
+    assert not page.errors
+
+
+def test_the_map_has_the_runs_that_it_draws(opened):
+    dial = dials_map.live()
+    _, cells = dials_map._measured()
+    records, budgets = sorted({n for n, _ in cells}), [*sorted({e for _, e in cells if e}), None]
+    drawn = [mark for mark in marks(opened(dial), dial, "rect") if "words" in mark]
+    for mark in drawn:
+        cell = cells[records[mark["records"]], budgets[mark["epsilon"]]]
+        assert mark["words"].endswith(f"{max(mean.value for mean in cell.means.values()):.1f}%")
+        assert (mark["best"] == "linear best") == (cell.best == 0)
+
+
+def test_a_figure_stands_for_the_map_in_print_and_without_javascript(opened, browser):
+    page = opened(dials_map.live())
+    figure, moving = page.locator(".tag_dial-14"), page.locator("#dial-14")
+    assert (figure.is_visible(), moving.is_visible()) == (False, True)
+    page.emulate_media(media="print")
+    assert (figure.is_visible(), moving.is_visible()) == (True, False)
+    page.emulate_media(media="screen")
+    still = browser.new_context(java_script_enabled=False).new_page()
+    still.goto(page.url)
+    assert still.locator(".tag_dial-14").is_visible()
+    assert not still.locator(".dial-controls").is_visible()
+    assert still.locator(".dial-answer").inner_text()
+    still.context.close()
+
+
+def test_noise_rate_and_steps_move_the_curves(opened):
+    """The dots stand at the table's value wherever the sliders are, and each slider moves what it should."""
+    dial = dials_training.accounted()
+    page, table = opened(dial), dials_account.table()
+    for rate, noise, steps in ((3, 5, 6), (0, 15, 9), (6, 8, 0), (9, 5, 2)):
+        turn(page, dial, rate=rate, noise=noise, steps=steps)
+        for chart in (0, 1):
+            dots = {dot["way"]: dot["epsilon"] for dot in marks(page, dial, "symbol", chart)}
+            expected = {dials_training.LOT: table[rate, noise, steps], dials_training.ALL: table[-1, noise, steps]}
+            least, most = dials_training.SPENT["domain"]
+            assert dots == {way: value for way, value in expected.items() if least <= value <= most}
+    assert not page.errors
+
+
+def test_no_arrow_is_longer_than_c(opened):
+    """The blue arrows end at C at the latest, and the longest record's step in the sum is as long as its arrow."""
+    dial = dials_training.clipping()
+    page = opened(dial)
+    for most in (0.3, 1.0, 2.5):
+        turn(page, dial, C=most)
+        arrows = marks(page, dial, "rule")
+        cut = [arrow for arrow in arrows if arrow["kind"] != "as they are"]
+        assert len(arrows) == 2 * len(cut)
+        for arrow in cut:
+            assert math.hypot(arrow["x"], arrow["y"]) == pytest.approx(min(most, arrow["length"]))
+        step = next(arrow for arrow in marks(page, dial, "rule", 1) if arrow["kind"] == "the longest")
+        first = next(arrow for arrow in cut if arrow["first"])
+        length = math.hypot(step["x"] - step["x0"], step["y"] - step["y0"])
+        assert length == pytest.approx(min(most, first["length"]))
+    assert not page.errors
