@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from book.press import dials_account as account
-from book.press.dials_page import BLUE, Control, Dial, Formula, Number
+from book.press.dials_page import BLUE, Control, Dial, Formula, Number, plain
 from book.press.dials_parts import GREY, HEIGHT, ORANGE, axis, dots, key, line, stroke
 from papers.common import first_figures
 
 LOT, ALL = "batches drawn by lot", "all records in every step"
+UP = 1 + 1e-12  # so that 332.5 is written as 333 by a browser and by Python
 SPENT = {"domain": [0.01, 1000], "type": "log"}  # epsilon that a reader meets; the table goes beyond
 
 
@@ -77,16 +78,15 @@ def _share(rate: float) -> str:
 
 def _spent(rate: str) -> Formula:
     """Epsilon at the controls' noise and steps, and at a sample rate's position: three digits, without an exponent."""
-    cell = f"spent[{rate}][noise][steps]"
+    cell = f"spent[{rate}][noise][steps] * {UP!r}"
 
     def python(at: Mapping[str, Any]) -> str:
-        value = account.table()[at["rate"] if rate == "rate" else int(rate), at["noise"], at["steps"]]
+        value = UP * account.table()[at["rate"] if rate == "rate" else int(rate), at["noise"], at["steps"]]
         if value < 0.001:
             return "below 0.001"
-        return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.3g}'):g}"
+        return plain(value)
 
-    large = f"{cell} >= 100 ? format({cell}, ',.0f') : format({cell}, '.3~r')"
-    return Formula(f"{cell} < 0.001 ? 'below 0.001' : {large}", python)
+    return Formula(f"{cell} < 0.001 ? 'below 0.001' : format({cell}, ',.3~r')", python)
 
 
 # ---- clipping ----
