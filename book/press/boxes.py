@@ -198,8 +198,8 @@ def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Ro
 
 
 def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bool = False) -> None:
-    values = [number for row in rows for number in _numbers([row.values, dict(row.claim.published)])]
-    words = _printed(rows)
+    values = [number for row in rows for number in numbers([row.values, dict(row.claim.published)])]
+    words = printed(rows)
     for number in _NUMBER.findall(_MATHS.sub(" ", text)):
         if decimals_only and "." not in number:
             continue
@@ -211,23 +211,23 @@ def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bo
 
 def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
     """A number in a line is a published one: it stands in print in one of the line's rows."""
-    if new := [number for number in _NUMBER.findall(text) if number not in _printed(rows)]:
+    if new := [number for number in _NUMBER.findall(text) if number not in printed(rows)]:
         raise RunError(f"{where} has the number {new[0]}, which none of its rows has in print.")
 
 
-def _printed(rows: Iterable[Row]) -> set[str]:
+def printed(rows: Iterable[Row]) -> set[str]:
     """The numbers that stand in the words of rows."""
     texts = (f"{c.where} {c.statement} {dict(c.published)} {c.note} {c.correction}" for c in (r.claim for r in rows))
     return set(_NUMBER.findall(" ".join(texts)))
 
 
-def _numbers(value: object) -> Iterable[float]:
+def numbers(value: object) -> Iterable[float]:
     """All numbers in the values of rows, ends of intervals included, those inside texts too."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
         for one in value:
-            yield from _numbers(one)
+            yield from numbers(one)
     elif isinstance(value, str):
         found = (number.replace(",", "") for number in _NUMBER.findall(value))
         yield from (float(number) for number in found if number.count(".") < 2)  # not those of versions

@@ -17,7 +17,8 @@ import nbformat
 from book.evidence import claims, sources
 from book.evidence.execution import AGAIN, RunError
 from book.evidence.places import ROOT
-from book.press import authors, boxes, course, dials, findings, finish, front, ledger, tables, teaching, week_slides
+from book.press import authors, boxes, course, dials, findings, finish, front, ledger, tables, teaching, typed
+from book.press import week_slides as decks
 from dplib import files
 
 BUILD = ROOT / "_build"
@@ -61,14 +62,15 @@ def build(*, draft: bool = False) -> Path:
     findings.draw(rows, GENERATED)
     front.draw(rows, notebooks, SOURCE / "book" / "_static")
     authors.build(rows, GENERATED)
-    teaching.build(GENERATED)
+    said = None if draft else typed.known(rows, notebooks)
+    teaching.build(GENERATED, said)
     dials.build(GENERATED, SOURCE / "book" / "_static")
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
         files.check_room(BUILD)
         raise RunError("the site has warnings, which count as errors: see above.")
     finish.finish(BUILD / "html")
-    week_slides.build(BUILD / "html")
+    decks.build(BUILD / "html", said)
     if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
         raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
     return BUILD / "html" / "index.html"

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from book.evidence import sources
 from book.evidence.places import ROOT
-from book.press import assignments, course, week_slides
+from book.press import assignments, course, typed, week_slides
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -30,11 +30,12 @@ Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
 class Step(BaseModel, extra="forbid"):
-    """A part of the lesson: minutes, what it is called, and what happens in it."""
+    """A part of the lesson: minutes, what it is called, what happens in it, and what its numbers come from."""
 
     minutes: int = Field(gt=0)
     title: Text
     what: Text
+    numbers: str = ""
 
 
 class Wrong(BaseModel, extra="forbid"):
@@ -45,12 +46,13 @@ class Wrong(BaseModel, extra="forbid"):
 
 
 class Question(BaseModel, extra="forbid"):
-    """A question of the quiz: the right answer and why, and two or three wrong ones."""
+    """A question of the quiz: the right answer and why, two or three wrong ones, and what its numbers come from."""
 
     ask: Text
     right: Text
     because: Text
     wrong: list[Wrong] = Field(min_length=2, max_length=3)
+    numbers: str = ""
 
     @property
     def options(self) -> list[tuple[str, Wrong | None]]:
@@ -61,8 +63,9 @@ class Question(BaseModel, extra="forbid"):
 
 
 class Week(BaseModel, extra="forbid"):
-    """What ``weekN.yml`` holds."""
+    """What ``weekN.yml`` holds; its ``numbers`` are for what is neither lesson nor quiz."""
 
+    numbers: str = ""
     goal: Text
     before: Text
     room: Text
@@ -89,9 +92,28 @@ def load(number: int) -> Week:
     return week
 
 
-def build(generated: Path) -> None:
-    """Write what the pages of the weeks include, and the notebooks to download, into ``generated``."""
+def parts(number: int) -> Iterator[typed.Part]:
+    """The texts of a week, and what their numbers come from."""
+    week, name = load(number), f"week{number}.yml"
+    yield typed.Part(name, " ".join([week.goal, week.before, week.room, *week.discuss, week.after]), week.numbers)
+    for step in week.lesson:
+        yield typed.Part(f"{name}, “{step.title}”", step.what, step.numbers)
+    for place, one in enumerate(week.quiz, start=1):
+        answers = [text for wrong in one.wrong for text in (wrong.text, wrong.tempts)]
+        text = " ".join([one.ask, one.right, one.because, *answers])
+        yield typed.Part(f"{name}, question {place}", text, one.numbers)
+
+
+def build(generated: Path, book: typed.Known | None) -> None:
+    """Write what the pages of the weeks include, and the notebooks to download, into ``generated``.
+
+    Raises:
+        RunError: for a number of a week that is not the book's.
+    """
     plan = course.load()["weeks"]
+    for number in range(1, len(plan) + 1):
+        for part in parts(number):
+            typed.check(part, book)
     (generated / "handouts").mkdir(exist_ok=True)
     for name in assignments.names():
         assignment = assignments.load(name)
@@ -136,7 +158,7 @@ def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
     if f"week{number}" in decks:
         parts.append(
             f'Slides\n: <a href="../slides/week{number}.html">Week {number}</a>, a message and a picture each. '
-            "`S` opens your notes, `F` fills the screen, `O` shows all; `?print-pdf` behind the address prints them."
+            f"`S` opens your notes, `F` fills the screen, `O` shows all. {_printed(number)}"
         )
     parts += ["## Ninety minutes", _lesson(week.lesson), "## Ten questions", _quiz(week.quiz)]
     parts += ["## To talk about", "\n".join(f"- {one}" for one in week.discuss)]
@@ -144,6 +166,13 @@ def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
     if f"week{number}" in decks:
         parts += ["## The speaker's notes", _notes(week_slides.LOOKS / f"week{number}.md")]
     return "\n\n".join(parts) + "\n"
+
+
+def _printed(number: int) -> str:
+    """Where the slides are on paper: a file, where the site was made with Chromium."""
+    if week_slides.printable():
+        return f'To print or to take along: <a href="../slides/week{number}.pdf">PDF</a>.'
+    return "`?print-pdf` behind the address prints them."
 
 
 def _lesson(steps: Sequence[Step]) -> str:

@@ -2,16 +2,19 @@
 
 A deck is ``book/slides/weekN.md``: plain MyST, a slide for every heading of the second level, notes in the directive
 ``revealjs-notes``. Its pictures are the chapters' own figures, named by chapter and by words of their alternative text:
-``![](00a_why_noise: Hit rate against false alarm rate)``; or a dial's picture, ``![](dial: 00a-bells)``. It has no
-formulas, so that a deck needs nothing of MathJax.
+``![](00a_why_noise: Hit rate against false alarm rate)``; or a dial's picture, ``![](dial: 00a-bells)``. Of panels that
+stand one above the other, ``| 1 of 2`` behind the words takes one, and ``| 2 beside`` sets both in a row. It has no
+formulas, so that a deck needs nothing of MathJax. Where its numbers come from stands in a line ``% numbers:`` of the
+slide, which :mod:`book.press.typed` reads. Where there is Chromium, each deck is a PDF as well.
 """
 
 import base64
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import nbformat
@@ -19,11 +22,11 @@ import nbformat
 from book.evidence import sources
 from book.evidence.execution import EXECUTED, RunError
 from book.evidence.places import ROOT
-from book.press import finish
+from book.press import finish, panels, pdf, typed
 from book.press.slides import CONFIGURATION, LOOKS, ORPHAN
 
 SOURCE = ROOT / "_build" / "week-slides-source"
-PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)]+)\)")
+PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)|]+?)(?: \| (\d) of (\d)| \| (\d) beside)?\)")
 NOTE = re.compile(r"(?ms)^:::\{revealjs-notes\}\n(.*?)^:::$")
 # Of reveal.js a deck loads the core, and the window with the speaker's notes when S is pressed.
 UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js", "revealjs/dist/*.map")
@@ -42,15 +45,25 @@ def weeks() -> list[Path]:
 
 def pictures(text: str) -> list[tuple[str, str]]:
     """What a deck's pictures are called: chapter, or "dial", and words."""
-    return PICTURE.findall(text)
+    return [(chapter, words) for chapter, words, *_ in PICTURE.findall(text)]
 
 
 def slides(text: str) -> Iterator[tuple[str, str]]:
     """Title and speaker's notes of each slide of a deck, the first one included."""
-    for part in re.split(r"(?m)^(?=##? )", text):
-        if part.startswith("#"):
-            notes = NOTE.search(part)
-            yield part.splitlines()[0].lstrip("# "), " ".join(notes[1].split()) if notes else ""
+    for part in _parted(text):
+        notes = NOTE.search(part)
+        yield part.splitlines()[0].lstrip("# "), " ".join(notes[1].split()) if notes else ""
+
+
+def parts(deck: Path) -> Iterator[typed.Part]:
+    """Every slide of a deck with its notes, and what its numbers come from."""
+    for part in _parted(deck.read_text(encoding="utf-8")):
+        named = typed.LINE.search(part)
+        yield typed.Part(f"{deck.name}, “{part.splitlines()[0].lstrip('# ')}”", part, named[1] if named else "")
+
+
+def _parted(text: str) -> list[str]:
+    return [part for part in re.split(r"(?m)^(?=##? )", text) if part.startswith("#")]
 
 
 def cell_of(chapter: str, words: str) -> int:
@@ -67,17 +80,19 @@ def cell_of(chapter: str, words: str) -> int:
     return places[0]
 
 
-def build(site: Path) -> list[Path]:
+def build(site: Path, book: typed.Known | None) -> list[Path]:
     """Render every deck whose chapters are executed into the folder ``slides`` of the site; their pages.
 
     Raises:
-        RunError: when a picture is not there, or Sphinx gives a warning.
+        RunError: when a picture is not there, a number is not the book's, or Sphinx gives a warning.
     """
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(LOOKS, SOURCE / "_looks", ignore=shutil.ignore_patterns("*.md"))
     (SOURCE / "conf.py").write_text(CONFIGURATION + NOTES, encoding="utf-8")
     decks = [path for path in weeks() if _executed(path)]
     for path in decks:
+        for part in parts(path):
+            typed.check(part, book)
         (SOURCE / path.stem).mkdir()
         text = PICTURE.sub(lambda found, path=path: _placed(found, path.stem, site), path.read_text(encoding="utf-8"))
         (SOURCE / path.name).write_text(ORPHAN + text, encoding="utf-8")
@@ -90,7 +105,39 @@ def build(site: Path) -> list[Path]:
         raise RunError("the slides of the weeks have warnings, which count as errors: see above.")
     finish.remove(output / "_static", UNUSED)
     shutil.rmtree(output / ".doctrees", ignore_errors=True)
-    return [output / f"{path.stem}.html" for path in decks]
+    pages = [output / f"{path.stem}.html" for path in decks]
+    if printable():
+        print_decks(pages)
+    return pages
+
+
+def printable() -> bool:
+    """Whether there is a Chromium to print decks with, and what drives it."""
+    try:
+        import playwright.sync_api  # noqa: F401
+
+        return bool(pdf.find_chromium())
+    except (ImportError, RunError):
+        return False
+
+
+def print_decks(pages: Sequence[Path]) -> None:
+    """Print each deck to a PDF beside it, a slide a page, without notes."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=pdf.find_chromium())
+        try:
+            for path in pages:
+                page = browser.new_page(viewport={"width": 1280, "height": 720})
+                page.goto(f"{path.resolve().as_uri()}?print-pdf", wait_until="load")
+                page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
+                partial = path.with_suffix(".partial")
+                page.pdf(path=partial, prefer_css_page_size=True, print_background=True, tagged=True)
+                os.replace(partial, path.with_suffix(".pdf"))
+                page.close()
+        finally:
+            browser.close()
 
 
 def _executed(deck: Path) -> bool:
@@ -100,7 +147,7 @@ def _executed(deck: Path) -> bool:
 
 def _placed(found: re.Match, week: str, site: Path) -> str:
     """A picture as a file beside the deck, and what refers to it."""
-    chapter, words = found.groups()
+    chapter, words, number, count, beside = found.groups()
     if chapter == "dial":
         name, alt = f"dial_{words}.svg", f"The dial {words} at its start."
         shutil.copyfile(site / "_static" / name, SOURCE / week / name)
@@ -112,7 +159,12 @@ def _placed(found: re.Match, week: str, site: Path) -> str:
         alt = " ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split())
         png = [output.data["image/png"] for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
         if words in alt and png:
-            name = f"{chapter}-{place:03d}.png"
-            (SOURCE / week / name).write_bytes(finish.smaller(base64.b64decode(png[0])))
+            picture = base64.b64decode(png[0])
+            if count:
+                picture = panels.one(picture, int(number), int(count))
+            elif beside:
+                picture = panels.beside(picture, int(beside))
+            name = f"{chapter}-{place:03d}-{number or beside or 'all'}.png"
+            (SOURCE / week / name).write_bytes(finish.smaller(picture))
             return f"![{alt.replace('[', '(').replace(']', ')')}]({week}/{name})"
     raise RunError(f"{chapter} as it was executed has no figure with the words “{words}”: make book executes it anew.")
