@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
+from book.evidence import plotting
 from papers.labels import prior_rows as rows
 from papers.labels.prior_runs import Compared, Votes
 
@@ -12,15 +13,30 @@ WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG copies)", "fashion-mnist": "Fashion-MNIST", "digits": "digits"}
 
 
-def clusters(compared: Mapping[str, Compared], your: float) -> None:
-    """Accuracy against ε of randomised response and of three ways to use cluster priors; grey: your ε."""
+def which(compared: Mapping[str, Compared], your: float) -> None:
+    """Accuracy against ε of randomised response, cluster priors and random subsets; grey: your ε."""
+    names = {"rr": "randomised\nresponse", "clusters": "cluster\npriors", "subset": "random\nsubsets"}
+    words = {rows.SHORT[method]: name for method, name in names.items()}
+    _, panels = plt.subplots(len(compared), 1, figsize=(WIDTH, 4.0 * len(compared)), squeeze=False)
+    for axes, (name, methods) in zip(panels[:, 0], compared.items(), strict=True):
+        rows.curves(axes, methods, tuple(names))
+        for line in axes.get_lines():
+            line.set_label(words.get(line.get_label(), "_"))
+        axes.axvline(your, color="grey", lw=2, zorder=0, label="_")
+        axes.set_title(TITLES[name])
+        axes.set(xlim=(None, max(methods.epsilons)), ylim=(0, 78))
+        plotting.name_lines(axes, gap=32)
+    plt.show()
+
+
+def clusters(compared: Mapping[str, Compared]) -> None:
+    """Accuracy against ε of randomised response and of three ways to use cluster priors."""
     figure, panels = plt.subplots(
         len(compared), 1, figsize=(WIDTH, 3.2 * len(compared) + 1), squeeze=False, layout="constrained"
     )
     for axes, (name, methods) in zip(panels[:, 0], compared.items(), strict=True):
         rows.curves(axes, methods, ("rr", "clusters", "clusters-smoothed", "clusters-soft"))
         axes.set_title(TITLES[name])
-        axes.axvline(your, color="grey", lw=2, zorder=0)
     figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=10, ncols=2, loc="outside lower center")
     plt.show()
 

@@ -178,6 +178,23 @@ def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
+def attack_table(aucs: Mapping[str, Any]) -> pd.DataFrame:
+    """The values of :func:`attacked`, under names that one can read."""
+    names = {
+        "auc_with_true_labels": "true labels",
+        "auc_of_membership_at_label_eps_": "randomised labels, ε = ",
+        "least_auc_of_a_nearest_neighbour_rule": "nearest neighbour on randomised labels",
+        "auc_for_dp_sgd_at_record_eps_": "DP-SGD, ε = ",
+    }
+    shown = {
+        words + key.removeprefix(begin): f"{value:.2f}"
+        for begin, words in names.items()
+        for key, value in aucs.items()
+        if key.startswith(begin)
+    }
+    return pd.Series(shown).to_frame("area under the ROC curve")
+
+
 def audit_of_answers(epsilon: float, canaries: int, classes: int) -> float:
     """What an audit of randomised response certifies at 95%: the expected number of guesses, the median of right ones.
 
@@ -254,7 +271,8 @@ def curves(axes: plt.Axes, one: Compared, methods: Sequence[str], sgd: Compared 
 def vote_curves(axes: plt.Axes, one: Votes) -> None:
     """Figure 2: accuracy of the vote over the budget of the histogram, a line for each number of clusters."""
     for i, (count, colour) in enumerate(zip(one.counts, sns.color_palette("viridis", len(one.counts)), strict=True)):
-        curve(axes, one.epsilons, one.accuracy[i], f"{count}", color=colour)
+        curve(axes, one.epsilons, one.accuracy[i], f"{count} clusters", color=colour)
     axes.set(ylabel="test accuracy of the vote, %")
     budget_axis(axes, one.epsilons, "ε of the histograms")
-    axes.legend(title="clusters")
+    axes.set_xlim(right=max(one.epsilons))
+    plotting.name_lines(axes)

@@ -5,31 +5,72 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 
 from book.evidence import plotting
 from papers.labels import recipe_rows
-from papers.labels.stage_rows import accuracies
 
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 
 
-def stages(measured: Mapping[str, Mapping[str, Any]], heads: Mapping[str, Any]) -> None:
-    """One stage and two against epsilon: accuracy on CIFAR-10 features above, error of ratings below."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 6.0))
-    for axes, table in ((above, "table1"), (below, "table3")):
-        for count, label in ((1, "one stage"), (2, "two stages")):
-            ours = measured[f"C.{table}.lp-{count}st"]
-            at = {float(key[3:]): v for key, v in ours.items() if key.startswith("eps") and key != "eps_inf"}
-            axes.plot(list(at), [v.value for v in at.values()], marker="o", label=label)
-            plotting.band(axes, list(at), [v.low for v in at.values()], [v.high for v in at.values()])
-    control = {e: accuracies(runs) for (e, kind), runs in heads["cells"].items() if kind == "no prior"}
-    plotting.curves(above, {"two, no prior": plotting.bands("ε", control, control.values())}, "ε")
-    above.set(title="Features of CIFAR-10", ylabel="accuracy, %")
-    below.set(title="MovieLens latest-small", xlabel="ε", ylabel="RMSE, stars")
-    for axes in (above, below):
-        axes.legend()
+def stages(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """What a second stage gains at each epsilon, beside its rivals: points on CIFAR-10 features, stars on ratings."""
+    features, ratings = measured["C.table1.lp-2st"], measured["C.s-movielens-improves"]
+    above = {
+        "one\nstage": _by_epsilon(features, "less_one_stage_eps"),
+        "two,\nno prior": _by_epsilon(features, "less_no_prior_eps"),
+    }
+    below = {
+        "one\nstage": _by_epsilon(ratings, "LP-2ST_minus_LP-1ST_eps_", times=-1),
+        "no net-\nwork": _by_epsilon(ratings, "LP-2ST_minus_biases_eps_", times=-1),
+    }
+    figure, panels = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
+    words = ("CIFAR-10 features, points", "ratings, stars")
+    for axes, rivals, unit in zip(panels, (above, below), words, strict=True):
+        axes.axhline(0, color="black", lw=1)
+        for label, gains in rivals.items():
+            axes.plot(gains["ε"], gains["mean"], marker="o", label=label)
+            plotting.band(axes, gains["ε"], gains["low"], gains["high"])
+        axes.set(xlabel="ε", ylabel=unit)
+        axes.set_xlim(right=axes.dataLim.x1)  # names stand outside
+    panels[0].set_title("What two stages gain over …")
     figure.tight_layout()
+    for axes in panels:
+        plotting.name_lines(axes, gap=36, size=12)
+    plt.show()
+
+
+def _by_epsilon(values: Mapping[str, Any], prefix: str, times: int = 1) -> pd.DataFrame:
+    """Means and intervals of the values whose name is the prefix and an epsilon, in its order; ``times`` -1 turns
+    a loss into a gain.
+    """
+    found = {float(name.removeprefix(prefix)): value for name, value in values.items() if name.startswith(prefix)}
+    rows = [(e, times * v.value, *sorted((times * v.low, times * v.high))) for e, v in sorted(found.items())]
+    return pd.DataFrame(rows, columns=["ε", "mean", "low", "high"])
+
+
+def parts(measured: Mapping[str, Mapping[str, Any]]) -> None:
+    """What each part of the recipe gains, with its interval; orange: a loss beyond chance."""
+    wanted = {
+        "labels of stage 1\nused again": ("stage1-reuse-and-filter", "both_minus_stage_2_only"),
+        "…, and filtered": ("stage1-reuse-and-filter", "both_filtered_minus_both"),
+        "warm start": ("stage2-warm-start", "warm_minus_fresh"),
+        "more in stage 1": ("split-above-half", "50_to_70_minus_up_to_40"),
+        "temperature below 1": ("prior-temperature", "chosen_minus_1"),
+        "temperature above 1": ("prior-temperature", "above_1_minus_1"),
+        "strong mixup": ("mixup", "mixup_4_to_8_minus_none"),
+    }
+    found = {name: measured[f"C.s-{row}"].get(value) for name, (row, value) in wanted.items()}
+    known = {name: value for name, value in found.items() if value is not None}
+    blue, orange, *_ = sns.color_palette("colorblind")
+    _, axes = plt.subplots(figsize=(WIDTH, 4.4))
+    axes.axvline(0, color="black", lw=1)
+    for place, value in enumerate(known.values()):
+        ends = [[value.value - value.low], [value.high - value.value]]
+        axes.errorbar(value.value, place, xerr=ends, fmt="o", capsize=3, color=orange if value.high < 0 else blue)
+    axes.set(yticks=range(len(known)), yticklabels=known, ylim=(len(known) - 0.5, -0.5), xlabel="points gained")
+    axes.grid(axis="y", visible=False)
     plt.show()
 
 

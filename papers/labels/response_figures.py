@@ -36,21 +36,25 @@ def interval(values: pd.Series) -> tuple[float, float]:
 
 def right_and_constant(table: pd.DataFrame, your: float) -> None:
     """How often the answer is true, above, and how often it is a constant, below; grey: your ε."""
-    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), sharex=True)
-    style = {"x": "epsilon", "hue": "prior", "palette": "colorblind", "hue_order": list(KINDS.values())}
-    style |= {"errorbar": interval, "lw": 2}
-    for axes, y in ((above, "ours"), (below, "percent")):
-        sns.lineplot(table, y=y, ax=axes, legend="auto" if axes is below else False, **style)
+    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 6.4), sharex=True)
+    colours = dict(zip(KINDS.values(), sns.color_palette("colorblind", len(KINDS)), strict=True))
+    style = {"x": "epsilon", "hue": "prior", "palette": colours, "errorbar": interval, "lw": 2, "legend": False}
+    for axes, y, places in (
+        (above, "ours", ((0.0, 0.87), (0.0, 0.59), (2.3, 0.56))),
+        (below, "percent", ((2.1, 62), (1.7, 18), (0.9, -10))),
+    ):
+        sns.lineplot(table, y=y, ax=axes, **style)
         if your <= table["epsilon"].max():
             axes.axvline(your, color="grey", lw=1, zorder=0)
+        for (kind, colour), place in zip(colours.items(), places, strict=True):
+            axes.text(*place, kind, color=colour, fontsize=12)
     best = table.groupby(["prior", "epsilon"])["best"].mean().reset_index()
-    above.plot(best["epsilon"], best["best"], "o", mfc="none", color="black", ms=6, label="best of all mechanisms")
+    above.plot(best["epsilon"], best["best"], "o", mfc="none", color="black", ms=5)
     plain = table.groupby("epsilon")["plain"].mean()
-    above.plot(plain.index, plain, color="black", ls=":", lw=2, label="plain RR, any prior")
-    above.legend(loc="lower right")
-    above.set(ylabel="true answers", ylim=(0, 1.02))
-    below.set(xlabel="ε", ylabel="constant answers, %", ylim=(-2, 102))
-    below.legend(title="prior", loc="upper right")
+    above.plot(plain.index, plain, color="black", ls=":", lw=2)
+    above.text(0.5, 0.21, "without a prior", fontsize=12)
+    above.set(ylabel="true answers", ylim=(0, 1.04))
+    below.set(xlabel="ε", ylabel="constant answers, %", ylim=(-14, 104))
     figure.tight_layout()
     plt.show()
 
