@@ -13,7 +13,8 @@ A table comes with what is public of it: a range of each column, and which colum
 The budget is exact, for one row added or removed, with n public: the moments and T gradients are Gaussian releases of
 distances mu_0 and sqrt(T) / noise_multiplier, so all together are one Gaussian release of distance mu, where
 mu^2 = mu_0^2 + T / noise_multiplier^2 (Dong, Roth and Su 2022, Corollary 3.3), calibrated by
-:func:`dplib.mechanisms.analytic_sigma`. With n private a noisy count of the rows takes a further part of mu^2.
+:func:`dplib.mechanisms.analytic_sigma`. With n private a noisy count of the rows takes a further part of mu^2, and so
+do ranges that nobody published (:func:`find_ranges`).
 """
 
 import math
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy import stats
 
 from dplib import checks, examples, mechanisms
 from dplib.checks import ParameterError
@@ -32,6 +34,9 @@ UNIFORM = math.sqrt(3.0)  # one over the deviation of a number that is spread ev
 FAR = 3.0  # deviations: numbers farther from the middle are moved there
 READABLE = 0.15  # moments with more noise than this in a mean say too little of columns in [-1, 1] to be paid for
 COUNTED = 0.02  # part of the squared distance that a noisy count of the rows takes, where n is private
+RANGED = 0.1  # part of the squared distance that private ranges take
+LEAST_POWER, MOST_POWER = -10, 20  # of four: smaller numbers count as 0, larger ones as the largest
+FALSE_ALARM = 0.01  # chance that any empty bin of any column counts as filled, at most
 
 _EPSILON, _DELTA = checks.numbers(1e-9, 1e6, infinite=True), checks.fraction()
 
@@ -157,7 +162,13 @@ class Model:
 
 @checks.bounded(n=checks.number(1, 1e18), attributes=checks.integer(1, 10**9), epsilon=_EPSILON, delta=_DELTA)
 def noise_for(
-    n: float, attributes: int, epsilon: float, delta: float, settings: Settings = Settings(), public_n: bool = True
+    n: float,
+    attributes: int,
+    epsilon: float,
+    delta: float,
+    settings: Settings = Settings(),
+    public_n: bool = True,
+    public_ranges: bool = True,
 ) -> Noise:
     """The least noise for a budget at these settings; no row decides it.
 
@@ -178,7 +189,7 @@ def noise_for(
     part, counted = settings.moments, 0.0 if public_n else COUNTED
     if part and whole / math.sqrt(part) * most_moments(attributes) / n > READABLE:
         part = 0.0
-    left = 1 - part - counted
+    left = 1 - part - counted - (0.0 if public_ranges else RANGED)
     return Noise(whole * math.sqrt(settings.steps / left), whole / math.sqrt(part) if part else math.inf)
 
 
@@ -193,6 +204,72 @@ def count_noise(epsilon: float, delta: float) -> float:
         ParameterError: as :func:`dplib.mechanisms.analytic_sigma`.
     """
     return float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(COUNTED)
+
+
+@checks.bounded(epsilon=_EPSILON, delta=_DELTA)
+def find_ranges(
+    x: ArrayLike,
+    low: ArrayLike,
+    high: ArrayLike,
+    categories: Sequence[Sequence[int]] = (),
+    *,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator | None,
+) -> Columns:
+    """Ranges of columns where nobody published them, from a noisy count of each column's magnitudes.
+
+    Each number falls into one bin of its column: 0, or a power of four with a sign. All counts together are one
+    Gaussian release, for the part RANGED of the squared distance of (epsilon, delta); :func:`fit` with
+    ``public_ranges=False`` spends the rest. A range holds 0, the fullest bin, and all bins whose counts stand out of
+    the noise. Rare larger numbers are then moved to its end.
+
+    Args:
+        x: shape (n, d): rows as they are; NaN counts nowhere.
+        low, high: shape (d,), as in :class:`Columns`, and NaN in both where nobody knows them.
+        categories: as in :class:`Columns`.
+        epsilon: of the whole training, for one row added or removed; infinite: no noise.
+        delta: of the whole training, > 0.
+        rng: as in :func:`fit`.
+
+    Raises:
+        ParameterError: for rows that are not as wide as the ranges, or ranges that :class:`Columns` refuses.
+    """
+    x, low, high = np.asarray(x, float), np.array(low, float), np.array(high, float)
+    unknown = np.isnan(low) & np.isnan(high)
+    known = Columns(np.where(unknown, 0.0, low), np.where(unknown, 1.0, high), categories)
+    if x.ndim != 2 or x.shape[1] != len(unknown):
+        raise ParameterError(f"x has shape {x.shape}: it must have rows of {len(unknown)} columns.")
+    if not unknown.any():
+        return known
+    counts, noise = magnitudes(x[:, unknown]), 0.0
+    if not math.isinf(epsilon):  # a row is in one bin of each column
+        noise = float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(RANGED) * math.sqrt(unknown.sum())
+    generator = None if rng is None else torch.Generator().manual_seed(int(rng.integers(2**63)))
+    counts = counts + noise * normal(counts.shape, generator)
+    filled = counts > max(0.5, noise * float(stats.norm.isf(FALSE_ALARM / counts.size)))
+    filled |= counts == counts.max(axis=1, keepdims=True)
+    powers = 4.0 ** np.arange(LEAST_POWER, MOST_POWER + 1)
+    ends = np.where(filled, np.concatenate([-powers[::-1], [0.0], powers]), 0.0)
+    least, most = ends.min(axis=1), ends.max(axis=1)
+    zeros = least == most  # nothing else
+    low[unknown], high[unknown] = np.where(zeros, -1.0, least), np.where(zeros, 1.0, most)
+    return Columns(low, high, categories)
+
+
+def magnitudes(x: np.ndarray) -> np.ndarray:
+    """How many numbers of each column of rows (n, d) are in each bin, (d, bins).
+
+    The bins are, from the left, minus the powers of four from the largest down, 0, and the powers from the least up; a
+    number is in the bin of the next power that is not smaller.
+    """
+    middle = MOST_POWER - LEAST_POWER + 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.ceil(np.log2(np.abs(x)) / 2)
+    place = np.where(power < LEAST_POWER, 0, np.minimum(power, MOST_POWER) - LEAST_POWER + 1)
+    place = np.where(np.isnan(x), np.nan, middle + np.sign(x) * place)
+    edges = np.arange(2 * middle + 2) - 0.5
+    return np.array([np.histogram(column[~np.isnan(column)], edges)[0] for column in place.T], float)
 
 
 def most_moments(attributes: int) -> float:
@@ -216,6 +293,7 @@ def fit(
     rng: np.random.Generator | None,
     settings: Settings = Settings(),
     public_n: bool = True,
+    public_ranges: bool = True,
 ) -> Model:
     """Train logistic regression on a table with (epsilon, delta)-differential privacy for one row added or removed.
 
@@ -229,6 +307,7 @@ def fit(
         rng: of the noise; None for the operating system's cryptographic source, which a release needs.
         settings: how to train.
         public_n: whether the number of rows may be known; else a noisy count takes its place.
+        public_ranges: False where ``columns`` are those of :func:`find_ranges` at the same budget, which spent a part.
 
     Raises:
         ParameterError: for arguments that are not allowed, before anything is released.
@@ -239,7 +318,7 @@ def fit(
     n = float(len(z))
     if not public_n and not math.isinf(epsilon):
         n = max(1.0, n + count_noise(epsilon, delta) * float(normal((1,), generator)[0]))
-    noise = noise_for(n, columns.attributes, epsilon, delta, settings, public_n)
+    noise = noise_for(n, columns.attributes, epsilon, delta, settings, public_n, public_ranges)
     mean, scale = moments(z, columns, n, noise.moments, generator)
     x = scaled(z, mean, scale, most(columns))
     return Model(mean, scale, most(columns), *descend(x, y, classes, settings, n, noise.gradient, generator))

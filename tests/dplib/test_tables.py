@@ -39,15 +39,16 @@ def test_ranges_that_cannot_be_are_refused(low, high, categories):
         Columns(low, high, categories)
 
 
-@pytest.mark.parametrize("public_n", [True, False])
+@pytest.mark.parametrize(("public_n", "public_ranges"), [(True, True), (False, True), (True, False), (False, False)])
 @pytest.mark.parametrize("n", [200, 100_000])
-def test_all_releases_together_are_one_gaussian_release_of_the_budget(n, public_n):
-    """mu^2 of moments, steps and count add up to the mu whose exact delta at epsilon is delta."""
+def test_all_releases_together_are_one_gaussian_release_of_the_budget(n, public_n, public_ranges):
+    """mu^2 of moments, steps, count and ranges add up to the mu whose exact delta at epsilon is delta."""
     settings = Settings()
-    noise = tables.noise_for(n, 30, 0.5, 1e-5, settings, public_n)
+    noise = tables.noise_for(n, 30, 0.5, 1e-5, settings, public_n, public_ranges)
     assert math.isinf(noise.moments) == (n == 200)  # there they would say nothing, and nothing is spent on them
     mu = settings.steps / noise.gradient**2 + (0 if math.isinf(noise.moments) else noise.moments**-2)
     mu += 0 if public_n else tables.count_noise(0.5, 1e-5) ** -2
+    mu += 0 if public_ranges else tables.RANGED * float(mechanisms.analytic_sigma(0.5, 1e-5)) ** -2
     assert float(mechanisms.gaussian_delta(mu**-0.5, 1.0, 0.5)) == pytest.approx(1e-5, rel=1e-6)
 
 
@@ -120,3 +121,48 @@ def test_arguments_that_are_not_allowed_are_refused_before_anything_is_released(
     given = {"z": EVEN(x), "y": y, "classes": 2, "epsilon": 1.0, "delta": 1e-5} | wrong
     with pytest.raises(ParameterError):
         tables.fit(given.pop("z"), given.pop("y"), EVEN, rng=np.random.default_rng(0), **given)
+
+
+FOUND = np.array([[0.3, 0.0, 5.0, 1.0], [-70.0, 0.0, np.nan, 0.0], [1.0, 0.0, 900.0, 1.0]])
+
+
+def test_ranges_that_nobody_knows_hold_all_numbers_where_there_is_no_noise():
+    """Powers of four around each column and 0; what is known stays; a column of zeros has some range."""
+    low, high = [np.nan, np.nan, np.nan, 0.0], [np.nan, np.nan, np.nan, 1.0]
+    columns = tables.find_ranges(FOUND, low, high, epsilon=math.inf, delta=1e-5, rng=None)
+    assert columns.low.tolist() == [-256.0, -1.0, 0.0, 0.0]
+    assert columns.high.tolist() == [1.0, 1.0, 1024.0, 1.0]
+    with pytest.raises(ParameterError):
+        tables.find_ranges(FOUND, low[:3], high[:3], epsilon=1.0, delta=1e-5, rng=None)
+    with pytest.raises(ParameterError):
+        tables.find_ranges(FOUND, [np.nan, *low[1:3], 1.0], high, epsilon=1.0, delta=1e-5, rng=None)
+
+
+def test_one_row_changes_the_counts_of_magnitudes_by_no_more_than_the_noise_is_made_for():
+    """In one bin of each column: the root of their number, huge, tiny and missing numbers included."""
+    x = np.random.default_rng(0).normal(size=(40, 6)) * 10.0 ** np.arange(-9, 9, 3)
+    for extra in (np.full(6, 1e300), np.full(6, -1e-300), np.zeros(6), np.full(6, 4.0), np.full(6, np.nan)):
+        change = tables.magnitudes(np.vstack([x, extra])) - tables.magnitudes(x)
+        assert np.linalg.norm(change) <= math.sqrt(6)
+        assert change.sum() == (0 if np.isnan(extra).all() else 6)
+
+
+def test_the_noise_of_the_counts_is_that_of_its_part_of_the_budget(monkeypatch):
+    """Seen where nothing is in any bin: the counts are the noise."""
+    seen = []
+    monkeypatch.setattr(tables, "normal", lambda shape, generator: seen.append(shape) or np.ones(shape))
+    monkeypatch.setattr(tables.stats.norm, "isf", lambda chance: seen.append(chance) or 2.0)
+    unknown = np.full(5, np.nan)
+    columns = tables.find_ranges(np.full((9, 5), 3.0), unknown, unknown, epsilon=0.5, delta=1e-5, rng=None)
+    assert seen == [(5, 63), tables.FALSE_ALARM / (5 * 63)]
+    assert columns.high.tolist() == [4.0] * 5  # the fullest bin, though nothing stands out
+
+
+def test_with_ranges_that_were_found_something_is_learned():
+    """Columns in thousands and thousandths, at a tenth less of the budget: nearly as good as with public ranges."""
+    x, y = rows(6000, 3)
+    x = x * 10.0 ** np.repeat([3, -3], 5)
+    unknown, rng, budget = np.full(10, np.nan), np.random.default_rng(0), {"epsilon": 1.0, "delta": 1e-5}
+    columns = tables.find_ranges(x[:5000], unknown, unknown, **budget, rng=rng)
+    model = tables.fit(columns(x[:5000]), y[:5000], columns, classes=2, **budget, rng=rng, public_ranges=False)
+    assert (model.predict(columns(x[5000:])) == y[5000:]).mean() > 0.9

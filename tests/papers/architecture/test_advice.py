@@ -8,7 +8,7 @@ import pytest
 from book.evidence import plans
 from dplib import mechanisms, tables
 from dplib.stats import Measured
-from papers.architecture import advice_methods, advice_rows, advice_tables
+from papers.architecture import advice_methods, advice_ranges, advice_rows, advice_tables
 from papers.architecture.advice_rows import Point, promise
 
 
@@ -131,3 +131,26 @@ def test_what_had_to_be_shown_is_shown():
 
 def test_the_tumours_setting_is_the_one_that_other_tables_chose(advice):
     assert list(advice.chosen["gradient"]["tumours"]) == plans.load("13").parts["tumours"].inputs["settings"][0]
+
+
+def test_what_ranges_cost_is_a_mean_over_tables_of_differences_of_shares():
+    plain = {name: [{"logistic": 0.9, "constant": 0.5}] for name in "ab"} | {"c": [{"logistic": 0.51, "constant": 0.5}]}
+    runs = {
+        "a": [{"accuracy": [[0.8, 0.7, 0.76]] * 4}] * 2, "b": [{"accuracy": [[0.7, 0.7, 0.7]] * 4}] * 2,
+        "c": [{"accuracy": [[0.5, 0.9, 0.9]] * 4}] * 2,  # no gain, no share
+    }  # fmt: skip
+    found = advice_ranges.costs(runs, plain)
+    assert found["public", 1.0].value == 0
+    assert found["wide", 1.0].value == pytest.approx(-0.125)
+    assert found["private", 0.1].value == pytest.approx(-0.05)
+    assert not advice_ranges.little(found["private", 0.1])
+    assert advice_ranges.little(Measured(-0.02, -0.04, 0.0))
+
+
+def test_the_tables_of_numbers_are_those_whose_ranges_somebody_must_know():
+    found = [
+        name
+        for name in (*advice_tables.SHIPPED, *advice_tables.DRAWN)
+        if advice_tables.unknown(advice_tables.load(name).columns).any()
+    ]
+    assert [*advice_tables.NUMBERS] == ["adult", "medical-cost", *found]
