@@ -4,11 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from dplib import mechanisms, tables
 from dplib.checks import ParameterError
+from dplib.dpsgd import DPSGD
+from dplib.examples import Examples
+from dplib.logistic_grid import LogisticGrid
 from dplib.tables import Columns, Settings
 
 EVEN = Columns(np.full(10, -6.0), np.full(10, 6.0))
@@ -166,3 +170,18 @@ def test_with_ranges_that_were_found_something_is_learned():
     columns = tables.find_ranges(x[:5000], unknown, unknown, **budget, rng=rng)
     model = tables.fit(columns(x[:5000]), y[:5000], columns, classes=2, **budget, rng=rng, public_ranges=False)
     assert (model.predict(columns(x[5000:])) == y[5000:]).mean() > 0.9
+
+
+def test_the_steps_are_those_of_the_other_trainer_of_logistic_regression():
+    """With all rows in each step and no noise: the means of the second half of its iterates."""
+    x, y = rows(80, 1)
+    chosen = Settings(steps=9, learning_rate=0.7, max_grad_norm=0.5)
+    weights, bias = tables.descend(x, y, 2, chosen, len(x), 0.0, None)
+    alike = DPSGD(9, 1.0, 0.7, noise_multiplier=0.0, max_grad_norm=0.5)
+    given = Examples((torch.tensor(x), torch.tensor(y)), "train", torch.device("cpu"), torch.float64)
+    grid, iterates = LogisticGrid([alike], given, 2, None), []
+    for _ in range(9):
+        grid.step(torch.arange(len(x)))
+        iterates.append((grid.weights[:, 0].T.clone().numpy(), grid.bias[:, 0].clone().numpy()))
+    for found, other in zip((weights, bias), zip(*iterates[4:], strict=True), strict=True):
+        np.testing.assert_allclose(found, np.mean(other, axis=0), rtol=1e-4, atol=1e-6)
