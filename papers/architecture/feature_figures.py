@@ -52,7 +52,7 @@ def best_sizes(curves: Mapping[str, Curves]) -> Styler:
         for e in table.epsilons:
             budget = "none" if e >= NO_PRIVACY else f"{e:g}"
             leads = rows.gain(table, e, 1), rows.gain(table, e, table.sizes[-1])
-            constant = rows.gap(rows.elsewhere(table.of(e)), table.constant)
+            constant = rows.largest(table.of(e) - table.constant)
             lines.append([name, budget, f"{rows.best_size(table, e):.0f}", *(f"{x:.1f}" for x in (*leads, constant))])
     columns = ["data", "ε", "best size", "less one feature", "less all", "less a constant"]
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
@@ -159,8 +159,12 @@ def best_paid(totals: Mapping[str, tuple[Totals, np.ndarray]]) -> Styler:
     for name, (budget, constant) in totals.items():
         for total in sorted({e for _, e in budget}):
             paid = {m: values for (m, e), values in budget.items() if e == total and "unpaid" not in m}
-            top, first = rows.elsewhere(list(paid.values())), max(paid, key=lambda m, paid=paid: paid[m].mean())
-            leads = [f"{rows.gap(top, other):.1f}" for other in (paid["all"], constant)]
+            first = max(paid, key=lambda m, paid=paid: paid[m].mean())
+            rest = [values for m, values in paid.items() if m != "all"]
+            leads = [
+                f"{rows.largest(np.array(rest) - paid['all']):.1f}",
+                f"{rows.largest(np.array(list(paid.values())) - constant):.1f}",
+            ]
             lines.append([name, f"{total:g}", METHODS.get(first, "all features"), *leads])
     columns = ["data", "total ε", "best paid method", "less all", "less a constant"]
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")

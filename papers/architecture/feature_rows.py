@@ -1,10 +1,10 @@
 """From the runs of feature selection to the values of its rows in the ledger, by claim, and to its tables.
 
-Results are paired by split. Where the best of several is compared, each split takes the one that is best on the *other*
-splits, so that the choice does not flatter it.
+Results are paired by split. Nothing is chosen by test records: where the best of several is compared, :func:`largest`
+has an interval that covers all of them at once, so that it holds whichever is the best.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -33,14 +33,14 @@ def gap(a, b) -> Measured:
     return stats.paired(np.asarray(a), np.asarray(b)).difference
 
 
-def elsewhere(values) -> np.ndarray:
-    """Of candidates (k, splits): on each split the one that is best on average over the other splits, (splits,).
+def largest(leads, interval: Callable[..., Measured] = mean_interval) -> Measured:
+    """Of leads (k, splits) the largest mean, and an interval for the largest true one: all k at once (Bonferroni).
 
-    (Random splits share records, hence not quite: a test record of one is a training record of others.)
+    A test record of a random split is a training record of others, so that a choice by the other splits' test records
+    would have seen it; here nothing is chosen.
     """
-    values = np.asarray(values, dtype=float)
-    at = (values.sum(axis=1, keepdims=True) - values).argmax(axis=0)
-    return values[at, np.arange(values.shape[1])]
+    cells = [interval(lead, level=1 - 0.05 / len(leads)) for lead in np.asarray(leads, dtype=float)]
+    return Measured(*(max(getattr(cell, end) for cell in cells) for end in ("value", "low", "high")), cells[0].n)
 
 
 def one_split(values) -> Measured:
@@ -68,22 +68,26 @@ def best_size(curves: Curves, epsilon: float) -> Measured:
     return Measured(float(curves.sizes[int(values.mean(axis=0).argmax())]), float(low), float(high), len(values))
 
 
-def gain(curves: Curves, epsilon: float, size: int) -> Measured:
-    """The best of all sizes less one size."""
-    return gap(elsewhere(curves.of(epsilon)), curves.at(size, epsilon))
+def gain(curves: Curves, epsilon: float, size: int, interval: Callable[..., Measured] = mean_interval) -> Measured:
+    """The best of the other sizes less one size."""
+    return largest(others(curves, epsilon, size) - curves.at(size, epsilon), interval)
+
+
+def others(curves: Curves, epsilon: float, size: int) -> np.ndarray:
+    """Accuracies of all sizes but one, (sizes - 1, splits)."""
+    return np.delete(curves.of(epsilon), curves.sizes.index(size), axis=0)
 
 
 def like_these(curves: Curves, epsilon: float, size: int) -> Measured:
     """:func:`gain` on Breast Cancer with its interval for further records like these, and not for this table."""
     test, train = 95, 191
-    return stats.splits_interval(elsewhere(curves.of(epsilon)) - curves.at(size, epsilon), test / train)
+    return gain(curves, epsilon, size, lambda lead, level: stats.splits_interval(lead, test / train, level=level))
 
 
 def ahead_of_others(curves: Curves, epsilon: float, size: int) -> Measured:
     """One size less the best of the *other* sizes."""
-    values = curves.of(epsilon)
-    at = curves.sizes.index(size)
-    return gap(values[at], elsewhere(np.delete(values, at, axis=0)))
+    lead = gain(curves, epsilon, size)
+    return Measured(-lead.value, -lead.high, -lead.low, lead.n)
 
 
 def slope(curves: Curves, epsilon: float) -> Measured:
@@ -228,8 +232,8 @@ def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
     """DP-SGD in place of objective perturbation; ``objective``: tuned, for records added or removed."""
     found = {"table2": table_2, "table18": table_18}
     best = {
-        f"best_subset_minus_all_{t}_{e:g}".replace(".", "_"): gap(
-            elsewhere([one.values[k, e] for k in one.sizes[:-1]]), one.values[one.sizes[-1], e]
+        f"best_subset_minus_all_{t}_{e:g}".replace(".", "_"): largest(
+            [one.values[k, e] - one.values[one.sizes[-1], e] for k in one.sizes[:-1]]
         )
         for t, one in found.items()
         for e in one.noise
@@ -312,13 +316,12 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     chosen = np.concatenate([ours[name].T for name in ("CFS-Greedy", "CFS-GA", "One feature")])  # (cells, splits)
     every = np.concatenate([ours["All"].T] * 3)
     points = chosen - every
-    at = (points.sum(axis=1, keepdims=True) - points).argmax(axis=0), np.arange(points.shape[1])
+    best = points.mean(axis=1).argmax()
     small = [j for j, e in enumerate(budgets) if e <= SMALL]
     pafs = theirs["PAFS (validation)"] - theirs["All"]
     from_half = tally([lead[name][:, j] for name in RIVALS[1:] for j in small if budgets[j] >= 0.5])
     apart = [j for j, e in enumerate(budgets) if 0.5 <= e <= 20]
     mean = {name: values.mean(axis=1) for name, values in theirs.items()}
-    largest = max(map(mean_interval, lead["One feature"].T), key=lambda m: m.value)
     # By split, over the budgets: what the winner's fitness was, and what it is with new noise.
     claimed, again = (
         np.array([[one[key] for one in row] for row in printed["searches"]["test"]]).mean(axis=1)
@@ -332,11 +335,14 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
 
     return {
         "B.intro-bc-gain": {
-            "absolute_gain_points": mean_interval(points[at]),
-            "relative_gain_percent": mean_interval((100 * (chosen / every - 1))[at]),
-            "subset_minus_constant": mean_interval((chosen - sound["constant"])[at]),
+            "absolute_gain_points": largest(points),
+            "relative_gain_percent": largest(100 * (chosen / every - 1)),
+            "subset_minus_constant": mean_interval(
+                chosen[best] - sound["constant"], level=1 - 0.05 / len(points)
+            ),
         },
-        "B.intro-one-feature": tally(lead["One feature"].T[small]) | {"largest_gain": largest},
+        "B.intro-one-feature": tally(lead["One feature"].T[small])
+        | {"largest_gain": largest(lead["One feature"].T)},
         "B.intro-random-subset": tally(lead["Random"].T),
         "B.fs-small-eps": {
             **tally([lead[name][:, j] for name in RIVALS[1:] for j in small]),

@@ -11,19 +11,26 @@ from tests.toys import Asked
 rng = np.random.default_rng(0)
 
 
-def test_a_gain_is_not_flattered_by_the_choice():
-    """Equal sizes: the best of twenty looks better, but not when it is chosen on other splits."""
+@pytest.mark.parametrize("lead", [0.0, 1.5])
+def test_the_interval_of_a_gain_has_the_true_one_though_the_best_looks_better(lead):
+    """Twenty sizes, equal or one ahead: the mean that is largest lies too high, its interval does not."""
+    truth = np.zeros(20)
+    truth[3] = lead
     gains = []
-    for _ in range(200):
-        flat = Curves(list(range(1, 21)), [1.0], rng.standard_normal((6, 20, 1)), np.zeros(6))
-        gains.append(rows.gain(flat, 1.0, 20).value)
-    assert abs(np.mean(gains)) < 4 * np.std(gains) / np.sqrt(200)
+    for _ in range(400):
+        curves = Curves(list(range(1, 21)), [1.0], truth[:, None] + rng.standard_normal((6, 20, 1)), np.zeros(6))
+        gains.append(rows.gain(curves, 1.0, 20))
+    assert np.mean([gain.value for gain in gains]) > (lead or 1.0)
+    assert np.mean([gain.low <= lead <= gain.high for gain in gains]) > 0.95
 
 
-def test_elsewhere_by_hand():
-    values = [[1.0, 5.0, 3.0], [2.0, 2.0, 2.0]]  # on the second split the others say 4 and 4: the first of them counts
-    assert rows.elsewhere(values).tolist() == [1.0, 5.0, 3.0]
-    assert rows.elsewhere([[9.0, 0.0, 0.0], [1.0, 1.0, 1.0]]).tolist() == [1.0, 0.0, 0.0]
+def test_a_gain_by_hand():
+    curves = Curves([1, 2, 3], [1.0], np.array([[[1.0], [5.0], [2.0]], [[3.0], [5.0], [3.0]]]), np.zeros(2))
+    assert rows.gain(curves, 1.0, 2).value == -2.5  # not 0: a size is not compared with itself
+    assert rows.ahead_of_others(curves, 1.0, 2).value == 2.5
+    two = rows.gain(curves, 1.0, 3)
+    assert (two.value, two.n) == (2.5, 2)
+    assert two.high - two.low > rows.mean_interval([3.0, 2.0]).high - rows.mean_interval([3.0, 2.0]).low
 
 
 def test_one_more_split_falls_into_its_interval():
