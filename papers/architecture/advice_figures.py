@@ -1,5 +1,7 @@
 """The figures of chapter 13: what tables kept, and what was promised to each of them by the others."""
 
+from collections.abc import Mapping
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -34,6 +36,7 @@ def kept(advice: Advice, method: str) -> None:
         xscale="log", ylim=(-15, 150), xlabel="rows for the noise: n / (classes · σ · √columns)",
         ylabel="kept, % of the gain",
     )  # fmt: skip
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def promised(advice: Advice, method: str) -> None:
@@ -45,3 +48,62 @@ def promised(advice: Advice, method: str) -> None:
     axes.scatter(made, kept, s=30)
     axes.text(97, 40, "promise broken", ha="right", fontsize=12, style="italic")
     axes.set(xlim=(0, 105), ylim=(0, 150), xlabel="promised, % of the gain", ylabel="kept, %")
+
+
+# What the lines on images are called, by method and by data set.
+METHODS = {
+    "features": "features",
+    "cnn": "network",
+    "clusters-soft": "counts of groups",
+    "subset": "random subsets",
+    "sums": "one noisy sum",
+    "unprojected": "noisy gradients",
+    "rr": "randomised labels",
+    "stages": "two stages",
+}
+IMAGES = {"mnist": "MNIST", "cifar10-jpeg": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
+
+
+def images(points: pd.DataFrame) -> None:
+    """Share of ordinary training's gain on images against the budget, a panel for each question.
+
+    Args:
+        points: of :func:`book.press.choice_evidence.points`.
+    """
+    groups = points.groupby("panel", sort=False)
+    figure, panels = plt.subplots(len(groups), 1, figsize=(5.0, 3.6 * len(groups)))
+    for axes, (panel, lines) in zip(panels, groups, strict=True):
+        labels_of = panel.partition(" of ")[2].partition(",")[0]  # nothing where whole images are private
+        for name, line in lines.groupby("line", sort=False):
+            method, _, dataset = name.partition(": ")
+            label = ", ".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
+            axes.plot(line["budget"], line["share"], marker="o", label=label)
+        axes.set(xscale="log", xlabel="ε" if labels_of else "n·ε", ylabel="kept, % of the gain", ylim=(0, 104))
+        axes.set_title(f"private labels of {IMAGES.get(labels_of, labels_of)}" if labels_of else "whole images")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.legend(loc="lower right", fontsize=11)
+    figure.tight_layout()
+    plt.show()
+
+
+def batches(rates: np.ndarray, noises: Mapping[float, np.ndarray]) -> None:
+    """Noise of a step's mean gradient against the sample rate, relative to a batch of all records; dashed: 1.1.
+
+    Args:
+        rates: sample rates from 1 down.
+        noises: the least noise multipliers at these rates, by epsilon.
+    """
+    _, axes = plt.subplots(figsize=(5.0, 3.8))
+    for place, (epsilon, sigma) in enumerate(noises.items()):
+        relative = sigma / rates / sigma[0]
+        axes.loglog(rates, relative, "o-", ms=4)
+        height, shift, side = (12, (8, 0), "left") if place else (2, (-8, 0), "right")  # where there is room
+        at = int(np.argmin(abs(np.log(relative / height))))
+        style = {"textcoords": "offset points", "color": axes.lines[-1].get_color(), "ha": side, "fontsize": 11}
+        axes.annotate(f"ε = {epsilon:g}", (rates[at], relative[at]), shift, **style)
+    axes.axhline(1.1, ls="--", color="black", lw=1)
+    axes.set(xlabel="sample rate q", ylabel="noise, relative to q = 1", ylim=(0.9, 30))
+    axes.set_xticks((0.001, 0.01, 0.1, 1), ("0.001", "0.01", "0.1", "1"))
+    axes.set_yticks((1, 3, 10, 30), ("1", "3", "10", "30"))
+    axes.minorticks_off()
+    plt.show()

@@ -117,7 +117,8 @@ def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...], budgets: t
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
     for n in wanted:
         if own := {e: cell.means for (size, e), cell in cells.items() if size == n and e in budgets}:
-            panels[f"{n:,} records"] = own
+            shared = set.intersection(*(set(means) for means in own.values()))  # the largest was tried here and there
+            panels[f"{n:,} records"] = {e: {w: means[w] for w in means if w in shared} for e, means in own.items()}
     _curves(panels, "hidden units")
 
 
@@ -147,6 +148,7 @@ def _curves(panels: Mapping[str, Mapping], label: str) -> None:
             if linear is not None:
                 axes.axhline(linear.value, color=colour, ls=":", lw=1.5)
         axes.set(xscale="log", title=title, ylabel="accuracy, %")
+        axes.set_xlim(right=axes.get_lines()[0].get_xdata()[-1])  # the names stand outside
     found[-1, 0].set_xlabel(label)
     figure.tight_layout()
     for axes in found[:, 0]:
@@ -168,7 +170,8 @@ def best_numbers(records: tuple[int, ...] = (500, 5000, 50_000), delta: float = 
         axes.plot(budgets, [best(v, n) for v in noise], label=f"n = {n:,}")
     norm = [best(v * p, max(records)) for v in noise]  # a norm grows like √p
     axes.plot(budgets, norm, "--", color="grey", label="by a norm")
-    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="best number of features")
+    axes.set(xscale="log", yscale="log", xlabel="ε", ylabel="best number of features", xlim=(0.1, 10))
+    axes.set_xticks((0.1, 1, 10), ("0.1", "1", "10"))
     plotting.name_lines(axes)
 
 
