@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from book.evidence import sources
 from book.evidence.execution import EXECUTED, RunError
 from book.evidence.places import ROOT
-from book.press import assignments, boxes
+from book.press import assignments, boxes, reading
 from book.press.slide_rules import items
 from dplib import files
 
@@ -28,6 +28,7 @@ GRADES = ("easy", "medium", "hard", "open")
 
 class _Week(TypedDict):
     title: str
+    minutes: int
     aim: str
     read: str
     chapters: list[str]
@@ -113,6 +114,7 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
         chapters += f" (not in this copy: {', '.join(missing)})"
     tasks = "\n  ".join(f"- {_exercise(chapter, one)}" for chapter, one in _picked(week, known))
     assigned = {name: assignments.load(name).introduction.splitlines()[0] for name in _assigned(week, known)}
+    allowed = reading.in_words(week["minutes"])
     papers = [f"{sources.shown_number(name)}, *{heading.removeprefix('# ')}*" for name, heading in assigned.items()]
     return "\n\n".join(
         [
@@ -120,7 +122,7 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
             week["aim"].strip(),
             f"To teach it\n: [the page of week {number}](week{number}.md): its plan, quiz and assignments.",
             f"Read\n: {week['read']}.",
-            f"Chapters\n: {chapters}.",
+            f"Chapters\n: {chapters}. Allow {allowed}, with proofs and code.",
             f"Exercises\n: {tasks}",
             f"Assignments\n: {'; '.join(papers)}.",
         ]

@@ -27,6 +27,17 @@ def test_six_weeks_cover_every_chapter_once():
         assert set(week["assignments"]) <= set(week["chapters"])
 
 
+@pytest.mark.site
+def test_a_week_allows_the_minutes_that_its_chapters_take():
+    known = {sources.number(chapter): chapter for chapter in CHAPTERS}
+    for number, week in enumerate(course.load()["weeks"], start=1):
+        chapters = [known[name] for name in week["chapters"]]
+        if missing := [chapter for chapter in chapters if not (course.EXECUTED / f"{chapter}.ipynb").exists()]:
+            pytest.skip(f"{', '.join(missing)} is not executed: make executed")
+        reckoned = sum(course.minutes(chapter)[0] for chapter in chapters)
+        assert 0.75 * week["minutes"] <= reckoned <= week["minutes"], (number, reckoned)
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_says_what_its_reader_can_do_afterwards(chapter):
     found = course.objectives(chapter)
