@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+import scipy  # which loads its parts, that take two seconds, when one is asked
 
 from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers
 
@@ -59,7 +59,7 @@ def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
     """
     values = _runs(values)
     n = len(values)
-    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
+    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
     mean = values.mean()
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
@@ -81,7 +81,7 @@ def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) 
     """
     values = _runs(values)
     n = len(values)
-    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + test_share)
+    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + test_share)
     mean = values.mean()
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
@@ -100,7 +100,7 @@ def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Mea
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ParameterError(f"successes = {successes} of trials = {trials} is not a share: 0 <= successes <= trials.")
-    interval = stats.binomtest(int(successes), int(trials)).proportion_ci(level, method="exact")
+    interval = scipy.stats.binomtest(int(successes), int(trials)).proportion_ci(level, method="exact")
     return Measured(successes / trials, float(interval.low), float(interval.high), int(trials))
 
 
@@ -139,7 +139,7 @@ def paired(a: np.ndarray, b: np.ndarray) -> Comparison:
     difference = a - b
     if np.ptp(difference) == 0:
         return Comparison(mean_interval(difference), 1.0 if difference[0] == 0 else 0.0)
-    return Comparison(mean_interval(difference), float(stats.ttest_rel(a, b).pvalue))
+    return Comparison(mean_interval(difference), float(scipy.stats.ttest_rel(a, b).pvalue))
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
@@ -169,13 +169,13 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
     Raises:
         ParameterError: for a value outside its range.
     """
-    t, scale = stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
+    t, scale = scipy.stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
 
     def found(difference):
         shift = difference * n**0.5
-        return 1 - (stats.norm.cdf(t * scale - shift) - stats.norm.cdf(-t * scale - shift)).mean()
+        return 1 - (scipy.stats.norm.cdf(t * scale - shift) - scipy.stats.norm.cdf(-t * scale - shift)).mean()
 
-    return float(optimize.brentq(lambda difference: found(difference) - power, 0, 100))
+    return float(scipy.optimize.brentq(lambda difference: found(difference) - power, 0, 100))
 
 
 @bounded(n=integer(2, 10**9), power=number(0.01, 0.999999), level=number(0.01, 1 - 1e-9))
@@ -191,17 +191,17 @@ def provable_margin(n: int, power: float = 0.8, level: float = 0.95) -> float:
     Raises:
         ParameterError: for a value outside its range.
     """
-    t, scale = stats.t.ppf(level, n - 1), _scales(n)
+    t, scale = scipy.stats.t.ppf(level, n - 1), _scales(n)
 
     def shown(margin):
-        return np.clip(2 * stats.norm.cdf(margin * n**0.5 - t * scale) - 1, 0, None).mean()
+        return np.clip(2 * scipy.stats.norm.cdf(margin * n**0.5 - t * scale) - 1, 0, None).mean()
 
-    return float(optimize.brentq(lambda margin: shown(margin) - power, 0, 100))
+    return float(scipy.optimize.brentq(lambda margin: shown(margin) - power, 0, 100))
 
 
 def _scales(n, points=4000):
     """Midpoint quantiles of an estimated standard deviation over the true one, of n normal runs."""
-    return np.sqrt(stats.chi2.ppf((np.arange(points) + 0.5) / points, n - 1) / (n - 1))
+    return np.sqrt(scipy.stats.chi2.ppf((np.arange(points) + 0.5) / points, n - 1) / (n - 1))
 
 
 def _runs(values: np.ndarray) -> np.ndarray:

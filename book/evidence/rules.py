@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
-from scipy.stats import t as student
+import scipy  # its parts when one is asked, as in dplib.stats
 
 from book.evidence import margins
 from book.evidence.margins import Margin
@@ -255,7 +255,7 @@ def interval(value: Any, level: float) -> tuple[float, float]:
     if value.low is None or value.high is None:
         return (-math.inf, math.inf) if value.n == 1 else (value.value, value.value)
     freedom = value.n - 1 if value.n and value.n > 1 else math.inf  # of one run, or of none: not Student's
-    scale = student.ppf(1 - level / 2, freedom) / student.ppf(0.975, freedom)
+    scale = scipy.stats.t.ppf(1 - level / 2, freedom) / scipy.stats.t.ppf(0.975, freedom)
     return value.value - scale * (value.value - value.low), value.value + scale * (value.high - value.value)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from book.evidence import grid as grids
-from book.evidence import places, sources, sweep_figure, sweep_run
+from book.evidence import places, sources, sweep_run
 from book.evidence.execution import RunError
 from book.evidence.grid import Grid
 from dplib.checks import ParameterError, shown
@@ -183,6 +183,8 @@ def column(values: Sequence[Any]) -> pd.Series:
 
 def write(results: pd.DataFrame, folder: Path, varied: Sequence[str]) -> None:
     """Write ``table.csv``, in which texts alone are quoted, ``table.parquet`` and ``summary.png``."""
+    from book.evidence import sweep_figure  # it takes seconds to import, and no dry run draws
+
     truths = results.select_dtypes("boolean").columns
     lines = results.assign(
         **{name: results[name].map(json.dumps, na_action="ignore").astype(object) for name in truths}

@@ -6,6 +6,7 @@ Part of :mod:`book.evidence.runs`, which has them make runs.
 import math
 import os
 import signal
+import sys
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -14,6 +15,10 @@ from typing import Any, NamedTuple
 from book.evidence import execution
 
 Call = tuple
+# One process loads what all workers need, which takes seconds, and does nothing else: they are its copies, without what
+# this process has begun, be it a GPU or threads. The libraries of other systems do not bear to be copied.
+_KIND = "forkserver" if sys.platform == "linux" else "spawn"
+_LOADED = ["threadpoolctl", "torch", "book.evidence.plans"]
 
 
 class _Worker(NamedTuple):
@@ -84,7 +89,9 @@ class Workers:
         self._idle = []
 
     def _new(self) -> _Worker:
-        context = get_context("spawn")
+        context = get_context(_KIND)
+        if _KIND == "forkserver":
+            context.set_forkserver_preload(_LOADED)
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, *self._started_with))
         process.start()
