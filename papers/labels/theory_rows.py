@@ -318,13 +318,24 @@ def line(axes: plt.Axes, x: Sequence[float], values, label: str, colour, marker:
     plotting.band(axes, x, [max(m.low, 1e-9) for m in means], [m.high for m in means])
 
 
+# What the first figure calls its methods.
+WORDS = {
+    "LP-RR-SGD": "labels, one pass",
+    "RR, many passes": "labels, many passes",
+    "DP, best of many": "whole examples",
+    "SGD, no privacy": "no privacy",
+}
+
+
 def over_dimension(axes: plt.Axes, found: Mapping[str, Any], title: str) -> None:
     """Excess risk against p: a line each for the two ways to protect labels, whole examples at their best, and SGD."""
     for name in SHOWN:
-        line(axes, found["dimensions"], found["curves"][name], name, *LOOKS[name])
+        line(axes, found["dimensions"], found["curves"][name], WORDS[name], *LOOKS[name])
     least = min(np.mean(v) for name in SHOWN for v in found["curves"][name])
     axes.set(xscale="log", yscale="log", xlabel="dimension p", ylabel=RISK, title=title)
     axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
+    axes.set_xlim(right=max(found["dimensions"]))
+    plotting.name_lines(axes, gap=17)
 
 
 def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
@@ -357,11 +368,11 @@ def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tupl
 def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 1000) -> None:
     """What the step size must allow for: the largest E|g|^2 against K, for both algorithms."""
     k, sigma = np.unique(np.geomspace(2, most, 80).astype(int)), mechanisms.analytic_sigma(epsilon, delta, 2.0)
-    axes.plot(k, bounds.printed_second_moment(k, epsilon), color="black", lw=1, label="36 K²/ε², printed")
-    axes.plot(k, bounds.rr_worst_second_moment(k, epsilon), color=LOOKS["LP-RR-SGD"][0], label="LP-RR-SGD, exact")
-    axes.plot(k, 1 + k * sigma**2, color=LOOKS["LP-Normal-SGD"][0], ls="--", label="LP-Normal-SGD, rank K")
-    axes.set(xscale="log", yscale="log", xlabel="labels K", ylabel="largest E|g|²/L²")
-    axes.legend(fontsize=10)
+    axes.plot(k, bounds.printed_second_moment(k, epsilon), color="black", lw=1, label="printed bound")
+    axes.plot(k, bounds.rr_worst_second_moment(k, epsilon), color=LOOKS["LP-RR-SGD"][0], label="randomised\nresponse")
+    axes.plot(k, 1 + k * sigma**2, color=LOOKS["LP-Normal-SGD"][0], ls="--", label="normal noise")
+    axes.set(xscale="log", yscale="log", xlabel="labels K", ylabel="largest E|g|²/L²", xlim=(2, most))
+    plotting.name_lines(axes, gap=24)
 
 
 def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
