@@ -17,15 +17,15 @@ def kept(advice: Advice, method: str) -> None:
     """Share of logistic regression's gain against strength, a dot for each table and budget, and the promise."""
     points = advice.lines[method]
     table = pd.DataFrame(
-        {"strength": [one.strength for one in points], "share": [100 * one.share.value for one in points],
-         "ε": [f"{one.epsilon:g}" for one in points]}
+        {"strength": [point.strength for point in points], "share": [100 * point.share.value for point in points],
+         "ε": [f"{point.epsilon:g}" for point in points]}
     )  # fmt: skip
     _, axes = plt.subplots(figsize=SMALL)
     sns.scatterplot(table, x="strength", y="share", hue="ε", ax=axes, s=36, palette="viridis_r")
     at = np.geomspace(table["strength"].min(), table["strength"].max(), 200)
-    promised = [advice.promise(method, one).share for one in at]
-    axes.plot(at, [np.nan if one is None else 100 * one for one in promised], color="black", lw=2)
-    stands = np.flatnonzero([one is not None for one in promised])
+    promised = [advice.promise(method, strength).share for strength in at]
+    axes.plot(at, [np.nan if share is None else 100 * share for share in promised], color="black", lw=2)
+    stands = np.flatnonzero([share is not None for share in promised])
     if len(stands):
         end = stands[-1]
         axes.annotate(
@@ -41,7 +41,7 @@ def kept(advice: Advice, method: str) -> None:
 
 def promised(advice: Advice, method: str) -> None:
     """What the others promise a table, against what it kept, a dot for each table and budget with a promise."""
-    pairs = [(made.share, one.share.value) for one, made in advice_rows.left_out(advice, method) if made.share]
+    pairs = [(made.share, point.share.value) for point, made in advice_rows.left_out(advice, method) if made.share]
     made, kept = 100 * np.array(pairs).T
     _, axes = plt.subplots(figsize=SMALL)
     axes.fill_between([0, 105], 0, [0, 105], color="0.92")

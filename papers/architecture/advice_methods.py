@@ -124,10 +124,10 @@ def objective_noise(epsilon: float, delta: float, curvature: float, length: floa
 def pure(z, y, columns, classes, epsilon, delta, rng, price) -> Predict:
     """:mod:`dplib.objpert` on the public ranges alone: pure epsilon, one row added or removed."""
     empty = tables.moments(z, columns, len(z), math.inf, None)
-    found = objpert.fit(
+    fitted = objpert.fit(
         _short(z, columns, *empty), y, epsilon=epsilon, regularisation=price, rng=rng, neighbours="add_remove"
     )
-    return lambda z: (found.decision(_short(z, columns, *empty))[0] > 0).astype(int)
+    return lambda z: (fitted.decision(_short(z, columns, *empty))[0] > 0).astype(int)
 
 
 METHODS: dict[str, Fit] = {

@@ -40,7 +40,7 @@ def gains(plain: Mapping[str, Sequence[Mapping[str, Any]]], key: str = "accuracy
 
     ``key``: "accuracy", of the better of logistic regression and trees; or "logistic".
     """
-    every = {name: float(np.mean([r[key] - r["constant"] for r in some])) for name, some in plain.items()}
+    every = {name: float(np.mean([r[key] - r["constant"] for r in results])) for name, results in plain.items()}
     return {name: gain for name, gain in every.items() if gain >= LEAST_GAIN}
 
 
@@ -50,16 +50,16 @@ def choices(
     grids: Mapping[str, Sequence[Sequence[float]]],
 ) -> dict[str, dict[str, Setting]]:
     """Rule 3: for each method, and each table that is left out ("": none), the setting that is chosen."""
-    gain, found = gains(plain), {}
+    gain, best = gains(plain), {}
     for method, grid in grids.items():
         scores = {}
         for name in gain:
-            if some := tried.get((method, name)):
-                means = np.mean([np.array(r["accuracy"]) - r["constant"] for r in some], axis=0)
+            if trials := tried.get((method, name)):
+                means = np.mean([np.array(r["accuracy"]) - r["constant"] for r in trials], axis=0)
                 scores[name] = np.maximum(means / gain[name], 0).mean(axis=0)  # over budgets
         left = {out: [score for name, score in scores.items() if name != out] for out in ("", *plain)}
-        found[method] = {out: tuple(grid[int(np.mean(some, axis=0).argmax())]) for out, some in left.items()}
-    return found
+        best[method] = {out: tuple(grid[int(np.mean(scores, axis=0).argmax())]) for out, scores in left.items()}
+    return best
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,12 @@ class Advice:
         return {method: self._points(method, "logistic") for method in self.chosen}
 
     def _points(self, method: str, key: str) -> list[Point]:
-        found = []
+        points = []
         for name, gain in gains(self.plain, key).items():
             if (method, name) in self.reported:
                 at = self.settings[method, name].index(list(self.chosen[method][name]))
-                found += points_of(name, gain, self.reported[method, name], self.plain[name], key, at)
-        return found
+                points += points_of(name, gain, self.reported[method, name], self.plain[name], key, at)
+        return points
 
     def compared(self) -> dict[str, dict[float | None, Measured]]:
         """For each method its mean share by budget (None: of all), over the tables that it can do, with intervals."""
@@ -145,24 +145,24 @@ class Advice:
 
     def promise(self, method: str, problem_strength: float, left_out: str = "", of: int = OF) -> Promise:
         """Rule 6, for a problem of this strength; ``left_out``: a table that is not looked at."""
-        return promise([one for one in self.lines[method] if one.table != left_out], problem_strength, of)
+        return promise([point for point in self.lines[method] if point.table != left_out], problem_strength, of)
 
 
 def points_of(
     name: str,
     gain: float,
-    some: Sequence[Mapping[str, Any]],
+    results: Sequence[Mapping[str, Any]],
     plain: Sequence[Mapping[str, Any]],
     key: str = "accuracy",
     at: int = 0,
 ) -> list[Point]:
     """A table at every budget: private runs by seed, whose setting stands at ``at``, and those of ordinary training."""
-    found = []
+    points = []
     for i, epsilon in enumerate(EPSILONS):
-        reached = np.array([r["accuracy"][i][at] for r in some])
-        constant = np.array([r["constant"] for r in some])
-        n, columns, classes = (some[0][key] for key in ("n", "columns", "classes"))
-        found.append(
+        reached = np.array([r["accuracy"][i][at] for r in results])
+        constant = np.array([r["constant"] for r in results])
+        n, columns, classes = (results[0][key] for key in ("n", "columns", "classes"))
+        points.append(
             Point(
                 name, epsilon, strength(n, columns, classes, epsilon, DELTA),
                 stats.mean_interval((reached - constant) / gain), stats.mean_interval(100 * reached),
@@ -170,7 +170,7 @@ def points_of(
                 n, columns, classes,
             )
         )  # fmt: skip
-    return found
+    return points
 
 
 def outside(advice: Advice, plan: Any, of: int = OF) -> list[tuple[Point, Promise]]:
@@ -195,7 +195,7 @@ def numbers(of: int = OF) -> dict[str, float]:
 
 def promise(points: Sequence[Point], problem_strength: float, of: int = OF) -> Promise:
     """Rule 6 on some points: the share that all but one of ``of`` tables should keep."""
-    kept = [{"table": one.table, "strength": one.strength, "share": one.share.value} for one in points]
+    kept = [{"table": point.table, "strength": point.strength, "share": point.share.value} for point in points]
     return Promise(**advice_promise.promised(kept, problem_strength, numbers(of)))
 
 
@@ -209,27 +209,27 @@ def checked(plan: Any, shown: int = 3) -> list[tuple[str, float, list[dict[str, 
 
     ``plan``: of study 13. ``shown``: so many of those that a package ships.
     """
-    found = []
+    rows = []
     for part in ("made", "tumours", "shipped"):
         private, plain = plan.read(part), plan.read(f"{part} ordinary")
         at = list(plan.parts[part].inputs.get("epsilons", EPSILONS))
         epsilon = 1.0 if 1.0 in at else at[0]
-        for name, some in list(private.items())[: shown if part == "shipped" else None]:
-            found.append(
-                (name, epsilon, [r | {"test": r["accuracy"][at.index(epsilon)][0]} for r in some], plain[name])
+        for name, results in list(private.items())[: shown if part == "shipped" else None]:
+            rows.append(
+                (name, epsilon, [r | {"test": r["accuracy"][at.index(epsilon)][0]} for r in results], plain[name])
             )
-    return found
+    return rows
 
 
 def _by_budget(points: Sequence[Point]) -> dict[float | None, Measured]:
-    budgets = {epsilon: [one.share.value for one in points if one.epsilon == epsilon] for epsilon in EPSILONS}
+    budgets = {epsilon: [point.share.value for point in points if point.epsilon == epsilon] for epsilon in EPSILONS}
     every = _by_table(points)
     return {
-        **{e: stats.mean_interval(np.array(some)) for e, some in budgets.items()},
+        **{e: stats.mean_interval(np.array(shares)) for e, shares in budgets.items()},
         None: stats.mean_interval(np.array([*every.values()])),
     }
 
 
 def _by_table(points: Sequence[Point]) -> dict[str, float]:
-    tables = dict.fromkeys(one.table for one in points)
-    return {name: float(np.mean([one.share.value for one in points if one.table == name])) for name in tables}
+    tables = dict.fromkeys(point.table for point in points)
+    return {name: float(np.mean([point.share.value for point in points if point.table == name])) for name in tables}

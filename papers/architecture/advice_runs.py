@@ -234,7 +234,7 @@ def advice(
     grids = {method: advice_rows.settings_of(groups) for method, groups in methods.items()}
     jobs = {name: {"table": name, "dataset": name if name in advice_tables.FILES else None} for name in names}
     plain = by_seed(get, ordinary, jobs, seeds)
-    classes = {name: some[0]["classes"] for name, some in plain.items()}
+    classes = {name: results[0]["classes"] for name, results in plain.items()}
     cells = {
         (method, name): job | {"method": method}
         for method in grids
@@ -246,6 +246,6 @@ def advice(
         tuning_seeds, plans.FIRST,
     )  # fmt: skip
     chosen = advice_rows.choices(plain, tried, grids)
-    wanted = {at: [list(one) for one in sorted({*chosen[at[0]].values()})] for at in cells}
+    wanted = {at: [list(setting) for setting in sorted({*chosen[at[0]].values()})] for at in cells}
     reported = by_seed(get, private, {at: job | {"settings": wanted[at]} for at, job in cells.items()}, seeds)
     return advice_rows.Advice(plain, reported, wanted, chosen)

@@ -52,10 +52,10 @@ def load(name: str) -> Table:
         ParameterError: for a name that is none of these. DataError: where its file or package is missing.
     """
     checks.one_of(*NAMES, *MADE, *OUTSIDE).check("table", name)
-    found = _made(name)
-    if name in (*FILES, *OUTSIDE) and len(found.y) > MOST:
-        found = found.rows(np.random.default_rng(13).permutation(len(found.y))[:MOST])
-    return found
+    table = _made(name)
+    if name in (*FILES, *OUTSIDE) and len(table.y) > MOST:
+        table = table.rows(np.random.default_rng(13).permutation(len(table.y))[:MOST])
+    return table
 
 
 def split(name: str, seed: int, part: str, rows: int | None = None) -> tuple[Table, Table]:
@@ -101,10 +101,10 @@ def _groups(names: Sequence[str]) -> list[list[int]]:
 
 
 def _census() -> Table:
-    found = feature_data.census("adult", "one-hot", 0)
-    x = np.vstack([found.x_train, found.x_test]).astype(float)
-    high = np.array([feature_data.PUBLIC_MOST.get(name, 1.0) for name in found.feature_names])
-    y = np.concatenate([found.y_train, found.y_test]).astype(np.int64)
+    dataset = feature_data.census("adult", "one-hot", 0)
+    x = np.vstack([dataset.x_train, dataset.x_test]).astype(float)
+    high = np.array([feature_data.PUBLIC_MOST.get(name, 1.0) for name in dataset.feature_names])
+    y = np.concatenate([dataset.y_train, dataset.y_test]).astype(np.int64)
     return Table(x, y, tables.Columns(np.zeros(len(high)), high, _groups(_names(ADULT_LEVELS))), 2)
 
 
@@ -118,16 +118,16 @@ def _names(levels: Mapping[str, tuple[str, ...] | None]) -> list[str]:
 
 
 def _recurrence() -> Table:
-    found = preprocess.breast_cancer_one_hot(data.load("breast-cancer"))
-    x, y = _whole(found)
+    dataset = preprocess.breast_cancer_one_hot(data.load("breast-cancer"))
+    x, y = _whole(dataset)
     groups = _groups(_names(BREAST_CANCER_LEVELS))
     return Table(x, y, tables.Columns(np.zeros(x.shape[1]), np.ones(x.shape[1]), groups), 2)
 
 
-def _whole(found: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+def _whole(dataset: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """All rows and labels, whatever part they are in."""
-    x = np.concatenate([part for part in (found.x_train, found.x_test) if part is not None and len(part)])
-    y = np.concatenate([part for part in (found.y_train, found.y_test) if part is not None and len(part)])
+    x = np.concatenate([part for part in (dataset.x_train, dataset.x_test) if part is not None and len(part)])
+    y = np.concatenate([part for part in (dataset.y_train, dataset.y_test) if part is not None and len(part)])
     return x.astype(float), y.astype(np.int64)
 
 
@@ -138,9 +138,11 @@ def _places() -> Table:
 
 def _costs() -> Table:
     """Whether a year of somebody's treatment costs more than 10,000."""
-    found = preprocess.medical_cost_numeric(data.load("medical-cost"))
-    x = np.concatenate([part for part in (found.x_train, found.x_test) if part is not None and len(part)]).astype(float)
-    y = np.concatenate([part for part in (found.y_train, found.y_test) if part is not None and len(part)])
+    dataset = preprocess.medical_cost_numeric(data.load("medical-cost"))
+    x = np.concatenate([part for part in (dataset.x_train, dataset.x_test) if part is not None and len(part)]).astype(
+        float
+    )
+    y = np.concatenate([part for part in (dataset.y_train, dataset.y_test) if part is not None and len(part)])
     x = np.hstack([x[:, :5], np.eye(4)[x[:, 5].astype(int)]])  # age, sex, BMI, children, smoker; region
     columns = tables.Columns([0, 0, 10, 0, 0, 0, 0, 0, 0], [100, 1, 60, 10, 1, 1, 1, 1, 1], [[5, 6, 7, 8]])
     return Table(x, (y > 10_000).astype(np.int64), columns, 2)
@@ -148,9 +150,9 @@ def _costs() -> Table:
 
 def _messages() -> Table:
     """Spam, by which of 256 buckets the words of a message fall in: no vocabulary is learned."""
-    found = data.load("sms-spam")
-    texts = np.concatenate([part for part in (found.x_train, found.x_test) if part is not None and len(part)])
-    y = np.concatenate([part for part in (found.y_train, found.y_test) if part is not None and len(part)])
+    dataset = data.load("sms-spam")
+    texts = np.concatenate([part for part in (dataset.x_train, dataset.x_test) if part is not None and len(part)])
+    y = np.concatenate([part for part in (dataset.y_train, dataset.y_test) if part is not None and len(part)])
     x = np.zeros((len(texts), WORDS))
     for row, text in zip(x, texts, strict=True):
         row[[zlib.crc32(word.encode()) % WORDS for word in preprocess.words(str(text))]] = 1

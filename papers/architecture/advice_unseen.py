@@ -56,11 +56,15 @@ def outcome(pairs: Sequence[Pair]) -> Outcome:
     """
     promised = [(point, said.share) for point, said in pairs if said.share is not None]
     tables = dict.fromkeys(point.table for point, _ in promised)
-    kept = [np.mean([one.share.value >= share for one, share in promised if one.table == name]) for name in tables]
-    above = [np.mean([one.share.value - share for one, share in promised if one.table == name]) for name in tables]
+    kept = [
+        np.mean([point.share.value >= share for point, share in promised if point.table == name]) for name in tables
+    ]
+    above = [
+        np.mean([point.share.value - share for point, share in promised if point.table == name]) for name in tables
+    ]
     budgets = {}
     for epsilon in EPSILONS:
-        held = [one.share.value >= share for one, share in promised if one.epsilon == epsilon]
+        held = [point.share.value >= share for point, share in promised if point.epsilon == epsilon]
         budgets[epsilon] = stats.proportion_interval(sum(held), len(held)) if held else None
     levels = (stats.mean_interval(np.array(values), LEVEL) for values in (kept, above))
     return Outcome(*levels, budgets, len(promised), len(pairs))
@@ -81,12 +85,12 @@ def points(plan: Any) -> list[Point]:
     ]
 
 
-def stricter(some: Sequence[Point]) -> int | None:
+def stricter(points: Sequence[Point]) -> int | None:
     """The first of STRICTER that keeps what is claimed, each table left out in its turn; None where none does."""
     for of in STRICTER:
         pairs = [
-            (point, advice_rows.promise([one for one in some if one.table != point.table], point.strength, of))
-            for point in some
+            (point, advice_rows.promise([other for other in points if other.table != point.table], point.strength, of))
+            for point in points
         ]
         if len({point.table for point, said in pairs if said.share is not None}) > 1 and not outcome(pairs).lowered:
             return of

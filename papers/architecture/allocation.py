@@ -31,7 +31,7 @@ def bounds(noise_multiplier: float, steps: int, epochs: int, delta: float) -> Bo
         raise ParameterError(f"delta = {delta:g} is not allowed: it must be in [1e-7, 1).")
     low = pld.PrivacyLossDistribution(_floored(*_ratios(_down, noise_multiplier, steps)))
     high = pld.PrivacyLossDistribution(*_connected(*_ratios(_spread, noise_multiplier, steps)))
-    return Bounds(*(float(one.self_compose(epochs).get_epsilon_for_delta(delta)) for one in (low, high)))
+    return Bounds(*(float(loss.self_compose(epochs).get_epsilon_for_delta(delta)) for loss in (low, high)))
 
 
 def _ratios(rounded, sigma, steps):
@@ -77,10 +77,10 @@ def _connected(mass, ratio):
     grid = np.arange(np.floor(span[0] / step), np.ceil(span[1] / step) + 1).astype(int)
     e, place = np.exp(step * grid), np.searchsorted(ratio, np.exp(step * grid))
     both = np.array([mass, mass * ratio])
-    below, above = (np.pad(np.cumsum(one, axis=1), ((0, 0), (1, 0))) for one in (both, both[:, ::-1]))
+    below, above = (np.pad(np.cumsum(masses, axis=1), ((0, 0), (1, 0))) for masses in (both, both[:, ::-1]))
     remove = above[1, -1 - place] - e * above[0, -1 - place]
     add = (below[0, place] - below[1, place] / e)[::-1]  # at -epsilon
-    return tuple(_dots(step, *one) for one in ((grid, remove), (-grid[::-1], add)))
+    return tuple(_dots(step, *side) for side in ((grid, remove), (-grid[::-1], add)))
 
 
 def _dots(step, at, divergences):

@@ -41,13 +41,13 @@ def choices(values: Mapping[str, Any]) -> None:
     axes.grid(axis="y", visible=False)
 
 
-def encodings(found: Encoded, as_printed: bool = True) -> None:
+def encodings(encoded: Encoded, as_printed: bool = True) -> None:
     """Table XVI: mean accuracy of both encodings, band of single releases, printed values, the constant."""
     _, axes = plt.subplots(figsize=(4.7, 3.9))
-    epsilons = sorted({e for _, e in found if e is not None})
+    epsilons = sorted({e for _, e in encoded if e is not None})
     labels = {"without": "without\ncodes", "one-hot": "one-hot\ncodes"}
     for colour, (encoding, column) in zip(("C0", "C1"), COLUMNS.items(), strict=True):
-        accuracies = {e: 100 * np.concatenate([run["accuracies"] for run in found[encoding, e]]) for e in epsilons}
+        accuracies = {e: 100 * np.concatenate([run["accuracies"] for run in encoded[encoding, e]]) for e in epsilons}
         means = [accuracies[e].mean() for e in epsilons]
         axes.plot(epsilons, means, "o-", ms=4, color=colour, label=labels[encoding])
         plotting.band(axes, epsilons, *np.array([np.quantile(accuracies[e], [0.05, 0.95]) for e in epsilons]).T)
@@ -55,24 +55,24 @@ def encodings(found: Encoded, as_printed: bool = True) -> None:
             rows = claims.printed_rows("B.table16")
             at = [float(claim_id.partition(".eps")[2]) for claim_id in rows]
             axes.plot(at, [row[column] for row in rows.values()], "x", color=colour, mew=2)
-    axes.axhline(constant(found).value, color="black", lw=1, ls="--")
-    axes.text(epsilons[0], constant(found).value + 1, "a constant", fontsize=12)
+    axes.axhline(constant(encoded).value, color="black", lw=1, ls="--")
+    axes.text(epsilons[0], constant(encoded).value + 1, "a constant", fontsize=12)
     axes.set(xscale="log", xlabel="ε (pure DP)", ylabel="test accuracy, %")
     plotting.name_lines(axes, gap=32)
 
 
-def ladders(found: Found) -> None:
+def ladders(outcomes: Found) -> None:
     """Figure 12: accuracy against the parameters of one hidden layer, and against the number of hidden layers."""
-    e = budget_of(found)
+    e = budget_of(outcomes)
     figure, panels = plt.subplots(2, 1, figsize=TALL)
     for axes, kind in zip(panels, ("width", "depth"), strict=True):
-        steps = ladder(found, kind)
+        steps = ladder(outcomes, kind)
         x = [by_budget[e].parameters for by_budget in steps.values()] if kind == "width" else list(steps)
         for budget, label in ((SGD, "SGD"), (e, f"DP-SGD,\nε = {e:g}")):
             _curve(axes, x, [by_budget[budget] for by_budget in steps.values()], label=label)
         axes.set(ylabel="test accuracy, %")
     panels[0].set(xscale="log", xlabel="parameters, one hidden layer")
-    units = next(iter(ladder(found, "depth").values()))[e].job["model"][0]
+    units = next(iter(ladder(outcomes, "depth").values()))[e].job["model"][0]
     panels[1].set(xlabel=f"hidden layers of {units} units")
     figure.tight_layout()
     for axes in panels:
@@ -84,10 +84,10 @@ def frozen_layers(**networks: Found) -> None:
     figure, panels = plt.subplots(2, 1, figsize=TALL)
     titles, lowest = {"fcn": "perceptron", "cnn": "CNN"}, {"fcn": 0, "cnn": 85}
     methods = {"all": ("normal", "all layers"), "last two": ("rwt", "last two")}
-    for axes, (kind, found) in zip(panels, networks.items(), strict=True):
+    for axes, (kind, outcomes) in zip(panels, networks.items(), strict=True):
         for colour, (name, (row, label)) in zip(("C0", "C1"), methods.items(), strict=True):
-            epsilons = list(gains(found))
-            _curve(axes, epsilons, [found["complex", name, e] for e in epsilons], color=colour, label=label)
+            epsilons = list(gains(outcomes))
+            _curve(axes, epsilons, [outcomes["complex", name, e] for e in epsilons], color=colour, label=label)
             cells = [claims.get(f"B.table6.{kind}-{size}-{row}").published for size in ("small", "large")]
             axes.plot([c["epsilon"] for c in cells], [c["acc"] for c in cells], "x", color=colour, mew=2)
         axes.set(xscale="log", xlabel="ε", ylabel="test accuracy, %", title=titles[kind], ylim=(lowest[kind], 101))
@@ -98,17 +98,17 @@ def frozen_layers(**networks: Found) -> None:
         plotting.name_lines(axes, gap=16)
 
 
-def regression(found: Found) -> None:
+def regression(outcomes: Found) -> None:
     """Tables XIV and XV: error against units for each depth, SGD above, DP-SGD below; printed values as crosses."""
     figure, panels = plt.subplots(2, 1, figsize=TALL, sharey=True)
-    e = budget_of(found)
-    depths, units = (sorted({key[i] for key in found}) for i in (0, 1))
+    e = budget_of(outcomes)
+    depths, units = (sorted({key[i] for key in outcomes}) for i in (0, 1))
     for axes, number, budget in zip(panels, (15, 14), (SGD, e), strict=True):
         for depth, colour in zip(depths, ("C0", "C1", "C2"), strict=False):
-            _curve(axes, units, [found[depth, w, budget] for w in units], color=colour, label=f"{depth} layers")
+            _curve(axes, units, [outcomes[depth, w, budget] for w in units], color=colour, label=f"{depth} layers")
             printed = claims.get(f"B.table{number}.layers-{depth}").published
             axes.plot(units, [printed[f"mae_{w}"] for w in units], "x--", color=colour, lw=0.8)
-        guess = np.mean([run["constant"] for run in found[depths[0], units[0], e].runs])
+        guess = np.mean([run["constant"] for run in outcomes[depths[0], units[0], e].runs])
         axes.axhline(guess, color="black", lw=1, ls="--")
         title = "SGD" if budget == SGD else f"DP-SGD, ε = {e:g}"
         axes.set(xscale="log", yscale="log", xlabel="units of each layer", ylabel="mean absolute error", title=title)

@@ -25,7 +25,7 @@ Found = Mapping[Any, Outcome]
 Rows = dict[str, dict[str, Any]]
 
 
-def every(found: Mapping[str, Any]) -> Rows:
+def every(read: Mapping[str, Any]) -> Rows:
     """The rows that the parts of a plan are enough for.
 
     Args:
@@ -33,45 +33,49 @@ def every(found: Mapping[str, Any]) -> Rows:
     """
     rows: Rows = {}
     for function, parts in FUNCTIONS.items():
-        if all(name in found for name in parts):
-            for row, values in function(*(found[name] for name in parts)).items():
+        if all(name in read for name in parts):
+            for row, values in function(*(read[name] for name in parts)).items():
                 rows[row] = rows.get(row, {}) | values
     return rows
 
 
-def less(one: Outcome, other: Outcome) -> Measured:
+def less(outcome: Outcome, other: Outcome) -> Measured:
     """Mean of one minus the other, paired by seed."""
-    return mean_interval(one.values() - other.values())
+    return mean_interval(outcome.values() - other.values())
 
 
-def budget_of(found: Found) -> float:
+def budget_of(outcomes: Found) -> float:
     """The epsilon of a part that has one; the last element of a key is its budget."""
-    (epsilon,) = {key[-1] for key in found if isinstance(key[-1], float)}
+    (epsilon,) = {key[-1] for key in outcomes if isinstance(key[-1], float)}
     return epsilon
 
 
-def scores(one: Outcome) -> str:
+def scores(outcome: Outcome) -> str:
     """Mean validation scores of the rates that were tried, in words."""
-    return "; ".join(f"{score:.3g} at {rate:g}" for rate, score in one.tuned.tried.items())
+    return "; ".join(f"{score:.3g} at {rate:g}" for rate, score in outcome.tuned.tried.items())
 
 
-def regression(found: Found) -> Rows:
+def regression(outcomes: Found) -> Rows:
     """Tables XIV and XV; keys (layers, units, budget)."""
-    e = budget_of(found)
-    depths, widths = (sorted({key[i] for key in found}) for i in (0, 1))
+    e = budget_of(outcomes)
+    depths, widths = (sorted({key[i] for key in outcomes}) for i in (0, 1))
     rows: Rows = {
-        f"B.table{number}.layers-{depth}": {f"mae_{width}": found[depth, width, budget].mean for width in widths}
+        f"B.table{number}.layers-{depth}": {f"mae_{width}": outcomes[depth, width, budget].mean for width in widths}
         for number, budget in ((14, e), (15, SGD))
         for depth in depths
     }
-    best = {b: min((key for key in found if key[2] == b), key=lambda key: found[key].mean.value) for b in (SGD, e)}
+    best = {
+        b: min((key for key in outcomes if key[2] == b), key=lambda key: outcomes[key].mean.value) for b in (SGD, e)
+    }
     fewest = {
-        f"fewest_minus_most_units_dp_{depth}_layers": less(found[depth, widths[0], e], found[depth, widths[-1], e])
+        f"fewest_minus_most_units_dp_{depth}_layers": less(
+            outcomes[depth, widths[0], e], outcomes[depth, widths[-1], e]
+        )
         for depth in depths
     }
     most = {
         f"most_minus_fewest_layers_{name}_{width}_units": less(
-            found[depths[-1], width, budget], found[depths[0], width, budget]
+            outcomes[depths[-1], width, budget], outcomes[depths[0], width, budget]
         )
         for name, budget in (("dp", e), ("sgd", SGD))
         for width in widths
@@ -82,15 +86,15 @@ def regression(found: Found) -> Rows:
         **most,
         "best_dp_layers": best[e][0],
         "best_dp_units": best[e][1],
-        "mae_sgd_best": found[best[SGD]].mean,
-        "validation_error_6x120": scores(found[*wide, e]),
+        "mae_sgd_best": outcomes[best[SGD]].mean,
+        "validation_error_6x120": scores(outcomes[*wide, e]),
     }
     rows["B.regression-pair"] = {
-        "mae_dp_12x60": found[*deep, e].mean,
-        "mae_dp_6x120": found[*wide, e].mean,
-        "mae_sgd_difference": less(found[*wide, SGD], found[*deep, SGD]),
-        "params_12x60": found[*deep, e].parameters,
-        "params_6x120": found[*wide, e].parameters,
+        "mae_dp_12x60": outcomes[*deep, e].mean,
+        "mae_dp_6x120": outcomes[*wide, e].mean,
+        "mae_sgd_difference": less(outcomes[*wide, SGD], outcomes[*deep, SGD]),
+        "params_12x60": outcomes[*deep, e].parameters,
+        "params_6x120": outcomes[*wide, e].parameters,
     }
     shown = {"layers": ", ".join(map(str, depths)), "units": ", ".join(map(str, widths))}
     rows["B.regression-setup"] = {"epsilon": e, **shown}
@@ -99,17 +103,17 @@ def regression(found: Found) -> Rows:
     return rows
 
 
-def ladder(found: Found, kind: str) -> dict[int, dict[Any, Outcome]]:
+def ladder(outcomes: Found, kind: str) -> dict[int, dict[Any, Outcome]]:
     """One ladder of Figure 12 with Keras's weights: {size: {budget: outcome}}, by size."""
-    sizes = sorted({key[1] for key in found if key[0] == kind})
-    return {s: {key[-1]: one for key, one in found.items() if key[:3] == (kind, s, "keras")} for s in sizes}
+    sizes = sorted({key[1] for key in outcomes if key[0] == kind})
+    return {s: {key[-1]: outcome for key, outcome in outcomes.items() if key[:3] == (kind, s, "keras")} for s in sizes}
 
 
-def ladders(found: Found) -> Rows:
+def ladders(outcomes: Found) -> Rows:
     """Figure 12; keys ("width" or "depth", size, initial weights, budget)."""
-    e = budget_of(found)
-    width, depth = list(ladder(found, "width").values()), list(ladder(found, "depth").values())
-    last, large = depth[-1], [one[e].parameters for one in width]
+    e = budget_of(outcomes)
+    width, depth = list(ladder(outcomes, "width").values()), list(ladder(outcomes, "depth").values())
+    last, large = depth[-1], [by_budget[e].parameters for by_budget in width]
     # "Already large": the widest, beside the largest network with at most a quarter of its weights.
     quarter = width[max(i for i, p in enumerate(large) if p <= large[-1] / 4)]
     small = width[max((i for i, p in enumerate(large) if p <= 1e4), default=0)]
@@ -133,29 +137,29 @@ def ladders(found: Found) -> Rows:
             "points_per_tenfold_width_minus_depth": mean_interval(loss[e] / tenfold[0] - step / tenfold[1]),
         },
         "B.width-depth-setup": {
-            f"{kind}_{end}": pick(ladder(found, kind))
+            f"{kind}_{end}": pick(ladder(outcomes, kind))
             for kind in ("width", "depth")
             for end, pick in (("min", min), ("max", max))
         }
         | {"units": depth[-1][e].job["model"][0]},
-        **deep_and_wide(found),
+        **deep_and_wide(outcomes),
     }
 
 
-def deep_and_wide(found: Found) -> Rows:
+def deep_and_wide(outcomes: Found) -> Rows:
     """Deep networks beside wide ones with as many weights: what each loses by noise, and from SGD to DP-SGD."""
-    e = budget_of(found)
-    partners = [w for kind, w, _, budget in found if kind == "width" and budget == CLIPPED]
-    depths = [d for kind, d, init, budget in found if kind == "depth" and (init, budget) == ("he", CLIPPED)]
+    e = budget_of(outcomes)
+    partners = [w for kind, w, _, budget in outcomes if kind == "width" and budget == CLIPPED]
+    depths = [d for kind, d, init, budget in outcomes if kind == "depth" and (init, budget) == ("he", CLIPPED)]
     values: dict[str, Measured] = {}
     cost: dict[str, np.ndarray] = {}  # of pairs in which SGD is not behind DP-SGD: the others say nothing of a cost
     for (d, w), init in itertools.product(zip(depths, partners, strict=True), ("keras", "he")):
-        deep = {budget: found["depth", d, init, budget].values() for budget in (SGD, CLIPPED, e)}
-        wide = {budget: found["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
+        deep = {budget: outcomes["depth", d, init, budget].values() for budget in (SGD, CLIPPED, e)}
+        wide = {budget: outcomes["width", w, "keras", budget].values() for budget in (SGD, CLIPPED, e)}
         more = {budget: (deep[budget] - deep[e]) - (wide[budget] - wide[e]) for budget in (SGD, CLIPPED)}
         values[f"more_lost_by_noise_{d}_{init}"] = mean_interval(more[CLIPPED])
         values[f"sgd_less_private_{d}_{init}"] = mean_interval(deep[SGD] - deep[e])
-        if all(mean_interval(one[SGD] - one[e]).high >= 0 for one in (deep, wide)):
+        if all(mean_interval(scores[SGD] - scores[e]).high >= 0 for scores in (deep, wide)):
             cost[f"{d}_{init}"] = more[SGD]
     return {"B.intro-depth-worse": values, "B.complexity-measure": equal_sizes(cost) | {"pairs": 2 * len(depths)}}
 
@@ -176,47 +180,47 @@ def equal_sizes(pairs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         for v in pairs.values()
     ]
     return {
-        **{f"deep_minus_wide_{name}": one for name, one in measured.items()},
+        **{f"deep_minus_wide_{name}": difference for name, difference in measured.items()},
         "pairs_where_sgd_is_trained": len(pairs),
         "unequal_cost": int(unequal.sum()),
         "equal_cost": int((np.array(inside, dtype=bool) & ~unequal).sum()),
     }
 
 
-def table_6(found: Found, kind: str) -> Rows:
+def table_6(outcomes: Found, kind: str) -> Rows:
     """Four rows of Table VI, for "fcn", "cnn" or "rnn"; keys (network, "all" or "last two", budget)."""
-    budgets = sorted({key[2] for key in found if key[0] == "complex" and isinstance(key[2], float)})
+    budgets = sorted({key[2] for key in outcomes if key[0] == "complex" and isinstance(key[2], float)})
     at = {"small": 0.341 if 0.341 in budgets else budgets[0], "large": budgets[-1]}
     rows: Rows = {}
     for (size, e), (method, name) in itertools.product(at.items(), (("normal", "all"), ("rwt", "last two"))):
-        one = found["complex", name, e]
+        outcome = outcomes["complex", name, e]
         rows[f"B.table6.{kind}-{size}-{method}"] = {
-            "acc": one.mean,
+            "acc": outcome.mean,
             "epsilon": e,
-            "parameters": one.parameters,
-            "parameters_trainable_rwt": found["complex", "last two", e].runs[0]["trained"],
+            "parameters": outcome.parameters,
+            "parameters_trainable_rwt": outcomes["complex", "last two", e].runs[0]["trained"],
         }
         if kind == "rnn":
-            rows[f"B.table6.{kind}-{size}-{method}"]["balanced_above_half"] = above_half(one)
+            rows[f"B.table6.{kind}-{size}-{method}"]["balanced_above_half"] = above_half(outcome)
     return rows
 
 
-def above_half(one: Outcome) -> Measured:
+def above_half(outcome: Outcome) -> Measured:
     """Balanced accuracy of a model of two classes, in points above the 50% of a constant."""
-    return mean_interval(one.values("balanced") - 50)
+    return mean_interval(outcome.values("balanced") - 50)
 
 
-def random_weights(found: Found) -> Rows:
+def random_weights(outcomes: Found) -> Rows:
     """Table VII and what is said of it: the perceptron on MNIST."""
-    (small,) = {key[2] for key in found if key[0] == "simple" and key[2] != SGD}
-    full, frozen, simple = (found[at] for at in (("complex", "all", small), ("complex", "last two", small),
+    (small,) = {key[2] for key in outcomes if key[0] == "simple" and key[2] != SGD}
+    full, frozen, simple = (outcomes[at] for at in (("complex", "all", small), ("complex", "last two", small),
                                                  ("simple", "all", small)))  # fmt: skip
     shown = {"complex-normal": full, "complex-rwt": frozen, "simple-normal": simple}
     return {
-        **table_6(found, "fcn"),
+        **table_6(outcomes, "fcn"),
         **{
-            f"B.table7.{row}": {"acc_dpsgd": one.mean, "parameters": one.runs[0]["trained"]}
-            for row, one in shown.items()
+            f"B.table7.{row}": {"acc_dpsgd": interval.mean, "parameters": interval.runs[0]["trained"]}
+            for row, interval in shown.items()
         },
         "B.rwt-beats-simple": {
             "acc_complex": full.mean,
@@ -250,31 +254,31 @@ def frozen_early_again(fcn: Found) -> Rows:
     return {"B.intro-rwt": {f"gain_over_20_seeds_{e:g}": gain for e, gain in gains(fcn).items()}}
 
 
-def gains(found: Found) -> dict[float, Measured]:
+def gains(outcomes: Found) -> dict[float, Measured]:
     """{epsilon: accuracy with the last two layers trained less that with all of them}."""
-    budgets = sorted({key[2] for key in found if key[0] == "complex" and isinstance(key[2], float)})
-    return {e: less(found["complex", "last two", e], found["complex", "all", e]) for e in budgets}
+    budgets = sorted({key[2] for key in outcomes if key[0] == "complex" and isinstance(key[2], float)})
+    return {e: less(outcomes["complex", "last two", e], outcomes["complex", "all", e]) for e in budgets}
 
 
-def extremes(found: Found) -> tuple[Measured, Measured]:
+def extremes(outcomes: Found) -> tuple[Measured, Measured]:
     """The gains of :func:`gains` at the printed small budget and at the large one."""
-    own = gains(found)
-    return own[0.341 if 0.341 in own else min(own)], own[max(own)]
+    by_budget = gains(outcomes)
+    return by_budget[0.341 if 0.341 in by_budget else min(by_budget)], by_budget[max(by_budget)]
 
 
 def frozen_images(fcn: Found, cnn: Found) -> Rows:
     """Figure 10, and whether the cost follows the trained weights: networks on MNIST."""
     both = {"fcn": fcn, "cnn": cnn}
-    ends = {name: dict(zip(("small", "large"), extremes(found), strict=True)) for name, found in both.items()}
+    ends = {name: dict(zip(("small", "large"), extremes(outcomes), strict=True)) for name, outcomes in both.items()}
 
-    def cost(found: Found, method: str) -> np.ndarray:
-        return found["complex", method, SGD].values() - found["complex", method, 0.341].values()
+    def cost(outcomes: Found, method: str) -> np.ndarray:
+        return outcomes["complex", method, SGD].values() - outcomes["complex", method, 0.341].values()
 
     return {
-        "B.fig10": {f"gain_{size}_{name}": one for name, sizes in ends.items() for size, one in sizes.items()},
+        "B.fig10": {f"gain_{size}_{name}": gain for name, sizes in ends.items() for size, gain in sizes.items()},
         "B.trainable-complexity": {
-            f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(found, "all") - cost(found, "last two"))
-            for name, found in both.items()
+            f"cost_of_all_less_cost_of_two_{name}": mean_interval(cost(outcomes, "all") - cost(outcomes, "last two"))
+            for name, outcomes in both.items()
         },
     }
 
@@ -282,11 +286,13 @@ def frozen_images(fcn: Found, cnn: Found) -> Rows:
 def small_budgets(fcn: Found, cnn: Found, rnn: Found) -> Rows:
     """Whether two trained layers are ahead at the printed small budget, and behind at the large one."""
     values = {}
-    for name, found in (("fcn", fcn), ("cnn", cnn), ("rnn", rnn)):
-        values[f"gain_small_{name}"], values[f"gain_large_{name}"] = extremes(found)
+    for name, outcomes in (("fcn", fcn), ("cnn", cnn), ("rnn", rnn)):
+        values[f"gain_small_{name}"], values[f"gain_large_{name}"] = extremes(outcomes)
     low, high = min(gains(rnn)), max(gains(rnn))
     ham = {size: above_half(rnn["complex", "all", e]) for size, e in (("small", low), ("large", high))}
-    return {"B.rwt-small-budget": values | {f"rnn_balanced_above_half_{size}": one for size, one in ham.items()}}
+    return {
+        "B.rwt-small-budget": values | {f"rnn_balanced_above_half_{size}": interval for size, interval in ham.items()}
+    }
 
 
 def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray], cnn: Found) -> Rows:
@@ -307,13 +313,13 @@ def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray],
     }
 
 
-def components(found: Found) -> Rows:
+def components(outcomes: Found) -> Rows:
     """Table V on other data; keys ("flat" or "pca-K", network, budget)."""
-    e = budget_of(found)
-    (pca,) = {key[0] for key in found if key[0] != "flat"}
+    e = budget_of(outcomes)
+    (pca,) = {key[0] for key in outcomes if key[0] != "flat"}
     kinds = itertools.product(("STW", "PAW"), (SGD, e))
-    gain = {(name, b): found[pca, name, b].values() - found["flat", name, b].values() for name, b in kinds}
-    loss = {name: less(found["flat", name, SGD], found["flat", name, e]) for name in ("STW", "PAW")}
+    gain = {(name, b): outcomes[pca, name, b].values() - outcomes["flat", name, b].values() for name, b in kinds}
+    loss = {name: less(outcomes["flat", name, SGD], outcomes["flat", name, e]) for name in ("STW", "PAW")}
     return {
         "B.pca": {
             "gain_stw": mean_interval(gain["STW", e]),
@@ -323,67 +329,71 @@ def components(found: Found) -> Rows:
             "k": int(pca.partition("-")[2]),
         },
         "B.pca-both-workflows": {
-            "paw_minus_stw_with_pca": less(found[pca, "PAW", e], found[pca, "STW", e]),
-            "paw_minus_stw_without": less(found["flat", "PAW", e], found["flat", "STW", e]),
+            "paw_minus_stw_with_pca": less(outcomes[pca, "PAW", e], outcomes[pca, "STW", e]),
+            "paw_minus_stw_without": less(outcomes["flat", "PAW", e], outcomes["flat", "STW", e]),
             "more_gain_under_dp_stw": mean_interval(gain["STW", e] - gain["STW", SGD]),
             "more_gain_under_dp_paw": mean_interval(gain["PAW", e] - gain["PAW", SGD]),
-            **{f"loss_from_sgd_raw_{name.lower()}": one for name, one in loss.items()},
+            **{f"loss_from_sgd_raw_{name.lower()}": loss_ for name, loss_ in loss.items()},
         },
     }
 
 
-def messages(found: Found) -> Rows:
+def messages(outcomes: Found) -> Rows:
     """Table XIII; keys ("complex" or "simple", budget)."""
-    e = budget_of(found)
+    e = budget_of(outcomes)
     tables = {
         f"B.table13.{name}": {
-            "parameters": found[name, e].parameters,
-            "acc_sgd": found[name, SGD].mean,
-            "acc_dpsgd": found[name, e].mean,
-            "balanced_above_half": above_half(found[name, e]),
+            "parameters": outcomes[name, e].parameters,
+            "acc_sgd": outcomes[name, SGD].mean,
+            "acc_dpsgd": outcomes[name, e].mean,
+            "balanced_above_half": above_half(outcomes[name, e]),
         }
         for name in ("complex", "simple")
     }
-    ham = mean_interval(100 * np.array([run["constant"] for run in found["simple", e].runs]))
+    ham = mean_interval(100 * np.array([run["constant"] for run in outcomes["simple", e].runs]))
     train, _, test = preprocess.PAPER_B["sms-spam"]
     return tables | {
         "B.data-sms": {"n_train": train, "n_test": test},
         "B.rnn": {
             "epsilon": e,
-            "simple_minus_complex_same_steps": less(found["simple", e], found["complex", e]),
-            "simple_minus_complex_sgd_same_steps": less(found["simple", SGD], found["complex", SGD]),
-            "complex_balanced": mean_interval(found["complex", e].values("balanced")),
+            "simple_minus_complex_same_steps": less(outcomes["simple", e], outcomes["complex", e]),
+            "simple_minus_complex_sgd_same_steps": less(outcomes["simple", SGD], outcomes["complex", SGD]),
+            "complex_balanced": mean_interval(outcomes["complex", e].values("balanced")),
             "always_ham": ham,
         },
     }
 
 
-def clipping(found: Found) -> Rows:
+def clipping(outcomes: Found) -> Rows:
     """Appendix C-E; keys SGD, CLIPPED, an epsilon, or ("rate", r)."""
-    epsilons = sorted(key for key in found if isinstance(key, float))
-    high, said = found[epsilons[-1]], claims.get("B.dpsgd-beats-sgd").published
-    untuned = {f"lead_over_sgd_at_{key[1]:g}": less(high, one) for key, one in found.items() if isinstance(key, tuple)}
+    epsilons = sorted(key for key in outcomes if isinstance(key, float))
+    high, said = outcomes[epsilons[-1]], claims.get("B.dpsgd-beats-sgd").published
+    untuned = {
+        f"lead_over_sgd_at_{key[1]:g}": less(high, outcome)
+        for key, outcome in outcomes.items()
+        if isinstance(key, tuple)
+    }
     return {
         "B.dpsgd-beats-sgd": {
-            "acc_sgd": found[SGD].mean,
+            "acc_sgd": outcomes[SGD].mean,
             "acc_dpsgd": high.mean,
-            "acc_clipped": found[CLIPPED].mean,
+            "acc_clipped": outcomes[CLIPPED].mean,
             "epsilon": epsilons[-1],
             "printed_lead": said["acc_dpsgd"] - said["acc_sgd"],
-            "lead_over_tuned_sgd": less(high, found[SGD]),
-            "clipped_over_tuned_sgd": less(found[CLIPPED], found[SGD]),
+            "lead_over_tuned_sgd": less(high, outcomes[SGD]),
+            "clipped_over_tuned_sgd": less(outcomes[CLIPPED], outcomes[SGD]),
             **untuned,
         },
         "B.large-learning-rates": {
-            "best_rate_sgd": found[SGD].rate,
-            **{f"best_rate_eps_{e:g}": found[e].rate for e in epsilons},
+            "best_rate_sgd": outcomes[SGD].rate,
+            **{f"best_rate_eps_{e:g}": outcomes[e].rate for e in epsilons},
             "validation_accuracy_at_most_epsilon": scores(high),
         },
         "B.large-rates-clipping": {
-            "best_rate_sgd": found[SGD].rate,
+            "best_rate_sgd": outcomes[SGD].rate,
             "best_rate_dpsgd": high.rate,
-            "best_rate_clipped_sgd": found[CLIPPED].rate,
-            "clipped_rate_over_private": found[CLIPPED].rate / high.rate,
+            "best_rate_clipped_sgd": outcomes[CLIPPED].rate,
+            "clipped_rate_over_private": outcomes[CLIPPED].rate / high.rate,
         },
     }
 
@@ -407,7 +417,9 @@ def across(tall: Found, thin: Found, lstm: Found, table: Found, rwt: Found, code
         "frozen layers": (lambda b: rwt["complex", "last two", b], lambda b: rwt["complex", "all", b], 0.341),
     }
     lead = {
-        (name, b): one(b).values() - other(b).values() for name, (one, other, at) in pairs.items() for b in (SGD, at)
+        (name, b): first(b).values() - other(b).values()
+        for name, (first, other, at) in pairs.items()
+        for b in (SGD, at)
     }
     more = {f"more_under_privacy_{n}": mean_interval(lead[n, at] - lead[n, SGD]) for n, (_, _, at) in pairs.items()}
     layers, units = ([end(key[i] for key in table) for end in (min, max)] for i in (0, 1))

@@ -20,64 +20,64 @@ COLUMNS = {"without": "acc_without", "one-hot": "acc_with"}  # of Table XVI
 Encoded = Mapping[tuple[str, float | None], Sequence[Result]]
 
 
-def by_split(found: Encoded) -> dict[tuple[str, float | None], np.ndarray]:
+def by_split(encoded: Encoded) -> dict[tuple[str, float | None], np.ndarray]:
     """Mean accuracy in percent over the releases on each split, (splits,): draws on one split share it."""
-    return {key: 100 * np.array([np.mean(run["accuracies"]) for run in results]) for key, results in found.items()}
+    return {key: 100 * np.array([np.mean(run["accuracies"]) for run in results]) for key, results in encoded.items()}
 
 
-def constant(found: Encoded) -> Measured:
+def constant(encoded: Encoded) -> Measured:
     """What calling every income low would have, in percent, over the splits."""
-    return stats.mean_interval(_constants(found))
+    return stats.mean_interval(_constants(encoded))
 
 
-def table_16(found: Encoded) -> dict[str, dict[str, Any]]:
+def table_16(encoded: Encoded) -> dict[str, dict[str, Any]]:
     """Row to its accuracies in percent, and the spread over single releases, for every ε that is printed."""
-    means, rows = by_split(found), {}
+    means, rows = by_split(encoded), {}
     for claim_id in claims.printed_rows("B.table16"):
         epsilon, row = float(claim_id.partition(".eps")[2]), {}
         for encoding, column in COLUMNS.items():
-            if (encoding, epsilon) in found:
+            if (encoding, epsilon) in encoded:
                 row[column] = stats.mean_interval(means[encoding, epsilon])
-                every = np.concatenate([run["accuracies"] for run in found[encoding, epsilon]])
+                every = np.concatenate([run["accuracies"] for run in encoded[encoding, epsilon]])
                 row[f"{column}_sd"] = float(100 * every.std(ddof=1))
         if row:
             rows[claim_id] = row
     return rows
 
 
-def one_hot(found: Encoded) -> dict[str, Any]:
+def one_hot(encoded: Encoded) -> dict[str, Any]:
     """Who is ahead at which ε, where the two encodings cross, and what a constant prediction has."""
-    means = by_split(found)
-    epsilons = sorted({e for _, e in found if e is not None})
-    lead = {e: stats.paired(a, b).difference for e, a, b in leads(found)}
-    columns = [np.stack([means[one, e] for e in epsilons], axis=1) for one in feature_data.ENCODINGS]
+    means = by_split(encoded)
+    epsilons = sorted({e for _, e in encoded if e is not None})
+    lead = {e: stats.paired(a, b).difference for e, a, b in leads(encoded)}
+    columns = [np.stack([means[encoding, e] for e in epsilons], axis=1) for encoding in feature_data.ENCODINGS]
     cross = crossover.estimate(epsilons, *columns, rng=np.random.default_rng(5), resamples=500)
-    frequent = constant(found)
-    above = [e for e in epsilons if stats.paired(means["without", e], _constants(found)).difference.low > 0]
+    frequent = constant(encoded)
+    above = [e for e in epsilons if stats.paired(means["without", e], _constants(encoded)).difference.low > 0]
     return {
         "crossover": Measured(cross.value, cross.low, cross.high, len(columns[0])),
-        "features_one_hot": found["one-hot", epsilons[0]][0]["features"],
-        "features_without": found["without", epsilons[0]][0]["features"],
+        "features_one_hot": encoded["one-hot", epsilons[0]][0]["features"],
+        "features_without": encoded["without", epsilons[0]][0]["features"],
         "constant_prediction": frequent,
         "smallest_epsilon_without_codes_above_constant": min(above, default=None),
-        **{f"without_minus_one_hot_at_{e:g}": one for e, one in lead.items()},
+        **{f"without_minus_one_hot_at_{e:g}": difference for e, difference in lead.items()},
     }
 
 
-def leads(found: Encoded) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
+def leads(encoded: Encoded) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """Each ε with the accuracies without and with codes, in percent, (splits,) each."""
-    means = by_split(found)
-    for epsilon in sorted({e for _, e in found if e is not None}):
+    means = by_split(encoded)
+    for epsilon in sorted({e for _, e in encoded if e is not None}):
         yield epsilon, means["without", epsilon], means["one-hot", epsilon]
 
 
-def _constants(found: Encoded) -> np.ndarray:
-    return 100 * np.array([run["constant"] for run in next(iter(found.values()))])
+def _constants(encoded: Encoded) -> np.ndarray:
+    return 100 * np.array([run["constant"] for run in next(iter(encoded.values()))])
 
 
-def without_noise(found: Encoded) -> dict[str, Measured]:
+def without_noise(encoded: Encoded) -> dict[str, Measured]:
     """Accuracies of both encodings without noise, in percent, and what the codes add."""
-    means = by_split(found)
+    means = by_split(encoded)
     plain = {column: stats.mean_interval(means[encoding, None]) for encoding, column in COLUMNS.items()}
     return plain | {"with_minus_without": stats.paired(means["one-hot", None], means["without", None]).difference}
 
@@ -92,9 +92,9 @@ def slowdown(path: Path = claims.RESULTS / "bench_slowdown.json") -> dict[str, d
     rows = {}
     for name, ratio in measured.items():
         seconds = claims.get(row := f"B.table17.{name}").published
-        ours = {f"ratio_{side}": one for side, one in ratio.items()}
+        ours = {f"ratio_{side}": interval for side, interval in ratio.items()}
         rows[row] = {"printed_ratio": seconds["seconds_dpsgd"] / seconds["seconds_sgd"], **ours}
-    of = {side: [one[side] for one in measured.values()] for side in ("opacus", "dplib")}
+    of = {side: [seconds[side] for seconds in measured.values()] for side in ("opacus", "dplib")}
     rows["B.slowdown"] = {
         "dplib_most": max(of["dplib"]),
         "opacus_least": min(of["opacus"]),
@@ -117,10 +117,10 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """A table for a page: each value with an interval beside the printed one, of rows of the ledger."""
     lines = []
     for claim_id, ours in rows.items():
-        one = claims.get(claim_id)
-        line: dict[str, Any] = {"": one.where.partition(": ")[2]}
-        for name in (n for n in one.published if isinstance(ours.get(n), Measured)):
-            label = re.sub(r"test accuracy", "accuracy", one.labels.get(name, name))
-            line |= {f"{label}, printed": f"{one.published[name]:g}", f"{label}, measured": f"{ours[name]:.1f}"}
+        row = claims.get(claim_id)
+        line: dict[str, Any] = {"": row.where.partition(": ")[2]}
+        for name in (n for n in row.published if isinstance(ours.get(n), Measured)):
+            label = re.sub(r"test accuracy", "accuracy", row.labels.get(name, name))
+            line |= {f"{label}, printed": f"{row.published[name]:g}", f"{label}, measured": f"{ours[name]:.1f}"}
         lines.append(line)
     return pd.DataFrame(lines).fillna("")

@@ -65,11 +65,11 @@ def release(
 
     Raises ParameterError or DataError for what is not allowed or not there.
     """
-    found = feature_data.census(dataset, encoding, seed)
-    rows, test, bound = feature_data.scaled(found, scaling)
+    census = feature_data.census(dataset, encoding, seed)
+    rows, test, bound = feature_data.scaled(census, scaling)
     fit = objpert.fit(
         rows / bound,
-        found.y_train,
+        census.y_train,
         epsilon=math.inf if epsilon is None else epsilon,
         regularisation=1e-4 if epsilon is None else regularisation,
         rng=np.random.default_rng([seed, 11]),
@@ -78,10 +78,10 @@ def release(
         device=device,
     )
     spent = float(np.max(fit.epsilon))
-    most = np.bincount(found.y_train).argmax()
+    most = np.bincount(census.y_train).argmax()
     return {
-        "accuracies": [float(f"{a:.5g}") for a in fit.accuracy(test / bound, found.y_test)],
-        "constant": float((found.y_test == most).mean()),
+        "accuracies": [float(f"{a:.5g}") for a in fit.accuracy(test / bound, census.y_test)],
+        "constant": float((census.y_test == most).mean()),
         "spent": spent if math.isfinite(spent) else None,
         "converged": float(fit.converged.mean()),
         "bound": bound,
@@ -121,20 +121,20 @@ def gradient_signal(
     Raises ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0, steps).check("after", after)
-    found, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)
+    data, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)
     weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
     seeded = int(weights.generate_state(1)[0])
-    net = network(model, found.x_train.shape[1:], len(found.classes), "relu", 0.0, seeded, "keras").to(place)
+    net = network(model, data.x_train.shape[1:], len(data.classes), "relu", 0.0, seeded, "keras").to(place)
     if frozen:
         freeze(net, frozen)
-    rate = min(1.0, batch / len(found.y_train))
+    rate = min(1.0, batch / len(data.y_train))
     settings = {"sample_rate": rate, "learning_rate": learning_rate, "max_grad_norm": 1.0}
     if after:
         noise = float(noise_for(epsilon, rate, steps, 1e-5))
-        parts = dpsgd.Data((found.x_train, found.y_train), None, (found.x_test, found.y_test))
+        parts = dpsgd.Data((data.x_train, data.y_train), None, (data.x_test, data.y_test))
         dpsgd.train(net, parts, dpsgd.DPSGD(steps=after, noise_multiplier=noise, **settings),
                     np.random.default_rng(draws), device=device, progress=False)  # fmt: skip
-    records = dpsgd.Examples((found.x_train, found.y_train), "train", place, torch.float32)
+    records = dpsgd.Examples((data.x_train, data.y_train), "train", place, torch.float32)
     engine = dpsgd.Engine(net, dpsgd.DPSGD(steps=1, **settings), records)
     length = float(engine.gradient(torch.arange(records.n, device=place)).norm()) * engine.divisor / records.n
     trained = len(engine.weights)
@@ -246,8 +246,8 @@ def random_weights(
         for budget in (*epsilons, SGD)
         for name, frozen in methods.items()
     }
-    for name, one in (others or {}).items():
-        cells |= {(name, "all", budget): cell(dataset, one, budget, **settings) for budget in (small, SGD)}
+    for name, layers in (others or {}).items():
+        cells |= {(name, "all", budget): cell(dataset, layers, budget, **settings) for budget in (small, SGD)}
     for rate, (name, frozen) in itertools.product(untuned, methods.items()):
         cells["complex", name, ("rate", rate)] = {
             **cell(dataset, model, small, **frozen, **settings),
@@ -296,8 +296,8 @@ def signal(
     """("all" or "last two" layers trained, steps taken) to the length of the mean clipped gradient, (seeds,)."""
     cells = {(name, after): {**settings, "frozen": frozen, "after": after}
              for name, frozen in (("all", None), ("last two", LAST_TWO)) for after in afters}  # fmt: skip
-    found = plans.by_seed(get, gradient_signal, cells, seeds)
-    return {cell: np.array([one["length"] for one in some]) for cell, some in found.items()}
+    by_cell = plans.by_seed(get, gradient_signal, cells, seeds)
+    return {cell: np.array([run["length"] for run in runs]) for cell, runs in by_cell.items()}
 
 
 def messages(

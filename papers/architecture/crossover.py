@@ -77,12 +77,12 @@ def estimate(
     n = len(simple)
     stretch = stats.t.ppf((1 + LEVEL) / 2, n - 1) / stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(n / (n - 1))
     means = np.stack([simple.mean(axis=0), complex.mean(axis=0)])
-    found = []
+    crossings = []
     for rows in rng.integers(n, size=(resamples, n)):
         drawn = np.stack([simple[rows].mean(axis=0), complex[rows].mean(axis=0)])
-        found.append(_last(at, *(means + stretch * (drawn - means)), smooth))
+        crossings.append(_last(at, *(means + stretch * (drawn - means)), smooth))
     # Without interpolation between order statistics: some are infinite.
-    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    low, high = np.quantile(crossings, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
     ends = float(np.exp(at[0])), float(np.exp(at[-1]))
     return Crossover(_last(at, *means, smooth), float(low), float(high), n, *ends)
 

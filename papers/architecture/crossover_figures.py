@@ -112,9 +112,9 @@ def by_rate(gaps: Mapping[str, Measured]) -> None:
     heights = np.array([gap.value for gap in shared.values()])
     ends = np.abs([[getattr(gap, end) for gap in shared.values()] - heights for end in ("low", "high")])
     axes.errorbar(list(shared), heights, ends, fmt="o-", capsize=3)
-    own = gaps["own rates"].value
-    axes.axhline(own, color="C1", ls="--")
-    axes.text(min(shared), own + 0.1, "each at its own rate", color="C1", fontsize=12, va="bottom")
+    own_gap = gaps["own rates"].value
+    axes.axhline(own_gap, color="C1", ls="--")
+    axes.text(min(shared), own_gap + 0.1, "each at its own rate", color="C1", fontsize=12, va="bottom")
     axes.axhline(0, color="black", lw=1)
     axes.set(xscale="log", xlabel="learning rate that both share", ylabel="lead of the small network, points")
     axes.set_xticks(list(shared), [f"{rate:g}" for rate in shared])

@@ -24,15 +24,15 @@ from papers.common import printed
 SERVES = 0.5  # points that a network may lose at a rate that is not its own
 
 
-def every(study: Plan, found: Mapping[str, Pair]) -> Values:
+def every(study: Plan, pairs: Mapping[str, Pair]) -> Values:
     """The values of the chapter's rows that rest on runs, but for those that trainings at the paper's batch decide
     (:mod:`length_rows`); ``found`` of :func:`crossover_rows.pairs`.
     """
     return {
         **data_sets(),
-        **crossover_rows.of_pairs(found),
-        **crossover_rows.of_seeds(found),
-        **crossover_rows.table_1(study, found),
+        **crossover_rows.of_pairs(pairs),
+        **crossover_rows.of_seeds(pairs),
+        **crossover_rows.table_1(study, pairs),
         **of_three(*three(study)),
         **rates(study)[1],
         **table_4(study),
@@ -49,13 +49,13 @@ CNNS = {"stw": "STW CNN", "paw": "PAW CNN", "lenet": "LeNet-5"}
 def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float, float, float], str]]]:
     """Figure 8: each model's accuracy in percent over the budget; and each pair's crossing, as numbers and in words."""
     two = [(THREE[0], THREE[1]), (THREE[0], THREE[2]), (THREE[1], THREE[2])]
-    found = study.read("three")
-    at = sorted(found[THREE[0]])
-    test = {name: np.stack([accuracies(found[name][e]) for e in at], axis=1) for name in THREE}
+    by_model = study.read("three")
+    at = sorted(by_model[THREE[0]])
+    test = {name: np.stack([accuracies(by_model[name][e]) for e in at], axis=1) for name in THREE}
     crossings = {}
-    for one, other in two:
-        crossing = crossover.estimate(at, test[one], test[other], rng=np.random.default_rng(0))
-        crossings[one, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
+    for simple, other in two:
+        crossing = crossover.estimate(at, test[simple], test[other], rng=np.random.default_rng(0))
+        crossings[simple, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
     return {name: plotting.bands("epsilon", at, values.T) for name, values in test.items()}, crossings
 
 
@@ -69,12 +69,12 @@ def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[flo
     (value, low, high), _ = crossings[THREE[:2]]
     ends = {"lowest_epsilon": 0.1, "inner_epsilon": 1.09, "highest_epsilon": 2.11}
     return {
-        "B.fig8": ends | {name: one for name, one in levels.items() if "fcn" not in name},
+        "B.fig8": ends | {name: level for name, level in levels.items() if "fcn" not in name},
         "B.crossover-three-models": {
             "crossover_logistic_fcn": Measured(value, low, high, 5),
             "crossover_logistic_cnn": crossings[THREE[0], THREE[2]][1],
             "crossover_fcn_cnn": crossings[THREE[1:]][1],
-            **{name: one for name, one in levels.items() if "2_11" not in name},
+            **{name: level for name, level in levels.items() if "2_11" not in name},
         },
     }
 
@@ -84,10 +84,10 @@ def sizes(study: Plan) -> tuple[dict[str, dict[int, Measured]], dict[str, Any]]:
 
     The best smaller network is that with the best mean, DP-SGD, on validation data among all but the largest.
     """
-    found = list(study.read("sizes").values())
-    sgd, dp = (np.stack([accuracies(one[e]) for one in found]) for e in (math.inf, 2.11))
-    best = int(np.mean([accuracies(one[2.11], "validation") for one in found[:-1]], axis=1).argmax())
-    parameters = [one[2.11][0]["parameters"] for one in found]
+    by_size = list(study.read("sizes").values())
+    sgd, dp = (np.stack([accuracies(by_budget[e]) for by_budget in by_size]) for e in (math.inf, 2.11))
+    best = int(np.mean([accuracies(by_budget[2.11], "validation") for by_budget in by_size[:-1]], axis=1).argmax())
+    parameters = [by_budget[2.11][0]["parameters"] for by_budget in by_size]
     kinds = {"SGD": sgd, "DP-SGD": dp}
     data = {kind: dict(zip(parameters, map(stats.mean_interval, rows), strict=True)) for kind, rows in kinds.items()}
     return data, {
@@ -100,19 +100,23 @@ def sizes(study: Plan) -> tuple[dict[str, dict[int, Measured]], dict[str, Any]]:
 
 def rates(study: Plan) -> tuple[dict[str, Measured], Values]:
     """Figure 9: simple less complex, in points, by shared rate and at "own rates"; and its rows."""
-    gaps, losses, served, some = _rates(study.read("rates"), study.read("mnist"))
-    values = {f"gap_at_{name.replace(' ', '_')}": one for name, one in gaps.items()}
+    gaps, losses, served, tallies = _rates(study.read("rates"), study.read("mnist"))
+    values = {f"gap_at_{name.replace(' ', '_')}": gap for name, gap in gaps.items()}
     return gaps, {
         "B.learning-rate": {
             **values,
             "rates_that_serve_both": len(served),
             "they_are": ", ".join(served) or "none",
-            **{f"loss_at_sgd_rate_{name}": one for name, one in losses.items()},
+            **{f"loss_at_sgd_rate_{name}": loss for name, loss in losses.items()},
         },
         "B.fig9": {
             **values,
             **dict(
-                zip(("losses_at_shared_rates", "gains_at_shared_rates", "pairs_of_network_and_rate"), some, strict=True)
+                zip(
+                    ("losses_at_shared_rates", "gains_at_shared_rates", "pairs_of_network_and_rate"),
+                    tallies,
+                    strict=True,
+                )
             ),
         },
     }
@@ -123,19 +127,24 @@ _SHORT = {"simple": SIMPLE, "complex": COMPLEX}
 
 def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept):
     """Gaps by rate; losses at SGD's rate; which rates serve both; signs of losses at rates not a network's own."""
-    own = {name: accuracies(tuned[name][2.11]) for name in (SIMPLE, COMPLEX)}
-    at_rate = {name: {rate: accuracies(one) for rate, one in shared[name].items()} for name in own}
-    loss = {name: {rate: own[name] - one for rate, one in at_rate[name].items()} for name in own}
+    tuned_accuracy = {name: accuracies(tuned[name][2.11]) for name in (SIMPLE, COMPLEX)}
+    at_rate = {name: {rate: accuracies(results) for rate, results in shared[name].items()} for name in tuned_accuracy}
+    loss = {
+        name: {rate: tuned_accuracy[name] - accuracy for rate, accuracy in at_rate[name].items()}
+        for name in tuned_accuracy
+    }
     gaps = {
         f"{rate:g}": stats.mean_interval(at_rate[SIMPLE][rate] - at_rate[COMPLEX][rate]) for rate in at_rate[SIMPLE]
     }
-    gaps["own rates"] = stats.mean_interval(own[SIMPLE] - own[COMPLEX])
+    gaps["own rates"] = stats.mean_interval(tuned_accuracy[SIMPLE] - tuned_accuracy[COMPLEX])
     at_sgd = {
         short: stats.mean_interval(loss[name][tuned[name][math.inf][0]["learning_rate"]])
         for short, name in _SHORT.items()
     }
-    serves = [f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).low <= SERVES for n in own)]
-    other = [(n, r) for n in own for r in shared[n] if r != tuned[n][2.11][0]["learning_rate"]]
+    serves = [
+        f"{r:g}" for r in shared[SIMPLE] if all(stats.mean_interval(loss[n][r]).low <= SERVES for n in tuned_accuracy)
+    ]
+    other = [(n, r) for n in tuned_accuracy for r in shared[n] if r != tuned[n][2.11][0]["learning_rate"]]
     signs = crossover.significant_signs(np.stack([loss[n][r] for n, r in other], axis=1), np.zeros((5, len(other))))
     return gaps, at_sgd, serves, (int((signs > 0).sum()), int((signs < 0).sum()), len(other))
 
@@ -143,18 +152,23 @@ def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept)
 def table_4(study: Plan) -> Values:
     """Cells of Table IV, and the rows on LeNet-5, the CNNs and the small FCN, as far as the plan has their runs."""
     read = {part: study.read(part) for part in (*OF_CNNS, "stw", "tiny") if part in study.parts}
-    level = {(name, e): accuracies(some) for one in read.values() for name, by in one.items() for e, some in by.items()}
+    level = {
+        (name, e): accuracies(results)
+        for by_network in read.values()
+        for name, by in by_network.items()
+        for e, results in by.items()
+    }
     paw, lenet, stw, fcn = "PAW CNN", "LeNet-5", "STW CNN", "PAW FCN"
     rows: Values = {}
     for part, e, (short, name) in itertools.product(OF_CNNS, BUDGETS, CNNS.items()):
         if e in read.get(part, {}).get(name, {}):
-            own = {
+            printed = {
                 "acc_dpsgd": stats.mean_interval(level[name, e]),
                 "acc_sgd": stats.mean_interval(accuracies(read[part][name][math.inf])),
             }
             for row in [f"B.table4.eps{e}-{short}"] + [f"B.table1.cnn-mnist-{short}"] * (e == 4.39 and name != lenet):
-                rows[row] = own | cells(
-                    row, own, settled=_as_printed(study.parts[part].inputs, f"B.table4.eps{e}-{short}")
+                rows[row] = printed | cells(
+                    row, printed, settled=_as_printed(study.parts[part].inputs, f"B.table4.eps{e}-{short}")
                 )
     if {(paw, 1.09), (lenet, 1.09), (paw, math.inf), (lenet, math.inf)} <= set(level):
         rows["B.intro-lenet"] = {
@@ -209,7 +223,7 @@ def data_sets() -> Values:
     rows: Values = {}
     for name in ("mnist", "fashion-mnist"):
         files = registry.entry(name).files
-        train, test = ((one.content_bytes - 16) // 28**2 for one in files if "images" in one.name)  # 16: the header
+        train, test = ((file.content_bytes - 16) // 28**2 for file in files if "images" in file.name)  # 16: the header
         rows[f"B.data-{name}"] = {"n": train + test, "n_train": train, "n_val": test // 2, "n_test": test - test // 2}
     parts = claims.get("B.data-purchase100").published
     rows["B.data-purchase100"] = {"sum_of_parts": parts["n_train"] + parts["n_val"] + parts["n_test"]}

@@ -100,31 +100,34 @@ def pairs(study: Plan) -> dict[str, Pair]:
     return {part: of_runs(study.read(part), printed) for part, printed in PRINTED.items()}
 
 
-def of_runs(found: Swept, printed: float) -> Pair:
+def of_runs(swept: Swept, printed: float) -> Pair:
     """A pair from its runs, :func:`crossover_study.pair`; ``printed``: the budget of Table I."""
-    at = sorted(e for e in found[SIMPLE] if math.isfinite(e))
+    at = sorted(e for e in swept[SIMPLE] if math.isfinite(e))
 
     def matrix(score: str) -> tuple[np.ndarray, np.ndarray]:
-        return tuple(np.stack([accuracies(found[n][e], score) for e in at], axis=1) for n in (SIMPLE, COMPLEX))
+        return tuple(np.stack([accuracies(swept[n][e], score) for e in at], axis=1) for n in (SIMPLE, COMPLEX))
 
     test = matrix("test")
     crossing = crossover.estimate(at, *test, rng=np.random.default_rng(0))
     later = _later_gaps(100 * (test[0] - test[1]) / test[1], np.array(at) <= crossing.value)
     return Pair(
-        curves={name: plotting.bands("epsilon", at, one.T) for name, one in zip((SIMPLE, COMPLEX), test, strict=True)},
-        **at_print(found, printed),
+        curves={
+            name: plotting.bands("epsilon", at, accuracies_.T)
+            for name, accuracies_ in zip((SIMPLE, COMPLEX), test, strict=True)
+        },
+        **at_print(swept, printed),
         crossing=(crossing.value, crossing.low, crossing.high),
         shown=str(crossing),
         leads=tuple(crossover.significant_signs(*test).tolist()),
         later_larger=1 in later,
         first_largest=bool(later) and set(later) == {-1},
-        runs=Runs(test, matrix("validation"), tuple(accuracies(found[n][math.inf]) for n in (SIMPLE, COMPLEX))),
+        runs=Runs(test, matrix("validation"), tuple(accuracies(swept[n][math.inf]) for n in (SIMPLE, COMPLEX))),
     )
 
 
-def at_print(found: Swept, printed: float) -> dict[str, Any]:
+def at_print(swept: Swept, printed: float) -> dict[str, Any]:
     """A pair's accuracies with SGD and at the printed budget, and what :class:`Pair` says of their differences."""
-    sgd, dp = ([accuracies(found[name][e]) for name in (SIMPLE, COMPLEX)] for e in (math.inf, printed))
+    sgd, dp = ([accuracies(swept[name][e]) for name in (SIMPLE, COMPLEX)] for e in (math.inf, printed))
     return {
         "sgd": tuple(map(stats.mean_interval, sgd)),
         "dp": tuple(map(stats.mean_interval, dp)),
@@ -139,9 +142,9 @@ def _later_gaps(relative: np.ndarray, below: np.ndarray) -> list[int]:
     if not below[0] or below.sum() < 2:
         return []
     first, *later = relative[:, below].T
-    found = [stats.paired(one, first) for one in later]
-    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
-    return [int(yes * np.sign(one.difference.value)) for one, yes in zip(found, clear, strict=True)]
+    comparisons = [stats.paired(gap, first) for gap in later]
+    clear = stats.holm(np.array([comparison.p_value for comparison in comparisons])) < 0.05
+    return [int(yes * np.sign(comparison.difference.value)) for comparison, yes in zip(comparisons, clear, strict=True)]
 
 
 def at(curves: Curves, name: str, epsilon: float) -> Measured:
@@ -153,26 +156,26 @@ def at(curves: Curves, name: str, epsilon: float) -> Measured:
 # --- rows on pairs ----------------------------------------------------------------------------------------------------
 
 
-def of_pairs(found: Mapping[str, Pair]) -> Values:
+def of_pairs(pairs: Mapping[str, Pair]) -> Values:
     """The rows on pairs of networks; ``found`` of :func:`pairs`."""
-    sets = {name: found[part] for name, part in PAPERS.items()}
-    every, papers = list(found.values()), [found[part] for part in found if part != "location"]
+    sets = {name: pairs[part] for name, part in PAPERS.items()}
+    every, papers = list(pairs.values()), [pairs[part] for part in pairs if part != "location"]
     ratio = {name: _ratio(name) for name in ("mnist", "fashion-mnist", "cifar10", "purchase100")}
     ordered = {"small_then_large": sum(p.order > 0 for p in sets.values())}
     ordered["contrary"] = sum(p.order < 0 for p in sets.values())
     shown = {f"crossover_{name}": p.shown for name, p in sets.items()}
     where = [_around(p.crossing) for p in sets.values()]
-    jpeg, changes = found["jpeg"], [crossover.sign_changes(p.leads) for p in every]
+    jpeg, changes = pairs["jpeg"], [crossover.sign_changes(p.leads) for p in every]
     # What these shorter trainings, in larger batches, say of the two networks; the text of the figure cites it.
     gaps = {
         **{f"gap_{name}": p.dp_gap for name, p in sets.items()},
-        "gap_mnist_400_steps": found["mnist"].dp_gap,
+        "gap_mnist_400_steps": pairs["mnist"].dp_gap,
         **{
             f"gap_mnist_at_{e:g}": stats.mean_interval(np.subtract(*sets["mnist"].runs.test)[:, i])
             for i, e in enumerate(sets["mnist"].epsilons)
             if e <= 10
         },
-        "gap_location": found["location"].dp_gap,
+        "gap_location": pairs["location"].dp_gap,
         **{f"sgd_gap_{name}": p.sgd_gap for name, p in sets.items()},
         **{f"cost_{name}": p.cost_gap for name, p in sets.items()},
     }
@@ -183,7 +186,7 @@ def of_pairs(found: Mapping[str, Pair]) -> Values:
             "sgd_loss_points": _negative(jpeg.sgd_gap),
         },
         "B.largest-gap": {"largest_parameter_ratio": max(ratio.values())},
-        "B.fig7": {**ordered, **shown, "crossover_mnist_400_steps": found["mnist"].shown, **gaps},
+        "B.fig7": {**ordered, **shown, "crossover_mnist_400_steps": pairs["mnist"].shown, **gaps},
         "B.crossover-1e4": {"around_1e4": where.count(1), "elsewhere": where.count(-1), **ordered, **shown},
         "B.fig2": {
             "small_then_large": sum(p.order > 0 for p in papers),
@@ -210,8 +213,8 @@ def _ratio(name: str) -> float:
     return stw / paw
 
 
-def _negative(one: Measured) -> Measured:
-    return Measured(-one.value, -one.high, -one.low, one.n)
+def _negative(interval: Measured) -> Measured:
+    return Measured(-interval.value, -interval.high, -interval.low, interval.n)
 
 
 def _around(crossing: tuple[float, float, float], centre: float = 1e4, factor: float = 10) -> int:
@@ -222,43 +225,45 @@ def _around(crossing: tuple[float, float, float], centre: float = 1e4, factor: f
     return -1 if low > centre * factor or high < centre / factor else 0
 
 
-def of_seeds(found: Mapping[str, Pair]) -> Values:
+def of_seeds(pairs: Mapping[str, Pair]) -> Values:
     """The rows that need single runs."""
-    some = {part: one.runs for part, one in found.items()}
+    runs_by_part = {part: pair.runs for part, pair in pairs.items()}
     cheaper, gains = [], {"simple": [], "complex": []}
-    for part, one in some.items():
-        (simple, complex_), (sgd, sgd_complex) = one.test, (accuracy[:, None] for accuracy in one.sgd)
+    for part, runs_ in runs_by_part.items():
+        (simple, complex_), (sgd, sgd_complex) = runs_.test, (accuracy[:, None] for accuracy in runs_.sgd)
         cheaper.append((sgd - simple < sgd_complex - complex_) & (simple <= complex_))
-        for name, always in zip(gains, one.test, strict=True):
-            gains[name].append(_rule(found[part].epsilons, one) - always)
+        for name, always in zip(gains, runs_.test, strict=True):
+            gains[name].append(_rule(pairs[part].epsilons, runs_) - always)
     return {
         "B.eq4": {
-            "comparisons": sum(one.size for one in cheaper),
-            "cheaper_but_not_better": int(sum(one.sum() for one in cheaper)),
+            "comparisons": sum(wins.size for wins in cheaper),
+            "cheaper_but_not_better": int(sum(wins.sum() for wins in cheaper)),
         },
         "B.crossover-rule": {
             **{
                 f"rule_less_always_{name}": stats.mean_interval(np.concatenate(by_part, axis=1).mean(axis=1))
                 for name, by_part in gains.items()
             },
-            "small_then_large": sum(found[part].order > 0 for part in some),
-            "contrary": sum(found[part].order < 0 for part in some),
-            "trainings": len(some),
+            "small_then_large": sum(pairs[part].order > 0 for part in runs_by_part),
+            "contrary": sum(pairs[part].order < 0 for part in runs_by_part),
+            "trainings": len(runs_by_part),
         },
-        "B.protocol-architecture": {f"best_of_three_less_mean_{part}": _optimism(one) for part, one in some.items()},
+        "B.protocol-architecture": {
+            f"best_of_three_less_mean_{part}": _optimism(runs_) for part, runs_ in runs_by_part.items()
+        },
     }
 
 
-def _optimism(one: Runs) -> float:
+def _optimism(runs_: Runs) -> float:
     """What the best of three test accuracies adds to their mean, in points, averaged over networks and budgets."""
-    cells = np.concatenate([*one.test, *(accuracy[:, None] for accuracy in one.sgd)], axis=1)
+    cells = np.concatenate([*runs_.test, *(accuracy[:, None] for accuracy in runs_.sgd)], axis=1)
     return float(np.mean([best_of(column) - column.mean() for column in cells.T]))
 
 
-def _rule(epsilons: Sequence[float], one: Runs) -> np.ndarray:
+def _rule(epsilons: Sequence[float], runs_: Runs) -> np.ndarray:
     """Test accuracies (seeds, budgets) of "simple up to the crossing", the crossing estimated on validation data."""
-    crossing = crossover.estimate(epsilons, *one.validation, rng=np.random.default_rng(0), resamples=100).value
-    return np.where(np.asarray(epsilons) <= crossing, *one.test)
+    crossing = crossover.estimate(epsilons, *runs_.validation, rng=np.random.default_rng(0), resamples=100).value
+    return np.where(np.asarray(epsilons) <= crossing, *runs_.test)
 
 
 def predicted() -> dict[str, Any]:
@@ -282,25 +287,25 @@ def predicted() -> dict[str, Any]:
     }
 
 
-def table_1(study: Plan, found: Mapping[str, Pair]) -> Values:
+def table_1(study: Plan, pairs: Mapping[str, Pair]) -> Values:
     """Cells of Table I: accuracies, gaps beside the simple network, and how many of the two accuracies agree.
 
     In the paper's own training where the study has it, as plan "paper" does for all eight pairs, else in ours.
     """
     rows: Values = {}
     ours = {"fcn-mnist": "longer", "fcn-fashion-mnist": "fashion", "fcn-cifar10": "jpeg"}
-    for name, own in AS_PRINTED.items():
-        settled = own in study.parts
+    for name, part in AS_PRINTED.items():
+        settled = part in study.parts
         if settled:
-            one = at_print(study.read(own), claims.get(f"B.table1.{name}-paw").published["epsilon"])
+            measured = at_print(study.read(part), claims.get(f"B.table1.{name}-paw").published["epsilon"])
         elif name in ours:
-            one = vars(found[ours[name]])
+            measured = vars(pairs[ours[name]])
         else:
             continue
         for k, kind in enumerate(("paw", "stw")):
             row = f"B.table1.{name}-{kind}"
-            levels = {"acc_dpsgd": one["dp"][k], "acc_sgd": one["sgd"][k]}
-            gaps = {"gap_dpsgd": one["dp_gap"], "gap_sgd": one["sgd_gap"]} if kind == "paw" else {}
+            levels = {"acc_dpsgd": measured["dp"][k], "acc_sgd": measured["sgd"][k]}
+            gaps = {"gap_dpsgd": measured["dp_gap"], "gap_sgd": measured["sgd_gap"]} if kind == "paw" else {}
             same_data = settled or name != "fcn-cifar10"  # ours are JPEG copies
             rows[row] = levels | gaps | cells(row, levels, agree=same_data, settled=settled)
     return rows
@@ -312,7 +317,7 @@ def cells(row: str, measured: Mapping[str, Measured], *, agree: bool = True, set
     One agrees where its whole interval is within :data:`AGREES` of the printed value, on the same data (``agree``); it
     differs where the interval is outside, in the paper's own training (``settled``): another length may explain it.
     """
-    near = [_place(one, claims.get(row).published[name]) for name, one in measured.items()]
+    near = [_place(interval, claims.get(row).published[name]) for name, interval in measured.items()]
     return {"cells_that_agree": near.count(1) * agree, "cells_that_differ": near.count(-1) * settled}
 
 
@@ -329,15 +334,15 @@ def definition(crossover: float, epsilons: Sequence[float], simple: np.ndarray, 
     return float(100 * (np.maximum(simple, complex_) - chosen).max())
 
 
-def yours(found: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
+def yours(results: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
     """What a reader's own runs say: both accuracies, the gap in points, and which network to use."""
-    one, two = (accuracies(found[name]) for name in (SIMPLE, COMPLEX))
-    gap = stats.paired(one, two).difference
+    simple, two = (accuracies(results[name]) for name in (SIMPLE, COMPLEX))
+    gap = stats.paired(simple, two).difference
     if gap.low is None or gap.low <= 0 <= gap.high:
         use = "the simple one: no difference beyond chance, and it costs less"
     else:
         use = "the simple one" if gap.low > 0 else "the complex one"
-    means = {"accuracy_simple": stats.mean_interval(one), "accuracy_complex": stats.mean_interval(two)}
+    means = {"accuracy_simple": stats.mean_interval(simple), "accuracy_complex": stats.mean_interval(two)}
     return {**means, "simple_less_complex": gap, "use": use}
 
 

@@ -43,9 +43,11 @@ Swept = dict[str, dict[float, list[Result]]]  # model to budget (inf: SGD) to re
 def pair(get: Get, *, dataset: str, **settings: Any) -> Swept:
     """Both networks of a data set over budgets: Table I and Figure 7; ``settings`` of :func:`swept`."""
     checks.one_of(*PAIRS).check("dataset", dataset)
-    own = dict(PAIRS[dataset])
-    models = {SIMPLE: own.pop("simple"), COMPLEX: own.pop("complex")}
-    return swept(get, {name: {"dataset": dataset, **own, "model": model} for name, model in models.items()}, **settings)
+    settings_ = dict(PAIRS[dataset])
+    models = {SIMPLE: settings_.pop("simple"), COMPLEX: settings_.pop("complex")}
+    return swept(
+        get, {name: {"dataset": dataset, **settings_, "model": model} for name, model in models.items()}, **settings
+    )
 
 
 def models(get: Get, *, names: Sequence[str], **settings: Any) -> Swept:
@@ -65,12 +67,14 @@ def at_rates(
     get: Get, *, dataset: str, epsilon: float, rates: Sequence[float], seeds: int, **settings: Any
 ) -> dict[str, dict[float, list[Result]]]:
     """Both networks at given rates: Figure 9, {network: {rate: results by seed}}."""
-    found = {}
+    by_model = {}
     for name, kind in ((SIMPLE, "simple"), (COMPLEX, "complex")):
-        own = {k: v for k, v in PAIRS[dataset].items() if k not in ("simple", "complex")}
-        cell = {"dataset": dataset, **own, "model": PAIRS[dataset][kind], "epsilon": epsilon, **settings}
-        found[name] = plans.by_seed(get, train, {float(r): {**cell, "learning_rate": float(r)} for r in rates}, seeds)
-    return found
+        settings_ = {k: v for k, v in PAIRS[dataset].items() if k not in ("simple", "complex")}
+        cell = {"dataset": dataset, **settings_, "model": PAIRS[dataset][kind], "epsilon": epsilon, **settings}
+        by_model[name] = plans.by_seed(
+            get, train, {float(r): {**cell, "learning_rate": float(r)} for r in rates}, seeds
+        )
+    return by_model
 
 
 def swept(
@@ -98,11 +102,14 @@ def swept(
     asked = {(name, e): {**cell, **settings, **budget(e)} for e in epsilons for name, cell in cells.items()}
     grids = {"sgd": sgd_rates, "dp": rates}
     outcomes = measured(get, asked, grids, seeds=seeds, first=first, tuning_seeds=tuning_seeds, extensions=extensions)
-    found: Swept = {name: {} for name in cells}
-    for (name, e), one in outcomes.items():
-        own = [{**run, "learning_rate": one.rate, "tuning_score": one.tuned.tried[one.rate]} for run in one.runs]
-        found[name][math.inf if e is None else float(e)] = own
-    return found
+    by_model: Swept = {name: {} for name in cells}
+    for (name, e), outcome in outcomes.items():
+        results = [
+            {**run, "learning_rate": outcome.rate, "tuning_score": outcome.tuned.tried[outcome.rate]}
+            for run in outcome.runs
+        ]
+        by_model[name][math.inf if e is None else float(e)] = results
+    return by_model
 
 
 def budget(epsilon: float | None) -> dict[str, Any]:
@@ -120,8 +127,8 @@ YOURS = {
 def yours(get: Get, *, dataset: str, epsilon: float, delta: float = 1e-5, seeds: int = 5) -> dict[str, list[Result]]:
     """The chapter's question at a reader's own budget: {network: results by seed}, both at tuned rates."""
     checks.one_of(*YOURS).check("dataset", dataset)
-    found = pair(get, dataset=dataset, epsilons=[epsilon], delta=delta, seeds=seeds, extensions=1, **YOURS[dataset])
-    return {name: by_budget[float(epsilon)] for name, by_budget in found.items()}
+    by_model = pair(get, dataset=dataset, epsilons=[epsilon], delta=delta, seeds=seeds, extensions=1, **YOURS[dataset])
+    return {name: by_budget[float(epsilon)] for name, by_budget in by_model.items()}
 
 
 def accuracies(results: Sequence[Result], score: str = "test") -> np.ndarray:

@@ -114,14 +114,14 @@ def _label_tables(table, epsilon, rng) -> np.ndarray:
     """The columns of the attribute that says most about the label, by noisy tables of each with it; epsilon-DP."""
     counts = feature_search.counted(table, "attributes")
     label, a = slice(counts.starts[-1], None), len(counts.levels) - 1
-    found = []
+    relevances = []
     for start, size in zip(counts.starts[:-1], counts.levels[:-1], strict=True):
         cells = counts.tables[start : start + size, label]
         cells = np.maximum(cells + rng.laplace(0, 2 * a / epsilon, cells.shape), 1e-9)
         both = -(cells * np.log2(cells / cells.sum())).sum()
         alone = [-(margin * np.log2(margin / cells.sum())).sum() for margin in (cells.sum(axis=0), cells.sum(axis=1))]
-        found.append(2 * (1 - both / sum(alone)))
-    return feature_search.as_columns(table, "attributes", [int(np.argmax(found))])
+        relevances.append(2 * (1 - both / sum(alone)))
+    return feature_search.as_columns(table, "attributes", [int(np.argmax(relevances))])
 
 
 def _pafs(table, epsilon, settings, rng) -> tuple[float, int, int]:
@@ -136,18 +136,18 @@ def _pafs(table, epsilon, settings, rng) -> tuple[float, int, int]:
         exact = models.accuracy(table.x_valid, table.y_valid)
         return exact + rng.laplace(0, c / (len(table.y_valid) * epsilon), len(subsets))
 
-    found = genetic(fitness, table.d, settings, rng, draw=lambda: sized_subset(table.d, rng))
-    return kept[found.best.tobytes()], int(found.best.sum()), len(found.scores)
+    search = genetic(fitness, table.d, settings, rng, draw=lambda: sized_subset(table.d, rng))
+    return kept[search.best.tobytes()], int(search.best.sum()), len(search.scores)
 
 
 def _search(table, epsilon, candidates, repeats, rng) -> list[tuple[float, int, int]]:
     """The best of a geometric number of random subsets, for each repeat; all models of all repeats at once."""
-    one = epsilon / PUBLISHED
+    share = epsilon / PUBLISHED
     counts = rng.geometric(1 / candidates, repeats)
     masks = np.array([sized_subset(table.d, rng) for _ in range(counts.sum())])
-    models = fitted(table, masks, one, "sound", rng)
+    models = fitted(table, masks, share, "sound", rng)
     exact, tested = (models.accuracy(*p) for p in ((table.x_valid, table.y_valid), (table.x_test, table.y_test)))
-    scores = exact + rng.laplace(0, 1 / (len(table.y_valid) * one), len(exact))
+    scores = exact + rng.laplace(0, 1 / (len(table.y_valid) * share), len(exact))
     rows, start = [], 0
     for count in counts:
         best = start + int(np.argmax(scores[start : start + count]))

@@ -163,13 +163,13 @@ def load(name: str, seed: int = 0, validation: int = 0) -> Features:
         encoded = preprocess.hold_out(encoded, validation, np.random.default_rng([seed, 6]))
     else:
         encoded = replace(encoded, x_valid=encoded.x_train[:0], y_valid=encoded.y_train[:0])
-    owners = [one.partition("=")[0] for one in encoded.feature_names]
+    owners = [name.partition("=")[0] for name in encoded.feature_names]
     attributes = tuple(dict.fromkeys(owners))
     parts = {part: np.asarray(getattr(encoded, part), dtype=float) for part in _PARTS}
     for array in parts.values():
         array.flags.writeable = False  # shared by all who ask for the same split
-    own = {"name": name, "attributes": attributes, "attribute_of": np.array([*map(attributes.index, owners)])}
-    return Features(**vars(encoded) | parts | own)
+    fields = {"name": name, "attributes": attributes, "attribute_of": np.array([*map(attributes.index, owners)])}
+    return Features(**vars(encoded) | parts | fields)
 
 
 _PARTS = ("x_train", "y_train", "x_valid", "y_valid", "x_test", "y_test")

@@ -61,9 +61,9 @@ def best_sizes(curves: Mapping[str, Curves]) -> Styler:
 def regularised(tuned: Mapping[str, tuple[Curves, Curves, np.ndarray]]) -> Styler:
     """The best size's lead over all features with C = 1 and with a C of their own; 1/C of all features."""
     lines = []
-    for name, (plain, own, chosen) in tuned.items():
-        for j, e in enumerate(own.epsilons):
-            leads = [f"{rows.gain(table, e, table.sizes[-1]):.1f}" for table in (plain, own)]
+    for name, (plain, tuned_table, chosen) in tuned.items():
+        for j, e in enumerate(tuned_table.epsilons):
+            leads = [f"{rows.gain(table, e, table.sizes[-1]):.1f}" for table in (plain, tuned_table)]
             lines.append([name, f"{e:g}", *leads, f"{chosen[-1, j]:g}"])
     columns = ["data", "ε", "lead, C = 1", "lead, own C", "1/C of all features"]
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
@@ -90,15 +90,15 @@ def dpsgd(trained: Mapping[str, Any]) -> None:
     """Tables II and XVIII: accuracy of DP-SGD over the number of features; crosses: printed."""
     titles = {"table2": "Table II: Breast Cancer", "table18": "Table XVIII: Adult"}
     figure, panels = plt.subplots(2, 1, figsize=TALL)
-    for axes, (name, found) in zip(panels, trained.items(), strict=True):
+    for axes, (name, accuracy) in zip(panels, trained.items(), strict=True):
         printed = pd.DataFrame(claims.printed_rows(f"B.{name}").values())
-        printed = printed.replace({"n_features": {"all": found.sizes[-1]}})
-        for e, colour in zip(found.noise, ("C0", "C1", "grey"), strict=True):
-            table = plotting.bands("features", found.sizes, [found.values[k, e] for k in found.sizes])
+        printed = printed.replace({"n_features": {"all": accuracy.sizes[-1]}})
+        for e, colour in zip(accuracy.noise, ("C0", "C1", "grey"), strict=True):
+            table = plotting.bands("features", accuracy.sizes, [accuracy.values[k, e] for k in accuracy.sizes])
             _line(axes, f"ε = {e:g}" if e else "SGD", table, colour)
             cells = printed[printed["epsilon"] == e] if e else printed
             axes.plot(cells["n_features"], cells["acc_dpsgd" if e else "acc_sgd"], "x", color=colour, mew=2)
-        axes.axhline(found.constant.mean(), color="black", ls="--", lw=1)
+        axes.axhline(accuracy.constant.mean(), color="black", ls="--", lw=1)
         axes.set(title=titles[name], ylabel="test accuracy, %")
     panels[1].set_xlabel("number of features")
     figure.tight_layout()
@@ -111,13 +111,13 @@ def searches(tables: Mapping[str, Mapping[str, Any]], epsilon: float) -> None:
     colours = {"All": "C0", "PAFS (test)": "C1", "PAFS (validation)": "C2", "CFS-Greedy": "C3"}
     short = {"All": "all features", "PAFS (test)": "PAFS, test", "PAFS (validation)": "PAFS, honest"}
     figure, panels = plt.subplots(2, 1, figsize=TALL, sharex=True)
-    for axes, (title, found) in zip(panels, tables.items(), strict=True):
-        for name in [name for name in colours if name in found["percent"]]:
-            table = plotting.bands("ε", found["epsilons"], found["percent"][name].T)
+    for axes, (title, intervals) in zip(panels, tables.items(), strict=True):
+        for name in [name for name in colours if name in intervals["percent"]]:
+            table = plotting.bands("ε", intervals["epsilons"], intervals["percent"][name].T)
             axes.plot(table["ε"], table["mean"], color=colours[name], label=short.get(name, name))
             if name in ("All", "CFS-Greedy"):
                 plotting.band(axes, table["ε"], table["low"], table["high"])
-        axes.axhline(found["constant"].mean(), color="black", ls=":", lw=1.2)
+        axes.axhline(intervals["constant"].mean(), color="black", ls=":", lw=1.2)
         axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
         axes.set(xscale="log", title=title, ylabel="test accuracy, %")
     library = next(iter(tables.values()))
@@ -170,17 +170,17 @@ def best_paid(totals: Mapping[str, tuple[Totals, np.ndarray]]) -> Styler:
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
 
 
-def leads(found: Mapping[str, Measured], title: str) -> None:
+def leads(intervals: Mapping[str, Measured], title: str) -> None:
     """Points above always naming the frequent class, a row for each method."""
-    _, axes = _dots(found)
+    _, axes = _dots(intervals)
     axes.set(title=title, xlabel="points above a constant")
 
 
-def _dots(found: Mapping[str, Measured]) -> tuple[plt.Figure, plt.Axes]:
+def _dots(intervals: Mapping[str, Measured]) -> tuple[plt.Figure, plt.Axes]:
     """A dot with its interval for each method; a line at 0."""
-    figure, axes = plt.subplots(figsize=(4.2, 0.42 * len(found) + 0.9))
+    figure, axes = plt.subplots(figsize=(4.2, 0.42 * len(intervals) + 0.9))
     names = {"all": "all features", **METHODS}
-    plotting.dots(axes, {names[m]: {"": value} for m, value in found.items()}, {})
+    plotting.dots(axes, {names[m]: {"": value} for m, value in intervals.items()}, {})
     axes.axvline(0, color="black", lw=1)
     return figure, axes
 

@@ -52,11 +52,11 @@ def one_split(values) -> Measured:
 
 def tally(gains: Sequence) -> dict[str, int]:
     """Of differences (splits,), how many are ahead beyond chance (Holm), and how many are no lead that matters."""
-    found = [stats.paired(one, np.zeros_like(one)) for one in gains]
-    clear = stats.holm(np.array([one.p_value for one in found])) < 0.05
-    ahead = [bool(c and one.difference.value > 0) for c, one in zip(clear, found, strict=True)]
-    none = [one.difference.high < MATTERS and not a for a, one in zip(ahead, found, strict=True)]
-    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(found)}
+    comparisons = [stats.paired(gain, np.zeros_like(gain)) for gain in gains]
+    clear = stats.holm(np.array([comparison.p_value for comparison in comparisons])) < 0.05
+    ahead = [bool(c and comparison.difference.value > 0) for c, comparison in zip(clear, comparisons, strict=True)]
+    none = [comparison.difference.high < MATTERS and not a for a, comparison in zip(ahead, comparisons, strict=True)]
+    return {"ahead": sum(ahead), "not_ahead": sum(none), "of": len(comparisons)}
 
 
 def best_size(curves: Curves, epsilon: float) -> Measured:
@@ -99,29 +99,29 @@ def slope(curves: Curves, epsilon: float) -> Measured:
 # --- rows, by section -------------------------------------------------------------------------------------------------
 
 
-def tables(found: Mapping[str, Sequence[runs.Result]]) -> Values:
+def tables(by_table: Mapping[str, Sequence[runs.Result]]) -> Values:
     """The data, and definitions on them; ``found`` of the part "tables"."""
-    every = [one for some in found.values() for one in some]
+    every = [result for results in by_table.values() for result in results]
     return {
-        "B.data-adult": found["adult"][0]["sizes"],
-        "B.data-breast-cancer": found["breast-cancer"][0]["sizes"],
+        "B.data-adult": by_table["adult"][0]["sizes"],
+        "B.data-breast-cancer": by_table["breast-cancer"][0]["sizes"],
         "B.protocol-features": {
-            "largest_gap_to_a_reference_optimum": max(one["optimum_gap"] for one in every),
-            "max_iter": max(one["lbfgs_steps"] for one in every),
+            "largest_gap_to_a_reference_optimum": max(result["optimum_gap"] for result in every),
+            "max_iter": max(result["lbfgs_steps"] for result in every),
         },
-        "B.suc": {"largest_gap_to_Hall_and_scikit_learn": max(one["uncertainty_gap"] for one in every)},
-        "B.pca-method": {"largest_gap_to_scikit_learn": max(one["pca_gap"] for one in every)},
+        "B.suc": {"largest_gap_to_Hall_and_scikit_learn": max(result["uncertainty_gap"] for result in every)},
+        "B.pca-method": {"largest_gap_to_scikit_learn": max(result["pca_gap"] for result in every)},
     }
 
 
 def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tuned: Curves) -> Values:
     """Accuracy against the number of features: of all sizes at C = 1, and of some with their own regularisation."""
-    own = {"adult": adult_tuned, "bc": recurrence_tuned}
-    one = {"adult": adult, "bc": recurrence}
+    by_tuned = {"adult": adult_tuned, "bc": recurrence_tuned}
+    by_penalty = {"adult": adult, "bc": recurrence}
     moderate, small = {"adult": 1.0, "bc": 5.0}, {"adult": [0.1, 0.5], "bc": [0.5, 1.0]}
-    found: Values = {}
+    rows: Values = {}
     for row, curves, size, epsilon in (("B.fig3", adult, 5, 0.1), ("B.fig4", recurrence, 11, 5.0)):
-        found[row] = {
+        rows[row] = {
             "best_size": best_size(curves, epsilon),
             "best_size_without_privacy": best_size(curves, PLAIN),
             "best_minus_printed_size": gain(curves, epsilon, size),
@@ -129,39 +129,39 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
             "printed_size_less_best_other": ahead_of_others(curves, epsilon, size),
             "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, curves.sizes[-1]),
         }
-    found["B.fig4"] |= {"best_minus_printed_size_for_records_like_these": like_these(recurrence, 5.0, 11)}
-    found |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
-    found["B.bc-single-feature"] = {
+    rows["B.fig4"] |= {"best_minus_printed_size_for_records_like_these": like_these(recurrence, 5.0, 11)}
+    rows |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
+    rows["B.bc-single-feature"] = {
         "best_size": best_size(recurrence, 1.0),
         **{f"best_minus_one_at_{e:g}": gain(recurrence, e, 1) for e in small["bc"]},
         **{f"one_minus_constant_at_{e:g}": gap(recurrence.at(1, e), recurrence.constant) for e in small["bc"]},
         **{f"best_minus_one_own_regularisation_at_{e:g}": gain(recurrence_tuned, e, 1) for e in small["bc"]},
     }
-    found["B.features-moderate-eps"] = {}
-    for name, curves in one.items():
+    rows["B.features-moderate-eps"] = {}
+    for name, curves in by_penalty.items():
         largest, e = curves.sizes[-1], moderate[name]
-        found["B.protocol-features-grid"] |= {
+        rows["B.protocol-features-grid"] |= {
             f"{name}_max_features": largest,
             f"{name}_eps_min": curves.epsilons[0],
             f"{name}_eps_max": curves.epsilons[-2],
         }
-        found["B.features-moderate-eps"] |= {
+        rows["B.features-moderate-eps"] |= {
             f"best_size_{name}": best_size(curves, e),
             f"best_minus_one_{name}": gain(curves, e, 1),
             f"best_minus_all_{name}": gain(curves, e, largest),
-            f"best_minus_all_own_regularisation_{name}": gain(own[name], e, largest),
+            f"best_minus_all_own_regularisation_{name}": gain(by_tuned[name], e, largest),
         }
         for i, e in enumerate(small[name]):
-            found["B.features-small-eps"] |= {
+            rows["B.features-small-eps"] |= {
                 f"points_per_feature_{name}_{i}": slope(curves, e),
                 f"best_minus_one_{name}_{i}": gain(curves, e, 1),
             }
-    return found
+    return rows
 
 
-def quoted(found: Mapping[str, Curves]) -> Values:
+def quoted(by_variant: Mapping[str, Curves]) -> Values:
     """Adult at epsilon 0.1, as the library runs it."""
-    ours, sound = found["diffprivlib"], found["sound"]
+    ours, sound = by_variant["diffprivlib"], by_variant["sound"]
     few, d, e = ours.sizes[0], ours.sizes[-1], ours.epsilons[0]
     return {
         "B.adult-eps0.1": {
@@ -177,14 +177,16 @@ def quoted(found: Mapping[str, Curves]) -> Values:
 
 def crossover_of(pair: tuple[Curves, Curves]) -> Crossover:
     """The crossover of few features and all, on its own bootstrap stream."""
-    few, every = (one.values[:, 0] for one in pair)
+    few, every = (curves.values[:, 0] for curves in pair)
     return crossover.estimate(pair[0].epsilons, few, every, rng=np.random.default_rng(6))
 
 
-def measured(found: Crossover) -> Measured:
+def measured(crossing: Crossover) -> Measured:
     """A crossover for a rule; where it leaves the range of budgets that were run, the end of the range."""
-    ends = (float(np.clip(one, found.lowest, found.highest)) for one in (found.value, found.low, found.high))
-    return Measured(*ends, found.n)
+    ends = (
+        float(np.clip(end, crossing.lowest, crossing.highest)) for end in (crossing.value, crossing.low, crossing.high)
+    )
+    return Measured(*ends, crossing.n)
 
 
 def crossings(
@@ -213,37 +215,37 @@ def crossings(
     }
 
 
-def printed_cells(table: str, found: Trained) -> Values:
+def printed_cells(table: str, trained: Trained) -> Values:
     """Each printed row of a table: ours on one more split, and what DP-SGD has above a constant."""
-    rows, d = claims.printed_rows(f"B.{table}"), found.sizes[-1]
+    rows, d = claims.printed_rows(f"B.{table}"), trained.sizes[-1]
     values: Values = {}
     for id_, row in rows.items():
         size, e = d if row["n_features"] == "all" else row["n_features"], row["epsilon"]
         values[id_] = {
-            "acc_sgd": one_split(found.values[size, None]),
-            "acc_dpsgd": one_split(found.values[size, e]),
-            "dpsgd_minus_constant": gap(found.values[size, e], found.constant),
-            "learning_rate": found.rates[size, e],
+            "acc_sgd": one_split(trained.values[size, None]),
+            "acc_dpsgd": one_split(trained.values[size, e]),
+            "dpsgd_minus_constant": gap(trained.values[size, e], trained.constant),
+            "learning_rate": trained.rates[size, e],
         }
     return values
 
 
 def mechanism(table_2: Trained, table_18: Trained, objective: Curves) -> Values:
     """DP-SGD in place of objective perturbation; ``objective``: tuned, for records added or removed."""
-    found = {"table2": table_2, "table18": table_18}
+    measured = {"table2": table_2, "table18": table_18}
     best = {
         f"best_subset_minus_all_{t}_{e:g}".replace(".", "_"): largest(
-            [one.values[k, e] - one.values[one.sizes[-1], e] for k in one.sizes[:-1]]
+            [cells.values[k, e] - cells.values[cells.sizes[-1], e] for k in cells.sizes[:-1]]
         )
-        for t, one in found.items()
-        for e in one.noise
+        for t, cells in measured.items()
+        for e in cells.noise
         if e is not None
     }
     names = {"table2": "bc", "table18": "adult"}
     alone = {
-        f"all_minus_{k}_{names[t]}": gap(one.values[one.sizes[-1], None], one.values[k, None])
-        for t, one in found.items()
-        for k in one.sizes[:-1]
+        f"all_minus_{k}_{names[t]}": gap(cells.values[cells.sizes[-1], None], cells.values[k, None])
+        for t, cells in measured.items()
+        for k in cells.sizes[:-1]
     }
     n = len(objective.values)
     lead = {
@@ -274,7 +276,7 @@ def definitions(small: Sequence[runs.Result]) -> Values:
     by_hand = [relevance[c].sum() / np.sqrt(len(c) + sum(among[i, j] for i in c for j in c if i != j)) for c in sets]
     ours = feature_scores.merit([feature_search.subset(c, 9) for c in sets], relevance, among)
     copy = feature_scores.merit([[True, True]], np.array([0.3, 0.3]), np.ones((2, 2)))[0] / 0.3
-    moves = np.array([sum(one["moves"][name] for one in small) for name in ("crossover", "mutation", "copy")])
+    moves = np.array([sum(case["moves"][name] for case in small) for name in ("crossover", "mutation", "copy")])
     n = len(small)
     return {
         "B.eq7": {
@@ -282,12 +284,12 @@ def definitions(small: Sequence[runs.Result]) -> Values:
             "merit_of_a_copy_over_one": round(float(copy), 12),
         },
         "B.alg3": {
-            "steps": sum(one["steps"] for one in small),
-            "wrong_steps": sum(one["wrong_steps"] for one in small),
-            "optimum_found": stats.proportion_interval(sum(one["greedy"] > 1 - 1e-7 for one in small), n),
+            "steps": sum(case["steps"] for case in small),
+            "wrong_steps": sum(case["wrong_steps"] for case in small),
+            "optimum_found": stats.proportion_interval(sum(case["greedy"] > 1 - 1e-7 for case in small), n),
         },
         "B.alg4": {
-            "optimum_found": stats.proportion_interval(sum(one["ga"] > 1 - 1e-7 for one in small), n),
+            "optimum_found": stats.proportion_interval(sum(case["ga"] > 1 - 1e-7 for case in small), n),
             "p_branch_frequencies": float(
                 scipy_stats.chisquare(moves, moves.sum() * np.array([0.5, 0.2, 0.3])).pvalue
             ),
@@ -300,12 +302,12 @@ def definitions(small: Sequence[runs.Result]) -> Values:
     }  # fmt: skip
 
 
-def printed_table(found: Mapping[str, Any]) -> Values:
+def printed_table(at_print: Mapping[str, Any]) -> Values:
     """Table X as the library runs it: each printed row beside what one split gives."""
     at = {float(row.removeprefix("B.table10.eps")): row for row in claims.printed_rows("B.table10")}
     return {
-        at[e]: {key: one_split(found["percent"][name][:, j]) for key, name in COLUMNS.items()}
-        for j, e in enumerate(found["epsilons"])
+        at[e]: {key: one_split(at_print["percent"][name][:, j]) for key, name in COLUMNS.items()}
+        for j, e in enumerate(at_print["epsilons"])
     }
 
 
@@ -324,14 +326,14 @@ def selections(printed: Mapping[str, Any], sound: Mapping[str, Any]) -> Values:
     mean = {name: values.mean(axis=1) for name, values in theirs.items()}
     # By split, over the budgets: what the winner's fitness was, and what it is with new noise.
     claimed, again = (
-        np.array([[one[key] for one in row] for row in printed["searches"]["test"]]).mean(axis=1)
+        np.array([[search[key] for search in row] for row in printed["searches"]["test"]]).mean(axis=1)
         for key in ("fitness", "fresh")
     )
-    size = np.array([[one["size"] for one in row] for row in printed["searches"]["validation"]])
+    size = np.array([[search["size"] for search in row] for row in printed["searches"]["validation"]])
     grows = [scipy_stats.spearmanr(printed["epsilons"], row).statistic for row in size]
 
     def beyond_random(what: str, name: str) -> Measured:
-        return gap(*([one[what][n] for one in sound["runs"]] for n in (name, "Random")))
+        return gap(*([run[what][n] for run in sound["runs"]] for n in (name, "Random")))
 
     return {
         "B.intro-bc-gain": {
@@ -383,8 +385,8 @@ def pafs_best(
     """
     mean = {name: values.mean(axis=1) for name, values in printed["percent"].items()}
     values = {f"validation_minus_{name}": gap(mean["PAFS (validation)"], mean[name]) for name in RIVALS}
-    for e, some in strong.items():
-        ours, j = np.array([one["test"] for one in some]), rivals["epsilons"].index(e)
+    for e, results in strong.items():
+        ours, j = np.array([result["test"] for result in results]), rivals["epsilons"].index(e)
         values |= {
             f"strong_{e:g}_minus_{name}".replace(".", "_"): gap(ours, rivals["percent"][name][:, j]) for name in RIVALS
         }
@@ -392,10 +394,10 @@ def pafs_best(
     return {"B.pafs-best": {**values, "search": "60 subsets, 6 generations, 20 trainings a value; 120, 8 and 1,000"}}
 
 
-def totals(found: Mapping[tuple[str, float], np.ndarray]) -> Values:
+def totals(accuracy: Mapping[tuple[str, float], np.ndarray]) -> Values:
     """One total for selection and model, Breast Cancer; means over the totals."""
-    budgets = sorted({e for _, e in found})
-    mean = {m: np.mean([found[m, e] for e in budgets], axis=0) for m, _ in found}
+    budgets = sorted({e for _, e in accuracy})
+    mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
     awareness = {f"search_minus_{m.replace(' ', '_')}": gap(mean["search"], mean[m]) for m in BLIND}
     cfs = {f"cfs_minus_{m.replace(' ', '_')}": gap(mean["cfs columns"], mean[m]) for m in ("pafs", *BLIND)}
     at = {"totals": ", ".join(f"{e:g}" for e in budgets)}
@@ -409,7 +411,7 @@ def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
     """What searches spend; ``full``: of the paper's size; ``seconds``: processor seconds of one run, by experiment."""
     grid = [(e, c, 1e-6) for e in (0.01, 0.1, 0.5, 1.0, 2.0) for c in (1, 10, 60, 600, 2314, 6000)]
     exact, printed, corrected = (
-        np.array([search_budgets.composed_epsilon(*one, rule) for one in grid])
+        np.array([search_budgets.composed_epsilon(*setting, rule) for setting in grid])
         for rule in ("optimal", "printed", "corrected")
     )
     entropies = feature_scores.entropies_needed(44)
@@ -429,11 +431,11 @@ def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
             "noise_in_bits_of_each_at_2.31": entropies * feature_scores.entropy_sensitivity(191) / 2.31,
         },
         "B.composition-distinct": {
-            "distinct_of_kl": mean_interval([one["distinct"] / 6000 for one in full]),
+            "distinct_of_kl": mean_interval([search["distinct"] / 6000 for search in full]),
             "epsilon": 0.1,
         },
         "B.pafs-time": {
-            "pafs_subsets": mean_interval([one["distinct"] for one in full]),
+            "pafs_subsets": mean_interval([search["distinct"] for search in full]),
             "pafs_hours_at_1000_trainings": hours,
             "pafs_seconds_at_1000_trainings": 3600 * hours,
             "ga_seconds_at_most": seconds["feature_table"],
@@ -441,11 +443,11 @@ def costs(full: Sequence[runs.Result], seconds: Mapping[str, float]) -> Values:
     }
 
 
-def dp_cfs(found: Mapping[tuple, Sequence[runs.Result]]) -> Values:
+def dp_cfs(by_setting: Mapping[tuple, Sequence[runs.Result]]) -> Values:
     """B.dp-cfs: the least budget at which private CFS has nine tenths of the merit of CFS; inf where none has."""
     least: dict[tuple, float] = {}
-    for (*variant, e), some in found.items():
-        useful = np.mean([one["merit"] for one in some]) >= 0.9
+    for (*variant, e), results in by_setting.items():
+        useful = np.mean([result["merit"] for result in results]) >= 0.9
         least[tuple(variant)] = min(least.get(tuple(variant), np.inf), e if useful else np.inf)
     return {
         "B.dp-cfs": {

@@ -60,14 +60,14 @@ def by_size(
     blocks = [([k for k in sizes if k <= BLOCK], draws[0]), ([k for k in sizes if k > BLOCK], draws[1])]
     blocks = [block for block in blocks if block[0]]
     jobs = [
-        {"dataset": dataset, "seed": seed, "sizes": some, "epsilons": list(epsilons), "draws": count, **settings}
+        {"dataset": dataset, "seed": seed, "sizes": masks, "epsilons": list(epsilons), "draws": count, **settings}
         for seed in range(first, first + seeds)
-        for some, count in blocks
+        for masks, count in blocks
     ]
-    found = get(curves, jobs)
-    by_seed = [found[i : i + len(blocks)] for i in range(0, len(found), len(blocks))]
-    values = np.array([np.concatenate([one["percent"] for one in some]) for some in by_seed])
-    return Curves(sizes, list(epsilons), values, np.array([some[0]["constant"] for some in by_seed]))
+    results = get(curves, jobs)
+    by_seed = [results[i : i + len(blocks)] for i in range(0, len(results), len(blocks))]
+    values = np.array([np.concatenate([result["percent"] for result in results]) for results in by_seed])
+    return Curves(sizes, list(epsilons), values, np.array([results[0]["constant"] for results in by_seed]))
 
 
 def tuned(
@@ -82,11 +82,13 @@ def tuned(
     """:func:`by_size` where each cell has the regularisation that validation chose; also what was chosen."""
     shared = {"dataset": dataset, "epsilons": epsilons, **settings}
     aside = {**shared, "first": FIRST, "report": "validation", "seeds": tuning_seeds}
-    scored = [by_size(get, **aside, regularisation=one).values.mean(axis=0) for one in regularisations]
+    scored = [
+        by_size(get, **aside, regularisation=regularisation).values.mean(axis=0) for regularisation in regularisations
+    ]
     best = np.argmax(scored, axis=0)
-    own = [by_size(get, **shared, regularisation=one) for one in regularisations]
-    values = np.take_along_axis(np.stack([one.values for one in own]), best[None, None], axis=0)[0]
-    return replace(own[0], values=values), np.asarray(regularisations, dtype=float)[best]
+    curves_ = [by_size(get, **shared, regularisation=regularisation) for regularisation in regularisations]
+    values = np.take_along_axis(np.stack([table.values for table in curves_]), best[None, None], axis=0)[0]
+    return replace(curves_[0], values=values), np.asarray(regularisations, dtype=float)[best]
 
 
 def crossing(
@@ -106,14 +108,14 @@ def crossing(
     """
     shared = {"dataset": dataset, "epsilons": epsilons, **settings}
     every = by_size(get, **shared, sizes=[SIZES[dataset]])
-    found = {
+    pairs = {
         "by private accuracy": (by_size(get, **shared, sizes=[few], chosen_at=chosen_at, **search), every),
         "by CFS-Greedy": (by_size(get, **shared, sizes=[few]), every),
     }
     if library:
-        one, two = (by_size(get, **shared, sizes=[k], variant="diffprivlib") for k in (few, SIZES[dataset]))
-        found["by CFS-Greedy, as the library runs it"] = one, two
-    return found
+        few_features, two = (by_size(get, **shared, sizes=[k], variant="diffprivlib") for k in (few, SIZES[dataset]))
+        pairs["by CFS-Greedy, as the library runs it"] = few_features, two
+    return pairs
 
 
 def quoted(get: Get, *, dataset: str, sizes: Sequence[int], epsilon: float, **settings: Any) -> dict[str, Curves]:
@@ -150,14 +152,16 @@ def by_sgd(
     every = {"models": [[e, rate] for e in budgets for rate in rates], "report": "validation"}
     tried = by_seed(get, sgd, {k: {**cell, **every} for k, cell in cells.items()}, tuning_seeds, FIRST)
     chosen = {}
-    for k, some in tried.items():
-        scores = np.mean([one["percent"] for one in some], axis=0).reshape(len(budgets), len(rates))
+    for k, results in tried.items():
+        scores = np.mean([result["percent"] for result in results], axis=0).reshape(len(budgets), len(rates))
         chosen |= {(k, e): rates[int(best)] for e, best in zip(budgets, scores.argmax(axis=1), strict=True)}
     jobs = {k: {**cell, "models": [[e, chosen[k, e]] for e in budgets]} for k, cell in cells.items()}
-    found = by_seed(get, sgd, jobs, seeds)
-    values = {(k, e): np.array([one["percent"][j] for one in found[k]]) for k in sizes for j, e in enumerate(budgets)}
-    first = found[sizes[0]]
-    constant = np.array([one["constant"] for one in first])
+    by_size_ = by_seed(get, sgd, jobs, seeds)
+    values = {
+        (k, e): np.array([result["percent"][j] for result in by_size_[k]]) for k in sizes for j, e in enumerate(budgets)
+    }
+    first = by_size_[sizes[0]]
+    constant = np.array([result["constant"] for result in first])
     return Trained(sizes, values, chosen, dict(zip(budgets, first[0]["noise"], strict=True)), constant)
 
 
@@ -174,15 +178,15 @@ def table_10(
 ) -> dict[str, Any]:
     """Table X: {"percent": {method: (splits, epsilons)}, "searches": {part: results by split and epsilon}, "runs"}."""
     shared = {"dataset": dataset, "variant": variant}
-    found = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds)[0]
-    percent = {name: np.array([one["percent"][name] for one in found]) for name in found[0]["percent"]}
+    searches = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds)[0]
+    percent = {name: np.array([search["percent"][name] for search in searches]) for name in searches[0]["percent"]}
     cells = {(part, e): {**shared, "epsilon": e, "part": part, **search} for part, e in product(parts, epsilons)}
-    some = by_seed(get, pafs, cells, seeds) if cells else {}
-    by_part = {part: [[some[part, e][s] for e in epsilons] for s in range(seeds)] for part in parts}
+    by_cell = by_seed(get, pafs, cells, seeds) if cells else {}
+    by_part = {part: [[by_cell[part, e][s] for e in epsilons] for s in range(seeds)] for part in parts}
     for part, rows in by_part.items():
-        percent[f"PAFS ({part})"] = np.array([[one["test"] for one in row] for row in rows])
-    constant = np.array([one["constant"] for one in found])
-    return {"epsilons": list(epsilons), "percent": percent, "constant": constant, "searches": by_part, "runs": found}
+        percent[f"PAFS ({part})"] = np.array([[search["test"] for search in row] for row in rows])
+    constant = np.array([search["constant"] for search in searches])
+    return {"epsilons": list(epsilons), "percent": percent, "constant": constant, "searches": by_part, "runs": searches}
 
 
 def one_budget(
@@ -190,5 +194,5 @@ def one_budget(
 ) -> dict[tuple[str, float], np.ndarray]:
     """One total for selection and model: {(method, total): test accuracies (%) by split}."""
     cells = {(m, e): {"dataset": dataset, "method": m, "epsilon": e, **settings} for m, e in product(methods, totals)}
-    found = by_seed(get, released, cells, seeds)
-    return {cell: np.array([one["percent"] for one in some]) for cell, some in found.items()}
+    by_cell = by_seed(get, released, cells, seeds)
+    return {cell: np.array([result["percent"] for result in results]) for cell, results in by_cell.items()}

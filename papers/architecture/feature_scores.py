@@ -171,8 +171,8 @@ def _entropies(tables, counts: Counts) -> np.ndarray:
     """log2 n - sum c log2 c / n over each block."""
     terms = tables * np.log2(np.where(tables > 0, tables, 1.0))
     sums = np.add.reduceat(np.add.reduceat(terms, counts.starts, axis=0), counts.starts, axis=1)
-    found = np.maximum(np.log2(counts.n) - sums / counts.n, 0.0)
-    return (found + found.T) / 2  # the two orders of a pair differ by rounding
+    entropies = np.maximum(np.log2(counts.n) - sums / counts.n, 0.0)
+    return (entropies + entropies.T) / 2  # the two orders of a pair differ by rounding
 
 
 def _feasible(entropies, levels) -> np.ndarray:

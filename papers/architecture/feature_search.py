@@ -172,11 +172,11 @@ def coded(table: feature_data.Features, unit: str, bins: int = BINS) -> tuple[np
     numeric = np.bincount(owner)[owner] == 1  # a number has one column
     columns, levels = [], []
     for group in range(table.d) if unit == "columns" else range(len(table.attributes)):
-        own = [group] if unit == "columns" else np.flatnonzero(owner == group)
-        part = table.x_train[:, own]
-        if len(own) > 1:
-            column, size = part.argmax(axis=1), len(own)
-        elif numeric[own[0]]:
+        members = [group] if unit == "columns" else np.flatnonzero(owner == group)
+        part = table.x_train[:, members]
+        if len(members) > 1:
+            column, size = part.argmax(axis=1), len(members)
+        elif numeric[members[0]]:
             column, size = np.minimum(part[:, 0] * bins, bins - 1), bins
         else:
             column, size = part[:, 0], 2
@@ -203,8 +203,8 @@ def order(table: feature_data.Features, k: int) -> list[int]:
 
     Numbers fall into :data:`FINE` equal parts of [0, 1]: a year of age, 1,000 dollars of gain.
     """
-    found = feature_scores.relevance_and_redundancy(feature_scores.count(*coded(table, "columns", FINE)))
-    return cfs_greedy(*found, k)
+    scores = feature_scores.relevance_and_redundancy(feature_scores.count(*coded(table, "columns", FINE)))
+    return cfs_greedy(*scores, k)
 
 
 def private_choice(table, unit: str, how: str, epsilon: float, rng) -> np.ndarray:

@@ -103,7 +103,7 @@ def forward_order(
     for _ in range(min(largest, table.d)):
         left = [c for c in range(table.d) if c not in chosen]
         masks = np.stack([table.mask([*chosen, c]) for c in left])
-        means = sum(_accuracy_aside(table, masks, epsilon, draws, some, rng, device) for some in kept)
+        means = sum(_accuracy_aside(table, masks, epsilon, draws, part, rng, device) for part in kept)
         chosen.append(left[int(means.argmax())])
     return chosen
 
@@ -171,10 +171,10 @@ def sgd(
     train, test = (np.ascontiguousarray(rows[:, columns], dtype=np.float32) for rows in (table.x_train, x))
     parts = Data((train, table.y_train.astype(int)), test=(test, y.astype(int)))
     rng = np.random.default_rng([seed, 29, size])
-    found = logistic_grid.train_grid(parts, settings, rng, classes=2, device=device, progress=False)
-    accuracy = np.split(found["test"]["metric"], np.cumsum(counts)[:-1])
+    trained = logistic_grid.train_grid(parts, settings, rng, classes=2, device=device, progress=False)
+    accuracy = np.split(trained["test"]["metric"], np.cumsum(counts)[:-1])
     return {
-        "percent": [round(100 * float(np.mean(some)), 6) for some in accuracy],
+        "percent": [round(100 * float(np.mean(shares)), 6) for shares in accuracy],
         "noise": [float(f"{noises[e]:.8g}") for e, _ in models],
         "constant": round(100 * table.constant(), 6),
     }
@@ -232,14 +232,14 @@ def pafs(
         return accuracies(table, subsets, epsilon, variant, part, repeats, 1)
 
     rng = np.random.default_rng([0, seed, 3])
-    found = feature_search.genetic(accuracy, table.d, Genetic(population, generations, parents), rng)
-    fresh = accuracies(table, [found.best], epsilon, variant, part, draws, 2)[0]
-    tested = accuracies(whole, [found.best], epsilon, variant, "test", draws, 2)[0]
-    percents = {"fitness": found.fitness, "fresh": fresh, "test": tested}
+    search = feature_search.genetic(accuracy, table.d, Genetic(population, generations, parents), rng)
+    fresh = accuracies(table, [search.best], epsilon, variant, part, draws, 2)[0]
+    tested = accuracies(whole, [search.best], epsilon, variant, "test", draws, 2)[0]
+    percents = {"fitness": search.fitness, "fresh": fresh, "test": tested}
     return {
-        "size": int(found.best.sum()),
+        "size": int(search.best.sum()),
         **{name: round(100 * float(value), 6) for name, value in percents.items()},
-        "distinct": len(found.scores),
+        "distinct": len(search.scores),
     }
 
 
@@ -269,17 +269,17 @@ def compare(
     """
     table = feature_data.load(dataset, seed)
     relevance, redundancy = feature_scores.relevance_and_redundancy(feature_search.counted(table, "columns"))
-    found = feature_search.cfs_ga(
+    search = feature_search.cfs_ga(
         relevance, redundancy, Genetic(population, generations, 0.2), np.random.default_rng([0, seed, 4])
     )
-    size = int(found.best.sum())
+    size = int(search.best.sum())
     order = feature_search.cfs_greedy(relevance, redundancy, size)
     rng = np.random.default_rng([0, seed, 6])
     random = [random_subset(table.d, rng, size) for _ in range(RANDOM)]
     chosen = {
         "All": np.ones(table.d, dtype=bool),
         "CFS-Greedy": subset(order, table.d),
-        "CFS-GA": found.best,
+        "CFS-GA": search.best,
         "One feature": subset(order[:1], table.d),
     }
     percent: dict[str, list[float]] = {name: [] for name in (*chosen, "Random", "norm of all")}
@@ -293,16 +293,16 @@ def compare(
             percent[name].append(round(100 * float(value), 6))
     stopped = subset(feature_search.cfs_greedy(relevance, redundancy), table.d)
     among = np.where(np.eye(table.d, dtype=bool), 0.0, redundancy)
-    groups = {"CFS-Greedy": [chosen["CFS-Greedy"]], "CFS-GA": [found.best], "Random": random}
+    groups = {"CFS-Greedy": [chosen["CFS-Greedy"]], "CFS-GA": [search.best], "Random": random}
     pairs = size * (size - 1)
     return {
         "percent": percent,
         "constant": round(100 * table.constant(), 6),
         "size": size,
-        "relevance": {name: _mean(relevance[S].mean() for S in some) for name, some in groups.items()},
-        "redundancy": {name: _mean(S @ among @ S / max(pairs, 1) for S in some) for name, some in groups.items()},
-        "merit_over_greedy": float(f"{found.fitness / feature_scores.merit(stopped, relevance, redundancy)[0]:.10g}"),
-        "lost_its_best": bool(found.scores.max() > found.fitness + 1e-9),
+        "relevance": {name: _mean(relevance[S].mean() for S in subsets) for name, subsets in groups.items()},
+        "redundancy": {name: _mean(S @ among @ S / max(pairs, 1) for S in subsets) for name, subsets in groups.items()},
+        "merit_over_greedy": float(f"{search.fitness / feature_scores.merit(stopped, relevance, redundancy)[0]:.10g}"),
+        "lost_its_best": bool(search.scores.max() > search.fitness + 1e-9),
     }
 
 
@@ -318,14 +318,14 @@ def accuracies(
     ``part``: where it is measured. ``seed``: with the subsets it decides the noise. ``norm``: see :func:`fitted`.
     """
     x, y = _part(table, part)
-    found = []
+    shares = []
     for start in range(0, len(subsets), PIECE):
-        some = np.asarray(subsets[start : start + PIECE], dtype=bool)
-        names = ",".join(np.packbits(S).tobytes().hex() for S in some)
+        piece = np.asarray(subsets[start : start + PIECE], dtype=bool)
+        names = ",".join(np.packbits(S).tobytes().hex() for S in piece)
         rng = np.random.default_rng([seed, zlib.crc32(names.encode())])
-        models = fitted(table, np.repeat(some, repeats, axis=0), epsilon, variant, rng, norm)
-        found.append(models.accuracy(x, y).reshape(len(some), repeats).mean(axis=1))
-    return np.concatenate(found)
+        models = fitted(table, np.repeat(piece, repeats, axis=0), epsilon, variant, rng, norm)
+        shares.append(models.accuracy(x, y).reshape(len(piece), repeats).mean(axis=1))
+    return np.concatenate(shares)
 
 
 def fitted(table: Features, masks: np.ndarray, epsilon: float, variant: str, rng, norm=None) -> objpert.Fit:
@@ -375,13 +375,13 @@ def heuristics(*, dataset: str, seed: int, columns: int = 12, population: int = 
         merits = feature_scores.merit([subset([*order[:k], s], columns) for s in options], r, among)
         wrong += bool(merits[options.index(order[k])] < merits.max() - 1e-9)
     greedy = feature_scores.merit([subset(feature_search.cfs_greedy(r, among), columns)], r, among)[0]
-    found = feature_search.cfs_ga(r, among, Genetic(population, 10, 0.2), rng)
-    shares = {"greedy": greedy, "ga": found.fitness, "ga_seen": found.scores.max()}
+    search = feature_search.cfs_ga(r, among, Genetic(population, 10, 0.2), rng)
+    shares = {"greedy": greedy, "ga": search.fitness, "ga_seen": search.scores.max()}
     return {
         **{name: float(f"{value / optimum:.8g}") for name, value in shares.items()},
         "steps": columns,
         "wrong_steps": wrong,
-        "moves": found.moves,
+        "moves": search.moves,
     }
 
 

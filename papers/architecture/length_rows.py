@@ -52,23 +52,23 @@ def lengths(study: Plan, pair: str, *, private: bool = True) -> Lengths:
     return {epochs: _only_budget(study.read(part)) for epochs, part in parts.items() if part in study.parts}
 
 
-def _only_budget(found: Swept) -> dict[str, Sequence[Result]]:
-    return {name: next(iter(by_budget.values())) for name, by_budget in found.items()}
+def _only_budget(swept: Swept) -> dict[str, Sequence[Result]]:
+    return {name: next(iter(by_budget.values())) for name, by_budget in swept.items()}
 
 
-def at_best_length(found: Lengths, name: str) -> np.ndarray | None:
+def at_best_length(by_length: Lengths, name: str) -> np.ndarray | None:
     """Accuracies in percent, (seeds,), of a network after its best length by scores of tuning; None if one misses."""
-    if len(found) < len(EPOCHS):
+    if len(by_length) < len(EPOCHS):
         return None
-    best = max(found, key=lambda epochs: found[epochs][name][0]["tuning_score"])
-    return accuracies(found[best][name])
+    best = max(by_length, key=lambda epochs: by_length[epochs][name][0]["tuning_score"])
+    return accuracies(by_length[best][name])
 
 
-def leads(found: Lengths) -> dict[str, Measured]:
+def leads(lengths_: Lengths) -> dict[str, Measured]:
     """Simple less complex network in points, paired by seed, by length as a text, and "own": each after its own."""
-    pairs = {epochs: [accuracies(found[epochs][name]) for name in (SIMPLE, COMPLEX)] for epochs in found}
+    pairs = {epochs: [accuracies(lengths_[epochs][name]) for name in (SIMPLE, COMPLEX)] for epochs in lengths_}
     by_length = {str(epochs): mean(*pairs.get(epochs, (None, None))) for epochs in EPOCHS}
-    return {**by_length, "own": mean(at_best_length(found, SIMPLE), at_best_length(found, COMPLEX))}
+    return {**by_length, "own": mean(at_best_length(lengths_, SIMPLE), at_best_length(lengths_, COMPLEX))}
 
 
 def table(study: Plan) -> pd.DataFrame:
@@ -79,10 +79,13 @@ def table(study: Plan) -> pd.DataFrame:
     """
     rows = []
     for pair, (training, private) in itertools.product(PAIRS, (("DP-SGD", True), ("SGD", False))):
-        found = lengths(study, pair, private=private)
-        for epochs, lead in zip(EPOCHS, leads(found).values(), strict=False):
-            rates = [found[epochs][name][0]["learning_rate"] if epochs in found else None for name in (SIMPLE, COMPLEX)]
-            seeds = lead.n if epochs in found else 0
+        by_length = lengths(study, pair, private=private)
+        for epochs, lead in zip(EPOCHS, leads(by_length).values(), strict=False):
+            rates = [
+                by_length[epochs][name][0]["learning_rate"] if epochs in by_length else None
+                for name in (SIMPLE, COMPLEX)
+            ]
+            seeds = lead.n if epochs in by_length else 0
             rows.append([pair, training, epochs, lead.value, lead.low, lead.high, seeds, *rates])
     columns = ["pair", "training", "epochs", "lead", "low", "high", "seeds", "rate_simple", "rate_complex"]
     return pd.DataFrame(rows, columns=columns)
@@ -106,7 +109,7 @@ def rows(study: Plan) -> dict[str, dict[str, object]]:
     """The rows of the ledger that these trainings decide, each with all that its rule asks for."""
     private = {pair: lengths(study, pair) for pair in PAIRS}
     plain = {pair: lengths(study, pair, private=False) for pair in PAIRS}
-    dp, sgd = ({pair: leads(found) for pair, found in kind.items()} for kind in (private, plain))
+    dp, sgd = ({pair: leads(by_length) for pair, by_length in kind.items()} for kind in (private, plain))
     cost = {pair: _costs(private[pair], plain[pair]) for pair in PAIRS}
     both = ("200", "own")
 
@@ -140,16 +143,18 @@ def _costs(private: Lengths, plain: Lengths) -> dict[str, Measured]:
     def more(simple: np.ndarray | None, complex_: np.ndarray | None) -> np.ndarray | None:
         return None if simple is None or complex_ is None else simple - complex_
 
-    def at(found: Lengths, epochs: int) -> np.ndarray | None:
-        return more(*(accuracies(found[epochs][name]) for name in (SIMPLE, COMPLEX))) if epochs in found else None
+    def at(by_length: Lengths, epochs: int) -> np.ndarray | None:
+        return (
+            more(*(accuracies(by_length[epochs][name]) for name in (SIMPLE, COMPLEX))) if epochs in by_length else None
+        )
 
-    own = [more(*(at_best_length(found, name) for name in (SIMPLE, COMPLEX))) for found in (private, plain)]
-    return {"200": mean(at(private, PRINTED_EPOCHS), at(plain, PRINTED_EPOCHS)), "own": mean(*own)}
+    best = [more(*(at_best_length(by_length, name) for name in (SIMPLE, COMPLEX))) for by_length in (private, plain)]
+    return {"200": mean(at(private, PRINTED_EPOCHS), at(plain, PRINTED_EPOCHS)), "own": mean(*best)}
 
 
 def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict[str, dict[str, object]]:
     """Table I's accuracies after the printed length: the mean, and the expected best of three."""
-    found = {}
+    rows = {}
     for pair in PAIRS:
         for kind, name in (("paw", SIMPLE), ("stw", COMPLEX)):
             cells: dict[str, object] = {}
@@ -158,8 +163,8 @@ def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict
                 values = None if runs is None else accuracies(runs[name])
                 cells[cell] = MISSING if values is None else stats.mean_interval(values)
                 cells[f"best_{cell}"] = MISSING if values is None else best_of_three(values)
-            found[f"B.table1.{pair}-{kind}"] = cells
-    return found
+            rows[f"B.table1.{pair}-{kind}"] = cells
+    return rows
 
 
 def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:

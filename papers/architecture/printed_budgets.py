@@ -156,8 +156,8 @@ def fits(text: str, n: int, delta: float, noises=NOISES, batches=BATCHES, epochs
 
 def common_fits(rows, own_noise: bool = False, **grid) -> list[tuple]:
     """(noise, batch, epochs) with which every row fits, each with its own n; (batch, epochs) if its own noise too."""
-    found = [fits(row.epsilon, row.fit.n, row.fit.delta, **grid) for row in rows]
-    return sorted(set.intersection(*({one[own_noise:] for one in some} for some in found)))
+    by_row = [fits(row.epsilon, row.fit.n, row.fit.delta, **grid) for row in rows]
+    return sorted(set.intersection(*({fit[own_noise:] for fit in fits_} for fits_ in by_row)))
 
 
 def shuffled_epsilon(setting: Setting) -> float:

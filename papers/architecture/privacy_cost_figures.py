@@ -67,13 +67,13 @@ def distances(table: Mapping[int, Sequence], sizes: Sequence[int] = (10, 100, 50
     figure.tight_layout()
 
 
-def family(found: Mapping[tuple[int, object], Sequence]) -> None:
+def family(results: Mapping[tuple[int, object], Sequence]) -> None:
     """Test error and cost of networks over their parameters, a line for each kind of training."""
-    widths = sorted({width for width, _ in found})
-    parameters = [found[width, "SGD"][0]["parameters"] for width in widths]
+    widths = sorted({width for width, _ in results})
+    parameters = [results[width, "SGD"][0]["parameters"] for width in widths]
     figure, panels = plt.subplots(2, 1, figsize=TALL, sharex=True)
-    clipped = next(kind for _, kind in found if isinstance(kind, str) and kind != "SGD")
-    shown = (rows.errors(found), ("SGD", 1.0, 0.3, 0.1)), (rows.costs(found), (clipped, 1.0, 0.3, 0.1))
+    clipped = next(kind for _, kind in results if isinstance(kind, str) and kind != "SGD")
+    shown = (rows.errors(results), ("SGD", 1.0, 0.3, 0.1)), (rows.costs(results), (clipped, 1.0, 0.3, 0.1))
     for axes, (values, kinds) in zip(panels, shown, strict=True):
         for kind in kinds:
             if (widths[0], kind) in values:
@@ -118,7 +118,9 @@ def at_your_epsilon(series: Mapping[str, Mapping[int, Sequence]], sizes: Sequenc
     _, axes = plt.subplots(figsize=(5.0, 3))
     dots = {
         f"{m} inputs": {
-            name: stats.mean_interval(rows.percent(found[m])) for name, found in series.items() if m in found
+            name: stats.mean_interval(rows.percent(by_inputs[m]))
+            for name, by_inputs in series.items()
+            if m in by_inputs
         }
         for m in sizes
     }

@@ -92,7 +92,7 @@ def needed(results: Task, what: str) -> dict[int, np.ndarray]:
     spent = np.array([float(budget.epsilon(noise_multiplier, q, e * steps, DELTA)) for e in range(1, epochs + 2)])
     picks = np.random.default_rng(8).integers(count, size=(1000, count))
     means = {m: np.concatenate([[c.mean(0)], c[picks].mean(1)]) for m, c in curves.items()}
-    hits = {m: one >= LEVEL[what] for m, one in means.items()}
+    hits = {m: mean >= LEVEL[what] for m, mean in means.items()}
     return {m: spent[np.where(hit.any(-1), hit.argmax(-1), epochs)] for m, hit in hits.items()}
 
 
@@ -111,10 +111,10 @@ def input_budget(table: Task, kept: Task, large: Task, wide: Task, narrow: Task,
     """
     row: dict[str, Any] = {}
     for what in LEVEL:
-        found, n = needed(large, what), len(large[min(large)])
-        row |= {f"epsilon_for_{what}_m{m}": _drawn(values, n) for m, values in found.items()}
-        pairs = [*pairwise(found), (min(found), max(found))]
-        row |= {f"more_epsilon_for_{what}_{a}_to_{b}": _drawn(found[b] - found[a], n) for a, b in pairs}
+        budgets, n = needed(large, what), len(large[min(large)])
+        row |= {f"epsilon_for_{what}_m{m}": _drawn(values, n) for m, values in budgets.items()}
+        pairs = [*pairwise(budgets), (min(budgets), max(budgets))]
+        row |= {f"more_epsilon_for_{what}_{a}_to_{b}": _drawn(budgets[b] - budgets[a], n) for a, b in pairs}
     row |= {f"loss_records_kept_m{m}": gap for m, gap in lost(table, kept).items()}
     row |= {f"loss_random_pieces_m{m}": gap for m, gap in lost(table, random).items()}
     row |= {f"wide_less_narrow_m{m}": stats.paired(percent(wide[m]), percent(narrow[m])).difference for m in wide}
@@ -176,8 +176,8 @@ def errors(family: Family) -> dict[tuple[int, Any], np.ndarray]:
 
 def costs(family: Family) -> dict[tuple[int, Any], np.ndarray]:
     """Equation (2) by (width, kind): points of test error beyond those of SGD, paired by seed."""
-    found = errors(family)
-    return {(w, kind): values - found[w, "SGD"] for (w, kind), values in found.items() if kind != "SGD"}
+    losses = errors(family)
+    return {(w, kind): values - losses[w, "SGD"] for (w, kind), values in losses.items() if kind != "SGD"}
 
 
 def cost_of_privacy(family: Family, input_loss: Measured) -> Values:
@@ -203,8 +203,8 @@ def cost_of_privacy(family: Family, input_loss: Measured) -> Values:
         },
         "B.cost-negative": {
             "private_cells": len(private),
-            "positive": sum(one.low > 0 for one in private),
-            "negative": sum(one.high < 0 for one in private),
+            "positive": sum(cost.low > 0 for cost in private),
+            "negative": sum(cost.high < 0 for cost in private),
             **{f"cost_{w}_units_{name}": mean_interval(cost[w, kind]) for w in widths for name, kind in free.items()},
         },
         "B.hypothesis": {
@@ -265,8 +265,8 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
         return budget.epsilon_of_steps(NOISE, BATCH / n, taken, DELTA, accountant)
 
     ends = {n: {a: [budgets(s, n, a) for s in (simple, large)] for a in ("paper", "pld")} for n in (5e5, biggest)}
-    gap, tight = ({n: mean_interval(one[a][1] - one[a][0]) for n, one in ends.items()} for a in ("paper", "pld"))
-    ratio = {n: mean_interval(one["pld"][1] / one["pld"][0]) for n, one in ends.items()}
+    gap, tight = ({n: mean_interval(end[a][1] - end[a][0]) for n, end in ends.items()} for a in ("paper", "pld"))
+    ratio = {n: mean_interval(end["pld"][1] / end["pld"][0]) for n, end in ends.items()}
     by_n = {n: float(budget.epsilon(NOISE, BATCH / n, typical, DELTA, "pld")) for n in sizes}
     at_simple = [float(budget.epsilon(NOISE, BATCH / at, round(steps_at(simple, at, s)), DELTA)) for s in both]
     return {
@@ -297,7 +297,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
             "increase_percent": mean_interval([increase(simple, large, s, at) for s in both]),
             "increase_percent_at_epsilon_1": mean_interval([increase(simple, large, s, level=1.0) for s in both]),
         },
-        "B.subsampling": {"steps": typical, **{f"epsilon_n{n}": one for n, one in by_n.items()}},
+        "B.subsampling": {"steps": typical, **{f"epsilon_n{n}": epsilon for n, epsilon in by_n.items()}},
     }
 
 
@@ -315,9 +315,9 @@ def fit(simple: Stops) -> Values:
 
     def least(first: int) -> Measured:
         """How near any alpha >= 1 and beta come, on the mean curve from a size on; interval by jackknife over seeds."""
-        own, part = sizes[first:], paper[first:]
-        whole = budget.least_relative_error(own, part.mean(1), 1.0)
-        less = [budget.least_relative_error(own, np.delete(part, i, 1).mean(1), 1.0) for i in range(n)]
+        part_sizes, part = sizes[first:], paper[first:]
+        whole = budget.least_relative_error(part_sizes, part.mean(1), 1.0)
+        less = [budget.least_relative_error(part_sizes, np.delete(part, i, 1).mean(1), 1.0) for i in range(n)]
         return mean_interval(n * whole - (n - 1) * np.array(less))
 
     line = np.polyfit(np.log(sizes), np.log(tight.mean(1)), 1)

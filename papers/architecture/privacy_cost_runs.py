@@ -54,7 +54,7 @@ def split_features(
         noise = float(rdp.noise_multiplier(*setting, "improved", TOOL_ORDERS))
     else:
         noise = float(accounting.noise_multiplier(*setting, accountant))
-    found = sum_task.repeat(
+    curves = sum_task.repeat(
         size=size,
         seed=seed,
         n=n,
@@ -67,8 +67,8 @@ def split_features(
         scale=scale,
         init=init,
     )
-    short = {key: [round(value, 5) for value in found[key]] for key in CURVES}
-    return found | short | {"noise_multiplier": noise}
+    short = {key: [round(value, 5) for value in curves[key]] for key in CURVES}
+    return curves | short | {"noise_multiplier": noise}
 
 
 def rows(
@@ -125,8 +125,8 @@ def family(
     common = {"dataset": dataset, **settings}
     cells = {(w, kind): {**common, "model": [w], **what} for w in widths for kind, what in kinds.items()}
     grids = {"sgd": rates, "dp": rates}
-    found = measured(get, cells, grids, seeds=seeds, tuning_seeds=tuning_seeds)
-    return {key: one.runs for key, one in found.items()}
+    outcomes = measured(get, cells, grids, seeds=seeds, tuning_seeds=tuning_seeds)
+    return {key: outcome.runs for key, outcome in outcomes.items()}
 
 
 def stopping(

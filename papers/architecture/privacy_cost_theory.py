@@ -82,7 +82,7 @@ def count_agreement(largest: int) -> dict[str, int]:
         printed = printed_condition(u[:, None], c, d)
         missed = exact & ~printed
         cases = (exact & printed, ~exact & ~printed, missed, printed & ~exact, missed & (c == 0), missed[:, d < 0])
-        counts += [one.sum() for one in cases]
+        counts += [case.sum() for case in cases]
     return dict(zip(names, counts.tolist(), strict=True))
 
 
@@ -148,9 +148,9 @@ def _one_step() -> dict[str, float]:
         how = dpsgd.DPSGD(**settings, noise_multiplier=noise)
         dpsgd.train(net, dpsgd.Data((x, y)), how, np.random.default_rng(9), progress=False)
         after.append(np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()]))
-    one = np.column_stack([x, np.ones(64)])
-    likely = np.exp(one @ start.T)
-    gradients = (likely / likely.sum(1, keepdims=True) - np.eye(3)[y])[:, :, None] * one[:, None]
+    with_bias = np.column_stack([x, np.ones(64)])
+    likely = np.exp(with_bias @ start.T)
+    gradients = (likely / likely.sum(1, keepdims=True) - np.eye(3)[y])[:, :, None] * with_bias[:, None]
     gradients *= np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=(1, 2)))[:, None, None]
     drawn = (after[1] - after[0]).ravel() / (0.7 * 3.0 * 0.5 / 64)
     tail = sps.chi2(drawn.size).cdf((drawn**2).sum())
@@ -178,7 +178,7 @@ def noise() -> Values:
     def least_p(law: Any) -> float:
         return min(sps.kstest(norms[m] ** 2, law(m).cdf).pvalue for m in dims)
 
-    own = slope(np.log([older[m].mean() for m in dims]))
+    slope_older = slope(np.log([older[m].mean() for m in dims]))
     return {
         "B.eq3": {
             "share_broken_below_1": broken[claimed < 1].mean(),
@@ -193,9 +193,9 @@ def noise() -> Values:
             "least_p_chi2_as_printed": least_p(sps.chi2),
         },
         "B.objpert-noise-dimension": {
-            "slope_mean": own,
+            "slope_mean": slope_older,
             "slope_of_m_ln_m": slope(np.log(dims * np.log(dims))),
-            "slope_less_gaussian": own - slope(mean),
+            "slope_less_gaussian": slope_older - slope(mean),
             "gaussian_smaller_from_m": root**2,  # m / epsilon is sqrt(m) root / epsilon
         },
     }
@@ -235,15 +235,17 @@ def proof(cases: int = 2000) -> Values:
     less = more * rng.random(cases)
     c, u = y - (theta * x).sum(1), theta[:, 4] * x[:, 4]
     both = list(zip(theta, x, y, strict=True))
-    pairs = np.array([expected_errors(*one, a, b) for one, a, b in zip(both, more, less, strict=True)])
-    noisier = np.array([expected_errors(*one, b, a) for one, a, b in zip(both, more, less, strict=True)])
+    pairs = np.array([expected_errors(*problem, a, b) for problem, a, b in zip(both, more, less, strict=True)])
+    noisier = np.array([expected_errors(*problem, b, a) for problem, a, b in zip(both, more, less, strict=True)])
     d = more**2 * (x**2).sum(1) - less**2 * (x[:, :4] ** 2).sum(1)
     without = np.column_stack([c**2, (c + u) ** 2])
     case = (theta[0], x[0], float(y[0]), 1.3, 0.9)
     exact, drawn = expected_errors(*case), simulate_errors(*case, 400_000, rng)
     printed = exact[0] - c[0] ** 2 + c[0]
     wide = np.repeat(theta[0], 10), np.repeat(x[0] / 10, 10)  # each feature in ten pieces
-    narrow_cost, wide_cost = (expected_errors(*one, y[0], 1.0, 1.0)[0] - c[0] ** 2 for one in ((theta[0], x[0]), wide))
+    narrow_cost, wide_cost = (
+        expected_errors(*problem, y[0], 1.0, 1.0)[0] - c[0] ** 2 for problem in ((theta[0], x[0]), wide)
+    )
     return {
         "B.eq10": {
             "simulated_over_c_squared_form": mean_interval(drawn[0] / exact[0]),
@@ -281,8 +283,8 @@ def corollary(noise_sd: float = 0.5, m: int = 20) -> Values:
     draws = fitted + noise_sd * rng.standard_normal((400, m))
     losses = ((y[:, None] - x @ draws.T) ** 2).mean(0)
     without = [((y[:, None] - x @ (draws * (np.arange(m) != j)).T) ** 2).mean(0) for j in range(m)]
-    found = [mean_interval(losses - one) for one in without]
-    wrong = sum((g.low > 0 > z) or (g.high < 0 < z) for g, z in zip(found, zeroed, strict=True))
+    gaps = [mean_interval(losses - other) for other in without]
+    wrong = sum((g.low > 0 > z) or (g.high < 0 < z) for g, z in zip(gaps, zeroed, strict=True))
     return {
         "B.corollary1": {"cases": agree.size, "disagreements": int((~agree).sum())},
         "B.corollary1-reading": {

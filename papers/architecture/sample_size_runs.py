@@ -58,14 +58,14 @@ def steps_to_target(
     """
     checks.fraction().check("target", target)
     checks.integer(1, n).check("batch", batch)
-    found = network_runs.task(dataset, features, None, seed, part)
+    data = network_runs.task(dataset, features, None, seed, part)
     weights, draws, batches, noise = np.random.SeedSequence([seed, 2]).spawn(4)
     net = network_runs.network(
-        hidden, found.x_train.shape[1:], len(found.classes), "relu", 0.0, int(weights.generate_state(1)[0])
+        hidden, data.x_train.shape[1:], len(data.classes), "relu", 0.0, int(weights.generate_state(1)[0])
     )
     place = find_device(device)
     parts = {
-        name: Examples((getattr(found, f"x_{name}"), getattr(found, f"y_{name}")), name, place, torch.float32)
+        name: Examples((getattr(data, f"x_{name}"), getattr(data, f"y_{name}")), name, place, torch.float32)
         for name in ("train", "valid", "test")
     }
     base = parts["train"].n
@@ -124,7 +124,7 @@ def epsilon_of_steps(noise_multiplier, sample_rate, steps, delta, accountant="pa
     if accountant == "paper":
         return np.asarray(epsilon(noise_multiplier, sample_rate, steps, delta))
     ends = np.unique([steps.min(), steps.max()])
-    values = [epsilon(noise_multiplier, sample_rate, one, delta, accountant) for one in ends]
+    values = [epsilon(noise_multiplier, sample_rate, end, delta, accountant) for end in ends]
     return np.exp(np.interp(np.log(steps), np.log(ends), np.log(np.maximum(values, 1e-300))))
 
 
@@ -142,8 +142,8 @@ def fit(n, values, least_alpha: float = 0.0) -> tuple[float, float]:
     slope, intercept = np.polyfit(1 / n, np.exp(values), 1)
     start = np.log([max(intercept - least_alpha, 1e-3), max(slope, 1e-3)])
     tight = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
-    found = np.exp(optimize.least_squares(lambda logs: _curve(logs, n, least_alpha) - values, start, **tight).x)
-    return least_alpha + float(found[0]), float(found[1])
+    fitted = np.exp(optimize.least_squares(lambda logs: _curve(logs, n, least_alpha) - values, start, **tight).x)
+    return least_alpha + float(fitted[0]), float(fitted[1])
 
 
 def bootstrap_fit(n, values, draws: int, rng: np.random.Generator) -> np.ndarray:

@@ -50,8 +50,8 @@ class Space:
 
     def networks(self) -> list[dict[str, Any]]:
         """All different networks, as :func:`network_of` gives them."""
-        found = {key(network): network for network in map(network_of, self.genomes())}
-        return list(found.values())
+        distinct = {key(network): network for network in map(network_of, self.genomes())}
+        return list(distinct.values())
 
 
 FCN = Space(

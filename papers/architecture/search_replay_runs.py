@@ -35,11 +35,11 @@ def best_of_k(scores: np.ndarray, values: np.ndarray, ks: Sequence[int]) -> np.n
         a = np.asarray(a, dtype=float)
         return special.gammaln(a + 1) - special.gammaln(b + 1) - special.gammaln(np.maximum(a - b, 0) + 1)
 
-    found = []
+    expected = []
     for k in ks:
         weights = np.where(below >= k - 1, np.exp(log_choose(below, k - 1) - log_choose(n, k)), 0.0)
-        found.append(weights @ ordered)
-    return np.array(found)
+        expected.append(weights @ ordered)
+    return np.array(expected)
 
 
 def training_seed(network: Network, repeat: int) -> int:
@@ -156,7 +156,7 @@ def known_fitness(*, generations: int, population: int, searches: int, distinct:
     space = small(FCN)
     table = complete(space, Known(TARGET))
     table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
-    found = replay(
+    replayed_ = replay(
         space,
         table,
         generations=generations,
@@ -166,12 +166,12 @@ def known_fitness(*, generations: int, population: int, searches: int, distinct:
         evolution=Evolution(distinct=distinct),
     )
     return {
-        "paas": int((found["plain"] == 1).sum()),
-        "random": int((found["random"] == 1).sum()),
-        "mean_paas": float(found["plain"].mean()),
-        "mean_random": float(found["random"].mean()),
-        "mean_trainings": float(found["trainings"].mean()),
-        "most_trainings": int(found["trainings"].max()),
+        "paas": int((replayed_["plain"] == 1).sum()),
+        "random": int((replayed_["random"] == 1).sum()),
+        "mean_paas": float(replayed_["plain"].mean()),
+        "mean_random": float(replayed_["random"].mean()),
+        "mean_trainings": float(replayed_["trainings"].mean()),
+        "most_trainings": int(replayed_["trainings"].max()),
     }
 
 
@@ -222,10 +222,10 @@ def replayed(
 
     def trainer(asked: Sequence[tuple[Network, int]]) -> list[runs.Result]:
         jobs = [job(network, rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked]
-        return [train(**one, device=device) for one in jobs]
+        return [train(**job, device=device) for job in jobs]
 
     table = complete(space, trainer, FRESH)
-    found = replay(
+    replayed_ = replay(
         space,
         table,
         generations=generations,
@@ -233,10 +233,10 @@ def replayed(
         noise_scale=noise_scale,
         seeds=[[seed, split_seed, i] for i in range(searches)],
     )
-    trainings = float(found.pop("trainings").mean())
+    trainings = float(replayed_.pop("trainings").mean())
     return {
-        "mean": {name: float(values.mean()) for name, values in found.items()},
-        "sd": {name: float(values.std(ddof=1)) for name, values in found.items()},
+        "mean": {name: float(values.mean()) for name, values in replayed_.items()},
+        "sd": {name: float(values.std(ddof=1)) for name, values in replayed_.items()},
         "best": float(max(table.results.values(), key=lambda r: r["validation"] or 0.0)["test"]),
         "networks": len(table.results),
         "trainings": trainings,

@@ -69,30 +69,30 @@ def _cnn_count(name: str) -> int:
     return parameter_count(block_cnn(channels, size, [filters * 2**i for i in range(blocks)], units))
 
 
-def known(found: Mapping[str, Mapping[str, Any]], searches: int) -> Values:
+def known(by_size: Mapping[str, Mapping[str, Any]], searches: int) -> Values:
     """The searches on a known fitness: of :func:`papers.architecture.search_runs.known`."""
 
     def share(size, name):
-        return stats.proportion_interval(found[size][name], searches)
+        return stats.proportion_interval(by_size[size][name], searches)
 
     return {
         "B.genetic-algorithm": {"finds_the_best": share("20 x 20", "paas")},
         "B.alg1": {
             "finds_the_best_20x20": share("20 x 20", "paas"),
             "finds_the_best_6x10": share("6 x 10", "paas"),
-            "most_trainings_6x10": found["6 x 10"]["most_trainings"],
+            "most_trainings_6x10": by_size["6 x 10"]["most_trainings"],
         },
     }
 
 
 def possible_inputs(parameters: int, space: Space = FCN, outputs: int = 10) -> list[int]:
     """Numbers of inputs for which some perceptron of a space has so many parameters."""
-    found = set()
+    widths = set()
     for hidden in {tuple(n["model"]) for n in space.networks()}:
         rest = parameters - perceptron_parameters(0, hidden, outputs)
         if rest > 0 and rest % hidden[0] == 0:
-            found.add(rest // hidden[0])
-    return sorted(found)
+            widths.add(rest // hidden[0])
+    return sorted(widths)
 
 
 # --- trainings --------------------------------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ def column(rows: Sequence[Mapping[str, Any]], name: str) -> np.ndarray:
     return np.array([row[name] for row in rows], dtype=float)
 
 
-def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, Any]) -> Values:
+def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, Any]) -> Values:
     """The rows on the three searches, of :func:`papers.architecture.search_runs.table_8` and its inputs."""
-    accuracy = {name: column(rows, "fresh") for name, rows in found.items()}
-    tried = {f"trainings_{name}": float(column(rows, "trainings").mean()) for name, rows in found.items()}
+    accuracy = {name: column(rows, "fresh") for name, rows in searches.items()}
+    tried = {f"trainings_{name}": float(column(rows, "trainings").mean()) for name, rows in searches.items()}
     pairs = {f"{a}_minus_{b}": paired(accuracy[a], accuracy[b]).difference for a, b in (
         ("paas", "rs"), ("paas", "mgrs"), ("rs", "mgrs"))}  # fmt: skip
     acc = {id_.rpartition(".")[2]: cells["acc"] for id_, cells in claims.printed_rows("B.table8").items()}
@@ -115,9 +115,9 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
     sure = proven()
     drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
     settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
-    own, by_draws = column(found["paas"], "own"), column(found["rs"], "by_draws")
-    reached = np.flatnonzero(by_draws.mean(0) >= own.mean())
-    again = sum(row["trainings"] - row["networks"] for row in found["paas"])
+    own_, by_draws = column(searches["paas"], "own"), column(searches["rs"], "by_draws")
+    reached = np.flatnonzero(by_draws.mean(0) >= own_.mean())
+    again = sum(row["trainings"] - row["networks"] for row in searches["paas"])
     return {
         **{
             f"B.table8.{name}": {
@@ -127,22 +127,22 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
                 "epsilon_overall": sure[name]["fixed"],
                 **({"epsilon_with_random_number": sure[name]["geometric"]} if "geometric" in sure[name] else {}),
             }
-            for name, rows in found.items()
+            for name, rows in searches.items()
         },
         "B.search-comparison": {
-            **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in found},
+            **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in searches},
         },
         "B.search-tradeoff": {
-            **{f"epsilon_{name}": sure[name]["fixed"] for name in found}, **drawn,
+            **{f"epsilon_{name}": sure[name]["fixed"] for name in searches}, **drawn,
         },
         "B.search-when": {
             **tried,
-            **{f"eps_{name}": sure[name]["fixed"] for name in found},
+            **{f"eps_{name}": sure[name]["fixed"] for name in searches},
             **drawn,
             "mgrs_minus_paas": paired(accuracy["mgrs"], accuracy["paas"]).difference,
             **best,
-            "paas_minus_random_at_equal_trainings": paired(own, column(found["paas"], "random")).difference,
-            "paas_minus_random_with_equal_noise": paired(own, column(found["paas"], "noisy_random")).difference,
+            "paas_minus_random_at_equal_trainings": paired(own_, column(searches["paas"], "random")).difference,
+            "paas_minus_random_with_equal_noise": paired(own_, column(searches["paas"], "noisy_random")).difference,
             "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
         },
         "B.paas-best": best | tried,
@@ -154,33 +154,33 @@ def table_8(found: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str
     }  # fmt: skip
 
 
-def workflows(found: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> Values:
+def workflows(searches: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> Values:
     """The rows on the two workflows, of :func:`papers.architecture.search_runs.workflows`."""
-    standard, aware = found["sgd"], found["dp"]
+    standard, aware = searches["sgd"], searches["dp"]
 
     def gain(how: str) -> Measured:
         return paired(column(aware[how], "fresh"), column(standard[how], "fresh")).difference
 
-    sizes = [np.log10(column(one["dp"], "parameters")) for one in (aware, standard)]
+    sizes = [np.log10(column(workflow["dp"], "parameters")) for workflow in (aware, standard)]
     gains = {"paw_minus_stw_dpsgd": gain("dp"), "paw_minus_stw_sgd": gain("sgd")}
     return {
         **{
             claim_id: {
-                "acc_dpsgd": mean_interval(column(one["dp"], "fresh")),
-                "acc_sgd": mean_interval(column(one["sgd"], "fresh")),
+                "acc_dpsgd": mean_interval(column(workflow["dp"], "fresh")),
+                "acc_sgd": mean_interval(column(workflow["sgd"], "fresh")),
             }
-            for claim_id, one in {"B.stw": standard, "B.paw": aware}.items()
+            for claim_id, workflow in {"B.stw": standard, "B.paw": aware}.items()
         },
         "B.paas-stw-paw": gains,
         "B.paw-search-better": {**gains, "log10_parameters_paw_minus_stw": paired(*sizes).difference},
     }
 
 
-def replays(found: Sequence[Mapping[str, Any]]) -> Values:
+def replays(replays_: Sequence[Mapping[str, Any]]) -> Values:
     """The rows on noise and on evolution, of :func:`papers.architecture.search_runs.replays`, in points."""
-    mean = {name: np.array([100 * one["mean"][name] for one in found]) for name in found[0]["mean"]}
-    spread = {name: np.array([100 * one["sd"][name] for one in found]) for name in ("noise", "plain")}
-    best = np.array([100 * one["best"] for one in found])
+    mean = {name: np.array([100 * replay["mean"][name] for replay in replays_]) for name in replays_[0]["mean"]}
+    spread = {name: np.array([100 * replay["sd"][name] for replay in replays_]) for name in ("noise", "plain")}
+    best = np.array([100 * replay["best"] for replay in replays_])
     return {
         "B.paas-noise-robust": {
             "accuracy_with_minus_without": paired(mean["noise"], mean["plain"]).difference,
@@ -195,12 +195,12 @@ def replays(found: Sequence[Mapping[str, Any]]) -> Values:
     }
 
 
-def one_budget(found: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
+def one_budget(by_budget: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
     """Differences of released models, of :func:`papers.architecture.search_runs.one_budget`, by total and arms."""
     pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
     return {
         f"total_{total:g}_{a}_minus_{b}": paired(by[a], by[b]).difference
-        for total, by in found.items()
+        for total, by in by_budget.items()
         for a, b in pairs
     }
 
@@ -221,10 +221,10 @@ def learning_rates(rates: Mapping[str, Mapping[str, float]], momentum: float) ->
     }
 
 
-def table_9(found: Mapping[str, Any]) -> Values:
+def table_9(frozen: Mapping[str, Any]) -> Values:
     """The rows on layers that stay random, of :func:`papers.architecture.search_runs.table_9`."""
     rows: Values = {}
-    for row, by in found["printed"].items():
+    for row, by in frozen["printed"].items():
         shown = claims.get(f"B.table9.{row}").published
         rows[f"B.table9.{row}"] = {
             "parameters": by["sgd"][0]["parameters"],
@@ -237,15 +237,15 @@ def table_9(found: Mapping[str, Any]) -> Values:
                 f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
             }
             if row.endswith("paw"):
-                other = accuracies(found["printed"][row.replace("paw", "stw")][how])
+                other = accuracies(frozen["printed"][row.replace("paw", "stw")][how])
                 rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
     rows["B.rwt-search"] = {
         "best_with_frozen_minus_best_without": paired(
-            column(found["drawn"], "with"), column(found["drawn"], "without")
+            column(frozen["drawn"], "with"), column(frozen["drawn"], "without")
         ).difference,
-        "winners_with_frozen_layers": sum("frozen" in one["network"] for one in found["drawn"]),
+        "winners_with_frozen_layers": sum("frozen" in draw["network"] for draw in frozen["drawn"]),
     }
-    for activation, by in found["one_frozen"].items():
+    for activation, by in frozen["one_frozen"].items():
         free, private = (accuracies(by[name]) for name in ("sgd", "small"))
         rows["B.rwt-search"] |= {
             f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
@@ -279,26 +279,26 @@ def table_8_epsilon(search: Search, delta: float = 1e-5) -> float:
 
 def searches() -> dict[str, dict[str, Search]]:
     """The searches of Table VIII: "fixed" numbers of trainings, and random ones by distribution."""
-    found = {"paas": {"fixed": Search(CAP)}}
+    by_strategy = {"paas": {"fixed": Search(CAP)}}
     for name, means in SIZES.items():
         random = {label: Search(selections=tuple((k, shape) for k in means)) for label, shape in SHAPES.items()}
-        found[name] = {"fixed": Search(int(sum(means))), **random}
-    return found
+        by_strategy[name] = {"fixed": Search(int(sum(means))), **random}
+    return by_strategy
 
 
 def proven() -> dict[str, dict[str, float]]:
     """What is proven of :func:`searches` at Table VIII's settings."""
-    return {name: {how: table_8_epsilon(one) for how, one in some.items()} for name, some in searches().items()}
+    return {name: {how: table_8_epsilon(search) for how, search in kinds.items()} for name, kinds in searches().items()}
 
 
 def by_profile() -> dict[str, tuple[float, float]]:
     """Epsilon of RS with a random number of candidates, by the whole profile of a training: what the worst score that
     we found needs, and what no score exceeds."""
-    (mean,), found = SIZES["rs"], {}
+    (mean,), epsilons = SIZES["rs"], {}
     for label in ("geometric", "logarithmic", "shape_minus_half"):
         ends = best_of_random.of_trainings(2.0, TABLE_8.sample_rate, TABLE_8.steps, mean, SHAPES[label], 1e-5)
-        found[label] = ends.low, ends.high
-    return found
+        epsilons[label] = ends.low, ends.high
+    return epsilons
 
 
 def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
@@ -356,8 +356,8 @@ def overall(epsilon: float, delta: float = 1e-5) -> dict[str, float]:
     """Budgets of whole searches whose every training is Table VIII's with the noise that costs (epsilon, delta)."""
     noise = search_budgets.noise_for(Search(1), epsilon, delta, TABLE_8.sample_rate, TABLE_8.steps)
     cost = (noise, TABLE_8.sample_rate, TABLE_8.steps, delta)
-    found = {"noise_multiplier": noise, "paas_cap_60": dpsgd_epsilon(Search(CAP), *cost)}
+    epsilons = {"noise_multiplier": noise, "paas_cap_60": dpsgd_epsilon(Search(CAP), *cost)}
     for name in SIZES:
-        found[f"{name}_fixed_number"] = dpsgd_epsilon(searches()[name]["fixed"], *cost)
-        found[f"{name}_geometric"] = dpsgd_epsilon(searches()[name]["geometric"], *cost)
-    return found
+        epsilons[f"{name}_fixed_number"] = dpsgd_epsilon(searches()[name]["fixed"], *cost)
+        epsilons[f"{name}_geometric"] = dpsgd_epsilon(searches()[name]["geometric"], *cost)
+    return epsilons

@@ -93,12 +93,12 @@ def learning_rates(
             activation = ["sigmoid"] * sigmoids + ["relu"] * (layers - sigmoids)
             network = {"model": list(units[:layers]), "activation": activation}
             kinds[rate_cell(network)] = network
-    found = {}
+    best = {}
     for name, how in optimisers.items():
         cells = {kind: {**common, **how, **network, "part": "tune"} for kind, network in kinds.items()}
         tuned = plans.tune(get, train, cells, rates[name], seeds=tuning_seeds)
-        found[name] = {kind: one.value for kind, one in tuned.items()}
-    return found
+        best[name] = {kind: rate.value for kind, rate in tuned.items()}
+    return best
 
 
 def trainers(get: Get, *, common, optimisers, splits: int, **others: Any) -> dict[str, list[Trainer]]:
@@ -115,21 +115,21 @@ def search_rng(trainer: Trainer, seed: int) -> np.random.Generator:
     return np.random.default_rng([trainer.split_seed, seed])
 
 
-def outcome(found: Found, report: Trainer, count: int) -> Result:
+def outcome(search: Found, report: Trainer, count: int) -> Result:
     """What a search is worth: its winner's own training, and ``count`` fresh trainings of the winning network.
 
     "own" and "fresh" are test accuracies in per cent, of the training that won and of the fresh ones (mean);
     "trainings" of how many different "networks"; the winning "network" and its "parameters".
     """
-    network = found.winner.network
+    network = search.winner.network
     fresh = report.fresh(network, count)
     return {
         "network": key(network),
-        "own": float(accuracies([found.winner.result])[0]),
+        "own": float(accuracies([search.winner.result])[0]),
         "fresh": float(accuracies(fresh).mean()),
         "parameters": fresh[0]["parameters"],
-        "trainings": found.trainings,
-        "networks": len({key(candidate.network) for candidate in found.trace}),
+        "trainings": search.trainings,
+        "networks": len({key(candidate.network) for candidate in search.trace}),
     }
 
 
@@ -138,7 +138,7 @@ def outcome(found: Found, report: Trainer, count: int) -> Result:
 
 def known(get: Get, *, sizes: Mapping[str, Mapping[str, Any]], searches: int, seed: int) -> dict[str, Result]:
     """:func:`known_fitness` by name of the size, each with its "generations", "population" and "distinct"."""
-    jobs = [{"distinct": False, **one, "searches": searches, "seed": seed} for one in sizes.values()]
+    jobs = [{"distinct": False, **size, "searches": searches, "seed": seed} for size in sizes.values()]
     return dict(zip(sizes, get(known_fitness, jobs), strict=True))
 
 
@@ -186,13 +186,15 @@ def table_8(
         noise = np.random.default_rng(seed).laplace(0, genetic["noise_scale"], (NOISY, k))
         rows["rs"].append(outcome(drawn, trainer, fresh) | {"by_draws": by_draws})
         rows["mgrs"].append(outcome(refined, trainer, fresh))
-        found = [paas(FCN, trainer, rng=search_rng(trainer, seed + i), **genetic) for i in range(paas_searches)]
-        some = [outcome(one, trainer, fresh) for one in found]
-        for one in some:
-            noisy = [best_of_k(validation + extra, tested, [one["trainings"]])[0] for extra in noise]
-            one |= {"random": by_draws[one["trainings"] - 1], "noisy_random": float(np.mean(noisy))}
-        means = {name: float(np.mean([one[name] for one in some])) for name in some[0] if name != "network"}
-        rows["paas"].append(some[0] | means)
+        searches = [paas(FCN, trainer, rng=search_rng(trainer, seed + i), **genetic) for i in range(paas_searches)]
+        outcomes = [outcome(search, trainer, fresh) for search in searches]
+        for result in outcomes:
+            noisy = [best_of_k(validation + extra, tested, [result["trainings"]])[0] for extra in noise]
+            result |= {"random": by_draws[result["trainings"] - 1], "noisy_random": float(np.mean(noisy))}
+        means = {
+            name: float(np.mean([result[name] for result in outcomes])) for name in outcomes[0] if name != "network"
+        }
+        rows["paas"].append(outcomes[0] | means)
     return rows
 
 
@@ -202,10 +204,10 @@ def workflows(
     """PAAS with SGD ("sgd", standard) and DP-SGD ("dp", privacy-aware) inside: {inside: {trained with: outcomes}}."""
     by = trainers(get, **trained)
     rows: dict[str, dict[str, list[Result]]] = {}
-    for inside, own in by.items():
-        found = [paas(FCN, trainer, rng=search_rng(trainer, seed), **genetic) for trainer in own]
+    for inside, inner in by.items():
+        searches = [paas(FCN, trainer, rng=search_rng(trainer, seed), **genetic) for trainer in inner]
         rows[inside] = {
-            name: [outcome(one, trainer, fresh) for one, trainer in zip(found, others, strict=True)]
+            name: [outcome(search, trainer, fresh) for search, trainer in zip(searches, others, strict=True)]
             for name, others in by.items()
         }
     return rows
@@ -241,12 +243,12 @@ def table_9(get: Get, *, trained: Mapping[str, Any], draws: int, seed: int = 7) 
 
 
 def _with_and_without(trainer: Trainer, draws: int, seed: int) -> Result:
-    found = randomised(with_freezing(FCN), trainer, k=draws, rng=search_rng(trainer, seed))
+    search = randomised(with_freezing(FCN), trainer, k=draws, rng=search_rng(trainer, seed))
     best = {}
     for name, frozen in (("with", True), ("without", False)):
-        some = [c for c in found.trace if ("frozen" in c.network) is frozen]
-        best[name] = float(accuracies([max(some, key=lambda c: c.validation).result])[0])
-    return {**best, "network": key(found.winner.network)}
+        candidates = [c for c in search.trace if ("frozen" in c.network) is frozen]
+        best[name] = float(accuracies([max(candidates, key=lambda c: c.validation).result])[0])
+    return {**best, "network": key(search.winner.network)}
 
 
 # --- one budget for everything ----------------------------------------------------------------------------------------
@@ -331,15 +333,15 @@ def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> 
     if name in ("paas", "mgrs"):
         shared = {"noise_scale": arm.noise_scale, "rng": rng}
         if name == "paas":
-            found = paas(FCN, trainer, generations=sizes.generations, population=sizes.population, **shared)
+            search = paas(FCN, trainer, generations=sizes.generations, population=sizes.population, **shared)
         else:
-            found = multi_generation(FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, **shared)
-        return float(accuracies([found.winner.result])[0])
-    found = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
-    test = accuracies([c.result for c in found.trace])
+            search = multi_generation(FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, **shared)
+        return float(accuracies([search.winner.result])[0])
+    search = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
+    test = accuracies([c.result for c in search.trace])
     if name == "random":
         return float(test.mean())
-    noisy = np.array([c.validation for c in found.trace]) + rng.laplace(0, arm.noise_scale, len(test))
+    noisy = np.array([c.validation for c in search.trace]) + rng.laplace(0, arm.noise_scale, len(test))
     if name == "rs_fixed":
         return float(best_of_k(noisy, test, [arm.search.trainings])[0])
     return expected_release(noisy, test, arm.search)
@@ -381,12 +383,17 @@ def one_budget(
         network_runs.noise_for(optimisers[name]["epsilon"], sample_rate, optimisers[name]["steps"], delta): rates
         for name, rates in learning_rates(get, common=common, optimisers=optimisers, **tuned).items()
     }
-    found = {}
+    by_budget = {}
     for total in totals:
-        found[total] = {}
+        by_budget[total] = {}
         for name, arm in arms(total, delta, sample_rate, steps, records["validation"], size).items():
             how = {"epsilon": None, "noise_multiplier": arm.noise_multiplier, "steps": steps}
-            rates = by_noise[min(by_noise, key=lambda noise, own=arm.noise_multiplier: abs(np.log(noise / own)))]
-            own = [Trainer(get, common, how, rates, split) for split in range(splits)]
-            found[total][name] = np.array([released(trainer, name, arm, size, seed) for trainer in own])
-    return found
+            rates = by_noise[
+                min(
+                    by_noise,
+                    key=lambda noise, noise_multiplier=arm.noise_multiplier: abs(np.log(noise / noise_multiplier)),
+                )
+            ]
+            trainers = [Trainer(get, common, how, rates, split) for split in range(splits)]
+            by_budget[total][name] = np.array([released(trainer, name, arm, size, seed) for trainer in trainers])
+    return by_budget

@@ -107,14 +107,14 @@ def tables(
     Returns {(data set, records): {epsilon, inf for no noise: results by seed, with "learning_rate"}}.
     """
     cells = {(name, n, e): {"dataset": name, "n": n, "epsilon": e, **settings}
-             for name, some in records.items() for n in some for e in epsilons}  # fmt: skip
+             for name, sizes in records.items() for n in sizes for e in epsilons}  # fmt: skip
     best = plans.tune(
         get, train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates, seeds=tuning_seeds, score="test"
     )
-    rates = {at: {"learning_rate": one.value} for at, one in best.items()}
+    rates = {at: {"learning_rate": rate.value} for at, rate in best.items()}
     results = by_seed(get, train, {at: job | rates[at] for at, job in cells.items()}, seeds)
-    found: dict[tuple[str, int | None], dict[float, list[runs.Result]]] = {}
-    for (name, n, e), some in results.items():
-        own = [one | rates[name, n, e] for one in some]
-        found.setdefault((name, n), {})[math.inf if e is None else e] = own
-    return found
+    by_network: dict[tuple[str, int | None], dict[float, list[runs.Result]]] = {}
+    for (name, n, e), runs_ in results.items():
+        results_ = [run | rates[name, n, e] for run in runs_]
+        by_network.setdefault((name, n), {})[math.inf if e is None else e] = results_
+    return by_network

@@ -11,12 +11,12 @@ import numpy as np
 CLASSES = 10  # of the data sets of images
 
 
-def shares(found: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
+def shares(measured: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
     """Shares of right answers, (runs,); None or nan for a training that diverged."""
-    known = np.array([np.nan if share is None else share for share in found], dtype=float)
+    known = np.array([np.nan if share is None else share for share in measured], dtype=float)
     return np.where(np.isnan(known), 1 / classes, known)
 
 
-def accuracies(found: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
+def accuracies(measured: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
     """The same in percent, from shares."""
-    return 100 * shares(found, classes)
+    return 100 * shares(measured, classes)

@@ -12,13 +12,13 @@ from dplib import stats
 SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
 
 
-def accuracy(found: Mapping[str, Mapping[float, np.ndarray]], epsilon: float) -> None:
+def accuracy(by_network: Mapping[str, Mapping[float, np.ndarray]], epsilon: float) -> None:
     """Accuracy in percent over ε, a line for each training set; dotted: without privacy. Grey: the reader's ε.
 
     ``found``: name to budget (inf: no privacy) to accuracies by seed.
     """
     _, axes = plt.subplots(figsize=SMALL)
-    for colour, (name, by_budget) in zip(("C0", "C1"), found.items(), strict=False):
+    for colour, (name, by_budget) in zip(("C0", "C1"), by_network.items(), strict=False):
         at = {budget: stats.mean_interval(values) for budget, values in by_budget.items()}
         axes.axhline(at.pop(np.inf).value, color=colour, ls=":", lw=1.5)
         axes.plot(list(at), [m.value for m in at.values()], "o-", color=colour, label=name)

@@ -112,11 +112,11 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
 
 def _work(job: runs.Job) -> Work:
     """How much a job of :func:`train` is."""
-    found = task(job["dataset"], job["features"], None, 0, "report", job["length"])
-    outputs = 1 if job["dataset"] in PATIENTS else len(found.classes)
-    net = network(job["model"], found.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
-    batch = min(job["batch"], job["n_train"] or len(found.y_train))
-    return training_work(net, found.x_train, batch, job["steps"])
+    data = task(job["dataset"], job["features"], None, 0, "report", job["length"])
+    outputs = 1 if job["dataset"] in PATIENTS else len(data.classes)
+    net = network(job["model"], data.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
+    batch = min(job["batch"], job["n_train"] or len(data.y_train))
+    return training_work(net, data.x_train, batch, job["steps"])
 
 
 @runs.experiment(
@@ -176,17 +176,17 @@ def train(
         "n", "parameters", "trained"; and "curve" where asked for: rows of step, validation, test.
     """
     split = seed if split_seed is None else split_seed
-    found = task(dataset, features, n_train, split, part, length)
+    data = task(dataset, features, n_train, split, part, length)
     n = len(task(dataset, features, n_train, split, "report", length).y_train)
     # The split's seed is the job's; the draws below must not repeat it.
     entropy = [seed, 1] if split_seed is None else [split_seed, seed, 1]
     weights, draws = np.random.SeedSequence(entropy).spawn(2)
     regression = dataset in PATIENTS
-    outputs, shape = 1 if regression else len(found.classes), found.x_train.shape[1:]
+    outputs, shape = 1 if regression else len(data.classes), data.x_train.shape[1:]
     weights_seed = int(weights.generate_state(1)[0])
     net = network(model, shape, outputs, activation, dropout, weights_seed, init)
     parameters = sum(p.numel() for p in net.parameters())
-    x = {name: getattr(found, f"x_{name}") for name in ("train", "valid", "test")}
+    x = {name: getattr(data, f"x_{name}") for name in ("train", "valid", "test")}
     if frozen:
         freeze(net, frozen)
         net, x = _frozen_once(net, x, find_device(device))
@@ -202,8 +202,8 @@ def train(
         max_grad_norm=max_grad_norm,
         momentum=momentum,
     )
-    valid = None if x["valid"] is None else (x["valid"], found.y_valid)
-    parts = dpsgd.Data((x["train"], found.y_train), valid, (x["test"], found.y_test))
+    valid = None if x["valid"] is None else (x["valid"], data.y_valid)
+    parts = dpsgd.Data((x["train"], data.y_train), valid, (x["test"], data.y_test))
     loss = dpsgd.squared_error if regression else dpsgd.cross_entropy
     run = dpsgd.train(
         net,
@@ -217,9 +217,9 @@ def train(
     )
     result = _result(run, evaluate_every) | {"n": n, "parameters": parameters, "noise_multiplier": noise}
     if regression:
-        result["constant"] = float(np.abs(found.y_test - found.y_train.mean()).mean())
+        result["constant"] = float(np.abs(data.y_test - data.y_train.mean()).mean())
     else:
-        result |= _by_class(net, x["test"], found)
+        result |= _by_class(net, x["test"], data)
     if part == "tune":  # its test part is the validation part
         result = {k: v for k, v in result.items() if k not in ("test", "test_loss", "balanced", "majority")}
     return result
@@ -238,7 +238,7 @@ def _frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> 
         ahead = {
             name: None
             if part is None
-            else torch.cat([body(some.to(place)).cpu() for some in torch.as_tensor(part).split(1024)]).numpy()
+            else torch.cat([body(piece.to(place)).cpu() for piece in torch.as_tensor(part).split(1024)]).numpy()
             for name, part in x.items()
         }
     return net[at:].train(), ahead
@@ -271,17 +271,17 @@ def _result(run: dpsgd.Run, evaluate_every: int | None) -> dict[str, Any]:
 
 @whole_float32()
 @torch.no_grad()
-def _by_class(net: nn.Module, x: np.ndarray, found: Dataset) -> dict[str, float]:
+def _by_class(net: nn.Module, x: np.ndarray, data: Dataset) -> dict[str, float]:
     """Mean recall, the share predicted to be of the majority class, and that class's own share of the test part."""
     tensor, device = torch.as_tensor(x), next(net.parameters()).device
     tensor = tensor.float() if tensor.is_floating_point() else tensor
-    predicted = torch.cat([net(some.to(device)).argmax(1).cpu() for some in tensor.split(2048)]).numpy()
-    most = np.bincount(found.y_train).argmax()
-    recalls = [float((predicted[found.y_test == k] == k).mean()) for k in np.unique(found.y_test)]
+    predicted = torch.cat([net(piece.to(device)).argmax(1).cpu() for piece in tensor.split(2048)]).numpy()
+    most = np.bincount(data.y_train).argmax()
+    recalls = [float((predicted[data.y_test == k] == k).mean()) for k in np.unique(data.y_test)]
     return {
         "balanced": float(np.mean(recalls)),
         "majority": float((predicted == most).mean()),
-        "constant": float((found.y_test == most).mean()),
+        "constant": float((data.y_test == most).mean()),
     }
 
 
@@ -334,17 +334,17 @@ def measured(
     """
     chosen: dict[Hashable, plans.Tuned] = {}
     for kind in ("sgd", "dp"):
-        own = {
+        untuned = {
             key: {**job, "part": "tune"}
             for key, job in cells.items()
             if "learning_rate" not in job and (job.get("max_grad_norm", 1.0) is None) == (kind == "sgd")
         }
-        smaller = any(job["dataset"] in PATIENTS for job in own.values())
-        if own:
+        smaller = any(job["dataset"] in PATIENTS for job in untuned.values())
+        if untuned:
             chosen |= plans.tune(
-                get, train, own, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
+                get, train, untuned, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
             )
     rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
     reported = {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}
-    found = plans.by_seed(get, train, reported, seeds, first)
-    return {key: Outcome(job, rate[key], chosen.get(key), found[key]) for key, job in cells.items()}
+    by_key = plans.by_seed(get, train, reported, seeds, first)
+    return {key: Outcome(job, rate[key], chosen.get(key), by_key[key]) for key, job in cells.items()}

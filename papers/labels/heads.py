@@ -60,10 +60,10 @@ def fit(
     """
     checks.integer(1).check("epochs", epochs)
     classes = evidence[0].values.shape[1]
-    if len(rates) != len(evidence) or any(one.values.shape != (len(x), classes) for one in evidence):
+    if len(rates) != len(evidence) or any(told.values.shape != (len(x), classes) for told in evidence):
         raise checks.ParameterError("each head needs a rate, and evidence about every record, with the same classes.")
     order = sorted(range(len(evidence)), key=lambda i: evidence[i].kind != "target")  # targets first
-    targets = sum(one.kind == "target" for one in evidence)
+    targets = sum(told.kind == "target" for told in evidence)
     place = find_device(device)
     told = torch.from_numpy(np.stack([evidence[i].values for i in order], axis=1)).to(place)  # (n, m, K)
     first_rates = torch.tensor([rates[i] for i in order], dtype=torch.float32, device=place).repeat_interleave(classes)

@@ -74,7 +74,7 @@ def compare_later(
     problem = task(dataset, "learned", maps, dimensions, seed)
     classes = len(problem.classes)
     train, valid, test = scaled(problem.x_train, problem.x_valid, problem.x_test)
-    found: dict[str, dict[str, list[float]]] = {"validation": {}, "test": {}}
+    right: dict[str, dict[str, list[float]]] = {"validation": {}, "test": {}}
     for method in methods:
         cells = [(e, rates[method][i] if isinstance(rates, Mapping) else rates) for i, e in enumerate(epsilons)]
         for epsilon, rate in cells:
@@ -89,9 +89,9 @@ def compare_later(
                 guesses = [(x @ weights).argmax(axis=1) for x in (valid, test)]
             else:
                 guesses = _vectors(problem, method, epsilon, rate, epochs, seed, rng)
-            for part, y, guess in zip(found, (problem.y_valid, problem.y_test), guesses, strict=True):
-                found[part].setdefault(method, []).append(round(float((guess == y).mean()), 6))
-    return found
+            for part, y, guess in zip(right, (problem.y_valid, problem.y_test), guesses, strict=True):
+                right[part].setdefault(method, []).append(round(float((guess == y).mean()), 6))
+    return right
 
 
 def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
@@ -100,11 +100,11 @@ def scaled(train: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
     The scale is the median length of the first part's rows.
     """
     most = float(np.median(np.linalg.norm(train, axis=1)))
-    found = []
+    rows = []
     for x in (train, *others):
         short = x * np.minimum(1 / most, 1 / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-6))
-        found.append((np.hstack([short, np.ones((len(x), 1))]) / np.sqrt(2)).astype(np.float32))
-    return found
+        rows.append((np.hstack([short, np.ones((len(x), 1))]) / np.sqrt(2)).astype(np.float32))
+    return rows
 
 
 def _vectors(
@@ -119,7 +119,7 @@ def _vectors(
     order = np.random.default_rng([seed, 6])
     fitted = heads.fit(problem.x_train, told, [rate] * len(told), order, epochs=epochs)
     chances = [fitted.log_probabilities(x) for x in (problem.x_valid, problem.x_test)]  # (m, n, 2) or (1, n, K)
-    return [(one[:, :, 1].T if method == "vector" else one[0]).argmax(axis=1) for one in chances]
+    return [(chance[:, :, 1].T if method == "vector" else chance[0]).argmax(axis=1) for chance in chances]
 
 
 def noisy_sum(x: np.ndarray, y: np.ndarray, classes: int, sigma: float, rng: np.random.Generator) -> np.ndarray:
@@ -142,8 +142,8 @@ def fit_sum(x: np.ndarray, total: np.ndarray, ridge: float) -> np.ndarray:
         gradient = (x.T @ (chances / sums) - total) / n + ridge * weights
         return float(value), gradient.ravel().astype(float)
 
-    found = optimize.minimize(loss, np.zeros(total.size), jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return found.x.reshape(shape).astype(np.float32)
+    fitted = optimize.minimize(loss, np.zeros(total.size), jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return fitted.x.reshape(shape).astype(np.float32)
 
 
 def descend(

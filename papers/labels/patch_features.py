@@ -114,20 +114,20 @@ def of_images(
     if dictionary == "synthetic":
         source = dead_leaves(2000, train.shape[1], train.shape[2], np.random.default_rng([seed, 1]))
     learned = learn(source, recipe, np.random.default_rng([seed, 0]))
-    found = [extract(x, learned, recipe) for x in (train, test)]
-    reference = found[0] if dictionary == "train" else extract(source, learned, recipe)
+    parts = [extract(x, learned, recipe) for x in (train, test)]
+    reference = parts[0] if dictionary == "train" else extract(source, learned, recipe)
     mean, scale = reference.mean(axis=0, dtype=np.float64), reference.std(axis=0, dtype=np.float64)
-    for part in found:
+    for part in parts:
         part -= mean.astype(np.float32)
         part /= np.where(scale > 0, scale, 1).astype(np.float32)
-    return found[0], found[1]
+    return parts[0], parts[1]
 
 
 def project(train: np.ndarray, test: np.ndarray, dimensions: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, d), (n', d) on their leading principal components: what :func:`components` has of a data set."""
     rng = np.random.default_rng([seed, 2])
-    some = train[np.sort(rng.permutation(len(train))[:20_000])]
-    values, vectors = np.linalg.eigh((some.T @ some / len(some)).astype(np.float64))
+    sample = train[np.sort(rng.permutation(len(train))[:20_000])]
+    values, vectors = np.linalg.eigh((sample.T @ sample / len(sample)).astype(np.float64))
     basis = (vectors[:, ::-1][:, :dimensions] / np.sqrt(values[-1])).astype(np.float32)
     return train @ basis, test @ basis
 

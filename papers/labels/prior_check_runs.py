@@ -92,8 +92,8 @@ def votes(
 def _right(counts: np.ndarray, priors: np.ndarray, epsilon: float) -> float:
     """How often RRWithPrior returns the true label, for records of true counts (groups, K) with these priors."""
     tables = randomised_response.log_table(randomised_response.kept(priors, epsilon), epsilon)
-    own = np.exp(np.diagonal(tables, axis1=1, axis2=2))
-    return float((counts * own).sum() / counts.sum())
+    kept = np.exp(np.diagonal(tables, axis1=1, axis2=2))
+    return float((counts * kept).sum() / counts.sum())
 
 
 @runs.experiment(
@@ -132,8 +132,8 @@ def private_sgd(
     )
     rng = np.random.default_rng(seed)
     scores = logistic_grid.train_grid(sets, settings, rng, classes=len(problem.classes), device=device, progress=False)
-    found = {part: scores[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
-    return found | {"noise_multiplier": noise, "sample_rate": rate}
+    accuracies = {part: scores[part]["metric"].astype(float).round(6).tolist() for part in ("validation", "test")}
+    return accuracies | {"noise_multiplier": noise, "sample_rate": rate}
 
 
 @runs.experiment(
@@ -180,8 +180,8 @@ def membership(
         return seeded(lambda: mlp([x.shape[1], hidden, classes]), seed).to(place)
 
     def attack(net) -> float:
-        scores = (torch.softmax(torch.from_numpy(soft_labels.logits(net, one)), 1) for one in (inside, outside))
-        return roc_auc_score(truth, torch.cat([one.amax(1) for one in scores]).numpy())
+        scores = (torch.softmax(torch.from_numpy(soft_labels.logits(net, images)), 1) for images in (inside, outside))
+        return roc_auc_score(truth, torch.cat([score.amax(1) for score in scores]).numpy())
 
     def learned(labels):
         net = network()

@@ -41,10 +41,10 @@ def clusters(compared: Mapping[str, Compared]) -> None:
     plt.show()
 
 
-def votes(found: Votes) -> None:
+def votes(votes_: Votes) -> None:
     """Figure 2: accuracy of the vote against the histograms' budget, a line for each number of clusters."""
     _, axes = plt.subplots(figsize=(WIDTH, 3.6))
-    rows.vote_curves(axes, found)
+    rows.vote_curves(axes, votes_)
     plt.show()
 
 

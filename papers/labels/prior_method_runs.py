@@ -49,15 +49,15 @@ def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Data
     """
     checks.one_of(*KINDS).check("kind", kind)
     if dataset == "digits":
-        found = tasks.task("digits", "flat", split_seed=seed)
-        parts = {name: getattr(found, name) for name in ("x_train", "x_valid", "x_test")}
+        digits = tasks.task("digits", "flat", split_seed=seed)
+        parts = {name: getattr(digits, name) for name in ("x_train", "x_valid", "x_test")}
         parts = {name: 3 * (x.astype(np.float32) - np.float32(0.3)) for name, x in parts.items()}  # about mean 0, sd 1
-        return replace(found, **{name: _fixed_length(x) if kind == "fixed" else x for name, x in parts.items()})
+        return replace(digits, **{name: _fixed_length(x) if kind == "fixed" else x for name, x in parts.items()})
     loaded, (train, test) = data.load(dataset), _features(dataset, kind, maps, dimensions)
     order = np.random.default_rng([10, seed]).permutation(len(train))
     held, rest = np.sort(order[:VALIDATION]), np.sort(order[VALIDATION:])
-    own = {"x_train": train[rest], "y_train": loaded.y_train[rest], "x_valid": train[held], "x_test": test}
-    return replace(loaded, **own, y_valid=loaded.y_train[held])
+    features_ = {"x_train": train[rest], "y_train": loaded.y_train[rest], "x_valid": train[held], "x_test": test}
+    return replace(loaded, **features_, y_valid=loaded.y_train[held])
 
 
 @functools.lru_cache(maxsize=1)
@@ -144,11 +144,13 @@ def compare(
         fitted = heads.fit(
             problem.x_train, list(told.values()), [rate[cell] for cell in told], rng, epochs=epochs, device=device
         )
-        found = {
+        accuracies = {
             "validation": fitted.accuracy(problem.x_valid, problem.y_valid),
             "test": fitted.accuracy(problem.x_test, problem.y_test),
         }
-        return fitted, {cell: {name: round(float(v[i]), 6) for name, v in found.items()} for i, cell in enumerate(told)}
+        return fitted, {
+            cell: {name: round(float(v[i]), 6) for name, v in accuracies.items()} for i, cell in enumerate(told)
+        }
 
     first = {(m, i): made.evidence(m, epsilons[i]) for m, i in cells if m not in _STAGED}
     staged = [cell for cell in cells if cell[0] in _STAGED]
@@ -162,7 +164,7 @@ def compare(
     return {
         part: {method: [results[method, i][part] for i in range(len(epsilons))] for method in methods}
         for part in ("validation", "test")
-    } | {"facts": {name: [round(values[one], 6) for one in epsilons] for name, values in made.facts.items()}}
+    } | {"facts": {name: [round(values[epsilon], 6) for epsilon in epsilons] for name, values in made.facts.items()}}
 
 
 class _Releases:

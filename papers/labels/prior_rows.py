@@ -49,19 +49,19 @@ def enumerated() -> pd.DataFrame:
         table, neighbours = priors.joint_table(n, k, whole, part)
         counts, _ = priors.joint_table(n, k, part, part)
         mixed, _ = priors.joint_table(n, k, part, part, parameter=part)
-        losses = [exact_loss.discrete_epsilon(one, neighbours=neighbours) for one in (table, counts, mixed)]
+        losses = [exact_loss.discrete_epsilon(outputs, neighbours=neighbours) for outputs in (table, counts, mixed)]
         rows.append([n, k, whole, part, *losses, exact_loss.discrete_delta(table, whole, neighbours)])
     return pd.DataFrame(rows, columns=["records", "labels", "ε", "ε_p", "loss", "loss of counts", "mixed", "delta"])
 
 
-def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Values:
+def histogram(losses: pd.DataFrame, noise: runs.Result, parameter: float) -> Values:
     """Algorithm 4 and its budget: {claim: values}. found: of :func:`enumerated`; noise: of the study's part."""
     share = sps.dlaplace.cdf(noise["edges"], parameter)
     expected = sum(noise["counts"]) * np.diff(np.concatenate([[0], share, [1]]))
     nothing = np.maximum(np.array([[-2, 0, -1]]), 0)
     return {
         "C.alg4": {
-            "largest_excess_of_the_loss_of_counts_over_eps_p": float((found["loss of counts"] - found["ε_p"]).max()),
+            "largest_excess_of_the_loss_of_counts_over_eps_p": float((losses["loss of counts"] - losses["ε_p"]).max()),
             "exact_loss_of_our_program_over_eps_p": float(
                 2 * (128 * np.log(2) - np.log(float(priors.stay(parameter)))) / (2 * parameter)
             ),
@@ -69,22 +69,22 @@ def histogram(found: pd.DataFrame, noise: runs.Result, parameter: float) -> Valu
             "empty_histograms_without_a_prior": int((nothing.sum(axis=1) == 0).sum()),
         },
         "C.s-histogram-budget": {
-            "largest_excess_of_the_joint_loss_over_eps": float((found["loss"] - found["ε"]).max()),
-            "largest_delta_at_eps": float(found["delta"].max()),
+            "largest_excess_of_the_joint_loss_over_eps": float((losses["loss"] - losses["ε"]).max()),
+            "largest_delta_at_eps": float(losses["delta"].max()),
         },
     }
 
 
-def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compared) -> Values:
+def voted(votes_: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compared) -> Values:
     """Figure 2 and the choice of C and epsilon_p: {claim: values}.
 
     Args:
         chosen: of the part ``adaptive``. others: methods that ask single labels, compared on the seeds that both have.
     """
-    few, many, first = one.counts[0], one.counts[-1], one.epsilons[0]
-    lost = one.exact - one.accuracy[:, :, 0]
-    hundred = one.exact[one.counts.index(100)]
-    short = {e: paired(hundred, one.of(100, e)).difference for e in one.epsilons}
+    few, many, first = votes_.counts[0], votes_.counts[-1], votes_.epsilons[0]
+    lost = votes_.exact - votes_.accuracy[:, :, 0]
+    hundred = votes_.exact[votes_.counts.index(100)]
+    short = {e: paired(hundred, votes_.of(100, e)).difference for e in votes_.epsilons}
 
     def gain(e: float, over: str) -> Measured:
         asked = others.of(over, e)
@@ -93,23 +93,23 @@ def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compare
     return {
         "C.fig2": {
             f"most_less_fewest_clusters_without_noise_({many}_and_{few})": paired(
-                one.exact[-1], one.exact[0]
+                votes_.exact[-1], votes_.exact[0]
             ).difference,
             f"what_noise_costs_the_most_less_the_fewest_at_eps_{first:g}": paired(lost[-1], lost[0]).difference,
-            **{f"best_number_of_clusters_at_eps_{e:g}": one.best(e) for e in one.epsilons},
+            **{f"best_number_of_clusters_at_eps_{e:g}": votes_.best(e) for e in votes_.epsilons},
         },
-        "C.s-cluster-counts": {"best_at_eps_0.05": one.best(0.05)},
+        "C.s-cluster-counts": {"best_at_eps_0.05": votes_.best(0.05)},
         "C.s-histogram-share": {
             "points_lost_at_eps_p_0.05": short[0.05],
             "smallest_eps_p_within_two_points": min(e for e, value in short.items() if value.value <= 2),
         },
         "C.s-adaptive-share": {
             f"{name}_at_eps_{e:g}": value
-            for e, found in chosen.items()
+            for e, votes_ in chosen.items()
             for name, value in (
-                ("clusters", found["chosen"][0]),
-                ("eps_p", found["chosen"][1]),
-                ("accuracy_gained", paired(found["test"]["chosen"], found["test"]["fixed"]).difference),
+                ("clusters", votes_["chosen"][0]),
+                ("eps_p", votes_["chosen"][1]),
+                ("accuracy_gained", paired(votes_["test"]["chosen"], votes_["test"]["fixed"]).difference),
                 ("over_randomised_response", gain(e, "rr")),
                 ("over_random_subsets", gain(e, "subset")),
             )
@@ -117,11 +117,11 @@ def voted(one: Votes, chosen: Mapping[float, Mapping[str, Any]], others: Compare
     }
 
 
-def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
+def helped(compared: Compared, epsilon_p: float = 0.05) -> Values:
     """Cluster priors against the uniform prior: {claim: values}."""
-    gains = {e: one.gain("clusters", "rr", e) for e in one.epsilons}
+    gains = {e: compared.gain("clusters", "rr", e) for e in compared.epsilons}
     small, large = ([e for e in budgets if e in gains] for budgets in (SMALL, LARGE))
-    ignoring = {e: 100.0 if e <= epsilon_p else one.fact("clusters constant", e) for e in small}
+    ignoring = {e: 100.0 if e <= epsilon_p else compared.fact("clusters constant", e) for e in small}
     return {
         "C.fig1b": {f"gain_at_eps_{e:g}": gain for e, gain in gains.items()},
         "C.s-ssl-small-eps": {
@@ -131,20 +131,20 @@ def helped(one: Compared, epsilon_p: float = 0.05) -> Values:
         },
         "C.s-ssl-underperforms-eps8": {
             **{f"gain_at_eps_{e:g}": gains[e] for e in large},
-            **{f"gain_of_smoothed_priors_at_eps_{e:g}": one.gain("clusters-smoothed", "rr", e) for e in large},
-            **{f"percent_right_at_eps_{e:g}": one.fact("clusters right", e) for e in large},
-            **{f"percent_right_of_the_uniform_prior_at_eps_{e:g}": one.fact("rr right", e) for e in large},
-            "percent_of_labels_that_cannot_be_answered_at_eps_8": one.fact("clusters lost", 8.0),
-            "the_same_with_smoothed_counts": one.fact("smoothed lost", 8.0),
+            **{f"gain_of_smoothed_priors_at_eps_{e:g}": compared.gain("clusters-smoothed", "rr", e) for e in large},
+            **{f"percent_right_at_eps_{e:g}": compared.fact("clusters right", e) for e in large},
+            **{f"percent_right_of_the_uniform_prior_at_eps_{e:g}": compared.fact("rr right", e) for e in large},
+            "percent_of_labels_that_cannot_be_answered_at_eps_8": compared.fact("clusters lost", 8.0),
+            "the_same_with_smoothed_counts": compared.fact("smoothed lost", 8.0),
         },
     }
 
 
-def beside_records(one: Compared, sgd: Compared) -> dict[str, Any]:
+def beside_records(compared: Compared, sgd: Compared) -> dict[str, Any]:
     """The values of C.fig-summary: label privacy less DP-SGD at the same number, and at half of 1, paired."""
 
     def less(method: str, epsilon: float, of_sgd: float) -> Measured:
-        return paired(one.of(method, epsilon), sgd.of("dp-sgd", of_sgd)).difference
+        return paired(compared.of(method, epsilon), sgd.of("dp-sgd", of_sgd)).difference
 
     same = {f"{m}_less_dp_sgd_at_eps_{e:g}": less(m, e, e) for m in ("stages", "clusters") for e in sgd.epsilons}
     if 0.5 not in sgd.epsilons:
@@ -167,13 +167,13 @@ def against_records(label: Compared, sgd: Compared, methods: Sequence[str]):
     return pd.DataFrame(cells)
 
 
-def attacked(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def attacked(scores: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The values of C.s-inputs-not-protected: areas under the ROC curve, 0.5 for a blind guess."""
-    label, record = (dict(zip(found["epsilons"], found[name].T, strict=True)) for name in ("label", "record"))
+    label, record = (dict(zip(scores["epsilons"], scores[name].T, strict=True)) for name in ("label", "record"))
     return {
         **{f"auc_of_membership_at_label_eps_{e:g}": mean_interval(v) for e, v in label.items()},
-        "auc_with_true_labels": mean_interval(found["clean"]),
-        "least_auc_of_a_nearest_neighbour_rule": float(found["stored"].min()),
+        "auc_with_true_labels": mean_interval(scores["clean"]),
+        "least_auc_of_a_nearest_neighbour_rule": float(scores["stored"].min()),
         **{f"auc_for_dp_sgd_at_record_eps_{e:g}": mean_interval(v) for e, v in record.items()},
     }
 
@@ -217,21 +217,21 @@ def audits(epsilons: Sequence[float], delta: float = 1e-5) -> pd.DataFrame:
     return pd.DataFrame(rows).T.rename_axis(["what is seen", "canaries"])
 
 
-def beside(one: Compared, later: Compared) -> Compared:
+def beside(compared: Compared, later: Compared) -> Compared:
     """Methods of later years with those of :func:`prior_study.methods`, same seeds, at the budgets of the former."""
-    at = [one.epsilons.index(e) for e in later.epsilons]
-    both = {name: values[:, at] for name, values in one.test.items()} | dict(later.test)
+    at = [compared.epsilons.index(e) for e in later.epsilons]
+    both = {name: values[:, at] for name, values in compared.test.items()} | dict(later.test)
     return Compared(later.epsilons, both, {}, {}, ())
 
 
-def table(one: Compared, methods: Sequence[str], epsilons: Sequence[float]):
+def table(compared: Compared, methods: Sequence[str], epsilons: Sequence[float]):
     """Test accuracies with intervals; bold: the best private method at a budget, and all not worse beyond chance."""
     private = [m for m in methods if m != "clean"]
     cells, bold = {}, {}
     for e in epsilons:
-        top = max(private, key=lambda m, e=e: one.mean(m, e).value)
-        close = {m for m in private if m == top or (one.gain(top, m, e).low or 0) <= 0}
-        cells[f"ε = {e:g}"] = {NAMES[m]: f"{one.mean(m, e):.1f}" for m in methods}
+        top = max(private, key=lambda m, e=e: compared.mean(m, e).value)
+        close = {m for m in private if m == top or (compared.gain(top, m, e).low or 0) <= 0}
+        cells[f"ε = {e:g}"] = {NAMES[m]: f"{compared.mean(m, e):.1f}" for m in methods}
         bold[f"ε = {e:g}"] = {NAMES[m]: "font-weight: bold" if m in close else "" for m in methods}
     styles = pd.DataFrame(bold)
     return pd.DataFrame(cells).style.apply(lambda _: styles, axis=None)
@@ -244,7 +244,7 @@ def curve(axes: plt.Axes, x: Sequence[float], values: np.ndarray, label: str, **
     """Mean over runs, values (runs, len(x)) in percent, with its 95% interval, cut at 0 and 100."""
     axes.plot(x, values.mean(axis=0), label=label, **({"marker": "o", "ms": 4} | style))
     band = [mean_interval(column) for column in values.T]
-    low, high = (np.clip([getattr(one, end) for one in band], 0, 100) for end in ("low", "high"))
+    low, high = (np.clip([getattr(interval, end) for interval in band], 0, 100) for end in ("low", "high"))
     plotting.band(axes, x, low, high)
 
 
@@ -256,23 +256,31 @@ def budget_axis(axes: plt.Axes, epsilons: Sequence[float], label: str = "ε") ->
     axes.set_xticks([], minor=True)
 
 
-def curves(axes: plt.Axes, one: Compared, methods: Sequence[str], sgd: Compared | None = None) -> None:
+def curves(axes: plt.Axes, compared: Compared, methods: Sequence[str], sgd: Compared | None = None) -> None:
     """Test accuracy over the budget, a line for each method, and for DP-SGD in black."""
     for method in methods:
-        curve(axes, one.epsilons, one.test[method], SHORT.get(method, METHODS[method]), color=COLOURS.get(method))
+        curve(
+            axes,
+            compared.epsilons,
+            compared.test[method],
+            SHORT.get(method, METHODS[method]),
+            color=COLOURS.get(method),
+        )
     if sgd:
         curve(axes, sgd.epsilons, sgd.test["dp-sgd"], SGD, color="black", marker="s")
-    if "clean" in one.test:
-        axes.axhline(one.test["clean"].mean(), color="grey", ls=":", label="no privacy")
+    if "clean" in compared.test:
+        axes.axhline(compared.test["clean"].mean(), color="grey", ls=":", label="no privacy")
     axes.set(ylabel="test accuracy, %")
-    budget_axis(axes, one.epsilons)
+    budget_axis(axes, compared.epsilons)
 
 
-def vote_curves(axes: plt.Axes, one: Votes) -> None:
+def vote_curves(axes: plt.Axes, votes_: Votes) -> None:
     """Figure 2: accuracy of the vote over the budget of the histogram, a line for each number of clusters."""
-    for i, (count, colour) in enumerate(zip(one.counts, sns.color_palette("viridis", len(one.counts)), strict=True)):
-        curve(axes, one.epsilons, one.accuracy[i], f"{count} clusters", color=colour)
+    for i, (count, colour) in enumerate(
+        zip(votes_.counts, sns.color_palette("viridis", len(votes_.counts)), strict=True)
+    ):
+        curve(axes, votes_.epsilons, votes_.accuracy[i], f"{count} clusters", color=colour)
     axes.set(ylabel="test accuracy of the vote, %")
-    budget_axis(axes, one.epsilons, "ε of the histograms")
-    axes.set_xlim(right=max(one.epsilons))
+    budget_axis(axes, votes_.epsilons, "ε of the histograms")
+    axes.set_xlim(right=max(votes_.epsilons))
     plotting.name_lines(axes)

@@ -92,14 +92,19 @@ def later(
         rates: method of :data:`LATER` to its learning rates, or for "sums" its ridges.
     """
     checks.check_names(rates, LATER, "rates")
-    found = {}
+    by_data = {}
     for name in datasets:
         fixed = {"dataset": name, **settings}
-        own = {m: _tuned(get, fixed, list(epsilons), [m], rates[m], seeds, tuning_seeds, compare_later) for m in rates}
-        test, chosen = ({m: getattr(one, part)[m] for m, one in own.items()} for part in ("test", "rates"))
-        tried = tuple(sorted({rate for one in own.values() for rate in one.tried}))
-        found[name] = Compared(tuple(epsilons), test, chosen, {}, tried)
-    return found
+        by_method = {
+            m: _tuned(get, fixed, list(epsilons), [m], rates[m], seeds, tuning_seeds, compare_later) for m in rates
+        }
+        test, chosen = (
+            {m: getattr(method_compared, part)[m] for m, method_compared in by_method.items()}
+            for part in ("test", "rates")
+        )
+        tried = tuple(sorted({rate for method_compared in by_method.values() for rate in method_compared.tried}))
+        by_data[name] = Compared(tuple(epsilons), test, chosen, {}, tried)
+    return by_data
 
 
 def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare) -> Compared:
@@ -108,7 +113,8 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         every = by_seed(get, run, {rate: {**fixed, "rates": rate} for rate in new}, tuning_seeds, FIRST)
         return {
-            r: {n: np.mean([one["validation"][n] for one in own], axis=0) for n in names} for r, own in every.items()
+            r: {n: np.mean([result["validation"][n] for result in results], axis=0) for n in names}
+            for r, results in every.items()
         }
 
     if len(rates) > 1:
@@ -118,9 +124,9 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
     results = get(run, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
     return Compared(
         tuple(epsilons),
-        {name: 100 * np.array([one["test"][name] for one in results]) for name in names},
+        {name: 100 * np.array([result["test"][name] for result in results]) for name in names},
         best,
-        {name: np.array([one["facts"][name] for one in results]) for name in results[0].get("facts", {})},
+        {name: np.array([result["facts"][name] for result in results]) for name in results[0].get("facts", {})},
         tuple(grid),
     )
 
@@ -138,7 +144,7 @@ def _chosen(rates: Sequence[float], scored: Callable) -> tuple[dict[str, list[fl
             name: [max(grid, key=lambda r, n=name, i=i: scores[r][n][i]) for i in range(len(values))]
             for name, values in scores[new[0]].items()
         }
-        grid = _grown(grid, {rate for name, own in best.items() if name != "clean" for rate in own})
+        grid = _grown(grid, {rate for name, rates in best.items() if name != "clean" for rate in rates})
     return best, grid
 
 
@@ -166,16 +172,16 @@ def records(
 def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
-        found = get(private_sgd, [{**fixed, "pairs": pairs, "seed": FIRST + i} for i in range(tuning_seeds)])
-        means = np.mean([one["validation"] for one in found], axis=0).reshape(len(new), -1)
-        return {rate: {"dp-sgd": one} for rate, one in zip(new, means, strict=True)}
+        results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": FIRST + i} for i in range(tuning_seeds)])
+        means = np.mean([result["validation"] for result in results], axis=0).reshape(len(new), -1)
+        return {rate: {"dp-sgd": mean} for rate, mean in zip(new, means, strict=True)}
 
     best, grid = _chosen(rates, scored)
     pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best["dp-sgd"], strict=True)]
     results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": seed} for seed in range(seeds)])
-    noise = {"noise multiplier": np.array([one["noise_multiplier"] for one in results])}
-    noise["sample rate"] = np.array([[one["sample_rate"]] * len(epsilons) for one in results])
-    test = {"dp-sgd": 100 * np.array([one["test"] for one in results])}
+    noise = {"noise multiplier": np.array([result["noise_multiplier"] for result in results])}
+    noise["sample rate"] = np.array([[result["sample_rate"]] * len(epsilons) for result in results])
+    test = {"dp-sgd": 100 * np.array([result["test"] for result in results])}
     return Compared(tuple(epsilons), test, best, noise, tuple(grid))
 
 
@@ -210,13 +216,15 @@ def votes(
     seeds: int,
 ) -> dict[str, Votes]:
     """How often a cluster's most frequent noisy label is right, and what is left for the answers: {data set: Votes}."""
-    found = {}
+    by_data = {}
     for name in datasets:
         fixed = {"dataset": name, "epsilons": list(epsilons), "totals": list(totals)}
-        own = by_seed(get, cluster_votes, {c: {**fixed, "group_count": c} for c in counts}, seeds).values()
-        accuracy, exact = (100 * np.array([[one[w] for one in some] for some in own]) for w in ("accuracy", "exact"))
-        found[name] = Votes(tuple(counts), tuple(epsilons), accuracy, exact)
-    return found
+        by_count = by_seed(get, cluster_votes, {c: {**fixed, "group_count": c} for c in counts}, seeds).values()
+        accuracy, exact = (
+            100 * np.array([[result[w] for result in results] for results in by_count]) for w in ("accuracy", "exact")
+        )
+        by_data[name] = Votes(tuple(counts), tuple(epsilons), accuracy, exact)
+    return by_data
 
 
 def adaptive(
@@ -242,25 +250,30 @@ def adaptive(
     cells = [(c, p, float(rate)) for c, p in pairs for rate in rates]
     jobs = {cell: job | dict(zip(("group_count", "epsilon_p", "rates"), cell, strict=True)) for cell in cells}
     tried = by_seed(get, compare, jobs, tuning_seeds, FIRST)
-    scores = np.array([[one["validation"]["clusters"] for one in tried[cell]] for cell in cells]).mean(axis=1)
-    found: dict[float, dict[str, Any]] = {}
+    scores = np.array([[result["validation"]["clusters"] for result in tried[cell]] for cell in cells]).mean(axis=1)
+    by_epsilon: dict[float, dict[str, Any]] = {}
     for i, epsilon in enumerate(epsilons):
         allowed = [k for k, (_, share, _) in enumerate(cells) if share <= epsilon]
         chosen = cells[max(allowed, key=lambda k, i=i: scores[k, i])]
-        own = cells[max((k for k in allowed if cells[k][:2] == base), key=lambda k, i=i: scores[k, i])]
+        fixed_cell = cells[max((k for k in allowed if cells[k][:2] == base), key=lambda k, i=i: scores[k, i])]
         test = {}
-        for name, (c, p, rate) in (("chosen", chosen), ("fixed", own)):  # at all budgets, so that pairs share runs
+        for name, (c, p, rate) in (
+            ("chosen", chosen),
+            ("fixed", fixed_cell),
+        ):  # at all budgets, so that pairs share runs
             again = [{**job, "group_count": c, "epsilon_p": p, "rates": rate, "seed": s} for s in range(seeds)]
-            test[name] = 100 * np.array([one["test"]["clusters"][i] for one in get(compare, again)])
-        found[epsilon] = {"chosen": chosen, "fixed_rate": own[2], "test": test}
-    return found
+            test[name] = 100 * np.array([result["test"]["clusters"][i] for result in get(compare, again)])
+        by_epsilon[epsilon] = {"chosen": chosen, "fixed_rate": fixed_cell[2], "test": test}
+    return by_epsilon
 
 
 def attacks(get: Get, *, dataset: str, epsilons: Sequence[float], seeds: int, **settings: Any) -> dict[str, np.ndarray]:
     """The attack on inputs: name of :func:`membership`'s results to shape (seeds, budgets) or (seeds,)."""
     jobs = [{"dataset": dataset, "epsilons": list(epsilons), "seed": seed, **settings} for seed in range(seeds)]
-    found = get(membership, jobs)
-    return {name: np.array([one[name] for one in found]) for name in found[0]} | {"epsilons": np.array(epsilons)}
+    results = get(membership, jobs)
+    return {name: np.array([result[name] for result in results]) for name in results[0]} | {
+        "epsilons": np.array(epsilons)
+    }
 
 
 @runs.experiment("laplace_draws", version=1, probe={"parameter": 0.5, "draws": 2000})

@@ -38,8 +38,8 @@ def lp1(prior, epsilon: float) -> tuple[float, np.ndarray]:
     private = sparse.hstack([sparse.vstack([-keep * each] * classes), sparse.eye_array(classes**2)], format="csr")
     rows = sparse.hstack([np.full((classes, classes), less), sparse.kron(each, np.ones((1, classes)))], format="csr")
     gain = np.concatenate([less * prior, np.diag(prior).ravel()])
-    found = _solve(gain, private, np.zeros(classes**2), rows, np.ones(classes))
-    return -found.fun, less * found.x[:classes] + found.x[classes:].reshape(classes, classes)
+    solved = _solve(gain, private, np.zeros(classes**2), rows, np.ones(classes))
+    return -solved.fun, less * solved.x[:classes] + solved.x[classes:].reshape(classes, classes)
 
 
 def lp1_as_printed(prior, epsilon: float) -> tuple[float, np.ndarray]:
@@ -55,8 +55,8 @@ def lp1_as_printed(prior, epsilon: float) -> tuple[float, np.ndarray]:
     less = sparse.csr_array((np.full(len(rows), np.exp(-epsilon)), (rows, label * classes + output)), shape=tables)
     more = sparse.csr_array((np.ones(len(rows)), (rows, other * classes + output)), shape=tables)
     sums = sparse.kron(sparse.eye_array(classes), np.ones((1, classes)), format="csr")
-    found = _solve(np.diag(prior).ravel(), less - more, np.zeros(len(rows)), sums, np.ones(classes))
-    return -found.fun, found.x.reshape(classes, classes)
+    solved = _solve(np.diag(prior).ravel(), less - more, np.zeros(len(rows)), sums, np.ones(classes))
+    return -solved.fun, solved.x.reshape(classes, classes)
 
 
 def lp2(prior, epsilon: float) -> float:
@@ -105,9 +105,9 @@ def vertices(classes: int, epsilon: float) -> np.ndarray:
 
 
 def _solve(gain, less, most, equal=None, values=None):
-    found = optimize.linprog(
+    solved = optimize.linprog(
         -gain, A_ub=less, b_ub=most, A_eq=equal, b_eq=values, bounds=(0, None), method="highs-ds", options=_OPTIONS
     )
-    if found.status != 0:
-        raise ArithmeticError(f"the linear program was not solved: {found.message}")
-    return found
+    if solved.status != 0:
+        raise ArithmeticError(f"the linear program was not solved: {solved.message}")
+    return solved

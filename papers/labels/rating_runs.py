@@ -189,28 +189,28 @@ def rating_network(
 
     Returns "stages", with "rmse", "likeliest" and "unmixed" (for answers of plain RR), and those of the last one again.
     """
-    found = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
-    parts = stages.split(len(found.y_train), shares, np.random.default_rng([seed, 1]))
+    ratings = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
+    parts = stages.split(len(ratings.y_train), shares, np.random.default_rng([seed, 1]))
     settings = {"epochs": epochs, "batch_size": batch, "learning_rate": learning_rate, "drops": list(drops)}
     place = find_device(device)
     learner = RatingLearner(
-        lambda: keras_weights_(two_branch(found.users, found.movies, len(found.stars), factors, tuple(widths))),
-        torch.as_tensor(found.x_train).to(place),
-        torch.as_tensor(found.x_valid if validation else found.x_test).to(place),
-        found.y_valid if validation else found.y_test,
+        lambda: keras_weights_(two_branch(ratings.users, ratings.movies, len(ratings.stars), factors, tuple(widths))),
+        torch.as_tensor(ratings.x_train).to(place),
+        torch.as_tensor(ratings.x_valid if validation else ratings.x_test).to(place),
+        ratings.y_valid if validation else ratings.y_test,
         [settings] * len(shares),
         seed=seed,
         unmix=epsilon if unmix else None,
         named=f"{dataset} {whole} {validation} {factors} {list(widths)} {device}",
-        stars=found.stars,
+        stars=ratings.stars,
         epsilon=epsilon,
     )
     outcome = stages.run(
-        found.y_train,
+        ratings.y_train,
         parts,
         learner,
         epsilon,
-        classes=len(found.stars),
+        classes=len(ratings.stars),
         temperature=temperature,
         rng=np.random.default_rng([seed, 2]),
     )
@@ -232,17 +232,17 @@ def rating_biases(
     penalty: of :func:`ridge` without noise; with answers it grows with the variance of an unmixed answer, which is
     public, as a share of the rest. Returns "constant" and "biases": RMSE of the mean rating, and of the bias model.
     """
-    found = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
-    stars = found.stars
-    ratings, noise = stars[found.y_train], 0.0
+    table = load(dataset or SYNTHETIC, seed, whole=whole, validation=validation)
+    stars = table.stars
+    ratings, noise = stars[table.y_train], 0.0
     if epsilon is not None:
         order = stages.split(len(ratings), [1.0], np.random.default_rng([seed, 1]))[0]  # as LP-1ST asks them
-        answers = np.empty_like(found.y_train)
-        answers[order] = rr(found.y_train[order], len(stars), epsilon, np.random.default_rng([seed, 2])).labels
+        answers = np.empty_like(table.y_train)
+        answers[order] = rr(table.y_train[order], len(stars), epsilon, np.random.default_rng([seed, 2])).labels
         ratings, noise = unmixed(stars[answers], epsilon, stars), answer_variance(epsilon, stars)
     left = max(float(ratings.var()) - noise, 0.1)  # of the ratings themselves: known from the answers alone
-    judged, truth = (found.x_valid, found.y_valid) if validation else (found.x_test, found.y_test)
-    fitted = ridge(found.x_train, ratings, penalty * (1 + noise / left), judged)
+    judged, truth = (table.x_valid, table.y_valid) if validation else (table.x_test, table.y_test)
+    fitted = ridge(table.x_train, ratings, penalty * (1 + noise / left), judged)
     return {
         "constant": rmse(ratings.mean(), truth, stars),
         "biases": rmse(_cut(fitted, stars), truth, stars),
@@ -260,10 +260,10 @@ def _table(name: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if name == SYNTHETIC:
         pairs, y = synthetic(120, 100, 4000, np.random.default_rng([seed, 90]))
         return pairs, y, np.arange(1.0, 6.0)
-    found = data.load(name)
-    pairs = np.concatenate([found.x_train, found.x_test])
-    y = np.concatenate([found.y_train, found.y_test])
-    stars = np.array([float(c) for c in found.classes])
+    dataset = data.load(name)
+    pairs = np.concatenate([dataset.x_train, dataset.x_test])
+    y = np.concatenate([dataset.y_train, dataset.y_test])
+    stars = np.array([float(c) for c in dataset.classes])
     if name == "movielens-1m" and tuple(np.bincount(y).tolist()) != STARS_OF_1M:
         raise ParameterError("movielens-1m has other counts of stars than the published file.")
     return pairs, y, stars

@@ -74,13 +74,13 @@ def parts(measured: Mapping[str, Mapping[str, Any]]) -> None:
     plt.show()
 
 
-def curves(found: Mapping[str, Sequence[float]]) -> None:
+def curves(curves_: Mapping[str, Sequence[float]]) -> None:
     """Accuracy while training: one stage beside both stages of LP-2ST, the first with its top-2 accuracy."""
     _, axes = plt.subplots(figsize=(WIDTH, 3.6))
     begin = {"LP-1ST": 0, "stage 1": 0, "stage 2": 1}
     for colour, (name, start) in zip(sns.color_palette("colorblind", 3), begin.items(), strict=True):
         for value, style in (("top_1", "-"), ("top_2", ":")) if name == "stage 1" else (("top_1", "-"),):
-            points = found[f"{name}, {value}"]
+            points = curves_[f"{name}, {value}"]
             epochs = start * len(points) + np.arange(1, len(points) + 1)
             axes.plot(epochs, points, style, color=colour, label=name if value == "top_1" else f"{name}, top-2")
     axes.set(xlabel="epoch (stage 2 after stage 1)", ylabel="test accuracy, %", title="ε = 2")

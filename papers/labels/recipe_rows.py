@@ -24,7 +24,7 @@ AT = 2.0  # epsilon of Figures 3 to 5
 
 
 def values(
-    found: Mapping[str, Any], changed: Mapping[str, Any], rated: Mapping[str, Any], network: str | None = None
+    with_heads: Mapping[str, Any], changed: Mapping[str, Any], rated: Mapping[str, Any], network: str | None = None
 ) -> Rows:
     """Values by claim, of the parts "heads", "recipes" and "ratings" of study 09b.
 
@@ -32,51 +32,52 @@ def values(
     "trained_the_papers_network", 1 or 0.
     """
     of_recipes = {
-        **recipe(changed), **shares(changed), **mixups(changed), **robust(changed, found["cells"][AT, 1])
+        **recipe(changed), **shares(changed), **mixups(changed), **robust(changed, with_heads["cells"][AT, 1])
     }  # fmt: skip
-    for own in of_recipes.values():
-        own["trained_the_papers_network"] = int(network == "resnet18")
-    return {**heads(found), **of_recipes, **ratings(rated)}
+    for of_recipe in of_recipes.values():
+        of_recipe["trained_the_papers_network"] = int(network == "resnet18")
+    return {**heads(with_heads), **of_recipes, **ratings(rated)}
 
 
 def grid(cells: Cells) -> pd.DataFrame:
     """Mean accuracies in percent, a row for each first and a column for each second of the two settings."""
-    return pd.Series({at: accuracies(one).mean() for at, one in cells.items()}).unstack()
+    return pd.Series({at: accuracies(cell).mean() for at, cell in cells.items()}).unstack()
 
 
-def heads(found: Mapping[str, Any]) -> Rows:
+def heads(with_heads: Mapping[str, Any]) -> Rows:
     """Table 1 and Figure 3."""
-    one, two = found["cells"][AT, 1], found["cells"][AT, 2]
+    single, two = with_heads["cells"][AT, 1], with_heads["cells"][AT, 2]
     first = 100 * np.array([run["stages"][0]["top"] for run in two])
     mean_k = {"mean_k": stats.mean_interval(np.array([run["stages"][1]["mean_k"] for run in two]))}
     top = {"top2_accuracy": stats.mean_interval(first[:, 1])}
     others = {1: "one_stage", "no prior": "no_prior"}  # the second trains as long as two stages do
-    gains = {f"less_{name}_eps{e:g}": gain(runs, found["cells"][e, other])
+    gains = {f"less_{name}_eps{e:g}": gain(runs, with_heads["cells"][e, other])
              for other, name in others.items()
-             for (e, kind), runs in found["cells"].items() if kind == 2 and (e, other) in found["cells"]}  # fmt: skip
-    ends = {"stage_1_minus_LP-1ST": less(first[:, 0], accuracies(one)), "LP-2ST_minus_LP-1ST": gain(two, one)}
+             for (e, kind), runs in with_heads["cells"].items()
+             if kind == 2 and (e, other) in with_heads["cells"]}  # fmt: skip
+    ends = {"stage_1_minus_LP-1ST": less(first[:, 0], accuracies(single)), "LP-2ST_minus_LP-1ST": gain(two, single)}
     return {
-        "C.table1.lp-1st": table_row(found["cells"], 1),
-        "C.table1.lp-2st": table_row(found["cells"], 2) | gains,
+        "C.table1.lp-1st": table_row(with_heads["cells"], 1),
+        "C.table1.lp-2st": table_row(with_heads["cells"], 2) | gains,
         "C.fig3": {**ends, **mean_k, **top},
         "C.s-mean-k": mean_k,
         "C.s-top2-accuracy": top,
     }
 
 
-def curves(found: Mapping[str, Any]) -> dict[str, list[float]]:
+def curves(with_heads: Mapping[str, Any]) -> dict[str, list[float]]:
     """Figure 3: mean accuracies in percent after each epoch, {"stage 1, top_2": [...]}."""
     where = {"LP-1ST": (1, 0), "stage 1": (2, 0), "stage 2": (2, 1)}
     means = {
-        name: 100 * np.mean([run["stages"][stage]["curve"] for run in found["cells"][AT, count]], axis=0)
+        name: 100 * np.mean([run["stages"][stage]["curve"] for run in with_heads["cells"][AT, count]], axis=0)
         for name, (count, stage) in where.items()
     }
     return {f"{name}, top_{k}": points[:, k - 1].tolist() for name, points in means.items() for k in (1, 2)}
 
 
-def recipe(found: Mapping[str, Any]) -> Rows:
+def recipe(read: Mapping[str, Any]) -> Rows:
     """Appendix B: the paper's recipe less each change of it."""
-    runs = found["recipes"]
+    runs = read["recipes"]
     usual = [run["stages"][1] for run in runs[USUAL]]
     shares = {
         "wrong_before_filter_percent": [stage["wrong_before"] for stage in usual],
@@ -94,9 +95,9 @@ def recipe(found: Mapping[str, Any]) -> Rows:
     }
 
 
-def shares(found: Mapping[str, Any]) -> Rows:
+def shares(read: Mapping[str, Any]) -> Rows:
     """Figures 4(a) and 5: shares of stage 1, temperatures, and what top-k accuracy of stage 1 has to do with it."""
-    cells, chosen = found["shares"], found["chosen"]["temperature"]
+    cells, chosen = read["shares"], read["chosen"]["temperature"]
     groups = {
         "up_to_50": lambda share, t: t == chosen and share <= 0.5,
         "up_to_40": lambda share, t: t == chosen and share <= 0.4,
@@ -126,9 +127,9 @@ def shares(found: Mapping[str, Any]) -> Rows:
     return rows
 
 
-def mixups(found: Mapping[str, Any]) -> Rows:
+def mixups(read: Mapping[str, Any]) -> Rows:
     """Figure 4(b): coefficients of mixup in both stages."""
-    cells = found["mixups"]
+    cells = read["mixups"]
 
     def strong(a: float, b: float) -> bool:
         return 4 <= a <= 8 and 4 <= b <= 8
@@ -142,27 +143,27 @@ def mixups(found: Mapping[str, Any]) -> Rows:
     }
 
 
-def robust(found: Mapping[str, Any], one_stage: Sequence[Result]) -> Rows:
+def robust(read: Mapping[str, Any], one_stage: Sequence[Result]) -> Rows:
     """Every setting of both maps less LP-1ST at the same budget; the worst by Bonferroni over all of them.
 
     "Ahead" and "behind" are beyond chance, each by its own 95% interval. A setting that both maps have counts once.
     """
-    every = {tuple(accuracies(runs)) for name in ("shares", "mixups") for runs in found[name].values()}
-    gains = sorted((np.array(one) - accuracies(one_stage) for one in every), key=np.mean)
-    each = [stats.mean_interval(one) for one in gains]
+    every = {tuple(accuracies(runs)) for name in ("shares", "mixups") for runs in read[name].values()}
+    gains = sorted((np.array(accuracy) - accuracies(one_stage) for accuracy in every), key=np.mean)
+    each = [stats.mean_interval(gain) for gain in gains]
     return {
         "C.s-robust-settings": {
             "settings": len(gains),
-            "settings_ahead_of_one_stage": sum(one.low > 0 for one in each),
-            "settings_behind": sum(one.high < 0 for one in each),
+            "settings_ahead_of_one_stage": sum(interval.low > 0 for interval in each),
+            "settings_behind": sum(interval.high < 0 for interval in each),
             "worst_cell_minus_one_stage": stats.mean_interval(gains[0], level=1 - 0.05 / len(gains)),
         }
     }
 
 
-def ratings(found: Mapping[str, Any]) -> Rows:
+def ratings(read: Mapping[str, Any]) -> Rows:
     """Table 3, and LP-2ST beside one stage and beside biases on the answers of LP-1ST; errors in stars."""
-    cells = found["cells"]
+    cells = read["cells"]
     budgets = sorted({e for e, _ in cells})
     error = {(e, kind): np.array([run["biases" if kind == "biases" else "rmse"] for run in runs])
              for (e, kind), runs in cells.items()}  # fmt: skip
@@ -210,12 +211,12 @@ def group(cells: Cells, wanted: Callable[..., bool]) -> np.ndarray:
 
 def dots(cells: Cells) -> np.ndarray:
     """Figure 5, (runs, 3): top-k accuracy of stage 1 and final accuracy in percent, and whether k is all classes."""
-    found = []
+    points = []
     for run in itertools.chain.from_iterable(cells.values()):
         first, second = run["stages"]
         k = max(1, round(second["mean_k"]))
-        found.append([100 * first["top"][k - 1], 100 * run["accuracy"], k == len(first["top"])])
-    return np.array(found)
+        points.append([100 * first["top"][k - 1], 100 * run["accuracy"], k == len(first["top"])])
+    return np.array(points)
 
 
 def end(cells: Cells, low: float, high: float, *, every: bool = False) -> Measured:

@@ -30,8 +30,8 @@ def by_kind(checked: Sequence[Mapping[str, Any]], most: float = 6.0) -> pd.DataF
 
 def interval(values: pd.Series) -> tuple[float, float]:
     """The 95% interval of a mean over seeds, for seaborn."""
-    found = stats.mean_interval(np.asarray(values))
-    return found.low, found.high
+    mean = stats.mean_interval(np.asarray(values))
+    return mean.low, mean.high
 
 
 def right_and_constant(table: pd.DataFrame, your: float) -> None:

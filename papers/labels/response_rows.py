@@ -18,21 +18,21 @@ KINDS = {"0.1": "peaked", "1": "uneven", "10": "nearly flat", "uniform": "flat"}
 EPOCHS, NETWORK = 40, (784, 128)  # of the paper on MNIST, Appendix B
 
 
-def totals(found: Sequence[runs.Result]) -> dict[str, float]:
+def totals(checked_results: Sequence[runs.Result]) -> dict[str, float]:
     """Errors of all runs of :func:`check_priors` at their largest, extremes at their most extreme, counts added up."""
-    worst = {name: max(one["worst"][name] for one in found) for name in found[0]["worst"]}
+    worst = {name: max(result["worst"][name] for result in checked_results) for name in checked_results[0]["worst"]}
     extremes = {}
-    for name in found[0]["extremes"]:
-        values = [one["extremes"][name] for one in found if one["extremes"][name] is not None]
+    for name in checked_results[0]["extremes"]:
+        values = [result["extremes"][name] for result in checked_results if result["extremes"][name] is not None]
         extremes[name] = (min if name in ("least_gain", "excess_at_99") else max)(values, default=None)
-    counts = {name: sum(one["counts"][name] for one in found) for name in found[0]["counts"]}
+    counts = {name: sum(result["counts"][name] for result in checked_results) for name in checked_results[0]["counts"]}
     return {**worst, **extremes, **counts}
 
 
-def family_p(found: Sequence[runs.Result], mechanism: str) -> float:
+def family_p(checked_results: Sequence[runs.Result], mechanism: str) -> float:
     """The least p-value of a mechanism's tests, times the number of all tests (Bonferroni), at most 1."""
-    tests = sum(sum(one["tests"].values()) for one in found)
-    return min(1.0, tests * min(one["least_p"][mechanism] for one in found))
+    tests = sum(sum(result["tests"].values()) for result in checked_results)
+    return min(1.0, tests * min(result["least_p"][mechanism] for result in checked_results))
 
 
 def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, dict[str, Any]]:
@@ -41,50 +41,50 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
     Args:
         checked: of :func:`response_study.priors`. listed: of the part "enumerations".
     """
-    found = totals(checked)
-    spends = {"spends_more_than_epsilon_by_at_most": found["excess"]}
+    sums = totals(checked)
+    spends = {"spends_more_than_epsilon_by_at_most": sums["excess"]}
     return {
         "C.def2.1": {
-            "largest_excess_over_all_sets_at_most": found["all_outputs"],
-            "least_excess_at_0.99_epsilon": found["excess_at_99"],
-            "two_computations_apart_by_at_most": found["other_loss"],
+            "largest_excess_over_all_sets_at_most": sums["all_outputs"],
+            "least_excess_at_0.99_epsilon": sums["excess_at_99"],
+            "two_computations_apart_by_at_most": sums["other_loss"],
         },
-        "C.lemma1": {**spends, "differs_from_the_proof_by_at_most": found["lemma"]},
+        "C.lemma1": {**spends, "differs_from_the_proof_by_at_most": sums["lemma"]},
         "C.cor2": {
             **spends,
-            "delta_if_k_looks_at_the_label": min(one["broken"]["k"] for one in listed.values()),
+            "delta_if_k_looks_at_the_label": min(case["broken"]["k"] for case in listed.values()),
         },
         "C.thm3": {
-            "differs_from_LP1_by_at_most": found["lp1"],
-            "differs_from_LP2_by_at_most": found["lp2"],
-            "differs_from_the_dual_bound_by_at_most": found["dual"],
-            "dual_constraints_violated_by_at_most": found["violation"],
+            "differs_from_LP1_by_at_most": sums["lp1"],
+            "differs_from_LP2_by_at_most": sums["lp2"],
+            "differs_from_the_dual_bound_by_at_most": sums["dual"],
+            "dual_constraints_violated_by_at_most": sums["violation"],
         },
         "C.lp1": {
-            "differs_from_max_w_by_at_most": found["lp1"],
-            "as_printed_given_up": found["printed_unsolved"],
-            "as_printed_others_differ_by_at_most": found["lp1_as_printed"],
+            "differs_from_max_w_by_at_most": sums["lp1"],
+            "as_printed_given_up": sums["printed_unsolved"],
+            "as_printed_others_differ_by_at_most": sums["lp1_as_printed"],
         },
-        "C.lp2": {"below_LP1_by_at_most": found["lp2_below_lp1"], "differs_from_max_w_by_at_most": found["lp2"]},
+        "C.lp2": {"below_LP1_by_at_most": sums["lp2_below_lp1"], "differs_from_max_w_by_at_most": sums["lp2"]},
         "C.s-lp2-vertices": {
-            "polytopes_with_other_vertices": sum(one["corners"]["differ"] for one in listed.values()),
-            "best_set_differs_from_max_w_by_at_most": found["sets"],
+            "polytopes_with_other_vertices": sum(case["corners"]["differ"] for case in listed.values()),
+            "best_set_differs_from_max_w_by_at_most": sums["sets"],
         },
-        "C.def-obj": {"differs_from_the_table_by_at_most": found["w"]},
-        "C.s-wk-is-accuracy": {"differs_by_at_most": found["w"]},
+        "C.def-obj": {"differs_from_the_table_by_at_most": sums["w"]},
+        "C.s-wk-is-accuracy": {"differs_by_at_most": sums["w"]},
         "C.s-pruning-helps": {
-            "cases": found["priors"],
-            "dropping_one_label_helps_cases": found["cut_helps"],
-            "dropping_one_label_hurts_cases": found["cut_hurts"],
-            "cases_that_the_bound_decides_wrongly": found["cut_decided_wrongly"],
-            "least_gain_of_RRWithPrior_over_RR": found["least_gain"],
-            "largest_gain_where_k_is_2_or_more": found["most_gain"],
+            "cases": sums["priors"],
+            "dropping_one_label_helps_cases": sums["cut_helps"],
+            "dropping_one_label_hurts_cases": sums["cut_hurts"],
+            "cases_that_the_bound_decides_wrongly": sums["cut_decided_wrongly"],
+            "least_gain_of_RRWithPrior_over_RR": sums["least_gain"],
+            "largest_gain_where_k_is_2_or_more": sums["most_gain"],
         },
         "C.s-snr": {
-            "cases_above_epsilon_0": sum(one["counts"]["priors"] for one in checked if one["epsilon"] > 0),
-            "cases_where_another_k_tells_more": found["other_tells_more"],
-            "most_bits_lost": found["bits_lost"],
-            "k_star_is_short_of_the_best_chance_by_at_most": found["sets"],
+            "cases_above_epsilon_0": sum(result["counts"]["priors"] for result in checked if result["epsilon"] > 0),
+            "cases_where_another_k_tells_more": sums["other_tells_more"],
+            "most_bits_lost": sums["bits_lost"],
+            "k_star_is_short_of_the_best_chance_by_at_most": sums["sets"],
         },
         "C.s-uniform-prior-recovers-rr": {"budgets_and_sizes_with_another_table": _other_tables()},
         "C.s-running-time": {"percent_of_40_epochs_at_1000_labels": 100 * _work(1000)},
@@ -93,7 +93,7 @@ def exact(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, di
 
 def drawn(checked: Results, sampled: Results, listed: Mapping[float, runs.Result]) -> dict[str, dict[str, Any]]:
     """The mechanisms as programs: {claim: values}; ``sampled`` of :func:`response_study.samplers`."""
-    found, plain = totals(checked), response.log_table(np.ones(10, dtype=bool), 1.0)
+    sums, plain = totals(checked), response.log_table(np.ones(10, dtype=bool), 1.0)
     least = {name: family_p(sampled, name) for name in ("RR", "RRTop-3", "RRWithPrior")}
     return {
         "C.eq1": {
@@ -105,14 +105,14 @@ def drawn(checked: Results, sampled: Results, listed: Mapping[float, runs.Result
             "sampler_least_p_of_all_tests": least["RR"],
         },
         "C.alg1": {
-            "row_sums_differ_from_1_by_at_most": found["sums"],
+            "row_sums_differ_from_1_by_at_most": sums["sums"],
             "sampler_least_p_of_all_tests": least["RRTop-3"],
-            "delta_if_a_tie_favours_the_true_label": min(one["broken"]["tie"] for one in listed.values()),
+            "delta_if_a_tie_favours_the_true_label": min(case["broken"]["tie"] for case in listed.values()),
         },
         "C.alg2": {
-            "differs_from_all_sets_by_at_most": found["sets"],
+            "differs_from_all_sets_by_at_most": sums["sets"],
             "sampler_least_p_of_all_tests": least["RRWithPrior"],
-            "answers_that_the_table_does_not_allow": sum(one["impossible"] for one in sampled),
+            "answers_that_the_table_does_not_allow": sum(result["impossible"] for result in sampled),
         },
     }
 
@@ -120,49 +120,52 @@ def drawn(checked: Results, sampled: Results, listed: Mapping[float, runs.Result
 def data_sets(checked: Results, listed: Mapping[float, runs.Result]) -> dict[str, dict[str, Any]]:
     """Labels of whole data sets: {claim: values}."""
     apart = [
-        one["distance"][differ - 1] - epsilon * min(differ, one["answering"])
-        for epsilon, one in listed.items()
+        case["distance"][differ - 1] - epsilon * min(differ, case["answering"])
+        for epsilon, case in listed.items()
         for differ in (1, 2, 3)
     ]
     return {
         "C.def2.2": {
             "largest_difference_from_epsilon_a_label": max(apart, key=abs),
-            "two_stages_minus_epsilon": max(one["staged"] - epsilon for epsilon, one in listed.items()),
-            "delta_of_two_stages_that_peek": max(one["peeking"] for one in listed.values()),
+            "two_stages_minus_epsilon": max(case["staged"] - epsilon for epsilon, case in listed.items()),
+            "delta_of_two_stages_that_peek": max(case["peeking"] for case in listed.values()),
         },
         "C.s-labels-queried-once": {
             "training_raises_the_loss_by_at_most": totals(checked)["processed"],
-            "loss_of_four_draws_in_epsilons": max(one["draws"][3] / epsilon for epsilon, one in listed.items()),
+            "loss_of_four_draws_in_epsilons": max(case["draws"][3] / epsilon for epsilon, case in listed.items()),
         },
     }
 
 
 def programs() -> pd.DataFrame:
     """What two programs for plain RR over ten labels spend beyond epsilon, by budget."""
-    found = [response_runs.program_excess(10, epsilon) for epsilon in PROGRAMS]
-    return pd.DataFrame(found, index=pd.Index(PROGRAMS, name="ε"), columns=["53 bits: loss − ε", "ours: loss − ε"])
+    excesses = [response_runs.program_excess(10, epsilon) for epsilon in PROGRAMS]
+    return pd.DataFrame(excesses, index=pd.Index(PROGRAMS, name="ε"), columns=["53 bits: loss − ε", "ours: loss − ε"])
 
 
 def leaky_pairs(listed: Mapping[float, runs.Result]) -> pd.DataFrame:
     """By budget and source of the prior: neighbouring data sets with infinite loss, in percent of all pairs."""
-    found = {e: {name: 100 * leak["infinite"] for name, leak in one["leaks"].items()} for e, one in listed.items()}
-    return pd.DataFrame(found).T.rename_axis("ε")
+    shares = {e: {name: 100 * leak["infinite"] for name, leak in case["leaks"].items()} for e, case in listed.items()}
+    return pd.DataFrame(shares).T.rename_axis("ε")
 
 
 def released_code(checked: Results, most: float = 4.0) -> pd.DataFrame:
     """By budget: how often the released code takes another k, and what that loses by kind of prior, in points."""
-    found = [
+    cases = [
         {
-            "ε": one["epsilon"],
-            "another k, %": 100 * one["counts"]["code_differs"] / one["counts"]["priors"],
-            **{name: 100 * (one["kinds"][kind]["ours"] - one["kinds"][kind]["code"]) for kind, name in KINDS.items()},
-            "all kinds": 100 * np.mean([kind["ours"] - kind["code"] for kind in one["kinds"].values()]),
-            "most": 100 * one["extremes"]["code_lost"],
+            "ε": result["epsilon"],
+            "another k, %": 100 * result["counts"]["code_differs"] / result["counts"]["priors"],
+            **{
+                name: 100 * (result["kinds"][kind]["ours"] - result["kinds"][kind]["code"])
+                for kind, name in KINDS.items()
+            },
+            "all kinds": 100 * np.mean([kind["ours"] - kind["code"] for kind in result["kinds"].values()]),
+            "most": 100 * result["extremes"]["code_lost"],
         }
-        for one in checked
-        if 0 < one["epsilon"] <= most
+        for result in checked
+        if 0 < result["epsilon"] <= most
     ]
-    by = pd.DataFrame(found).groupby("ε")
+    by = pd.DataFrame(cases).groupby("ε")
     return by.mean().assign(most=by["most"].max())
 
 

@@ -136,34 +136,34 @@ def _check(prior: np.ndarray, epsilon: float, rng: np.random.Generator) -> dict[
     size, w, kept = len(prior), response.success(prior, epsilon), response.kept(prior, epsilon)
     members = np.stack([response.top(prior, k) for k in range(1, size + 1)])
     every, table = response.log_table(members, epsilon), response.log_table(kept, epsilon)
-    own, most, least = np.diagonal(every, axis1=1, axis2=2), every.max(axis=1), every.min(axis=1)
-    possible, chosen = np.isfinite(own), subsets(size)
+    diagonal, most, least = np.diagonal(every, axis1=1, axis2=2), every.max(axis=1), every.min(axis=1)
+    possible, chosen = np.isfinite(diagonal), subsets(size)
     sets = (chosen @ prior) / (1 + (chosen.sum(axis=1) - 1) * np.exp(-epsilon))
     ours, loss = float(response.objective(table, prior)), float(response.max_log_ratio(table))
     bound, violation = programs.certificate(prior, epsilon) if epsilon else (prior.max(), 0.0)
-    one, two = programs.lp1(prior, epsilon)[0], programs.lp2(prior, epsilon)
+    first_program, two = programs.lp1(prior, epsilon)[0], programs.lp2(prior, epsilon)
     bits, k = response.information(members, epsilon, prior), int(kept.sum())
     code = released_k(prior, epsilon)
     cut, allowed = w[-2] - w[-1], 1 / (np.exp(epsilon) + size - 1) - prior.min()
     channels = rng.dirichlet(np.full(4, 0.3), size=(3, size))  # any training: answer -> one of four models
     return {
         "labels": size, "k": k, "constant": k == 1,
-        "ours": ours, "best": one, "plain": w[-1],
+        "ours": ours, "best": first_program, "plain": w[-1],
         "code": float(w[code - 1]), "code_differs": code != k,
         "bits": bits[k - 1], "plain_bits": bits[-1],
         "bits_lost": bits.max() - bits[k - 1] if epsilon else 0.0,
         "other_tells_more": bool(epsilon) and bits.max() - bits[k - 1] > 1e-9,
         # Lemma 1 for every k, and its proof: an output is likeliest under itself, least likely under another member.
         "excess": (response.max_log_ratio(every) - epsilon).max(),
-        "lemma": max(np.abs(most[possible] - own[possible]).max(),
-                     np.abs(own[1:][possible[1:]] - least[1:][possible[1:]] - epsilon).max()),
+        "lemma": max(np.abs(most[possible] - diagonal[possible]).max(),
+                     np.abs(diagonal[1:][possible[1:]] - least[1:][possible[1:]] - epsilon).max()),
         "sums": np.abs(np.exp(every).sum(axis=-1) - 1).max(),
         "w": np.abs(response.objective(every, prior) - w).max(),
         "sets": abs(ours - sets.max()),
         "other_loss": abs(exact_loss.discrete_epsilon(np.exp(table)) - loss),
         "all_outputs": worst_over_sets(table, epsilon),
         "at_99": worst_over_sets(table, 0.99 * epsilon) if epsilon and k > 1 else None,
-        "lp1": abs(ours - one), "lp2": abs(ours - two), "lp2_below_lp1": one - two,
+        "lp1": abs(ours - first_program), "lp2": abs(ours - two), "lp2_below_lp1": first_program - two,
         "dual": abs(ours - bound), "violation": violation,
         "processed": max(exact_loss.discrete_epsilon(np.exp(table) @ channel) for channel in channels) - loss,
         "cut_helps": cut > 1e-14, "cut_hurts": cut < -1e-14,
@@ -193,20 +193,20 @@ def check_samplers(*, epsilon: float, seed: int, labels: int = 10, draws: int = 
         "RRTop-3": (response.top(tail, 3), lambda y: response.rr_top_k(y, tail, 3, epsilon, rng)),
         "RRWithPrior": (response.kept(tail, epsilon), lambda y: response.rr_with_prior(y, tail, epsilon, rng)),
     }
-    found: dict[str, Any] = {"least_p": {}, "tests": {}, "impossible": 0}
+    tested: dict[str, Any] = {"least_p": {}, "tests": {}, "impossible": 0}
     for name, (members, sample) in mechanisms.items():
         table, values = np.exp(response.log_table(members, epsilon)), [1.0]
         for label in range(labels):
             counts = np.bincount(sample(np.full(draws, label)).labels, minlength=labels)
-            found["impossible"] += int(counts[table[label] == 0].sum())
+            tested["impossible"] += int(counts[table[label] == 0].sum())
             expected = draws * table[label]
             often = expected >= 5  # the others are pooled with the likeliest answer
             if often.sum() > 1:
-                for one in (counts, expected):
-                    one[table[label].argmax()] += one[~often].sum()
+                for row_of in (counts, expected):
+                    row_of[table[label].argmax()] += row_of[~often].sum()
                 values.append(stats.chisquare(counts[often], expected[often]).pvalue)
-        found["least_p"][name], found["tests"][name] = _short(min(values)), len(values) - 1
-    return found
+        tested["least_p"][name], tested["tests"][name] = _short(min(values)), len(values) - 1
+    return tested
 
 
 @runs.experiment("response_enumeration", version=1, probe={"epsilon": 1.0})
@@ -219,8 +219,8 @@ def enumerate_all(*, epsilon: float) -> runs.Result:
     """
     priors = np.array([[0.5, 0.3, 0.2], [1 / 3, 1 / 3, 1 / 3], [0.2, 0.45, 0.35]])
     joint = privacy.joint(3, 3, [[0, 1, 2]], lambda *_: priors, epsilon)
-    one = response.log_table(np.ones(3, dtype=bool), epsilon)
-    drawn = [response.max_log_ratio(np.stack([_outer([row] * times) for row in one])) for times in (1, 2, 3, 4)]
+    single = response.log_table(np.ones(3, dtype=bool), epsilon)
+    drawn = [response.max_log_ratio(np.stack([_outer([row] * times) for row in single])) for times in (1, 2, 3, 4)]
     tied = np.stack([response.log_table(np.eye(3, dtype=bool)[min(y, 1)], epsilon)[y] for y in range(3)])
     rank = np.argsort(np.argsort(-EXAMPLE, kind="stable"))
     enlarged = [response.top(EXAMPLE, max(2, place + 1)) for place in rank]  # k grows until the label is in
@@ -253,19 +253,19 @@ def leaks(epsilon: float) -> dict[str, dict[str, float]]:
         "histogram of the other labels": (shares.sum(axis=1, keepdims=True) - shares) / 4,
     }
     first, second = np.nonzero(apart == 1)
-    found = {}
+    leaks_ = {}
     for name, prior in sources.items():
         tables = response.log_table(response.kept(prior, epsilon), epsilon)  # (data sets, records, label, answer)
         rows = np.take_along_axis(tables, sets[..., None, None], axis=2)[:, :, 0]
         joint = np.stack([_outer(row) for row in rows])
         loss = privacy.losses(joint, apart == 1)
         over = np.maximum(0, np.exp(joint[first]) - np.exp(epsilon + joint[second])).sum(axis=1)
-        found[name] = {
+        leaks_[name] = {
             "infinite": _short(np.isinf(loss).mean()),
             "finite": _short(loss[np.isfinite(loss)].max(initial=0.0)),
             "delta": _short(over.max()),
         }
-    return found
+    return leaks_
 
 
 def two_stages(epsilon: float) -> dict[str, Any]:
@@ -299,15 +299,15 @@ def corners(epsilon: float, most_labels: int = 5) -> dict[str, int]:
 
     Returns "polytopes", "vertices", and "differ": polytopes whose vertices are not zero and one for each set.
     """
-    found = {"polytopes": 0, "vertices": 0, "differ": 0}
+    counted = {"polytopes": 0, "vertices": 0, "differ": 0}
     for size in range(2, most_labels + 1) if 0 < epsilon <= 5 else ():
         points, members = programs.vertices(size, epsilon), subsets(size)
         named = members / (1 + (members.sum(axis=1) - 1) * np.exp(-epsilon))[:, None]
         named = np.unique(np.round(np.vstack([np.zeros((1, size)), named]), 9) + 0.0, axis=0)
-        found["polytopes"] += 1
-        found["vertices"] += len(points)
-        found["differ"] += not (len(points) == len(named) and np.abs(points - named).max() < 1e-8)
-    return found
+        counted["polytopes"] += 1
+        counted["vertices"] += len(points)
+        counted["differ"] += not (len(points) == len(named) and np.abs(points - named).max() < 1e-8)
+    return counted
 
 
 def _outer(rows) -> np.ndarray:
@@ -327,7 +327,7 @@ def samplers(get: Get, *, epsilons: Sequence[float], seeds: int, **settings: Any
 
 def _checked(get: Get, function, epsilons: Sequence[float], seeds: int, settings: Mapping) -> list[runs.Result]:
     jobs = [{"epsilon": e, "seed": s} for e in epsilons for s in range(seeds)]
-    return [job | one for job, one in zip(jobs, get(function, [job | settings for job in jobs]), strict=True)]
+    return [job | result for job, result in zip(jobs, get(function, [job | settings for job in jobs]), strict=True)]
 
 
 def _at_most(errors) -> float:

@@ -167,7 +167,7 @@ def _blocks(step, count, dimension, draws, rng):
 
 def _one_pass(step, rates, shape, snapshots, dimension, draws, rng):
     """<w, e> after each number of examples in ``snapshots``, shape (snapshots, rhos, rates, runs)."""
-    along, rest, seen, found = np.zeros(shape), np.zeros(shape), 0, []
+    along, rest, seen, products = np.zeros(shape), np.zeros(shape), 0, []
     for last in snapshots:
         for part, length, u in _blocks(step, last - seen, dimension, draws, rng):
             for i in range(len(part)):
@@ -178,13 +178,13 @@ def _one_pass(step, rates, shape, snapshots, dimension, draws, rng):
                 squared = np.maximum(rest**2 + across * (across - 2 * rest * u[i]), 0)
                 shrink = 1 / np.sqrt(np.maximum(along**2 + squared, 1))
                 along, rest = along * shrink, np.sqrt(squared) * shrink
-        found.append(along.copy())
-    return np.array(found)
+        products.append(along.copy())
+    return np.array(products)
 
 
 def _noisy_means(step, rates, sigma, snapshots, dimension, draws, rng):
     """As :func:`_one_pass`: sums of gradients, and at each snapshot one release of the mean; sigma for the sum."""
-    total, rest, seen, found = 0.0, 0.0, 0, []
+    total, rest, seen, products = 0.0, 0.0, 0, []
     for last in snapshots:
         for part, length, u in _blocks(step, last - seen, dimension, draws, rng):
             for i in range(len(part)):
@@ -195,5 +195,5 @@ def _noisy_means(step, rates, sigma, snapshots, dimension, draws, rng):
         if dimension > 2:
             squared = squared + sigma**2 * rng.chisquare(dimension - 2, draws)
         along, squared = rates * released / seen, rates**2 * squared / seen**2
-        found.append(along / np.sqrt(np.maximum(along**2 + squared, 1)))
-    return np.array(found)
+        products.append(along / np.sqrt(np.maximum(along**2 + squared, 1)))
+    return np.array(products)

@@ -81,7 +81,7 @@ def fit(
             if mixup:
                 partner = torch.randperm(batch, generator=order, device=device)
                 weight = mixing.beta(mixup, mixup)
-                x = [torch.lerp(one[partner], one, weight) for one in x]
+                x = [torch.lerp(part[partner], part, weight) for part in x]
             with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
                 scores = net(*x)
             scores = scores.float()

@@ -28,8 +28,10 @@ def column(panels: int, height: float, width: float = NAMED) -> tuple[plt.Figure
 
 def line(axes: plt.Axes, values: Mapping[float, Measured], label: str, **style: Any) -> None:
     """Means with their band against epsilon."""
-    axes.plot(list(values), [one.value for one in values.values()], label=label, **style)
-    plotting.band(axes, list(values), [one.low for one in values.values()], [one.high for one in values.values()])
+    axes.plot(list(values), [value.value for value in values.values()], label=label, **style)
+    plotting.band(
+        axes, list(values), [value.low for value in values.values()], [value.high for value in values.values()]
+    )
 
 
 def named(figure: plt.Figure, panels: np.ndarray) -> None:
@@ -46,8 +48,8 @@ def two_guarantees(measured: Table4, by_sgd: Tuned) -> None:
     for axes, (name, outcomes) in zip(panels, by_sgd.items(), strict=True):
         line(axes, {e: measured[name, 2][f"eps{e}"] for e in rows.EPSILONS}, "two stages", marker="s")
         for share, label in ((1.0, "DP-SGD, ε"), (0.5, "DP-SGD, ε/2")):
-            found = {e: outcomes[e * share].mean for e in rows.EPSILONS if e * share in outcomes}
-            line(axes, found, label, marker="D", ls="--" if share == 1 else "-")
+            means = {e: outcomes[e * share].mean for e in rows.EPSILONS if e * share in outcomes}
+            line(axes, means, label, marker="D", ls="--" if share == 1 else "-")
         axes.set(title=rows.TITLES[name], ylabel="accuracy, %", xticks=rows.EPSILONS)
     panels[-1].set_xlabel("ε for a changed label")
     named(figure, panels)
@@ -81,9 +83,11 @@ def controls(cells: Mapping[str, rows.Cells]) -> None:
     for axes, name in zip(panels, cells, strict=True):
         for shift, (other, label) in enumerate(((1, "one stage"), ("no prior",) * 2, ("pseudo-labels",) * 2)):
             lead = rows.gains(cells[name], 2, other)
-            ends = [one.value - one.low for one in lead.values()]
+            ends = [interval.value - interval.low for interval in lead.values()]
             style = {"fmt": "o-", "lw": 1, "label": label}
-            axes.errorbar([e + 0.09 * (shift - 1) for e in lead], [one.value for one in lead.values()], ends, **style)
+            axes.errorbar(
+                [e + 0.09 * (shift - 1) for e in lead], [interval.value for interval in lead.values()], ends, **style
+            )
         axes.axhline(0, color="black", lw=0.8)
         axes.set(title=rows.TITLES[name], ylabel="lead, points", xticks=rows.EPSILONS)
     panels[-1].set_xlabel("ε")
@@ -105,35 +109,35 @@ def more_stages(means: Mapping[int, Measured]) -> None:
 
 def one_or_two(cells: Mapping[str, rows.Cells], measured: Table4) -> pd.DataFrame:
     """Table 4 as measured: a row for each data set and budget."""
-    found = []
+    rows_ = []
     for name, title in rows.TITLES.items():
         for e, gain in rows.gains(cells[name], 2, 1).items():
             accuracies = [f"{measured[name, t][f'eps{e:g}']:.2f}" for t in (1, 2)]
-            found.append([title, f"{e:g}", *accuracies, f"{gain:.2f}"])
-    return pd.DataFrame(found, columns=["data", "ε", "one stage, %", "two stages, %", "gain, points"])
+            rows_.append([title, f"{e:g}", *accuracies, f"{gain:.2f}"])
+    return pd.DataFrame(rows_, columns=["data", "ε", "one stage, %", "two stages, %", "gain, points"])
 
 
 def by_size(measured: Table4, printed: Table4, more: Mapping[int, Mapping[str, Measured]]) -> pd.DataFrame:
     """Fashion-MNIST by a network of four times the size, beside ours and what is printed; more: by stages."""
-    found = []
+    rows_ = []
     for t, levels in more.items():
-        for at, own in measured["fashion-mnist", t].items():
+        for at, accuracies_ in measured["fashion-mnist", t].items():
             if (level := levels.get(f"larger_network_{at}")) is not None:
                 lead, theirs = levels[f"larger_less_smaller_{at}"], printed["fashion-mnist", t][at]
-                cells = [f"{own:.2f}", f"{level:.2f}", _points(lead), f"{theirs:.2f}"]
-                found.append([f"{t} stage{'s' if t > 1 else ''}", {"eps1": "1", "eps3": "3"}.get(at, "∞"), *cells])
-    return pd.DataFrame(found, columns=["trained in", "ε", "30,442 weights", "113,898", "gain, points", "printed"])
+                cells = [f"{accuracies_:.2f}", f"{level:.2f}", _points(lead), f"{theirs:.2f}"]
+                rows_.append([f"{t} stage{'s' if t > 1 else ''}", {"eps1": "1", "eps3": "3"}.get(at, "∞"), *cells])
+    return pd.DataFrame(rows_, columns=["trained in", "ε", "30,442 weights", "113,898", "gain, points", "printed"])
 
 
 def less_sgd(cells: Mapping[str, rows.Cells], measured: Table4, by_sgd: Tuned) -> pd.DataFrame:
     """LP-2ST less DP-SGD at the same ε and at half of it, a row for each data set and budget of a label."""
-    found = []
+    rows_ = []
     for name, outcomes in by_sgd.items():
         same, half = (rows.less_records(cells[name], outcomes, share) for share in (1.0, 0.5))
         for e in sorted({*same, *half}):
-            leads = [_points(some[e]) if e in some else "–" for some in (same, half)]
-            found.append([rows.TITLES[name], f"{e:g}", f"{measured[name, 2][f'eps{e:g}']:.1f}", *leads])
-    return pd.DataFrame(found, columns=["data", "ε", "two stages, %", "less DP-SGD at ε", "less DP-SGD at ε/2"])
+            leads = [_points(lead[e]) if e in lead else "–" for lead in (same, half)]
+            rows_.append([rows.TITLES[name], f"{e:g}", f"{measured[name, 2][f'eps{e:g}']:.1f}", *leads])
+    return pd.DataFrame(rows_, columns=["data", "ε", "two stages, %", "less DP-SGD at ε", "less DP-SGD at ε/2"])
 
 
 def _points(difference: Measured) -> str:

@@ -34,12 +34,12 @@ ENUMERATED = {  # which labels each stage asks
 
 def accuracies(results: Sequence[Result]) -> np.ndarray:
     """Final test accuracies in percent, (runs,)."""
-    return 100 * np.array([one["accuracy"] for one in results])
+    return 100 * np.array([result["accuracy"] for result in results])
 
 
 def table_row(cells: Cells, kind: Any) -> dict[str, Measured]:
     """Accuracies of one method over its budgets, under the names of the ledger's columns: eps1, ..., eps_inf."""
-    budgets = sorted(e for e, one in cells if one == kind)
+    budgets = sorted(e for e, kind_of in cells if kind_of == kind)
     return {_column(e): stats.mean_interval(accuracies(cells[e, kind])) for e in budgets}
 
 
@@ -56,9 +56,9 @@ def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
 def by_larger(cells: Cells, larger: Cells, kind: Any) -> dict[str, Measured]:
     """What a larger network reaches by one method, and its lead in points, paired by seed, under names by budget."""
     sizes = {"larger": larger, "smaller": cells}
-    lead = gains({(e, size): some[e, kind] for size, some in sizes.items() for e, one in larger if one == kind}, *sizes)
+    lead = gains({(e, size): cell[e, kind] for size, cell in sizes.items() for e, arm in larger if arm == kind}, *sizes)
     levels = {f"larger_network_{name}": level for name, level in table_row(larger, kind).items()}
-    return levels | {f"larger_less_smaller_{_column(e)}": one for e, one in lead.items()}
+    return levels | {f"larger_less_smaller_{_column(e)}": difference for e, difference in lead.items()}
 
 
 def named(name: str, by_budget: Mapping[float, Measured], end: str = "") -> dict[str, Measured]:
@@ -74,11 +74,11 @@ def two_stages(cells: Mapping[str, Cells], mnist: Mapping[str, Any], larger: Cel
         larger: cells of the larger network on Fashion-MNIST.
     """
     values: dict[str, Measured | float] = {}
-    for name, some in cells.items():
-        values |= named(name, gains(some, 2, 1))
+    for name, cells_ in cells.items():
+        values |= named(name, gains(cells_, 2, 1))
     for kind, end in (("no prior", "_less_no_prior"), ("pseudo-labels", "_less_pseudo_labels")):
-        for name, some in cells.items():
-            values |= named(name, gains(some, 2, kind), end)
+        for name, cells_ in cells.items():
+            values |= named(name, gains(cells_, 2, kind), end)
     tried = mnist["choices"][1.0]["tried"]
     one_stage = tried["mixup"][0.0]["accuracy"]
     best = {
@@ -105,7 +105,7 @@ def gaps(cells: Cells) -> dict[float, Measured]:
 
 def more_stages(cells: Cells) -> dict[str, Any]:
     """Figure 1(a): "means" by number of stages, and the values of "C.s-beyond-4-stages", paired, in points."""
-    by = {count: accuracies(some) for (_, count), some in cells.items()}
+    by = {count: accuracies(results) for (_, count), results in cells.items()}
     early, late = (by[4] - by[2]) / 2, (by[6] - by[4]) / 2
     return {
         "means": {count: stats.mean_interval(by[count]) for count in sorted(by)},
@@ -142,8 +142,8 @@ def less_records(cells: Cells, dp_sgd: Mapping[float, "Outcome"], share: float =
 def printed_less_records(name: str, dp_sgd: Mapping[float, "Outcome"]) -> dict[float, Measured]:
     """{epsilon: accuracy printed in Table 4 for LP-2ST less that of our DP-SGD, in points}, where there are both."""
     printed = claims.get(f"C.table4.{name}-lp-2st").published
-    both = {e: one for e, one in dp_sgd.items() if _column(e) in printed}
-    return {e: stats.mean_interval(printed[_column(e)] - one.values()) for e, one in both.items()}
+    both = {e: cell for e, cell in dp_sgd.items() if _column(e) in printed}
+    return {e: stats.mean_interval(printed[_column(e)] - cell.values()) for e, cell in both.items()}
 
 
 def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[str, float]:
@@ -152,10 +152,10 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
     choices: of :func:`papers.labels.stage_runs.tuned`, one for each data set.
     """
     losses = [
-        max(means["accuracy"] for means in tried.values()) - tried[one[name]]["accuracy"]
+        max(means["accuracy"] for means in tried.values()) - tried[of_budget[name]]["accuracy"]
         for by_budget in choices
-        for one in by_budget.values()
-        for name, tried in one["tried"].items()
+        for of_budget in by_budget.values()
+        for name, tried in of_budget["tried"].items()
     ]
     return {
         "choices": len(losses), "mean_loss_by_randomised_labels": float(np.mean(losses)), "largest_loss": max(losses)
@@ -164,16 +164,16 @@ def tuning_losses(choices: Sequence[Mapping[float, Mapping[str, Any]]]) -> dict[
 
 def cited(stem: str) -> list[tuple[float, float]]:
     """A table's values from other papers that have a budget: (epsilon, accuracy in percent)."""
-    rows = [one for id_, one in claims.load("C").items() if id_.startswith(stem) and one.sort == "cited"]
-    cells = [point(column, value) for one in rows for column, value in one.published.items()]
+    rows = [row for id_, row in claims.load("C").items() if id_.startswith(stem) and row.sort == "cited"]
+    cells = [point(column, value) for row in rows for column, value in row.published.items()]
     return [cell for cell in cells if cell]
 
 
 def point(column: str, value: Any) -> tuple[float, float] | None:
     """A cited cell as (epsilon, accuracy): its own budget, or that of its column; None where neither is known."""
-    own = re.fullmatch(r"([\d.]+) \(ε = ([\d.]+)\)", str(value))
-    if own:
-        return float(own[2]), float(own[1])
+    parts = re.fullmatch(r"([\d.]+) \(ε = ([\d.]+)\)", str(value))
+    if parts:
+        return float(parts[2]), float(parts[1])
     at = re.fullmatch(r"eps(\d+)", column)
     return (float(at[1]), float(value)) if at and not isinstance(value, str) else None
 
@@ -183,7 +183,7 @@ def printed_leads(stem: str, count: int) -> dict[float, float]:
     others = cited(stem)
     printed = claims.get(f"{stem}lp-{count}st").published.items()
     ours = [cell for column, value in printed if (cell := point(column, value))]
-    best = {e: max((accuracy for own, accuracy in others if own <= e), default=None) for e, _ in ours}
+    best = {e: max((accuracy for budget, accuracy in others if budget <= e), default=None) for e, _ in ours}
     return {e: round(accuracy - best[e], 2) for e, accuracy in ours if best[e] is not None}
 
 
@@ -201,11 +201,11 @@ def leads() -> dict[str, float]:
 
 def exact_losses(epsilon: float) -> dict[str, float]:
     """Exact loss of each protocol on all data sets of four labels of three classes, one label exchanged."""
-    found = {}
+    losses = {}
     for name, parts in ENUMERATED.items():
         prior = privacy.counting_prior([0, 1, 0, 1], parts, 3, weight=3.0)
-        found[name] = privacy.loss(privacy.joint(4, 3, parts, prior, epsilon), 4, 3)
-    return found
+        losses[name] = privacy.loss(privacy.joint(4, 3, parts, prior, epsilon), 4, 3)
+    return losses
 
 
 class Listener:
@@ -241,22 +241,25 @@ def refuses_a_second_question() -> str:
     return "no"
 
 
-def yours(found: Mapping[Any, Sequence[Result]]) -> tuple[dict[str, Any], pd.DataFrame]:
+def yours(by_arm: Mapping[Any, Sequence[Result]]) -> tuple[dict[str, Any], pd.DataFrame]:
     """A reader's own runs (:func:`papers.labels.stage_runs.yours`): the answer, and the accuracies as a table."""
     shown = {1: "LP-1ST", 2: "LP-2ST", "half": "LP-2ST at ε/2"}
-    own = {arm: accuracies(results) for arm, results in found.items()}
+    by_arm_accuracies = {arm: accuracies(results) for arm, results in by_arm.items()}
     table = pd.DataFrame(
-        [[shown.get(arm, f"two stages, {arm}"), f"{stats.mean_interval(values):.1f}"] for arm, values in own.items()],
+        [
+            [shown.get(arm, f"two stages, {arm}"), f"{stats.mean_interval(values):.1f}"]
+            for arm, values in by_arm_accuracies.items()
+        ],
         columns=["method", "test accuracy, %"],
     )
-    last = [one["stages"][-1] for one in found[2]]
+    last = [result["stages"][-1] for result in by_arm[2]]
     answer = {
-        "accuracy_of_one_stage": stats.mean_interval(own[1]),
-        "two_stages_less_one": stats.paired(own[2], own[1]).difference,
-        "two_stages_less_no_prior": stats.paired(own[2], own["no prior"]).difference,
-        "labels_kept_on_average_in_stage_2": stats.mean_interval(np.array([one["mean_k"] for one in last])),
+        "accuracy_of_one_stage": stats.mean_interval(by_arm_accuracies[1]),
+        "two_stages_less_one": stats.paired(by_arm_accuracies[2], by_arm_accuracies[1]).difference,
+        "two_stages_less_no_prior": stats.paired(by_arm_accuracies[2], by_arm_accuracies["no prior"]).difference,
+        "labels_kept_on_average_in_stage_2": stats.mean_interval(np.array([stage["mean_k"] for stage in last])),
         "percent_of_stage_2_answered_by_a_constant": stats.mean_interval(
-            100 * np.array([one["constant"] for one in last])
+            100 * np.array([stage["constant"] for stage in last])
         ),
     }
     return answer, table
@@ -290,12 +293,12 @@ def _conv(part: nn.Module) -> nn.Conv2d | None:
 
 
 def _words(parts: Sequence[nn.Module]) -> str:
-    found = []
+    words = []
     for part in parts:
         if isinstance(part, Concat):
-            found.append(f"Block({', '.join(str(_conv(branch).out_channels) for branch in part.branches)})")
+            words.append(f"Block({', '.join(str(_conv(branch).out_channels) for branch in part.branches)})")
         else:
             conv = _conv(part)
             stride = f", stride {conv.stride[0]}" if conv.stride[0] > 1 else ""
-            found.append(f"Conv({conv.kernel_size[0]}×{conv.kernel_size[1]}, {conv.out_channels}{stride})")
-    return ", ".join(found)
+            words.append(f"Conv({conv.kernel_size[0]}×{conv.kernel_size[1]}, {conv.out_channels}{stride})")
+    return ", ".join(words)

@@ -55,35 +55,37 @@ def tuned(
     for each of them {value: {score}}.
     """
     common = {"dataset": dataset, "validation": validation, **settings}
-    found: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
+    by_epsilon: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
 
     def choose(name: str, values: Sequence[Any], jobs: Mapping[tuple[float, Any], Mapping[str, Any]]) -> None:
-        for (e, value), own in by_seed(get, train, jobs, tuning_seeds, FIRST).items():
-            means = {key: 100 * float(np.mean([one[key] for one in own])) for key in ("randomised", "accuracy")}
-            found[e]["tried"].setdefault(name, {})[value] = means
-        for one in found.values():
-            one[name] = max(values, key=lambda value, tried=one["tried"][name]: tried[value][score])
+        for (e, value), results in by_seed(get, train, jobs, tuning_seeds, FIRST).items():
+            means = {
+                key: 100 * float(np.mean([result[key] for result in results])) for key in ("randomised", "accuracy")
+            }
+            by_epsilon[e]["tried"].setdefault(name, {})[value] = means
+        for of_budget in by_epsilon.values():
+            of_budget[name] = max(values, key=lambda value, tried=of_budget["tried"][name]: tried[value][score])
 
     def job(e: float, stages: int = 1, **more: Any) -> dict[str, Any]:
         return {**common, "epsilon": e, "shares": shares(stages), **more}
 
     choose("learning_rate", rates, {(e, r): job(e, learning_rate=r) for e in epsilons for r in rates})
-    best = {e: {"learning_rate": found[e]["learning_rate"]} for e in epsilons}
+    best = {e: {"learning_rate": by_epsilon[e]["learning_rate"]} for e in epsilons}
     choose("mixup", mixups, {(e, m): job(e, mixup=[m], **best[e]) for e in epsilons for m in mixups})
     pairs = list(itertools.product(mixups, temperatures))
     choose("two stages", pairs, {(e, (m, t)): job(e, 2, mixup=[m], temperature=t, **best[e])
                                  for e in epsilons for m, t in pairs})  # fmt: skip
-    return found
+    return by_epsilon
 
 
 def chosen(choices: Mapping[float, Mapping[str, Any]], epsilon: float | None, count: int) -> dict[str, Any]:
     """Settings for so many stages of the nearest tuned budget (None: of the largest; of two as near, the smaller)."""
-    nearest = max(choices) if epsilon is None else min(sorted(choices), key=lambda one: abs(one - epsilon))
-    one = choices[nearest]
-    rate = {"learning_rate": one["learning_rate"]}
+    nearest = max(choices) if epsilon is None else min(sorted(choices), key=lambda budget: abs(budget - epsilon))
+    choice = choices[nearest]
+    rate = {"learning_rate": choice["learning_rate"]}
     if count == 1:
-        return rate | {"mixup": [one["mixup"]]}
-    mixup, temperature = one["two stages"]
+        return rate | {"mixup": [choice["mixup"]]}
+    mixup, temperature = choice["two stages"]
     return rate | {"mixup": [mixup], "temperature": temperature}
 
 
@@ -151,10 +153,10 @@ def recipes(
         for t in temperatures
     }
     cells |= {("mixups", (a, b)): {**base, "mixup": [a, b]} for a in mixups for b in mixups}
-    found: dict[str, Any] = {"chosen": choice, "recipes": {}, "shares": {}, "mixups": {}}
+    by_group: dict[str, Any] = {"chosen": choice, "recipes": {}, "shares": {}, "mixups": {}}
     for (group, cell), results in by_seed(get, train, cells, seeds).items():
-        found[group][cell] = results
-    return found
+        by_group[group][cell] = results
+    return by_group
 
 
 def ratings(
@@ -181,7 +183,7 @@ def ratings(
     def means(function, cells, score):
         aside = {at: {**cell, "validation": validation} for at, cell in cells.items()}
         tried = by_seed(get, function, aside, tuning_seeds, FIRST)
-        return {at: float(np.mean([one[score] for one in own])) for at, own in tried.items()}
+        return {at: float(np.mean([result[score] for result in results])) for at, results in tried.items()}
 
     tried = means(
         rating_network,

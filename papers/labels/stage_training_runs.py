@@ -136,8 +136,8 @@ def train(
         filtered=filtered,
         rng=answers,
     )
-    found = [reported(stage) for stage in outcome.stages]
-    result = {"stages": found, "accuracy": found[-1]["top"][0]}
+    by_stage = [reported(stage) for stage in outcome.stages]
+    result = {"stages": by_stage, "accuracy": by_stage[-1]["top"][0]}
     if validation:
         guessed = soft_labels.logits(outcome.model, learner.test_inputs).argmax(1)
         result["randomised"] = estimated_accuracy(guessed, y_test, classes, epsilon, checking)
@@ -262,7 +262,7 @@ def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndar
 
     ``form``: "image" has each channel at mean 0 and variance 1, "digits" enlarged to DIGITS records; or "patches-D".
     """
-    found = data.load(dataset)
+    loaded = data.load(dataset)
     kind, _, count = form.partition("-")
     if kind == "patches" and count.isdigit():
         both = patch_features.components(dataset, int(count))
@@ -270,16 +270,16 @@ def inputs(dataset: str, form: str) -> tuple[Tensor, np.ndarray, Tensor, np.ndar
         if dataset == "digits":
             from papers.common.network_runs import shifted  # imports DP-SGD, which only this set waits for
 
-            found = shifted(found, DIGITS, np.random.default_rng(0))
+            loaded = shifted(loaded, DIGITS, np.random.default_rng(0))
         mean, spread = (
-            f(found.x_train, axis=(0, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
+            f(loaded.x_train, axis=(0, 2, 3), keepdims=True, dtype=np.float64).astype(np.float32)
             for f in (np.mean, np.std)
         )
-        both = ((x - mean) / spread for x in (found.x_train, found.x_test))
+        both = ((x - mean) / spread for x in (loaded.x_train, loaded.x_test))
     else:
         raise ParameterError(f"form = {form!r} is not allowed: it must be image or patches-D.")
-    x, x_test = (torch.from_numpy(np.ascontiguousarray(one)) for one in both)
-    return x, found.y_train, x_test, found.y_test
+    x, x_test = (torch.from_numpy(np.ascontiguousarray(images)) for images in both)
+    return x, loaded.y_train, x_test, loaded.y_test
 
 
 def built(network: str, shape: Sequence[int], classes: int) -> nn.Sequential:

@@ -23,7 +23,7 @@ def random_gradients(classes: int, dimensions: int, draws: int, rng):
 
 def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
     """Eq. (7): the largest |mean over the answers - true gradient|, and the largest second moment over 36 K^2/eps^2."""
-    found = []
+    deviations = []
     for k, e in itertools.product(classes, epsilons):
         gradients = random_gradients(k, 4, draws, rng)
         table = np.exp(response.log_table(np.ones(k, dtype=bool), e))
@@ -31,8 +31,8 @@ def debiasing(classes, epsilons, draws: int, rng) -> dict[str, float]:
         means = np.einsum("yo,odb->dyb", table, answers)
         moments = np.einsum("yo,odb->dy", table, answers**2)
         bias = np.linalg.norm(means - gradients, axis=-1).max() / bounds.rr_largest_norm(k, e)
-        found.append((bias, moments.max() / bounds.printed_second_moment(k, e)))
-    return dict(zip(("bias", "moment"), np.max(found, axis=0), strict=True))
+        deviations.append((bias, moments.max() / bounds.printed_second_moment(k, e)))
+    return dict(zip(("bias", "moment"), np.max(deviations, axis=0), strict=True))
 
 
 def one_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> dict[str, float]:
@@ -50,8 +50,8 @@ def one_pass(epsilon: float, rng, labels: int = 4, classes: int = 3) -> dict[str
         step = debiased.debiased_gradient(loss.gradients(weights @ x[t]), vectors[:, t], epsilon)
         weights = debiased.project(weights - 0.5 / np.sqrt(t + 1) * step[..., None] * x[t], 1.0)
     _, outputs = np.unique(np.round(weights.reshape(len(vectors), -1), 12), axis=0, return_inverse=True)
-    one = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
-    table = np.prod(one[vectors[:, None], vectors[None]], axis=-1)  # data sets by answers
+    single = np.exp(response.log_table(np.ones(classes, dtype=bool), epsilon))
+    table = np.prod(single[vectors[:, None], vectors[None]], axis=-1)  # data sets by answers
     merged = np.zeros((len(vectors), outputs.max() + 1))
     np.add.at(merged.T, outputs.ravel(), table.T)
     neighbours = np.argwhere(apart == 1).tolist()
@@ -235,10 +235,10 @@ def _group(leak: float = 0.02, epsilon: float = 0.4, most: int = 4) -> float:
     """Fact 14, by enumeration, on a mechanism that shows the label with probability ``leak`` and else answers by RR."""
     keep = 1 / (1 + np.exp(-epsilon))
     stays, flips = (1 - leak) * keep, (1 - leak) * (1 - keep)
-    one = together = np.array([[stays, flips, leak, 0], [flips, stays, 0, leak]])
+    pair = together = np.array([[stays, flips, leak, 0], [flips, stays, 0, leak]])
     largest = 0.0
     for k in range(2, most + 1):
-        together = np.stack([np.kron(together[0], one[0]), np.kron(together[1], one[1])])
+        together = np.stack([np.kron(together[0], pair[0]), np.kron(together[1], pair[1])])
         exact = exact_loss.discrete_delta(together, epsilon * k)
         largest = max(largest, exact / bounds.group_delta(epsilon, leak, k))
     return float(largest)
@@ -261,7 +261,7 @@ def rademacher(rng) -> dict[str, float]:
     """Definitions G.1 and G.2 and Lemma 22, all signs enumerated on nine points."""
     enumerated = debiased.empirical_rademacher(np.tril(np.ones((10, 9)), -1))
     points, contraction = rng.random((40, 9)), 0.0
-    some = [debiased.empirical_rademacher(x[None] >= np.linspace(0, 1, 30)[:, None]) for x in points]
+    complexities = [debiased.empirical_rademacher(x[None] >= np.linspace(0, 1, 30)[:, None]) for x in points]
     every = [debiased.empirical_rademacher(x[None] >= np.append(x, 2.0)[:, None]) for x in points]
     for _ in range(30):
         values, bend = rng.uniform(-1, 1, (6, 9)), rng.uniform(-1, 1, 9)
@@ -269,7 +269,7 @@ def rademacher(rng) -> dict[str, float]:
         contraction = max(contraction, after / (1.5 * before))
     return {
         "enumerated": enumerated,
-        "thirty_thresholds": np.mean(some),
-        "spread": max(abs(one - enumerated) for one in every),
+        "thirty_thresholds": np.mean(complexities),
+        "spread": max(abs(complexity - enumerated) for complexity in every),
         "contraction": contraction,
     }

@@ -75,26 +75,29 @@ def noise_slopes(method: str, classes: Sequence[int], epsilons: Sequence[float],
 
 def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[str, float], delta: float) -> Values:
     """Theorems 5 and 9 and Proposition 11 on the family: {claim: values}. part: ``rates`` of the study."""
-    examples, found = part
+    examples, curves = part
     late = len(examples) // 2
-    epsilons = sorted({e for _, _, e in found}, reverse=True)
-    fixed = next(k for _, k, e in found if e == epsilons[-1])
-    classes = sorted({k for _, k, e in found if e == epsilons[0]})
+    epsilons = sorted({e for _, _, e in curves}, reverse=True)
+    fixed = next(k for _, k, e in curves if e == epsilons[-1])
+    classes = sorted({k for _, k, e in curves if e == epsilons[0]})
     found_of = {}
     for method, which, bound_of in (
         ("rr", 0, bounds.theorem9_bound),
         ("normal", 1, lambda k, e, n: bounds.proposition11_bound(k, e, delta, n)),
     ):
-        one, own = found[method, fixed, epsilons[0]][which], noise_slopes(method, classes, epsilons, fixed, delta)
-        allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], own))
+        excess, slopes = (
+            curves[method, fixed, epsilons[0]][which],
+            noise_slopes(method, classes, epsilons, fixed, delta),
+        )
+        allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], slopes))
         three = (
-            slope(examples[late:], one[late:]),
-            slope(classes, [found[method, k, epsilons[0]][which][-1] for k in classes]),
-            slope(1 / np.array(epsilons), [found[method, fixed, e][which][-1] for e in epsilons]),
+            slope(examples[late:], excess[late:]),
+            slope(classes, [curves[method, k, epsilons[0]][which][-1] for k in classes]),
+            slope(1 / np.array(epsilons), [curves[method, fixed, e][which][-1] for e in epsilons]),
         )
         ratios = [
             mean_interval(v).high / bound_of(k, e, n)
-            for (m, k, e), pair in found.items()
+            for (m, k, e), pair in curves.items()
             if m == method
             for v, n in zip(pair[which], examples, strict=True)
         ]
@@ -109,11 +112,12 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
     passed = {"epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"]}
     # The paper's step size against D / G with the exact second moment, at the most examples.
     steps = {
-        f"printed_over_exact_step_at_K_{k}": times(*(one[-1] for one in found["rr", k, epsilons[0]])) for k in classes
+        f"printed_over_exact_step_at_K_{k}": times(*(step[-1] for step in curves["rr", k, epsilons[0]]))
+        for k in classes
     }
     needed = bounds.most_needed_constant(2 * np.log(2), 0.5)
     better = [
-        k for k in classes if paired(*(found[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
+        k for k in classes if paired(*(curves[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
     ]
     return {
         "C.thm9": {**found_of["rr"], **passed, **steps, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
@@ -144,18 +148,18 @@ def _less(value: Measured, by: float) -> Measured:
 def times(a: np.ndarray, b: np.ndarray) -> Measured:
     """The ratio a / b of paired runs as a geometric mean with its interval."""
     d = paired(np.log(a), np.log(b)).difference
-    return Measured(*(float(np.exp(one)) for one in (d.value, d.low, d.high)), d.n)
+    return Measured(*(float(np.exp(end)) for end in (d.value, d.low, d.high)), d.n)
 
 
-def dimension(found: Mapping[str, Any]) -> Values:
+def dimension(curves_: Mapping[str, Any]) -> Values:
     """What grows with the dimension: {claim: values}. found: of the part ``dimension``."""
-    curves, p, n = found["curves"], found["dimensions"], found["examples"]
+    curves, p, n = curves_["curves"], curves_["dimensions"], curves_["examples"]
     beyond = {
         name: paired(np.log(curves[name][-1] / curves[name][0]), np.log(curves[like][-1] / curves[like][0])).difference
         for name, like in NO_PRIVACY.items()
     }
     ends = {i: times(curves["DP, best of many"][i], curves["RR, many passes"][i]) for i in (0, -1)}
-    rate = 1 / np.sqrt(n) + np.sqrt(np.array(p) * np.log(1 / found["delta"])) / (found["epsilon"] * n)
+    rate = 1 / np.sqrt(n) + np.sqrt(np.array(p) * np.log(1 / curves_["delta"])) / (curves_["epsilon"] * n)
     over_rate = [mean_interval(v).high / r for v, r in zip(curves["DP, best of many"], rate, strict=True)]
     grows = slope(p, curves["DP, best of many"])
     return {
@@ -171,7 +175,7 @@ def dimension(found: Mapping[str, Any]) -> Values:
             "DP_over_LP-RR-SGD_at_smallest_p": times(curves["DP, best of many"][0], curves["LP-RR-SGD"][0]),
             "DP_over_RR_many_passes_at_smallest_p": ends[0],
             "DP_over_RR_many_passes_at_largest_p": ends[-1],
-            "p_over_n_where_noise_is_equal": cross(found["epsilon"], found["delta"], 2),
+            "p_over_n_where_noise_is_equal": cross(curves_["epsilon"], curves_["delta"], 2),
         },
         "C.eq6": {"largest_risk_over_rate": float(max(over_rate))},
         "C.s-eq6-tight": {"slope_in_p_of_the_best_DP": grows},
@@ -187,15 +191,15 @@ def cross(epsilon: float, delta: float, classes: int) -> float:
     return float(bounds.rr_noise(classes, epsilon)) / mechanisms.analytic_sigma(epsilon, delta, 2.0) ** 2
 
 
-def moved(found: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values:
+def moved(by_size: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values:
     """Corollary 10 and its steps: {claim: values}. found: of the part ``sets``."""
-    best = int(found["risks"].mean(axis=1).argmin())
-    over = [mean_interval(risk).high / bound for risk, bound in zip(found["risks"], found["bounds"], strict=True)]
+    best = int(by_size["risks"].mean(axis=1).argmin())
+    over = [mean_interval(risk).high / bound for risk, bound in zip(by_size["risks"], by_size["bounds"], strict=True)]
     values = {
         "largest_risk_over_bound": float(max(over)),
         "excess_over_moved_excess_over_bound": check["ten"],
         "best_k": best + 1,
-        "best_k_less_all_labels": paired(found["risks"][best], found["risks"][-1]).difference,
+        "best_k_less_all_labels": paired(by_size["risks"][best], by_size["risks"][-1]).difference,
     }
     return {
         "C.eq9": {"largest_change_over_bound": check["nine"], "reached_by_a_problem_made_for_it": check["moved_worst"]},
@@ -204,10 +208,10 @@ def moved(found: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Values
     }
 
 
-def lower(found: Mapping[str, Sequence[float]], check: Mapping[str, float], n: int = 256) -> Values:
+def lower(risks: Mapping[str, Sequence[float]], check: Mapping[str, float], n: int = 256) -> Values:
     """The lower bounds: {claim: values}. found: of the part ``construction``."""
-    e, sharp = check["epsilon"], np.array(found["bound: sharp"])
-    least = min((np.array(found[name]) / sharp).min() for name in ("RR sums, copied", "careful counts, copied"))
+    e, sharp = check["epsilon"], np.array(risks["bound: sharp"])
+    least = min((np.array(risks[name]) / sharp).min() for name in ("RR sums, copied", "careful counts, copied"))
     thirteen = {
         "sharp_bound": bounds.sharp_bound(n, e) * np.sqrt(n),
         "paper's_over_sharp": bounds.proposition13_bound(n, e) / bounds.sharp_bound(n, e),
@@ -244,22 +248,22 @@ def lower(found: Mapping[str, Sequence[float]], check: Mapping[str, float], n: i
     return {claim: {name: float(v) for name, v in values.items()} for claim, values in found_values.items()}
 
 
-def learners(found: Mapping[str, Any], check: Mapping[str, float]) -> Values:
+def learners(measured: Mapping[str, Any], check: Mapping[str, float]) -> Values:
     """Appendix G: {claim: values}. found: of the part ``generalisation``."""
-    runs, bound, beta = found["found"], found["bounds"], found["beta"]
-    trials = sum(len(one["deviation"]) for one in runs.values())
-    hardest = min(found["epsilons"])
-    above = sum(int((one["deviation"] > bound[cell]).sum()) for cell, one in runs.items())
+    runs, bound, beta = measured["found"], measured["bounds"], measured["beta"]
+    trials = sum(len(run["deviation"]) for run in runs.values())
+    hardest = min(measured["epsilons"])
+    above = sum(int((run["deviation"] > bound[cell]).sum()) for cell, run in runs.items())
     clean = sum(
-        int((one["clean"] > debiased.deviation_bound(debiased.thresholds_rademacher(n), n, beta)).sum())
-        for (_, n), one in runs.items()
+        int((run["clean"] > debiased.deviation_bound(debiased.thresholds_rademacher(n), n, beta)).sum())
+        for (_, n), run in runs.items()
     )
     narrow = {
         n: proportion_interval(
             int((abs(runs[hardest, n]["single"]) > LINE.miss + debiased.deviation_bound(0.0, n, beta)).sum()),
-            found["draws"],
+            measured["draws"],
         )
-        for n in found["examples"]
+        for n in measured["examples"]
     }
     seventeen = {
         "share_above_our_bound": proportion_interval(above, trials),
@@ -327,31 +331,31 @@ WORDS = {
 }
 
 
-def over_dimension(axes: plt.Axes, found: Mapping[str, Any], title: str) -> None:
+def over_dimension(axes: plt.Axes, measured: Mapping[str, Any], title: str) -> None:
     """Excess risk against p: a line each for the two ways to protect labels, whole examples at their best, and SGD."""
     for name in SHOWN:
-        line(axes, found["dimensions"], found["curves"][name], WORDS[name], *LOOKS[name])
-    least = min(np.mean(v) for name in SHOWN for v in found["curves"][name])
+        line(axes, measured["dimensions"], measured["curves"][name], WORDS[name], *LOOKS[name])
+    least = min(np.mean(v) for name in SHOWN for v in measured["curves"][name])
     axes.set(xscale="log", yscale="log", xlabel="dimension p", ylabel=RISK, title=title)
     axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
-    axes.set_xlim(right=max(found["dimensions"]))
+    axes.set_xlim(right=max(measured["dimensions"]))
     plotting.name_lines(axes, gap=17)
 
 
 def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
     """Worst risk against n, K and 1/epsilon: crosses with the printed step size, symbols with D / G."""
-    n, found = part
-    epsilons = sorted({e for _, _, e in found}, reverse=True)
-    k0, e0 = next(k for _, k, e in found if e == epsilons[-1]), epsilons[0]
-    classes = sorted({k for _, k, e in found if e == e0})
+    n, measured = part
+    epsilons = sorted({e for _, _, e in measured}, reverse=True)
+    k0, e0 = next(k for _, k, e in measured if e == epsilons[-1]), epsilons[0]
+    classes = sorted({k for _, k, e in measured if e == e0})
     by_n, by_k, by_e = panels
     for method, name in (("rr", "LP-RR-SGD"), ("normal", "LP-Normal-SGD")):
         colour, marker, style = LOOKS[name]
         for which, (mark, dash) in enumerate([("x", ":"), (marker, style)]):
             look = (f"{name}, {'step D/G' if which else 'printed step'}", colour, mark, dash)
-            line(by_n, n, found[method, k0, e0][which], *look)
-            line(by_k, classes, [found[method, k, e0][which][-1] for k in classes], *look)
-            line(by_e, 1 / np.array(epsilons), [found[method, k0, e][which][-1] for e in epsilons], *look)
+            line(by_n, n, measured[method, k0, e0][which], *look)
+            line(by_k, classes, [measured[method, k, e0][which][-1] for k in classes], *look)
+            line(by_e, 1 / np.array(epsilons), [measured[method, k0, e][which][-1] for e in epsilons], *look)
     exact = bounds.last_iterate_bound(bounds.rr_worst_second_moment(k0, e0), n)
     by_n.plot(n, exact, color="grey", ls="-.", label="bound, exact G")
     by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound, printed G")
@@ -375,42 +379,42 @@ def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 100
     plotting.name_lines(axes, gap=24)
 
 
-def lower_bounds(axes: plt.Axes, found: Mapping[str, Sequence[float]]) -> None:
+def lower_bounds(axes: plt.Axes, measured: Mapping[str, Sequence[float]]) -> None:
     """Excess empirical risk on the construction against epsilon: algorithms with dots, bounds as plain lines."""
-    names = [name for name in found if name != "epsilon"]
+    names = [name for name in measured if name != "epsilon"]
     hidden = "LP-RR-SGD, no copies"  # its risk is that of RR's signs to five digits
     for name, colour in zip(names, sns.color_palette("colorblind", len(names)), strict=True):
         bound = name.startswith("bound")
         style = {"bound: paper": ":", "bound: sharp": "--", hidden: (0, (2, 4))}.get(name, "-")
         width, above = (3, 3) if name == hidden else (None, 2)
-        axes.plot(found["epsilon"], found[name], color="black" if bound else colour, marker=None if bound else "o",
-                  ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
+        axes.plot(measured["epsilon"], measured[name], color="black" if bound else colour,
+                  marker=None if bound else "o", ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="ε", ylabel=RISK)
     axes.legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
-def sets(axes: plt.Axes, found: Mapping[str, np.ndarray]) -> None:
+def sets(axes: plt.Axes, measured: Mapping[str, np.ndarray]) -> None:
     """Corollary 10: excess risk against k, with the miss rate of each k on top."""
-    k = np.arange(1, len(found["risks"]) + 1)
-    line(axes, k, found["risks"], "LP-RR-SGD on k labels", *LOOKS["LP-RR-SGD"])
-    axes.axhline(found["risks"][-1].mean(), color="grey", ls=":", label="all labels")
+    k = np.arange(1, len(measured["risks"]) + 1)
+    line(axes, k, measured["risks"], "LP-RR-SGD on k labels", *LOOKS["LP-RR-SGD"])
+    axes.axhline(measured["risks"][-1].mean(), color="grey", ls=":", label="all labels")
     axes.set(xlabel="labels kept, k", ylabel=RISK, xticks=k)
     top = axes.secondary_xaxis("top")
-    top.set_xticks(k, [f"{100 * m:.0f}" for m in found["misses"]], fontsize=10)
+    top.set_xticks(k, [f"{100 * m:.0f}" for m in measured["misses"]], fontsize=10)
     top.set_xlabel("label not among them, %", fontsize=10)
     axes.legend(fontsize=10)
 
 
-def generalisation(axes: plt.Axes, found: Mapping[str, Any]) -> None:
+def generalisation(axes: plt.Axes, measured: Mapping[str, Any]) -> None:
     """Largest deviations of all data sets as dots, our bound as a line, a colour for each epsilon."""
-    for i, epsilon in enumerate(found["epsilons"]):
-        for n in found["examples"]:
-            values = found["found"][epsilon, n]["deviation"]
+    for i, epsilon in enumerate(measured["epsilons"]):
+        for n in measured["examples"]:
+            values = measured["found"][epsilon, n]["deviation"]
             spread = n * np.exp(np.random.default_rng(i).uniform(-0.08, 0.08, len(values)))
             axes.plot(spread, values, ".", color=PALETTE[i], ms=3, alpha=0.4)
-        line_of = [found["bounds"][epsilon, n] for n in found["examples"]]
-        axes.plot(found["examples"], line_of, color=PALETTE[i], label=f"bound, ε = {epsilon:g}")
+        line_of = [measured["bounds"][epsilon, n] for n in measured["examples"]]
+        axes.plot(measured["examples"], line_of, color=PALETTE[i], label=f"bound, ε = {epsilon:g}")
     axes.set(xscale="log", yscale="log", xlabel="examples n", ylabel="largest deviation of the risk")
-    axes.set_xticks(found["examples"], [f"{n:,}" for n in found["examples"]])
+    axes.set_xticks(measured["examples"], [f"{n:,}" for n in measured["examples"]])
     axes.set_xticks([], minor=True)
     axes.legend(fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)

@@ -66,12 +66,12 @@ def risk(
     """
     scale = _scale(method, snapshots[-1], classes, dimension, epsilon, delta, keep)
     rates = [scale * step if step else printed_rate(method, classes, epsilon, delta) for step in steps]
-    found = simplex.excess(
+    run = simplex.excess(
         method=method, classes=classes, epsilon=epsilon, delta=delta, dimension=dimension, predictability=list(rhos),
         rates=rates, snapshots=list(snapshots), replicates=replicates, runs=draws, seed=seed, keep=keep,
         prior_right=prior_right,
     )  # fmt: skip
-    risks = np.array(found["excess"])  # snapshots, rhos, rates, replicates
+    risks = np.array(run["excess"])  # snapshots, rhos, rates, replicates
     at = risks.mean(axis=-1).argmax(axis=1)
     rows = range(len(snapshots))
     return {
@@ -119,8 +119,8 @@ def rates(
         {"method": m, "classes": k, "epsilon": e, "delta": delta, "dimension": 64, "steps": [0.0, 1.0],
          "snapshots": snapshots, "replicates": replicates, "draws": draws, "seed": 10} for m, k, e in keys
     ]  # fmt: skip
-    found = [np.array(one["values"]) for one in get(risk, jobs)]
-    return np.array(snapshots), dict(zip(keys, found, strict=True))
+    values = [np.array(result["values"]) for result in get(risk, jobs)]
+    return np.array(snapshots), dict(zip(keys, values, strict=True))
 
 
 def dimension(
@@ -143,15 +143,15 @@ def dimension(
     common = {"classes": 2, "epsilon": epsilon, "delta": delta, "snapshots": [examples], "draws": draws}
     jobs = [{**common, "method": m, "dimension": p, "steps": list(steps), "replicates": replicates, "seed": 11}
             for m, p in cells]  # fmt: skip
-    best = [int(np.argmin(np.mean(one["values"], axis=(1, 2)))) for one in get(risk, jobs)]
+    best = [int(np.argmin(np.mean(result["values"], axis=(1, 2)))) for result in get(risk, jobs)]
     fresh = [
         {**job, "steps": [steps[b]], "replicates": 4 * replicates, "seed": 11 + FRESH}
         for job, b in zip(jobs, best, strict=True)
     ]
-    found = dict(zip(cells, get(risk, fresh), strict=True))
+    by_cell = dict(zip(cells, get(risk, fresh), strict=True))
     ends = (0, len(steps) - 1)
     return {
-        "curves": {name: np.array([found[m, p]["values"][0][0] for p in dimensions]) for m, name in METHODS.items()},
+        "curves": {name: np.array([by_cell[m, p]["values"][0][0] for p in dimensions]) for m, name in METHODS.items()},
         "edges": sorted({METHODS[m] for (m, _), b in zip(cells, best, strict=True) if b in ends}),
         "dimensions": list(dimensions),
         "examples": examples,
@@ -181,7 +181,7 @@ def sets(
     ]  # fmt: skip
     misses = np.array([simplex.miss_rate(classes, k, 1.0, hint(k, classes)) for k in every])
     return {
-        "risks": np.array([one["values"][0][0] for one in get(risk, jobs)]),
+        "risks": np.array([result["values"][0][0] for result in get(risk, jobs)]),
         "misses": misses,
         "bounds": bounds.corollary10_bound(np.array(every), epsilon, misses, examples),
     }
@@ -194,8 +194,8 @@ LINE = debiased.Line(classes=4, k=2, rho=0.9)
 def deviation(*, epsilon: float, n: int, draws: int, seed: int) -> runs.Result:
     """:func:`papers.labels.theory_checks.generalisation` on fresh data sets: lists of ``draws`` values."""
     rng = np.random.default_rng([seed, n, round(1e6 * epsilon)])
-    found = theory_checks.generalisation(LINE, n, epsilon, draws, rng)
-    return {name: [float(f"{v:.4g}") for v in values] for name, values in found.items()}
+    deviations = theory_checks.generalisation(LINE, n, epsilon, draws, rng)
+    return {name: [float(f"{v:.4g}") for v in values] for name, values in deviations.items()}
 
 
 def generalisation(
@@ -203,11 +203,13 @@ def generalisation(
 ) -> dict[str, Any]:
     """Debiased risks beside our bound: "found", {(epsilon, n): arrays (draws,)}; "bounds", {(epsilon, n): number}."""
     cells = [(e, n) for e in epsilons for n in examples]
-    found = get(deviation, [{"epsilon": e, "n": n, "draws": draws, "seed": 14} for e, n in cells])
+    results = get(deviation, [{"epsilon": e, "n": n, "draws": draws, "seed": 14} for e, n in cells])
     complexity = {n: debiased.thresholds_rademacher(n) for n in examples}
     k = LINE.members.shape[1]
     return {
-        "found": {c: {name: np.array(v) for name, v in one.items()} for c, one in zip(cells, found, strict=True)},
+        "found": {
+            c: {name: np.array(v) for name, v in result.items()} for c, result in zip(cells, results, strict=True)
+        },
         "bounds": {(e, n): debiased.theorem17_bound(LINE.miss, k, e, n, beta, complexity[n]) for e, n in cells},
         "examples": list(examples),
         "epsilons": list(epsilons),
@@ -221,7 +223,7 @@ def check(*, cases: int, epsilon: float, delta: float, seed: int) -> runs.Result
     """Every statement of the theory that random cases can test: an error that must vanish, or a ratio of two sides."""
     names = ("debiasing", "pass", "normal", "losses", "norms", "moving", "signs", "seventeen", "rademacher", "lemma20")
     streams = dict(zip(names, map(np.random.default_rng, np.random.SeedSequence(seed).spawn(len(names))), strict=True))
-    found: Mapping[str, Any] = {
+    checked: Mapping[str, Any] = {
         **theory_checks.debiasing((2, 4, 8, 32), (epsilon, epsilon / 2, epsilon / 8), cases, streams["debiasing"]),
         **theory_checks.one_pass(epsilon, streams["pass"]),
         **theory_checks.loss_of_a_normal_step(epsilon, delta, cases, streams["normal"]),
@@ -233,14 +235,17 @@ def check(*, cases: int, epsilon: float, delta: float, seed: int) -> runs.Result
         **theory_checks.rademacher(streams["rademacher"]),
         "lemma20": theory_checks.lemma_20(cases, streams["lemma20"]),
     }
-    return {name: float(value) for name, value in found.items()}
+    return {name: float(value) for name, value in checked.items()}
 
 
 def checks(get: Get, *, cases: int, epsilon: float, delta: float, seeds: int) -> dict[str, float]:
     """The largest value of each check over the seeds."""
     jobs = [{"cases": cases, "epsilon": epsilon, "delta": delta, "seed": seed} for seed in range(seeds)]
-    found = get(check, jobs)
-    return {name: max(one[name] for one in found) for name in found[0]} | {"cases": cases * seeds, "epsilon": epsilon}
+    results = get(check, jobs)
+    return {name: max(result[name] for result in results) for name in results[0]} | {
+        "cases": cases * seeds,
+        "epsilon": epsilon,
+    }
 
 
 @runs.experiment("copied_signs", version=1, probe={"n": 256, "epsilon": 0.1, "seed": 3})
@@ -261,7 +266,7 @@ def construction(get: Get, *, n: int, epsilons: Sequence[float]) -> dict[str, li
             min(bounds.risk_of_lp_rr_sgd(n, e, c) for c in grid * np.tanh(e / 2)) for e in epsilons
         ],
         "RR signs, no copies": [float(bounds.risk_of_rr_signs(n, e)) for e in epsilons],
-        "RR sums, copied": [one["risk"] for one in sums],
+        "RR sums, copied": [sum["risk"] for sum in sums],
         "careful counts, copied": [bounds.risk_of_careful_counts(n, e) for e in epsilons],
         "bound: sharp": [bounds.lemma15_bound(n, e, sharp=True) for e in epsilons],
         "bound: paper": [bounds.lemma15_bound(n, e) for e in epsilons],

@@ -190,8 +190,8 @@ def errors(problem: Problem, features: np.ndarray, sizes, sd: float, test_sds) -
     centre = np.add.reduceat(weights * (problem.test[..., features] - midpoint), blocks, axis=2).cumsum(2)
     towards_error = np.stack([-centre[0], centre[1]])
     parts = weights**2 * np.concatenate([problem.test_variance[:, features], np.ones((1, len(features)))])
-    own, noise = np.split(np.add.reduceat(parts, blocks, axis=1).cumsum(1), [2])
-    spread = np.sqrt(own + np.square(test_sds)[:, None, None] * noise)[:, :, None]
+    clean, noise = np.split(np.add.reduceat(parts, blocks, axis=1).cumsum(1), [2])
+    spread = np.sqrt(clean + np.square(test_sds)[:, None, None] * noise)[:, :, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         error = special.ndtr(towards_error / spread)
     return np.where(spread > 0, error, (towards_error > 0) + 0.5 * (towards_error == 0)).mean((1, 2))
@@ -249,16 +249,16 @@ def all_curves(problem: Problem, readings, criteria, sizes, epsilons, delta: flo
     for reading in readings:
         tests.setdefault((reading.noise, reading.select_on), []).append(reading.test)
     none = {c: curve(problem, Reading("none"), c, sizes, np.inf, delta) for c in criteria if c != "noise-aware t"}
-    found: dict[str, dict[str, np.ndarray]] = {NO_NOISE: none}
+    curves: dict[str, dict[str, np.ndarray]] = {NO_NOISE: none}
     for (noise, select_on), kinds in tests.items():
         for criterion in criteria:
             if criterion == "noise-aware t" and (noise, select_on) != ("sensitivity one", "clean"):
                 continue
             for epsilon in epsilons:
                 errors_ = _curves(problem, Reading(noise, select_on), criterion, sizes, epsilon, delta, kinds)
-                for test, one in zip(kinds, errors_, strict=True):
-                    found.setdefault(Reading(noise, select_on, test).at(epsilon), {})[criterion] = one
-    return found
+                for test, error in zip(kinds, errors_, strict=True):
+                    curves.setdefault(Reading(noise, select_on, test).at(epsilon), {})[criterion] = error
+    return curves
 
 
 def same_features(problem: Problem, m: int, sd: float) -> dict[str, int]:

@@ -60,12 +60,12 @@ def last_layer(dataset, architecture: str, width: int, training: sgd.Sgd, seed: 
     net = sgd.seeded(lambda: build(architecture, width, classes, train.shape[1]), _draw_seed(rng))
     sgd.train(net, train, dataset.y_train, training, _draw_seed(rng), place)
     accuracy = float((sgd.outputs(net, test, place).argmax(1) == dataset.y_test).mean())
-    found = [sgd.outputs(net[:-1], part, place) for part in (train, test)]
-    if not all(np.isfinite(part).all() for part in found):
+    layers = [sgd.outputs(net[:-1], part, place) for part in (train, test)]
+    if not all(np.isfinite(part).all() for part in layers):
         raise checks.ParameterError(
             f"learning_rate = {training.learning_rate} is not allowed: {architecture} diverges with it."
         )
-    return Features(found[0], dataset.y_train, found[1], dataset.y_test, accuracy)
+    return Features(layers[0], dataset.y_train, layers[1], dataset.y_test, accuracy)
 
 
 def noisy_accuracy(

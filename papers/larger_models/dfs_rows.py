@@ -44,18 +44,18 @@ def theory(checked: Results, drawn: Designs) -> Values:
     }
     inside, beyond, constant = _lemma2()
     return {
-        "A.eq15": {"largest_difference": max(one["welch"] for one in checked)},
-        "A.def7": {"largest_difference": max(one["distance"] for one in checked)},
+        "A.eq15": {"largest_difference": max(case["welch"] for case in checked)},
+        "A.def7": {"largest_difference": max(case["distance"] for case in checked)},
         "A.s-expectation-d-hat": {
-            "shift_in_standard_deviations": mean([one["shift"] for one in checked]),
-            "sd_noisy_over_clean": mean([one["sd_noisy"] / one["sd_clean"] for one in checked]),
+            "shift_in_standard_deviations": mean([case["shift"] for case in checked]),
+            "sd_noisy_over_clean": mean([case["sd_noisy"] / case["sd_clean"] for case in checked]),
         },
-        "A.s-expectation-sigma-hat": {"added_over_printed_less_1": mean([one["added"] - 1 for one in checked])},
+        "A.s-expectation-sigma-hat": {"added_over_printed_less_1": mean([case["added"] - 1 for case in checked])},
         "A.thm8": {
             "smallest_difference_over_all_features": 0.0,
             "limit_inside": separation(1e24, 0.25, 1.0),
             "limit_outside": max(separation(1e24, 0.4, c) for c in (1.0, 2.0, 4.0)),
-            "simulated_less_exact": mean([one["separated"] / one["separations"] - exact for one in checked]),
+            "simulated_less_exact": mean([case["separated"] / case["separations"] - exact for case in checked]),
         },
         "A.lemma2": {
             "ratio_of_class_sizes_in_the_paper": 1.0,
@@ -64,14 +64,14 @@ def theory(checked: Results, drawn: Designs) -> Values:
             "constant_of_second_part": constant,
         },
         "A.assumption1": {
-            "share_of_means_not_zero": mean([one["not_zero"] for one in shares[0.88]]),
-            "share_with_c_and_1_minus_c_exchanged": mean([one["not_zero"] for one in shares[0.12]]),
-            "growth_exponent_of_noise_variance_in_p": mean([one["norm_growth"] for one in drawn[10.0, PRINTED]]),
+            "share_of_means_not_zero": mean([share["not_zero"] for share in shares[0.88]]),
+            "share_with_c_and_1_minus_c_exchanged": mean([share["not_zero"] for share in shares[0.12]]),
+            "growth_exponent_of_noise_variance_in_p": mean([draw["norm_growth"] for draw in drawn[10.0, PRINTED]]),
         },
         "A.fig2app": {
             "level": 0.1,
-            "below_0.1_weight_c": mean([one["below_0.1"] for one in shares[0.88]]),
-            "below_0.1_weight_1_minus_c": mean([one["below_0.1"] for one in shares[0.12]]),
+            "below_0.1_weight_c": mean([share["below_0.1"] for share in shares[0.88]]),
+            "below_0.1_weight_1_minus_c": mean([share["below_0.1"] for share in shares[0.12]]),
         },
         "A.s-setup-synthetic": {
             "integral": (1 - PRINTED) + PRINTED / 2,
@@ -117,8 +117,8 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
     """
     labels, big, rng = np.repeat([0, 1], n), 10.0, np.random.default_rng(0)
     base = np.r_[np.tile([big, -big], (n, 1)), np.zeros((n, 2))]
-    one, two, zeros = base.copy(), base.copy(), np.zeros_like(base)
-    one[n - 1, 1] += 1e-6  # |-10 + 1e-6| is less than 10: feature 0 is kept
+    single, two, zeros = base.copy(), base.copy(), np.zeros_like(base)
+    single[n - 1, 1] += 1e-6  # |-10 + 1e-6| is less than 10: feature 0 is kept
     two[n - 1, 0] -= 1e-6
     other = zeros.copy()
     other[0] = 1.0
@@ -126,7 +126,7 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
     def noise(norm: float) -> float:
         return selection.definition_sd(norm, epsilon, delta)
 
-    picks = [int(selection.dfs(x, labels, 1, noise, rng).features[0]) for x in (one, two)]
+    picks = [int(selection.dfs(x, labels, 1, noise, rng).features[0]) for x in (single, two)]
     scales = [selection.dfs(x, labels, 1, noise, rng).noise_sd for x in (zeros, other)]
     literal = selection.literal_sd(10.0, epsilon, delta)
     return {
@@ -141,28 +141,28 @@ def leaks(epsilon: float = 5.0, delta: float = 1e-4, n: int = 30, m: int = 20) -
 
 def algorithm(checked: Results, released: Results) -> Values:
     """Algorithm 1 for two and for k classes: {claim: values}; ``released`` of the part "releases"."""
-    found = leaks()
+    leaked = leaks()
     return {
-        "A.alg1": found | {
+        "A.alg1": leaked | {
             "public_less_private_selection": lead(released, "rows, public selection", "rows, private DFS", 5.0),
             "means_selected_less_all": lead(released, "means, private DFS", "means, all features", 5.0),
             "means_selected_less_all_at_1": lead(released, "means, private DFS", "means, all features", 1.0),
         },
         "A.alg1k": {
-            "largest_difference_to_pairs": max(one["pairs"] for one in checked),
-            **{key: found[key] for key in ("delta_kept_features", "delta_scale_all_zero")},
+            "largest_difference_to_pairs": max(case["pairs"] for case in checked),
+            **{key: leaked[key] for key in ("delta_kept_features", "delta_scale_all_zero")},
         },
     }  # fmt: skip
 
 
 def error(released: Results, arm: str, epsilon: float) -> Measured:
     """Mean test error of one way to release, over seeds."""
-    return mean([one[f"{epsilon:g}"][arm] for one in released])
+    return mean([release[f"{epsilon:g}"][arm] for release in released])
 
 
 def lead(released: Results, arm: str, other: str, epsilon: float) -> Measured:
     """Test error of one way less that of another one, paired by seed."""
-    return mean([one[f"{epsilon:g}"][arm] - one[f"{epsilon:g}"][other] for one in released])
+    return mean([release[f"{epsilon:g}"][arm] - release[f"{epsilon:g}"][other] for release in released])
 
 
 # ------------------------------------------------------------------------------------------------------- Section 4.1
@@ -170,7 +170,7 @@ def lead(released: Results, arm: str, other: str, epsilon: float) -> Measured:
 
 def curves(results: Results, key: str, criterion: str) -> np.ndarray:
     """Errors (seeds, sizes) of one criterion in a reading at a budget."""
-    return np.array([one["curves"][key][criterion] for one in results])
+    return np.array([result["curves"][key][criterion] for result in results])
 
 
 def at(results: Results, key: str, criterion: str, size: int, sizes: Sequence[int] = SIZES) -> np.ndarray:
@@ -223,14 +223,14 @@ ASKED = {
 def having(drawn: Designs, claim: str) -> set[tuple]:
     """The cases that show what a sentence says: (design, reading) or, for "each", (design, reading, budget)."""
     kind, items = ASKED[claim]
-    found = set()
+    readings = set()
     for design, results in drawn.items():
         for reading in tools.READINGS:
             right = {e: all(shape(results, reading, e)[item] for item in items) for e in (5.0, 10.0)}
             if kind == "both" and all(right.values()):
-                found.add((design, reading))
-            found |= {(design, reading, e) for e, one in right.items() if one and kind == "each"}
-    return found
+                readings.add((design, reading))
+            readings |= {(design, reading, e) for e, holds in right.items() if holds and kind == "each"}
+    return readings
 
 
 def single_draws(drawn: Designs, fresh: Designs, claim: str) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def single_draws(drawn: Designs, fresh: Designs, claim: str) -> dict[str, Any]:
     kind, items = ASKED[claim]
 
     def shown(results: Results, reading: tools.Reading) -> int:
-        right = [[all(shape([one], reading, e)[item] for item in items) for e in (5.0, 10.0)] for one in results]
+        right = [[all(shape([result], reading, e)[item] for item in items) for e in (5.0, 10.0)] for result in results]
         return sum(all(both) if kind == "both" else any(both) for both in right)
 
     cells = [(design, reading) for design in drawn for reading in tools.READINGS]
@@ -255,7 +255,7 @@ def single_draws(drawn: Designs, fresh: Designs, claim: str) -> dict[str, Any]:
 def over_budgets(results: Results, reading: tools.Reading) -> bool:
     """Figure 4, right: with 20 features DFS's error falls with epsilon and is below that of |T| wherever either is
     0.005 or more, significantly so at more than half of these budgets."""
-    dfs, other = (np.array([one["sweep"][str(reading)][c] for one in results]) for c in ("DFS", "t-statistic"))
+    dfs, other = (np.array([result["sweep"][str(reading)][c] for result in results]) for c in ("DFS", "t-statistic"))
     steps = np.diff(dfs.mean(0))
     told = np.flatnonzero(np.maximum(dfs.mean(0), other.mean(0)) >= 0.005)
     gaps = [mean((dfs - other)[:, i]) for i in told]
@@ -271,7 +271,7 @@ def figures(drawn: Designs, fresh: Designs) -> Values:
     }
     shown = {claim: (having(drawn, claim), having(fresh, claim)) for claim in ASKED}
     sweep = [
-        {(d, r) for d, rs in some.items() for r in tools.READINGS if over_budgets(rs, r)} for some in (drawn, fresh)
+        {(d, r) for d, rs in cell.items() for r in tools.READINGS if over_budgets(rs, r)} for cell in (drawn, fresh)
     ]
     shown["A.fig4b"], cases["A.fig4b"] = (sweep[0], sweep[1]), len(drawn) * len(tools.READINGS)
     values: Values = {}
@@ -290,8 +290,8 @@ def figures(drawn: Designs, fresh: Designs) -> Values:
     }  # fmt: skip
     for claim in ("A.fig3", "A.fig4a"):
         values[claim] |= single_draws(drawn, fresh, claim)
-    own, low = tools.Reading("sensitivity one", "clean", "noisy").at(5.0), np.array(SIZES) <= 100
-    both = (curves(fresh[0.1, PRINTED], own, c)[:, low].mean(1) for c in ("DFS", "t-statistic"))
+    reading, low = tools.Reading("sensitivity one", "clean", "noisy").at(5.0), np.array(SIZES) <= 100
+    both = (curves(fresh[0.1, PRINTED], reading, c)[:, low].mean(1) for c in ("DFS", "t-statistic"))
     values["A.fig4a"]["dfs_less_t_clean_selection_noisy_test_variances_0.1"] = mean(np.subtract(*both))
     printed = at(fresh[10.0, PRINTED], tools.Reading("definition 3", "noisy").at(5.0), "DFS", 20)
     values["A.fig3"]["error_20_features_definition_3_epsilon_5"] = mean(printed)
@@ -321,8 +321,8 @@ def _smooth(drawn: Designs) -> Values:
              if curves(results, reading.at(5.0), "DFS").mean(0)[: SIZES.index(500)].min() < GUESSING]  # fmt: skip
 
     def rough(measure: int, key: str | None = None) -> np.ndarray:
-        return np.array([[np.array([one["rough"][key or name][c][measure] for c in ("no selection", "DFS")])
-                          for one in results] for results, name in cells])  # (cells, seeds, 2)  # fmt: skip
+        return np.array([[np.array([result["rough"][key or name][c][measure] for c in ("no selection", "DFS")])
+                          for result in results] for results, name in cells])  # (cells, seeds, 2)  # fmt: skip
 
     turns, bends, clean = rough(0), rough(1), rough(0, tools.NO_NOISE)
     return {
@@ -344,9 +344,9 @@ def selecting(drawn: Designs, fresh: Designs) -> Values:
         )
         for design, rs in fresh.items() for reading in tools.READINGS for e in (5.0, 10.0)
     }  # fmt: skip
-    sure = stats.holm([one.p_value for one in cells.values()]) < 0.05
-    signs = [np.sign(one.difference.value) * ok for one, ok in zip(cells.values(), sure, strict=True)]
-    log10 = max(one["log10_separation"] for rs in (*drawn.values(), *fresh.values()) for one in rs)
+    sure = stats.holm([difference.p_value for difference in cells.values()]) < 0.05
+    signs = [np.sign(difference.difference.value) * ok for difference, ok in zip(cells.values(), sure, strict=True)]
+    log10 = max(result["log10_separation"] for rs in (*drawn.values(), *fresh.values()) for result in rs)
     values: Values = {
         "A.remark3": {
             "probability_under_the_conditions": separation(1e24, 0.25, 1.0),
@@ -359,17 +359,19 @@ def selecting(drawn: Designs, fresh: Designs) -> Values:
         "A.s-distance-stable": {},
     }
     every = list(fresh.values())
-    lines = [[{(r["scale"], r["features"]): r for r in one["few"]} for one in rs] for rs in every]
+    lines = [[{(r["scale"], r["features"]): r for r in result["few"]} for result in rs] for rs in every]
     for scale in ("printed", "sd"):
-        change = np.array([[one[scale, "few"]["error"] - one[scale, "all"]["error"] for one in rs] for rs in lines])
+        change = np.array(
+            [[result[scale, "few"]["error"] - result[scale, "all"]["error"] for result in rs] for rs in lines]
+        )
         values["A.s-dfs-shrinks-cp"][f"error_change_noise_as_{scale}"] = mean(change.mean(0))
     values["A.s-dfs-shrinks-cp"]["norm_few_over_all"] = mean(
-        np.mean([[one["sd", "few"]["norm"] / one["sd", "all"]["norm"] for one in rs] for rs in lines], axis=0)
+        np.mean([[result["sd", "few"]["norm"] / result["sd", "all"]["norm"] for result in rs] for rs in lines], axis=0)
     )
     for noise, e in (("definition 3", 5.0), ("sensitivity one", 5.0), ("sensitivity one", 10.0)):
         key, name = f"{noise}; ε = {e:g}", f"{_key(noise)}_epsilon_{e:g}"
         kept, by_t = (
-            np.mean([[one["same"][key][c] for one in rs] for rs in every], axis=0) for c in ("DFS", "t-statistic")
+            np.mean([[result["same"][key][c] for result in rs] for rs in every], axis=0) for c in ("DFS", "t-statistic")
         )
         values["A.s-distance-stable"] |= {
             f"distance_{name}": mean(kept),
@@ -393,41 +395,43 @@ def images(
     for claim, pairs in (("A.fig4app-a", real["mnist"]), ("A.fig3app-a", more["cifar10-jpeg"])):
         values[claim] = {"lead_that_counts": 0.01, "turns_that_count": 0.02}
         for rival in tools.RIVALS:
-            turns = [one["turns"]["DFS"] - one["turns"][rival] for one in pairs]
-            values[claim][f"error_less_{_key(rival)}"] = mean([_low(one, rival) for one in pairs])
+            turns = [pair["turns"]["DFS"] - pair["turns"][rival] for pair in pairs]
+            values[claim][f"error_less_{_key(rival)}"] = mean([_low(pair, rival) for pair in pairs])
             values[claim][f"turns_less_{_key(rival)}"] = mean(turns)
     rises = {}
     for select_on in ("clean", "noisy"):
         key, place = str(tools.Reading("sensitivity one", select_on)), BUDGETS.index(10.0)
         for c, short in (("t-statistic", "t"), ("DFS", "DFS")):
-            clean = [one["curves"][tools.NO_NOISE][c][one["sizes"].index(20)] for one in real["mnist"]]
-            noisy = [one["sweep"][key][c][place] for one in real["mnist"]]
+            clean = [result["curves"][tools.NO_NOISE][c][result["sizes"].index(20)] for result in real["mnist"]]
+            noisy = [result["sweep"][key][c][place] for result in real["mnist"]]
             rises[f"rise_{short}_selection_{select_on}"] = mean(np.subtract(noisy, clean))
     values["A.fig4app-b"] = values["A.s-mnist-ttest-eps10"] = rises
-    leads = {f"one_pair_{_key(rival)}": mean(one) for rival, (_, one) in picked.items()}
+    leads = {f"one_pair_{_key(rival)}": mean(lead) for rival, (_, lead) in picked.items()}
     leads |= {f"random_pairs_{_key(rival)}": _largest_lead(real["cifar10-jpeg"], rival) for rival in tools.RIVALS}
     values["A.fig3app-b"] = values["A.s-dfs-beats-ttest-cifar"] = leads
-    table = [one["table"] for one in layered["mnist"]]
+    table = [layers["table"] for layers in layered["mnist"]]
     values["A.remark4"] = {
-        "accuracy_of_the_network": mean([100 * one["network_accuracy"]["wide"] for one in layered["mnist"]]),
-        **{f"{s.replace('; ε = ', '_epsilon_')}": mean([100 * one[s]["wide + distance"]["accuracy"] for one in table])
+        "accuracy_of_the_network": mean([100 * layers["network_accuracy"]["wide"] for layers in layered["mnist"]]),
+        **{f"{s.replace('; ε = ', '_epsilon_')}": mean([100 * row[s]["wide + distance"]["accuracy"] for row in table])
            for s in table[0]},
     }  # fmt: skip
     return values
 
 
-def _low(one: Result, rival: str) -> float:
+def _low(run: Result, rival: str) -> float:
     """DFS less a rival: mean error up to 100 features over the readings with noise of sensitivity one, at epsilon 5."""
-    low = np.array(one["sizes"]) <= 100
+    low = np.array(run["sizes"]) <= 100
     return float(np.mean([
-        (np.array(one["curves"][r.at(5.0)]["DFS"]) - one["curves"][r.at(5.0)][rival])[low].mean() for r in tools.ONE
+        (np.array(run["curves"][r.at(5.0)]["DFS"]) - run["curves"][r.at(5.0)][rival])[low].mean() for r in tools.ONE
     ]))  # fmt: skip
 
 
 def _largest_lead(results: Results, rival: str) -> Measured:
     """The largest mean lead of DFS at epsilon 1 or 2: the cell is picked on half the seeds, measured on the others."""
     keys, half = [r.at(e) for r in tools.ONE for e in (1.0, 2.0)], len(results) // 2
-    leads = np.array([[np.subtract(one["curves"][k][rival], one["curves"][k]["DFS"]) for k in keys] for one in results])
+    leads = np.array(
+        [[np.subtract(result["curves"][k][rival], result["curves"][k]["DFS"]) for k in keys] for result in results]
+    )
     where = np.unravel_index(leads[:half].mean(0).argmax(), leads.shape[1:])
     return mean(leads[half:][:, where[0], where[1]])
 

@@ -71,7 +71,7 @@ def synthetic(
         "curves": _rounded(tools.all_curves(problem, tools.READINGS, tools.CRITERIA, sizes, epsilons, delta)),
         "sweep": _sweep(problem, tools.READINGS, min(kept, p), sweep, delta),
         "rough": {
-            key.partition("; ε")[0]: {c: [_short(one) for one in tools.roughness(e)] for c, e in by.items()}
+            key.partition("; ε")[0]: {c: [_short(number) for number in tools.roughness(e)] for c, e in by.items()}
             for key, by in single.items()
         },
         "same": {
@@ -99,8 +99,8 @@ def _sweep(problem: tools.Problem, readings, m: int, budgets, delta: float) -> d
     criteria = ("DFS", *tools.RIVALS)
     curves = tools.all_curves(problem, readings, criteria, [m], budgets, delta)
     return {
-        str(one): {c: [_short(curves[one.at(b)][c][0]) for b in budgets] for c in criteria}
-        for one in readings if budgets
+        str(reading): {c: [_short(curves[reading.at(b)][c][0]) for b in budgets] for c in criteria}
+        for reading in readings if budgets
     }  # fmt: skip
 
 
@@ -134,8 +134,8 @@ def checks(
     z[:, 0] += alpha
     noise_sd = mechanisms.paper_sigma(epsilon, delta, 2 * np.abs(z).sum(3).max((1, 2)))[:, None]
     noisy = z + noise_sd[:, None, None] * rng.normal(size=z.shape)
-    d, d_noisy = (one[:, 0].mean(1) - one[:, 1].mean(1) for one in (z, noisy))
-    pooled, pooled_noisy = (one.var(2, ddof=1).mean(1) for one in (z, noisy))
+    d, d_noisy = (points[:, 0].mean(1) - points[:, 1].mean(1) for points in (z, noisy))
+    pooled, pooled_noisy = (points.var(2, ddof=1).mean(1) for points in (z, noisy))
     case = SMALL_CASE
     signal = np.r_[np.full(case["important"], case["alpha"]), np.zeros(case["others"])]
     drawn = np.abs(signal + rng.normal(size=(separations, 2, 32, len(signal))).mean(2).sum(1))
@@ -195,15 +195,15 @@ def _measured(problem: tools.Problem, sizes, epsilons, sweep, kept: int, delta: 
     readings = (*tools.ONE, tools.Reading("algorithm 1, variance", test="clean"))
     criteria = ("DFS", *tools.RIVALS, "signed t, other order", "no selection")
     noisy = tools.Reading("sensitivity one")
-    found = {
+    result = {
         "curves": _rounded(tools.all_curves(problem, readings, criteria, sizes, epsilons, delta)),
         "sweep": _sweep(problem, readings, min(kept, p), sweep, delta),
     }
     if sweep:  # the long form: curves over all sizes too
         epsilon = max(epsilons)
         single = {c: tools.curve(problem, noisy, c, small, epsilon, delta) for c in ("DFS", *tools.RIVALS)}
-        found["turns"] = {c: _short(tools.roughness(one)[0]) for c, one in single.items()}
-    return found | {"sizes": sizes.tolist()}
+        result["turns"] = {c: _short(tools.roughness(curve)[0]) for c, curve in single.items()}
+    return result | {"sizes": sizes.tolist()}
 
 
 @functools.lru_cache(maxsize=2)
@@ -232,12 +232,12 @@ def release(
     classes = rng.choice(len(loaded.classes), 2, replace=False).tolist()
     private, public = tools.from_data(loaded, tuple(classes), n, n_test, rng)
     streams = rng.spawn(len(BUDGETS))  # by the place among the book's budgets, so that a budget alone is drawn alike
-    found = {}
+    by_budget = {}
     for epsilon in epsilons:
-        own = streams[BUDGETS.index(epsilon)] if epsilon in BUDGETS else np.random.default_rng([25, seed])
+        stream = streams[BUDGETS.index(epsilon)] if epsilon in BUDGETS else np.random.default_rng([25, seed])
         budget = selection.Budget(float(epsilon), delta)
-        found[f"{epsilon:g}"] = _rounded(tools.price(private, public, kept, budget, own))
-    return found
+        by_budget[f"{epsilon:g}"] = _rounded(tools.price(private, public, kept, budget, stream))
+    return by_budget
 
 
 @runs.experiment(
@@ -287,17 +287,17 @@ def network(
         for name, about in widths.items()
         if table or name == "wide"
     }
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "features": {name: dfs_networks.n_features(*about) for name, about in widths.items()},
-        "network_accuracy": {name: one.network_accuracy for name, one in clean.items()},
+        "network_accuracy": {name: network_features.network_accuracy for name, network_features in clean.items()},
         "table": {},
         "pairs": [],
     }
     for noise, epsilon in settings if table else ():
-        found["table"][f"{noise}; ε = {epsilon:g}"] = {
+        result["table"][f"{noise}; ε = {epsilon:g}"] = {
             row: _rounded(
                 dfs_networks.noisy_accuracy(
-                    clean[row.partition(" + ")[0]], row.partition(" + ")[2] or "all", found["features"]["narrow"],
+                    clean[row.partition(" + ")[0]], row.partition(" + ")[2] or "all", result["features"]["narrow"],
                     noise, float(epsilon), delta, seed, device,
                 )
             )
@@ -309,16 +309,16 @@ def network(
         rng = np.random.default_rng(np.random.SeedSequence([27, seed, number]))
         classes = rng.choice(len(loaded.classes), 2, replace=False).tolist()
         problem, _ = tools.from_data(view, tuple(classes), n, n_test, rng)
-        found["pairs"].append({"classes": classes, **_measured(problem, PIXELS[:9], [5.0], [5.0], 20, delta)})
-    return found
+        result["pairs"].append({"classes": classes, **_measured(problem, PIXELS[:9], [5.0], [5.0], 20, delta)})
+    return result
 
 
 def _rounded(value: Any) -> Any:
     """Numbers of mappings and lists to four figures."""
     if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _rounded(entry) for key, entry in value.items()}
     if isinstance(value, list | np.ndarray):
-        return [_rounded(one) for one in value]
+        return [_rounded(entry) for entry in value]
     return value if isinstance(value, str) else _short(value)
 
 
@@ -344,24 +344,24 @@ def one_pair(get: Get, *, dataset: str, number: int, seeds: int, fresh: int) -> 
         reading with its budget, and size.
     """
     every = list(combinations(range(number), 2))
-    jobs = [{"dataset": dataset, "classes": list(one), **LEADS, "seed": 5000 + seed} for one in every
+    jobs = [{"dataset": dataset, "classes": list(classes), **LEADS, "seed": 5000 + seed} for classes in every
             for seed in range(seeds)]  # fmt: skip
-    found = get(pair, jobs)
+    results = get(pair, jobs)
     result = {}
     for rank, (rival, columns) in enumerate(
         {"t-statistic": ["t-statistic"], "signed t": ["signed t", "signed t, other order"]}.items()
     ):
         cells: dict[tuple, list[float]] = {}
-        for job, one in zip(jobs, found, strict=True):
-            for key, by in one["curves"].items():
+        for job, measured in zip(jobs, results, strict=True):
+            for key, by in measured["curves"].items():
                 for column in columns if key != tools.NO_NOISE else ():
-                    for size, lead in zip(one["sizes"], np.subtract(by[column], by["DFS"]), strict=True):
+                    for size, lead in zip(measured["sizes"], np.subtract(by[column], by["DFS"]), strict=True):
                         cells.setdefault((tuple(job["classes"]), column, key, size), []).append(lead)
         classes, column, key, size = max(cells, key=lambda cell: np.mean(cells[cell]))
         again = get(pair, [{"dataset": dataset, "classes": list(classes), **LEADS, "seed": 6000 + 1000 * rank + seed}
                            for seed in range(fresh)])  # fmt: skip
         place = again[0]["sizes"].index(size)
-        leads = [one["curves"][key][column][place] - one["curves"][key]["DFS"][place] for one in again]
+        leads = [run["curves"][key][column][place] - run["curves"][key]["DFS"][place] for run in again]
         order = classes[::-1] if column.endswith("other order") else classes
         result[rival] = {"classes": order, "reading": key, "size": size}, np.array(leads)
     return result

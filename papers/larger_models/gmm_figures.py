@@ -80,13 +80,13 @@ def theorem6(main: Results, grown: Mapping[tuple, Results]) -> None:
     plotting.name_lines(below, gap=17)
 
 
-def weak(found: Mapping[tuple, Results]) -> None:
+def weak(by_signal: Mapping[tuple, Results]) -> None:
     """Error over the number of features for noise of a fixed size, a line for each ε, a panel for each signal."""
     figure, panels = plt.subplots(2, 1, figsize=TALL, sharex=True, sharey=True)
     titles = {"sparse": "10 features matter, a little", "dense": "all features matter"}
     for axes, (signal, title) in zip(panels, titles.items(), strict=True):
-        for epsilon in dict.fromkeys(epsilon for _, epsilon in found):
-            table = tables.errors(found[signal, epsilon])
+        for epsilon in dict.fromkeys(epsilon for _, epsilon in by_signal):
+            table = tables.errors(by_signal[signal, epsilon])
             name = "no noise" if epsilon is None else f"ε = {epsilon:g}"
             axes.plot(table["p"], table["mean"], "o-", ms=4, label=name)
             plotting.band(axes, table["p"], table["low"], table["high"])

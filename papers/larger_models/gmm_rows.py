@@ -32,9 +32,9 @@ LIMITS = {  # exponents of p in Psi by the formula, for p to infinity: exercise 
 def privacy(checked: Results, epsilon: float = 5.0, delta: float = 1e-4) -> Values:
     """Definitions 1 to 3, at the paper's budget: {claim: values}."""
     tau = float(mechanisms.paper_sigma(epsilon, delta))
-    of_definition3 = mean([one["definition3_sd"] for one in checked])
+    of_definition3 = mean([case["definition3_sd"] for case in checked])
     largest, share = where_definition2_is_private(delta)
-    moves = [move for one in checked for move, _ in one["replaced"]]
+    moves = [move for case in checked for move, _ in case["replaced"]]
     return {
         "A.def1": {
             "delta_between_two_neighbours": float(mechanisms.gaussian_delta(tau, 1.0, epsilon)),
@@ -50,10 +50,10 @@ def privacy(checked: Results, epsilon: float = 5.0, delta: float = 1e-4) -> Valu
         },
         "A.def3": {
             "delta_smallest_pair": 1.0,
-            "delta_longest_replaced": mean([np.mean([d for _, d in one["replaced"]]) for one in checked]),
+            "delta_longest_replaced": mean([np.mean([d for _, d in case["replaced"]]) for case in checked]),
             "move_of_the_norm_percent_median": float(100 * np.median([abs(move) for move in moves])),
             "epsilon_with_public_bound": float(mechanisms.gaussian_epsilon(tau, 1.0, delta)),
-            "variance_over_theory": mean([one["variance_ratio"] for one in checked]),
+            "variance_over_theory": mean([case["variance_ratio"] for case in checked]),
         },
     }  # fmt: skip
 
@@ -70,7 +70,7 @@ def where_definition2_is_private(delta: float) -> tuple[float, float]:
         )
 
     fine = np.logspace(-2, 5, 500)
-    first = int(np.argmax([over(one) > 0 for one in fine]))
+    first = int(np.argmax([over(budget) > 0 for budget in fine]))
     largest = brentq(over, fine[first - 1], fine[first], xtol=1e-9)
     e, d = np.meshgrid(np.logspace(-2, 3, 160), np.logspace(-10, np.log10(0.5), 120), indexing="ij")
     beyond = mechanisms.gaussian_delta(mechanisms.paper_sigma(e, d), 1.0, e) > d
@@ -79,10 +79,10 @@ def where_definition2_is_private(delta: float) -> tuple[float, float]:
 
 def error(checked: Results, main: Results) -> Values:
     """Equations (5) to (8) and Definitions 4 and 5: {claim: values}."""
-    bias = np.array([one["bias"] for one in checked])
-    fresh = {kind: np.array([one["fresh"][kind] for one in checked]) for kind in ("wrong", "exact", "printed")}
+    bias = np.array([case["bias"] for case in checked])
+    fresh = {kind: np.array([case["fresh"][kind] for case in checked]) for kind in ("wrong", "exact", "printed")}
     less = {kind: mean(fresh["wrong"] - fresh[kind]) for kind in ("exact", "printed")}
-    noisy, clean, printed = (mean([one["error"][k] for one in main]) for k in ("noisy", "clean", "printed"))
+    noisy, clean, printed = (mean([result["error"][k] for result in main]) for k in ("noisy", "clean", "printed"))
     return {
         "A.eq5": {
             "bias_of_means_class_1": mean(bias[:, 0]),
@@ -91,22 +91,22 @@ def error(checked: Results, main: Results) -> Values:
         },
         "A.def4": {
             "decisions": 1000 * len(checked),
-            "equal_decisions": sum(one["same_decisions"] for one in checked),
+            "equal_decisions": sum(case["same_decisions"] for case in checked),
         },
         "A.def5": {
             "error_noisy_test_points": noisy,
             "error_clean_test_points": clean,
-            "noisy_less_clean": mean([one["error"]["noisy"] - one["error"]["clean"] for one in main]),
+            "noisy_less_clean": mean([result["error"]["noisy"] - result["error"]["clean"] for result in main]),
             "counted_less_formula": less["exact"],
         },
         "A.eq7": {"counted_less_exact_variance": less["exact"], "counted_less_printed": less["printed"]},
         "A.eq8": {
-            "psi_printed_over_exact": mean([one["psi_ratio"] for one in main]),
+            "psi_printed_over_exact": mean([result["psi_ratio"] for result in main]),
             "mean_error_printed": printed,
             "mean_error_exact": noisy,
             "counted_less_exact_variance": less["exact"],
         },
-        "A.eq10": {"distance_of_released_data_over_formula": mean([one["distance_ratio"] for one in checked])},
+        "A.eq10": {"distance_of_released_data_over_formula": mean([case["distance_ratio"] for case in checked])},
     }
 
 
@@ -115,20 +115,20 @@ def theorem6(main: Results, grown: Mapping[tuple, Results]) -> Values:
     powers = [power for power in POWERS if (power, POWERS[power][0]) in grown]
     first, last = POWERS[1.5][0], POWERS[1.5][-1]
     of_last = grown[DEFINITION3, last]
-    sets = sum(sum(one["histogram"]["one"]) for one in of_last)
+    sets = sum(sum(result["histogram"]["one"]) for result in of_last)
     return {
         "A.thm6": {
             "bound": main[0]["bound"],
-            "mean_exact_error": mean([one["error"]["noisy"] for one in main]),
+            "mean_exact_error": mean([result["error"]["noisy"] for result in main]),
             "distance_of_average_where_n_gamma_grows": max(
-                (far(grown[p, POWERS[p][-1]], "average") for p in powers), key=lambda one: one.value
+                (far(grown[p, POWERS[p][-1]], "average") for p in powers), key=lambda interval: interval.value
             ),
-            "n_gamma_definition3_first": mean([first * one["gamma"] for one in grown[DEFINITION3, first]]),
-            "n_gamma_definition3_last": mean([last * one["gamma"] for one in of_last]),
+            "n_gamma_definition3_first": mean([first * result["gamma"] for result in grown[DEFINITION3, first]]),
+            "n_gamma_definition3_last": mean([last * result["gamma"] for result in of_last]),
             "distance_of_average_definition3_first": far(grown[DEFINITION3, first], "average"),
             "distance_of_average_definition3_last": far(of_last, "average"),
             "share_above_half_one_class_definition3": stats.proportion_interval(
-                sum(one["misled"] for one in of_last), sets
+                sum(result["misled"] for result in of_last), sets
             ),
         },
         "A.remark1": {"p": 3000, "n": 60, "n_over_p": 60 / 3000, "log_p_over_n": float(np.log(3000) / 60)},
@@ -137,17 +137,18 @@ def theorem6(main: Results, grown: Mapping[tuple, Results]) -> Values:
 
 def far(results: Results, kind: str) -> Measured:
     """Root mean square of Psi / Psi(Theorem 6) - 1, over seeds."""
-    return mean([one["far"][kind] for one in results])
+    return mean([result["far"][kind] for result in results])
 
 
 def bound(chained: Mapping[str, Results], tau: float) -> Values:
     """Equation (11): {claim: values}; ``chained`` of :func:`gmm_study.chains`."""
-    terms = {signal: np.array([one["terms"] for one in results]) for signal, results in chained.items()}
-    links = np.concatenate([(np.diff(one, axis=2) >= 0).reshape(-1, 4) for one in terms.values()])
-    slack = {signal: one[:, :, 4] / one[:, :, 0] for signal, one in terms.items()}
+    terms = {signal: np.array([result["terms"] for result in results]) for signal, results in chained.items()}
+    links = np.concatenate([(np.diff(terms_, axis=2) >= 0).reshape(-1, 4) for terms_ in terms.values()])
+    slack = {signal: terms_[:, :, 4] / terms_[:, :, 0] for signal, terms_ in terms.items()}
     p = next(iter(chained.values()))[0]["p"][-3:]
     grows = {
-        signal: mean([np.polyfit(np.log(p), np.log(one), 1)[0] for one in s[:, -3:]]) for signal, s in slack.items()
+        signal: mean([np.polyfit(np.log(p), np.log(values), 1)[0] for values in s[:, -3:]])
+        for signal, s in slack.items()
     }
     return {
         "A.eq11": {
@@ -157,12 +158,12 @@ def bound(chained: Mapping[str, Results], tau: float) -> Values:
             "order_of_slack_sparse": grows["sparse"],
         },
         "A.s-gamma-bound-free-of-p": {
-            "largest_gamma_times_tau_squared": float(max(one[:, :, 0].max() for one in terms.values()) * tau**2)
+            "largest_gamma_times_tau_squared": float(max(terms_[:, :, 0].max() for terms_ in terms.values()) * tau**2)
         },
     }  # fmt: skip
 
 
-def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread: Mapping[float, Results]) -> Values:
+def rates(curves: Curves, at_budgets: Mapping[tuple[str, float], Results], spread: Mapping[float, Results]) -> Values:
     """Equations (12) to (14): {claim: values}.
 
     Args:
@@ -173,15 +174,15 @@ def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread
     loudest = min(spread)
     return {
         "A.eq12": {
-            "exponent_dense_l1": exponent(found["dense", "L1"]),
-            "exponent_sparse_l1": exponent(found["sparse", "L1"]),
-            "exponent_dense_l2": exponent(found["dense", "L2"]),
-            "limit": error_at(found["dense", "L1"], -1),
+            "exponent_dense_l1": exponent(curves["dense", "L1"]),
+            "exponent_sparse_l1": exponent(curves["sparse", "L1"]),
+            "exponent_dense_l2": exponent(curves["dense", "L2"]),
+            "limit": error_at(curves["dense", "L1"], -1),
         },
         "A.eq13": {
             "exponent_of_tau": mean(falls),
             "limit": error_at(at_budgets["L1", min(e for _, e in at_budgets)], 0),
-            "spread_of_psi_one_class": mean([one["spread"] for one in spread[loudest]]),
+            "spread_of_psi_one_class": mean([result["spread"] for result in spread[loudest]]),
             "one_over_root_n": float(1 / np.sqrt(60)),
         },
         "A.eq14": {
@@ -194,41 +195,41 @@ def rates(found: Curves, at_budgets: Mapping[tuple[str, float], Results], spread
 
 def exponent(results: Results) -> Measured:
     """Exponent of p in Psi over the three largest dimensions, over seeds."""
-    return mean([np.polyfit(np.log(one["p"][-3:]), np.log(one["psi"][-3:]), 1)[0] for one in results])
+    return mean([np.polyfit(np.log(result["p"][-3:]), np.log(result["psi"][-3:]), 1)[0] for result in results])
 
 
-def joint_exponents(found: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4) -> np.ndarray:
+def joint_exponents(by_budget: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4) -> np.ndarray:
     """Exponents of p and tau in Psi, fitted together over the three largest dimensions, (seeds, 2).
 
     The largest budget is left out: its noise does not yet outweigh what the classes have of their own.
     """
-    budgets = sorted(epsilon for kind, epsilon in found if kind == norm_)[:-1]
+    budgets = sorted(epsilon for kind, epsilon in by_budget if kind == norm_)[:-1]
     taus = mechanisms.paper_sigma(np.array(budgets), delta)
-    p = found[norm_, budgets[0]][0]["p"][-3:]
+    p = by_budget[norm_, budgets[0]][0]["p"][-3:]
     design = np.array([[1, np.log(m), np.log(t)] for t in taus for m in p])
-    per_seed = zip(*(found[norm_, epsilon] for epsilon in budgets), strict=True)
+    per_seed = zip(*(by_budget[norm_, epsilon] for epsilon in budgets), strict=True)
     return np.array([
-        np.linalg.lstsq(design, np.log([one for run in runs for one in run["psi"][-3:]]), rcond=None)[0][1:]
+        np.linalg.lstsq(design, np.log([psi for run in runs for psi in run["psi"][-3:]]), rcond=None)[0][1:]
         for runs in per_seed
     ])  # fmt: skip
 
 
-def _over_tau(found: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4):
+def _over_tau(by_budget: Mapping[tuple[str, float], Results], norm_: str, delta: float = 1e-4):
     """For each seed tau and Psi at the smallest dimension, the largest budget left out."""
-    budgets = sorted(epsilon for kind, epsilon in found if kind == norm_)[:-1]
+    budgets = sorted(epsilon for kind, epsilon in by_budget if kind == norm_)[:-1]
     taus = mechanisms.paper_sigma(np.array(budgets), delta)
-    for runs in zip(*(found[norm_, epsilon] for epsilon in budgets), strict=True):
+    for runs in zip(*(by_budget[norm_, epsilon] for epsilon in budgets), strict=True):
         yield taus, [run["psi"][0] for run in runs]
 
 
-def cnns(found: Mapping[tuple[str, float | None], Results]) -> Values:
+def cnns(networks: Mapping[tuple[str, float | None], Results]) -> Values:
     """Appendix A.1: what width and depth cost CNNs under DP-SGD, in points of test accuracy, paired by seed.
 
     Args:
         found: of :func:`gmm_study.networks` for "26k", "52k, wider" and "26k, one block".
     """
-    (epsilon,) = {e for _, e in found if e is not None}
-    accuracy = {key: 100 * np.array([one["test"] for one in results]) for key, results in found.items()}
+    (epsilon,) = {e for _, e in networks if e is not None}
+    accuracy = {key: 100 * np.array([result["test"] for result in results]) for key, results in networks.items()}
     small, wide, shallow = ({e: accuracy[name, e] for e in (epsilon, None)} for name in CNNS)
     both = {
         "wider_loses": mean(small[epsilon] - wide[epsilon]),
@@ -237,8 +238,8 @@ def cnns(found: Mapping[tuple[str, float | None], Results]) -> Values:
     return {
         "A.fig1app": {
             "epsilon": epsilon,
-            "parameters_small": found[CNNS[0], epsilon][0]["parameters"],
-            "parameters_large": found[CNNS[1], epsilon][0]["parameters"],
+            "parameters_small": networks[CNNS[0], epsilon][0]["parameters"],
+            "parameters_large": networks[CNNS[1], epsilon][0]["parameters"],
             "accuracy_small": mean(small[epsilon]),
             "accuracy_large": mean(wide[epsilon]),
             **both,
@@ -248,24 +249,24 @@ def cnns(found: Mapping[tuple[str, float | None], Results]) -> Values:
             **both,
             "deeper_loses": mean(shallow[epsilon] - small[epsilon]),
             "deeper_loses_sgd": mean(shallow[None] - small[None]),
-            "parameters_one_block": found[CNNS[2], epsilon][0]["parameters"],
+            "parameters_one_block": networks[CNNS[2], epsilon][0]["parameters"],
         },
     }
 
 
-def dimension(found: Curves, weaker: Mapping[tuple[str, float | None], Results], pictures: Results) -> Values:
+def dimension(curves: Curves, weaker: Mapping[tuple[str, float | None], Results], pictures: Results) -> Values:
     """What more features do under noise: {claim: values}.
 
     Args:
         found: of :func:`gmm_study.curves`. weaker: of :func:`gmm_study.weak`. pictures: of the part "pictures".
     """
-    first, *_, last = found["dense", "L1"][0]["p"]
-    ends = {cell: (error_at(results, 0), error_at(results, -1)) for cell, results in found.items()}
+    first, *_, last = curves["dense", "L1"][0]["p"]
+    ends = {cell: (error_at(results, 0), error_at(results, -1)) for cell, results in curves.items()}
     passes = {
         f"{signal}_{'no_noise' if epsilon is None else f'epsilon_{epsilon:g}'}": crossing(results)
         for (signal, epsilon), results in weaker.items()
     }
-    images = {noise: np.array([one["error"]["images"][noise]["noisy"] for one in pictures])
+    images = {noise: np.array([picture["error"]["images"][noise]["noisy"] for picture in pictures])
               for noise in ("unit", "public bound")}  # fmt: skip
     return {
         "A.remark2": {
@@ -278,37 +279,41 @@ def dimension(found: Curves, weaker: Mapping[tuple[str, float | None], Results],
             "images_all_pixels": mean(images["unit"][:, -1]),
             "images_all_pixels_public_bound": mean(images["public bound"][:, -1]),
             "all_pixels": pictures[0]["pixels"][-1],
-            "images_all_pixels_no_noise": mean([one["error"]["images"]["none"]["noisy"][-1] for one in pictures]),
-            "shuffled_all_pixels_no_noise": mean([one["error"]["shuffled"]["none"]["noisy"][-1] for one in pictures]),
-            "formula_all_pixels_no_noise": mean([one["formula"]["none"]["noisy"][-1] for one in pictures]),
+            "images_all_pixels_no_noise": mean(
+                [picture["error"]["images"]["none"]["noisy"][-1] for picture in pictures]
+            ),
+            "shuffled_all_pixels_no_noise": mean(
+                [picture["error"]["shuffled"]["none"]["noisy"][-1] for picture in pictures]
+            ),
+            "formula_all_pixels_no_noise": mean([picture["formula"]["none"]["noisy"][-1] for picture in pictures]),
         },
         "A.s-larger-noise-degrades-faster": {
             "level": LEVEL,
             "noise_at_epsilon": sorted({epsilon for _, epsilon in weaker if epsilon}),
-            **{f"passes_{LEVEL:g}_at_p_{name}": one for name, one in passes.items() if name.startswith("sparse")},
+            **{f"passes_{LEVEL:g}_at_p_{name}": passed for name, passed in passes.items() if name.startswith("sparse")},
             "dense_curves": sum(name.startswith("dense") for name in passes),
-            "dense_curves_that_pass": sum(one is not None for k, one in passes.items() if k.startswith("dense")),
+            "dense_curves_that_pass": sum(passed is not None for k, passed in passes.items() if k.startswith("dense")),
         },
         "A.s-random-guessing": {
             "error_sparse_no_noise": ends["sparse", "none"][1],
             "error_sparse_sensitivity_one_fewest_features": ends["sparse", "unit"][0],
             "error_sparse_sensitivity_one": ends["sparse", "unit"][1],
-            "exponent_sparse_sensitivity_one": exponent(found["sparse", "unit"]),
+            "exponent_sparse_sensitivity_one": exponent(curves["sparse", "unit"]),
             "error_dense_sensitivity_one": ends["dense", "unit"][1],
             "error_definition3_fewest_features": ends["dense", "L1"][0],
         },
         "A.s-larger-worse": {
-            f"error_{signal}_{noise}_p{p}": one
+            f"error_{signal}_{noise}_p{p}": errors
             for (signal, noise), both in ends.items()
             if noise != "none"
-            for p, one in zip((first, last), both, strict=True)
+            for p, errors in zip((first, last), both, strict=True)
         },
     }
 
 
 def error_at(results: Results, place: int) -> Measured:
     """Mean error on noisy test points at one of the dimensions, over seeds."""
-    return mean([0.5 - one["advantage"][place] for one in results])
+    return mean([0.5 - result["advantage"][place] for result in results])
 
 
 def crossing(results: Results) -> Measured | None:
@@ -316,35 +321,35 @@ def crossing(results: Results) -> Measured | None:
 
     None unless every seed's curve is below it somewhere and above it at the end.
     """
-    found = []
-    for one in results:
-        p, errors = np.log(one["p"]), 0.5 - np.array(one["advantage"])
+    sizes = []
+    for result in results:
+        p, errors = np.log(result["p"]), 0.5 - np.array(result["advantage"])
         below = np.flatnonzero(errors <= LEVEL)
         if not len(below) or below[-1] == len(errors) - 1:
             return None
         i = below[-1]
-        found.append(np.exp(np.interp(LEVEL, errors[i : i + 2], p[i : i + 2])))
-    return mean(found)
+        sizes.append(np.exp(np.interp(LEVEL, errors[i : i + 2], p[i : i + 2])))
+    return mean(sizes)
 
 
-def example1(found: Results) -> Values:
+def example1(results: Results) -> Values:
     """Example 1 and Figure 2: {claim: values}; ``found`` of the part "examples"."""
-    draws = sum(one["draws"] for one in found)
-    by = {name: [one["readings"][name] for one in found] for name in found[0]["readings"]}
+    draws = sum(result["draws"] for result in results)
+    by = {name: [result["readings"][name] for result in results] for name in results[0]["readings"]}
     clean, three, third = (by[name] for name in ("no noise", "standard deviation 3", DEFINITION3))
 
     def both(runs: Results, key: str, suffix: str = "") -> dict[str, Measured]:
-        return {f"feature{j + 1}{suffix}": mean([one[key][j] for one in runs]) for j in (0, 1)}
+        return {f"feature{j + 1}{suffix}": mean([run[key][j] for run in runs]) for j in (0, 1)}
 
     def picks(runs: Results, key: str) -> Measured:
-        return stats.proportion_interval(sum(one["picks_2"][key] for one in runs), draws)
+        return stats.proportion_interval(sum(run["picks_2"][key] for run in runs), draws)
 
     rows: Values = {}
     for row, key in {"distance": "distance", "variance": "variance", "t-statistic": "t"}.items():
         rows[f"A.example1-clean.{row}"] = both(clean, key)
         rows[f"A.example1-noisy.{row}"] = both(three, key) | both(third, key, "_definition3")
     rows["A.example1.mean"] = both(three, "distance") | {
-        "sd_of_one_data_set_definition3": mean([one["distance_sd"] for one in third])
+        "sd_of_one_data_set_definition3": mean([result["distance_sd"] for result in third])
     }
     rows["A.example1.order"] = {
         "t_picks_2_clean": picks(clean, "t"),
@@ -353,16 +358,16 @@ def example1(found: Results) -> Values:
         "distance_picks_2_clean": picks(clean, "distance"),
         "distance_picks_2_definition3": picks(third, "distance"),
     }
-    rows["A.fig2"] = overlaps(mean([one["sd"] for one in third]).value)
+    rows["A.fig2"] = overlaps(mean([result["sd"] for result in third]).value)
     return rows
 
 
 def overlaps(definition3_sd: float) -> dict[str, float]:
     """Figure 2, exactly: the height at which two densities cross over their peak, and their common area."""
-    found = {}
+    areas = {}
     for j, (gap, variance) in enumerate(zip(-tools.EXAMPLE1.alpha, tools.EXAMPLE1.variances, strict=True), 1):
         printed = variance + 9  # as the table prints it
-        found[f"overlap_feature{j}"] = float(np.exp(-(gap**2) / (8 * printed)))
-        found[f"overlap_feature{j}_definition3"] = float(np.exp(-(gap**2) / (8 * (variance + definition3_sd**2))))
-        found[f"common_area_feature{j}"] = float(2 * norm.cdf(-gap / (2 * np.sqrt(printed))))
-    return found
+        areas[f"overlap_feature{j}"] = float(np.exp(-(gap**2) / (8 * printed)))
+        areas[f"overlap_feature{j}_definition3"] = float(np.exp(-(gap**2) / (8 * (variance + definition3_sd**2))))
+        areas[f"common_area_feature{j}"] = float(2 * norm.cdf(-gap / (2 * np.sqrt(printed))))
+    return areas

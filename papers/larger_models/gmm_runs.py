@@ -55,14 +55,14 @@ def curve(
         For each dimension "p" its "noise_sd", and means of "psi" and "advantage", 1/2 minus the error on noisy test
         points.
     """
-    found: dict[str, list[float]] = {"p": list(dimensions), "noise_sd": [], "psi": [], "advantage": []}
+    points: dict[str, list[float]] = {"p": list(dimensions), "noise_sd": [], "psi": [], "advantage": []}
     for p in dimensions:
         setting = noisy(p, noise, epsilon, delta, seed, distance, informative, n_per_class)
         psi = gmm.draw_mirrored(setting, replicates, _generator(1, seed, p))
-        found["noise_sd"].append(_short(setting.noise_sd))
-        found["psi"].append(_short(psi.mean()))
-        found["advantage"].append(_short(gmm.advantage(psi, setting.n).mean()))
-    return found
+        points["noise_sd"].append(_short(setting.noise_sd))
+        points["psi"].append(_short(psi.mean()))
+        points["advantage"].append(_short(gmm.advantage(psi, setting.n).mean()))
+    return points
 
 
 @runs.experiment("mixture_draws", version=1, probe={"p": 300, "seed": 3, "informative": 20, "replicates": 400})
@@ -152,17 +152,20 @@ def ingredients(
     points = np.vstack(gmm.draw_samples(replace(loud, n_per_class=500), rng))
     small = tools.setting_with_psi_one(min(p, 300), n_per_class, informative, tau)
     wrong, exact, printed = tools.count_errors(small, fresh, rng)
-    some = gmm.two_classes(150, 4000, distance, informative, tau)
-    a, b = gmm.draw_samples(some, rng)
+    setting = gmm.two_classes(150, 4000, distance, informative, tau)
+    a, b = gmm.draw_samples(setting, rng)
     v = gmm.fit(a, b).variances
     squared = np.sum(((a.mean(axis=0) - b.mean(axis=0)) ** 2 - 2 * v / 4000) / v)  # freed of its bias
     longest = [tools.replace_the_longest(clean, epsilon, delta, rng) for _ in range(replaced)]
     return {
-        "bias": [_short(one) for one in (means1 / math.sqrt(200), means2 / math.sqrt(200), variances / math.sqrt(199))],
+        "bias": [
+            _short(deviation)
+            for deviation in (means1 / math.sqrt(200), means2 / math.sqrt(200), variances / math.sqrt(199))
+        ],
         "same_decisions": int(np.sum((bayes.predict(points) == 1) == fisher.is_class1(points))),
         "fresh": {name: _short(np.mean(errors)) for name, errors in
                   (("wrong", wrong / fresh), ("exact", exact), ("printed", printed))},
-        "distance_ratio": _short(squared / gmm.gamma(some)),
+        "distance_ratio": _short(squared / gmm.gamma(setting)),
         "variance_ratio": _short(tools.released_variance_ratio(clean, epsilon, delta, rng)),
         "definition3_sd": _short(noisy(p, "L1", epsilon, delta, seed, distance, informative, n_per_class).noise_sd),
         "replaced": [[_short(change), _short(exact_delta)] for change, exact_delta in longest],
@@ -181,12 +184,12 @@ def chain(
     dimensions: list[int] = DIMENSIONS[:-2],
 ) -> runs.Result:
     """The five terms of eq. (11) in one data set for each dimension "p": "terms", (dimensions, 5), from Gamma up."""
-    tau, found = float(mechanisms.paper_sigma(epsilon, delta)), []
+    tau, terms = float(mechanisms.paper_sigma(epsilon, delta)), []
     for p in dimensions:
         setting = gmm.two_classes(p, n_per_class, distance, informative)
         points = gmm.draw_samples(setting, _generator(4, seed, p))
-        found.append([_short(one) for one in gmm.gamma_chain(setting, *points, tau)])
-    return {"p": list(dimensions), "terms": found}
+        terms.append([_short(term) for term in gmm.gamma_chain(setting, *points, tau)])
+    return {"p": list(dimensions), "terms": terms}
 
 
 @runs.experiment("mixture_example1", version=1, probe={"seed": 3, "draws": 500})
@@ -206,14 +209,14 @@ def example(*, seed: int, epsilon: float = 3.0, delta: float = 1e-4, draws: int 
         "sensitivity one": float(mechanisms.paper_sigma(epsilon, delta)),
         DEFINITION3: float(mechanisms.paper_sigma(epsilon, delta, 2 * c_p)),
     }
-    found: dict[str, Any] = {"c_p": _short(c_p), "draws": draws, "readings": {}}
+    result: dict[str, Any] = {"c_p": _short(c_p), "draws": draws, "readings": {}}
     for name, sd in readings.items():
         drawn = tools.draw_example1(sd, draws, rng)
         picks = {key: int(np.sum(np.diff(np.abs(drawn[key])) > 0)) for key in ("t", "distance")}
-        means = {key: [_short(one) for one in values.mean(axis=0)] for key, values in drawn.items()}
+        means = {key: [_short(mean) for mean in values.mean(axis=0)] for key, values in drawn.items()}
         spread = _short(drawn["distance"][:, 0].std())
-        found["readings"][name] = {"sd": _short(sd), **means, "distance_sd": spread, "picks_2": picks}
-    return found
+        result["readings"][name] = {"sd": _short(sd), **means, "distance_sd": spread, "picks_2": picks}
+    return result
 
 
 @runs.experiment(
@@ -246,14 +249,14 @@ def images(
     noises = {"none": lambda m: 0.0, "unit": lambda m: tau, "public bound": lambda m: tau * math.sqrt(m)}
     worlds = {"images": pools, "shuffled": pools.shuffled(_generator(6, seed))}
     pixels = np.unique(np.geomspace(2, len(pools.kept), sizes).astype(int)).tolist()
-    found: dict[str, Any] = {"pixels": pixels, "error": {world: {} for world in worlds}, "formula": {}}
+    errors: dict[str, Any] = {"pixels": pixels, "error": {world: {} for world in worlds}, "formula": {}}
     for noise, sd in noises.items():
         for world, points in worlds.items():
             rows = [tools.image_errors(points, m, n_per_class, sd(m), _generator(7, seed, m)) for m in pixels]
-            columns = [[_short(one) for one in column] for column in zip(*rows, strict=True)]
-            found["error"][world][noise] = dict(zip(("noisy", "clean"), columns[:2], strict=True))
-        found["formula"][noise] = dict(zip(("noisy", "clean"), columns[2:], strict=True))
-    return found
+            columns = [[_short(value) for value in column] for column in zip(*rows, strict=True)]
+            errors["error"][world][noise] = dict(zip(("noisy", "clean"), columns[:2], strict=True))
+        errors["formula"][noise] = dict(zip(("noisy", "clean"), columns[2:], strict=True))
+    return errors
 
 
 @functools.cache
@@ -346,5 +349,5 @@ def networks(
     """
     budgets = [{"epsilon": e, "max_grad_norm": None if e is None else 1.0} for e in epsilons]
     asked = {(name, e["epsilon"]): {**settings, **cell, **e} for e in budgets for name, cell in cells.items()}
-    found = measured(get, asked, {"sgd": sgd_rates, "dp": rates}, seeds=seeds)
-    return {key: one.runs for key, one in found.items()}
+    outcomes = measured(get, asked, {"sgd": sgd_rates, "dp": rates}, seeds=seeds)
+    return {key: outcome.runs for key, outcome in outcomes.items()}

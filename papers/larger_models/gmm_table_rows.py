@@ -16,11 +16,11 @@ from papers.larger_models.gmm_rows import Curves, Results, Values
 
 def separation(results: Results, signal: str) -> pd.DataFrame:
     """Psi against the number of features: columns p, mean, low, high over seeds, and "formula"."""
-    table = plotting.bands("p", results[0]["p"], np.transpose([one["psi"] for one in results]))
-    noise = np.mean([one["noise_sd"] for one in results], axis=0)
+    table = plotting.bands("p", results[0]["p"], np.transpose([result["psi"] for result in results]))
+    noise = np.mean([result["noise_sd"] for result in results], axis=0)
     informative = gmm_runs.SIGNALS[signal]
     settings = [gmm.two_classes(p, 30, 2.0, informative, sd) for p, sd in zip(table["p"], noise, strict=True)]
-    return table.assign(formula=[formula(one) for one in settings])
+    return table.assign(formula=[formula(setting) for setting in settings])
 
 
 def formula(setting: gmm.Setting) -> float:
@@ -31,13 +31,13 @@ def formula(setting: gmm.Setting) -> float:
 
 def errors(results: Results) -> pd.DataFrame:
     """Mean error on noisy test points against the number of features: columns p, mean, low, high over seeds."""
-    return plotting.bands("p", results[0]["p"], 0.5 - np.transpose([one["advantage"] for one in results]))
+    return plotting.bands("p", results[0]["p"], 0.5 - np.transpose([result["advantage"] for result in results]))
 
 
 def distances(grown: Mapping[tuple, Results], power: float | str, kind: str) -> pd.DataFrame:
     """Distance of Psi from Theorem 6's against n, for class "one" or the "average": columns n, mean, low, high."""
-    found = {n: gmm_rows.far(results, kind) for (one, n), results in grown.items() if one == power}
-    return pd.DataFrame([(n, m.value, m.low, m.high) for n, m in found.items()], columns=["n", "mean", "low", "high"])
+    means = {n: gmm_rows.far(results, kind) for (exponent, n), results in grown.items() if exponent == power}
+    return pd.DataFrame([(n, m.value, m.low, m.high) for n, m in means.items()], columns=["n", "mean", "low", "high"])
 
 
 def rate_table(values: Values, curves: Curves) -> pd.DataFrame:
@@ -57,19 +57,21 @@ def rate_table(values: Values, curves: Curves) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def example_table(found: Results) -> pd.DataFrame:
+def example_table(results: Results) -> pd.DataFrame:
     """Example 1: what is printed, and what each reading of its noise leads to."""
-    rows, draws = {}, sum(one["draws"] for one in found)
+    rows, draws = {}, sum(result["draws"] for result in results)
     for row in ("clean", "noisy"):
-        pairs = [claims.get(f"A.example1-{row}.{one}").published.values() for one in ("variance", "t-statistic")]
+        pairs = [
+            claims.get(f"A.example1-{row}.{criterion}").published.values() for criterion in ("variance", "t-statistic")
+        ]
         rows[f"printed, {'no noise' if row == 'clean' else 'ε = 3'}"] = [
             "–",
             *(_pair(pair) for pair in pairs),
             "–",
             "–",
         ]
-    for name in found[0]["readings"]:
-        runs = [one["readings"][name] for one in found]
+    for name in results[0]["readings"]:
+        runs = [result["readings"][name] for result in results]
         pairs = [np.mean([run[key] for run in runs], axis=0).round(2) for key in ("variance", "t")]
         picks = [sum(run["picks_2"][key] for run in runs) / draws for key in ("t", "distance")]
         rows[name] = [f"{np.mean([run['sd'] for run in runs]):.4g}", *map(_pair, pairs), *(f"{x:.3f}" for x in picks)]
@@ -77,16 +79,16 @@ def example_table(found: Results) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
-def of_images(found: Results, world: str, noise: str) -> pd.DataFrame:
+def of_images(results: Results, world: str, noise: str) -> pd.DataFrame:
     """Error on noisy test points by pixels, of a "world" or of the "formula": columns pixels, mean, low, high."""
-    runs = [one["formula"][noise] if world == "formula" else one["error"][world][noise] for one in found]
-    return plotting.bands("pixels", found[0]["pixels"], np.transpose([one["noisy"] for one in runs]))
+    runs = [result["formula"][noise] if world == "formula" else result["error"][world][noise] for result in results]
+    return plotting.bands("pixels", results[0]["pixels"], np.transpose([run["noisy"] for run in runs]))
 
 
-def few_and_all(found: Results, noise: str) -> dict[str, Measured]:
+def few_and_all(results: Results, noise: str) -> dict[str, Measured]:
     """Error of images at the fewest and at all pixels, over seeds."""
-    values = np.array([one["error"]["images"][noise]["noisy"] for one in found])
-    return {f"{found[0]['pixels'][i]} pixels": stats.mean_interval(values[:, i]) for i in (0, -1)}
+    values = np.array([result["error"]["images"][noise]["noisy"] for result in results])
+    return {f"{results[0]['pixels'][i]} pixels": stats.mean_interval(values[:, i]) for i in (0, -1)}
 
 
 def at_budget(

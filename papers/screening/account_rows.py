@@ -66,13 +66,13 @@ def leads(trained: Mapping[str, Arms], scheme: str) -> pd.DataFrame:
     Columns dataset, account, records, epsilon, lead, low, high (points, 95% intervals), seeds; without rows for budgets
     that pay for less than the first evaluation of a curve, or for more than all of it.
     """
-    found = []
+    rows = []
     for (dataset, arms), account, records, epsilon in product(trained.items(), ACCOUNTS, RECORDS, GRID):
         by_seed = gain(arms, account, records, scheme, float(epsilon))
         if np.isfinite(by_seed).all():
             lead = mean(by_seed)
-            found.append([dataset, account, records, float(epsilon), lead.value, lead.low, lead.high, lead.n])
-    return pd.DataFrame(found, columns=["dataset", "account", "records", "epsilon", "lead", "low", "high", "seeds"])
+            rows.append([dataset, account, records, float(epsilon), lead.value, lead.low, lead.high, lead.n])
+    return pd.DataFrame(rows, columns=["dataset", "account", "records", "epsilon", "lead", "low", "high", "seeds"])
 
 
 def loss_lead(arms: Arms, account: str, scheme: str, epsilon: float) -> np.ndarray:
@@ -102,12 +102,12 @@ def share_ahead(differences: np.ndarray) -> Measured:
 
 def steps_to(run: Result, target: float, count: str) -> float:
     """Steps after which a run's accuracy first reaches ``target`` percent, lines between evaluations; inf: never."""
-    steps, found = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
-    above = np.flatnonzero(100 * found >= target)
+    steps, accuracy = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
+    above = np.flatnonzero(100 * accuracy >= target)
     if not len(above):
         return math.inf
     i = above[0]
-    share = (target / 100 - found[i - 1]) / (found[i] - found[i - 1]) if i else 1.0
+    share = (target / 100 - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1]) if i else 1.0
     return float(steps[i] if i == 0 else steps[i - 1] + share * (steps[i] - steps[i - 1]))
 
 
@@ -157,13 +157,13 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
             for name in SETS
         }
 
-    def ahead(some: Arms, *keys: str) -> Measured:
-        return share_ahead(np.array([gain(some, *keys, epsilon=budget) for budget in GRID]))
+    def ahead(arms: Arms, *keys: str) -> Measured:
+        return share_ahead(np.array([gain(arms, *keys, epsilon=budget) for budget in GRID]))
 
-    def below(some: Arms, *keys: str) -> Measured:
-        return share_ahead(np.array([loss_lead(some, *keys, epsilon=budget) for budget in GRID]))
+    def below(arms: Arms, *keys: str) -> Measured:
+        return share_ahead(np.array([loss_lead(arms, *keys, epsilon=budget) for budget in GRID]))
 
-    gains = over("gain", lambda some, *keys: mean(gain(some, *keys)), ACCOUNTS, RECORDS, SCHEMES)
+    gains = over("gain", lambda arms, *keys: mean(gain(arms, *keys)), ACCOUNTS, RECORDS, SCHEMES)
     return {
         "D.s-gain-same-hyperparameters": gains,
         "D.s-gap-to-nonprivate": gains,
@@ -185,26 +185,26 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _savings(arms: Mapping[str, Arms]) -> dict[str, Measured]:
-    found = {}
+    savings = {}
     for account in ACCOUNTS:
         for name, targets in TARGETS.items():
             for target in targets:
                 for scheme in (*SCHEMES, "dpsgd"):
                     there = SCHEMES.get(scheme, scheme) in arms.get(name, {})
                     value = mean(saving(arms[name], scheme, account, target)) if there else MISSING
-                    found[f"saving_{account}_{name}_{target}_{scheme}"] = value
-    return found
+                    savings[f"saving_{account}_{name}_{target}_{scheme}"] = value
+    return savings
 
 
 def _rises(arms: Mapping[str, Arms]) -> dict[str, Measured]:
     """How much the saving over AUTO-S grows from each target of Table 3 to the next, and from the first to the last."""
-    found = {}
+    rises = {}
     for account in ACCOUNTS:
         for name, targets in TARGETS.items():
             ladder = [saving(arms[name], "auto_s", account, t) for t in targets] if name in arms else None
             for label, (low, high) in {"first_rise": (0, 1), "second_rise": (1, 2), "growth": (0, 2)}.items():
-                found[f"{label}_{account}_{name}"] = MISSING if ladder is None else mean(ladder[high] - ladder[low])
-    return found
+                rises[f"{label}_{account}_{name}"] = MISSING if ladder is None else mean(ladder[high] - ladder[low])
+    return rises
 
 
 def _cells(study: Plan, arms: Arms | None, name: str) -> dict[str, Measured]:
@@ -255,9 +255,9 @@ class Settings:
         if runs is None:
             return None
         column = RECORDS[records]
-        found = [at(run, account, column, epsilon) for run in runs]
+        accuracies = [at(run, account, column, epsilon) for run in runs]
         ends = [run["curve"][column][-1] for run in runs]
-        return 100 * np.where(np.isnan(found), ends, found)
+        return 100 * np.where(np.isnan(accuracies), ends, accuracies)
 
     def less(self, first: Cell, second: Cell, account: str, records: str = "all", epsilon: float = EPSILON) -> Measured:
         """Accuracy of one cell less another, in points, paired over the seeds that both have."""

@@ -107,13 +107,13 @@ SETTINGS = (
 
 def log_moment(noise_multiplier: float, sample_rate: float, orders) -> np.ndarray:
     """log A of equation (8), term by term, for whole orders; shape of ``orders``."""
-    found = []
+    moments = []
     for order in np.asarray(orders, dtype=int):
         k = np.arange(order + 1)
         log_binomial = special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
         log_rates = special.xlogy(k, sample_rate) + special.xlog1py(order - k, -sample_rate)
-        found.append(special.logsumexp(log_binomial + log_rates + (k * k - k) / (2 * noise_multiplier**2)))
-    return np.array(found)
+        moments.append(special.logsumexp(log_binomial + log_rates + (k * k - k) / (2 * noise_multiplier**2)))
+    return np.array(moments)
 
 
 def log_moments_by_quadrature(noise_multiplier: float, sample_rate: float, order: float) -> tuple[float, float]:
@@ -180,10 +180,10 @@ def query_counts(accepted: int, acceptance: float, limit: int) -> np.ndarray:
     """
     if accepted < 1 or limit < 0 or not 0 <= acceptance <= 1:
         raise ParameterError(f"accepted = {accepted}, limit = {limit}, acceptance = {acceptance:g} is not allowed.")
-    one = np.zeros(accepted * (limit + 1) + 1)
-    one[1 : limit + 2] = _of_one_update(acceptance, limit)
-    found = np.maximum(np.fft.irfft(np.fft.rfft(one) ** accepted, len(one)), 0.0)
-    return found / found.sum()
+    single = np.zeros(accepted * (limit + 1) + 1)
+    single[1 : limit + 2] = _of_one_update(acceptance, limit)
+    chances = np.maximum(np.fft.irfft(np.fft.rfft(single) ** accepted, len(single)), 0.0)
+    return chances / chances.sum()
 
 
 def _of_one_update(acceptance: float, limit: int) -> np.ndarray:
@@ -207,16 +207,16 @@ def accepted_counts(queries: int, acceptance: float, limit: int) -> np.ndarray:
     first, last = max(0, int(queries / mean - width)), min(queries, int(queries / mean + width))
     most = min(last * (limit + 1), int(last * mean + 12 * deviation * np.sqrt(last))) + limit + 1
     size = max(queries, most) + 1
-    one, within = np.zeros((2, size))
-    one[gaps[gaps < size]] = chances[gaps < size]
+    gap, within = np.zeros((2, size))
+    gap[gaps[gaps < size]] = chances[gaps < size]
     within[: queries + 1] = 1
-    transform, both = np.fft.rfft(one), np.full(size // 2 + 1, 2.0)
+    transform, both = np.fft.rfft(gap), np.full(size // 2 + 1, 2.0)
     both[0] = 1
     if size % 2 == 0:
         both[-1] = 1
     term = both * (1 - transform) * np.conj(np.fft.rfft(within)) * transform**first / size
-    found = np.zeros(queries + 1)
+    chances_of = np.zeros(queries + 1)
     for n in range(first, last + 1):
-        found[n] = max(term.real.sum(), 0.0)
+        chances_of[n] = max(term.real.sum(), 0.0)
         term *= transform
-    return found / found.sum()
+    return chances_of / chances_of.sum()

@@ -95,16 +95,16 @@ def train(
         device=device,
     )  # fmt: skip
     passed = shares_passed(np.array(run.outcomes), ends)
-    found = {name: [look[name] for look in watch.looks] for name in ("shift", "alignment", "moved")}
-    found = {name: np.array(rows) for name, rows in found.items()}
+    looks = {name: [look[name] for look in watch.looks] for name in ("shift", "alignment", "moved")}
+    looks = {name: np.array(rows) for name, rows in looks.items()}
     steps = np.diff(ends)
     each = [
         spent(shift, alignment, passed, steps, sample_rate, limit, delta)
-        for shift, alignment in zip(found["shift"].T, found["alignment"].T, strict=True)
+        for shift, alignment in zip(looks["shift"].T, looks["alignment"].T, strict=True)
     ]
     return {
         **used,
-        **{name: [[_short(value) for value in row] for row in rows] for name, rows in found.items()},
+        **{name: [[_short(value) for value in row] for row in rows] for name, rows in looks.items()},
         "accepted": [look["accepted"] for look in watch.looks],
         "passed": [_short(share) for share in passed],
         "drawn_passed": [_short(look["passed"]) for look in watch.looks],
@@ -194,9 +194,9 @@ class _Watch:
     @whole_float32()
     def _look(self) -> None:
         bound = self.settings.max_grad_norm
-        own = self._clipped(self.watched)
+        gradients = self._clipped(self.watched)
         _, slope = self._energy(self.last)
-        lengths = own.norm(dim=1)
+        lengths = gradients.norm(dim=1)
         step = -self.settings.learning_rate / self._batch  # of the weights, along a sum of gradients
         now, temperature = self._energy(self.last)[0], self.initial_temperature * self.count
         before, after = [], []
@@ -209,12 +209,12 @@ class _Watch:
             energy, there = self._energy(new)
             change = energy - now
             before.append(_chance(np.array([change]), temperature)[0])
-            after.append(_chance(change + step * (own @ there).double().cpu().numpy(), temperature))
+            after.append(_chance(change + step * (gradients @ there).double().cpu().numpy(), temperature))
         self.looks.append(
             {
                 "accepted": self.count,
                 "shift": (lengths / bound / self.settings.noise_multiplier).double().cpu().numpy(),
-                "alignment": (own @ slope / (lengths * slope.norm()).clamp_min(1e-30)).double().cpu().numpy(),
+                "alignment": (gradients @ slope / (lengths * slope.norm()).clamp_min(1e-30)).double().cpu().numpy(),
                 "moved": np.mean(after, axis=0) - np.mean(before),
                 "passed": float(np.mean(before)),
             }
@@ -234,9 +234,9 @@ class _Watch:
     def _clipped(self, rows: np.ndarray) -> Tensor:
         """Clipped gradients (b, parameters) of training records at the weights as they are."""
         rows = torch.as_tensor(rows)
-        found = per_example_gradients(self.net, self.x[rows].to(self.place), self.y[rows].to(self.place))
+        gradients = per_example_gradients(self.net, self.x[rows].to(self.place), self.y[rows].to(self.place))
         bound = self.settings.max_grad_norm
-        return found * (bound / found.norm(dim=1, keepdim=True).clamp_min(bound))
+        return gradients * (bound / gradients.norm(dim=1, keepdim=True).clamp_min(bound))
 
     def _energy(self, weights: Tensor) -> tuple[float, Tensor]:
         """J and its gradient at these weights (parameters,)."""

@@ -66,8 +66,8 @@ def worth(reliabilities: Sequence[float] = (0.25, 0.5, 0.9, 1.0)) -> None:
     drifts = np.linspace(-1, 3, 81)
     _, axes = plt.subplots(figsize=(WIDTH, 3.4))
     for reliability in reliabilities:
-        found = [theory.progress(m, reliability) for m in drifts]
-        axes.plot(drifts, [one["per_query"] - one["plain"] for one in found], label=f"{reliability:g}")
+        by_drift = [theory.progress(m, reliability) for m in drifts]
+        axes.plot(drifts, [gains["per_query"] - gains["plain"] for gains in by_drift], label=f"{reliability:g}")
     axes.axhline(0, color="black", lw=1)
     axes.set(xlabel="mean fall of the loss by a candidate", ylabel="extra fall a gradient", xlim=(-1, 3.0))
     axes.legend(title="reliability of J")
@@ -187,8 +187,8 @@ def ahead(trained: values.Trained) -> pd.DataFrame:
     rows = []
     for name, arms in trained.items():
         for count, label in (("accepted", "kept steps"), ("queries", "every gradient")):
-            found = values.leads(arms["ours"], arms["dpsgd_tanh"], count, "accuracy")
-            rows.append([DATA[name], label, *found.values()])
+            counts = values.leads(arms["ours"], arms["dpsgd_tanh"], count, "accuracy")
+            rows.append([DATA[name], label, *counts.values()])
     return pd.DataFrame(rows, columns=["data", "charged", "ahead", "behind", "budgets looked at"])
 
 

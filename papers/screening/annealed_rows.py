@@ -51,11 +51,11 @@ def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def readings(found: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str, dict[str, Any]]:
+def readings(by_reading: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str, dict[str, Any]]:
     """Values of the claims on two parts of Algorithm 2, from runs "as printed", with "no limit" and "greedy" (no rise
     passes by chance) at ``epsilon``, paired by seed; a run that its cap on queries ended has stopped.
     """
-    printed, endless = found["as printed"], found["no limit"]
+    printed, endless = by_reading["as printed"], by_reading["no limit"]
     due = max(result["accepted"] for result in printed)
     return {
         "D.s-rejection-limit": {
@@ -67,13 +67,13 @@ def readings(found: Mapping[str, Sequence[Result]], epsilon: float) -> dict[str,
             "epsilon": epsilon,
             "limit_less_no_limit": less(printed, endless),
         },
-        "D.s-chance-acceptance": {"printed_less_greedy": less(printed, found["greedy"]), "epsilon": epsilon},
+        "D.s-chance-acceptance": {"printed_less_greedy": less(printed, by_reading["greedy"]), "epsilon": epsilon},
     }
 
 
-def less(some: Sequence[Result], others: Sequence[Result]) -> Measured:
+def less(results: Sequence[Result], others: Sequence[Result]) -> Measured:
     """Accuracy of some runs less that of others, in points, paired over the seeds that both have."""
-    return mean(a - b for a, b in zip(accuracies(some), accuracies(others), strict=False))
+    return mean(a - b for a, b in zip(accuracies(results), accuracies(others), strict=False))
 
 
 def _key(name: str) -> str:
@@ -97,14 +97,14 @@ def baselines(trained: Trained) -> dict[str, Measured]:
 
 def gaps(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, Measured]:
     """Accuracy without privacy less that of each scheme, and by how much the method narrows the smallest other gap."""
-    found = {}
+    gaps_ = {}
     for name, arms in trained.items():
         for arm, runs in arms.items():
-            found[f"gap_{arm}_{_key(name)}"] = less(free[name]["results"], runs)
+            gaps_[f"gap_{arm}_{_key(name)}"] = less(free[name]["results"], runs)
         lead = nearest({name: arms})
-        found[f"narrower_{_key(name)}"] = lead[f"gain_{_key(name)}"]
-        found[f"narrower_equal_queries_{_key(name)}"] = lead[f"gain_equal_queries_{_key(name)}"]
-    return found
+        gaps_[f"narrower_{_key(name)}"] = lead[f"gain_{_key(name)}"]
+        gaps_[f"narrower_equal_queries_{_key(name)}"] = lead[f"gain_equal_queries_{_key(name)}"]
+    return gaps_
 
 
 def reached(run: Result, target: float, count: str = "accepted") -> float:
@@ -112,13 +112,13 @@ def reached(run: Result, target: float, count: str = "accepted") -> float:
 
     Straight lines between evaluations; a run that begins above the target reaches it at its first evaluation.
     """
-    steps, found = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
-    above = np.flatnonzero(100 * found >= target)
+    steps, accuracy = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
+    above = np.flatnonzero(100 * accuracy >= target)
     if not len(above):
         return math.nan
     at = above[0]
     if at:
-        between = (target / 100 - found[at - 1]) / (found[at] - found[at - 1])
+        between = (target / 100 - accuracy[at - 1]) / (accuracy[at] - accuracy[at - 1])
         return epsilon(run, round(steps[at - 1] + between * (steps[at] - steps[at - 1])))
     return epsilon(run, int(steps[0]))
 
@@ -128,12 +128,12 @@ def budgets(arms: Mapping[str, Sequence[Result]], target: float) -> dict[str, Me
 
     A scheme of which a run does not reach it has no number, but how many of its runs do.
     """
-    found: dict[str, Measured | int] = {}
+    epsilons: dict[str, Measured | int] = {}
     for arm, runs in arms.items():
         at = np.array([reached(run, target) for run in runs])
-        found[f"eps_{arm}"] = mean([] if np.isnan(at).any() else at)
-        found[f"reached_{arm}"] = int((~np.isnan(at)).sum())
-    return found
+        epsilons[f"eps_{arm}"] = mean([] if np.isnan(at).any() else at)
+        epsilons[f"reached_{arm}"] = int((~np.isnan(at)).sum())
+    return epsilons
 
 
 def savings(arms: Mapping[str, Sequence[Result]], other: str, target: float, count: str = "accepted") -> np.ndarray:
@@ -155,7 +155,7 @@ def cheaper(trained: Trained) -> dict[str, Measured | int]:
     By the paper's count, and with every noisy gradient charged ("least_saving_queries"); "compared": pairs of a target
     and a scheme in which every annealed run reaches the target by the paper's count.
     """
-    found: dict[str, Measured | int] = {}
+    rates: dict[str, Measured | int] = {}
     for count, name in (("queries", "least_saving_queries"), ("accepted", "least_saving")):
         every = [
             savings(arms, other, target, count)
@@ -163,19 +163,19 @@ def cheaper(trained: Trained) -> dict[str, Measured | int]:
             for target in TARGETS.get(data, ())
             for other in OTHERS
         ]
-        whole = [one for one in every if not np.isnan(one).any()]
-        found[name] = stats.mean_interval(min(whole, key=np.mean), level=1 - 0.05 / len(whole))
-    return {**found, "compared": len(whole)}
+        whole = [budgets_ for budgets_ in every if not np.isnan(budgets_).any()]
+        rates[name] = stats.mean_interval(min(whole, key=np.mean), level=1 - 0.05 / len(whole))
+    return {**rates, "compared": len(whole)}
 
 
 def growth(trained: Trained) -> dict[str, Measured]:
     """Saving over AUTO-S at the highest target that all annealed runs reach, less that at the lowest; paired."""
-    found = {}
+    growths = {}
     for data, arms in trained.items():
         at = {target: savings(arms, "dpsgd_auto_s", target) for target in TARGETS.get(data, ())}
-        whole = [one for one in at.values() if not np.isnan(one).any()]
-        found[f"growth_{_key(data)}"] = stats.mean_interval(whole[-1] - whole[0])
-    return found
+        whole = [budgets_ for budgets_ in at.values() if not np.isnan(budgets_).any()]
+        growths[f"growth_{_key(data)}"] = stats.mean_interval(whole[-1] - whole[0])
+    return growths
 
 
 def printed_rises(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -184,10 +184,12 @@ def printed_rises(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     Args:
         rows: published values by the end of the row's id, such as "mnist-0.94".
     """
-    found: dict[str, list[float]] = {}
-    for row, one in rows.items():
-        found.setdefault(_key(row.rpartition("-")[0]), []).append(one["eps_dpsgd_auto_s"] - one["eps_ours"])
-    return {f"printed_least_rise_{name}": round(float(np.diff(one).min()), 2) for name, one in found.items()}
+    rises: dict[str, list[float]] = {}
+    for row, row_ in rows.items():
+        rises.setdefault(_key(row.rpartition("-")[0]), []).append(row_["eps_dpsgd_auto_s"] - row_["eps_ours"])
+    return {
+        f"printed_least_rise_{name}": round(float(np.diff(differences).min()), 2) for name, differences in rises.items()
+    }
 
 
 def printed_targets() -> dict[str, Mapping[str, Any]]:
@@ -204,11 +206,11 @@ def table_3(trained: Trained, printed: Mapping[str, Mapping[str, Any]], names: M
     lines = []
     for data, arms in trained.items():
         for target in TARGETS.get(data, ()):
-            found, paper = budgets(arms, target), printed[f"{data}-{target / 100:.2f}"]
+            measured, paper = budgets(arms, target), printed[f"{data}-{target / 100:.2f}"]
             cells = {
-                name: f"{found[f'eps_{arm}']:.2f}"
-                if found[f"reached_{arm}"] == len(arms[arm])
-                else f"{found[f'reached_{arm}']} of {len(arms[arm])} runs"
+                name: f"{measured[f'eps_{arm}']:.2f}"
+                if measured[f"reached_{arm}"] == len(arms[arm])
+                else f"{measured[f'reached_{arm}']} of {len(arms[arm])} runs"
                 for arm, name in names.items()
             }
             cells = {name: f"{cells[name]} ({paper.get(f'eps_{arm}', '–')})" for arm, name in names.items()}
@@ -253,8 +255,8 @@ def table_2() -> dict[str, dict[str, float | str]]:
         "rejection-threshold": "rejection_limit",
     }
     common = {"clipping-norm": setup.MAX_GRAD_NORM, "initial-temperature": 10.0, "privacy-budget": "(3, 1e-5)"}
-    own = {row: {key: setup.TABLE_2[name][of] for key, name in sets.items()} for row, of in names.items()}
-    return own | {row: dict.fromkeys(sets, value) for row, value in common.items()}
+    chosen = {row: {key: setup.TABLE_2[name][of] for key, name in sets.items()} for row, of in names.items()}
+    return chosen | {row: dict.fromkeys(sets, value) for row, value in common.items()}
 
 
 def network_sizes() -> dict[str, int]:

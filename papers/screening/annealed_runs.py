@@ -49,8 +49,8 @@ def table_1(
         watch = {"energy": "train"} if arm == "dpsgd_tanh" and seed < watched else {}
         keep = {"trace": True} if arm == "ours" and seed < traced else {}
         jobs[name, arm, seed] = {"dataset": name, **ARMS[arm], **watch, **keep, **settings, "seed": seed}
-    found = dict(zip(jobs, get(train, list(jobs.values())), strict=True))
-    return {name: {arm: [found[name, arm, seed] for seed in range(seeds)] for arm in arms} for name in datasets}
+    by_job = dict(zip(jobs, get(train, list(jobs.values())), strict=True))
+    return {name: {arm: [by_job[name, arm, seed] for seed in range(seeds)] for arm in arms} for name in datasets}
 
 
 def non_private(
@@ -75,8 +75,8 @@ def non_private(
     best = {name: max(rates, key=lambda rate, name=name: tried[name, rate]) for name in datasets}
     results = by_seed(get, train, {name: cells[name, best[name]] for name in datasets}, seeds, first)
     return {
-        name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": own}
-        for name, own in results.items()
+        name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": arms_}
+        for name, arms_ in results.items()
     }
 
 
@@ -92,9 +92,9 @@ def variants(
 ) -> dict[str, list[runs.Result]]:
     """{name: results by seed}: an arm with changes to its arguments, such as another reading of Algorithm 2."""
     jobs = {
-        name: {"dataset": dataset, **ARMS[{**settings, **one}.get("arm", arm)], **settings,
-               **{k: v for k, v in one.items() if k != "arm"}}
-        for name, one in cells.items()
+        name: {"dataset": dataset, **ARMS[{**settings, **job}.get("arm", arm)], **settings,
+               **{k: v for k, v in job.items() if k != "arm"}}
+        for name, job in cells.items()
     }  # fmt: skip
     return by_seed(get, train, jobs, seeds, first)
 
@@ -116,28 +116,28 @@ def tuned(
     """
     aside = {"held": held, "report": "validation"}
     cells = {}
-    for name, some in candidates.items():
-        for arm, (i, one) in product(arms, enumerate(some)):
+    for name, settings in candidates.items():
+        for arm, (i, setting) in product(arms, enumerate(settings)):
             judged = {"energy": "held"} if ARMS[arm].get("energy") else {}
-            cells[name, arm, i] = {"dataset": name, **ARMS[arm], **aside, **judged, **one}
-    tried, found = _means(get, cells, tuning_seeds), {}
-    for name, some in candidates.items():
-        scores = {arm: [tried[name, arm, i] for i in range(len(some))] for arm in arms}
-        chosen = {arm: dict(some[int(np.argmax(scores[arm]))]) for arm in arms}
+            cells[name, arm, i] = {"dataset": name, **ARMS[arm], **aside, **judged, **setting}
+    tried, by_data = _means(get, cells, tuning_seeds), {}
+    for name, settings in candidates.items():
+        scores = {arm: [tried[name, arm, i] for i in range(len(settings))] for arm in arms}
+        chosen = {arm: dict(settings[int(np.argmax(scores[arm]))]) for arm in arms}
         # Where Table 2's settings are chosen these are the runs of Table 1.
         results = {
             arm: table_1(get, datasets=[name], arms=[arm], seeds=seeds, **chosen[arm])[name][arm] for arm in arms
         }
-        found[name] = {a: {"chosen": chosen[a], "tried": scores[a], "results": results[a]} for a in arms}
-    return found
+        by_data[name] = {a: {"chosen": chosen[a], "tried": scores[a], "results": results[a]} for a in arms}
+    return by_data
 
 
 def _means(get: Get, cells: Mapping[Any, runs.Job], seeds: int) -> dict[Any, float]:
     """Mean accuracy of each cell over the tuning seeds; a run that diverged counts as -1."""
-    found = by_seed(get, train, cells, seeds, FIRST)
+    by_cell = by_seed(get, train, cells, seeds, FIRST)
     return {
-        cell: float(np.mean([-1.0 if one["accuracy"] is None else one["accuracy"] for one in own]))
-        for cell, own in found.items()
+        cell: float(np.mean([-1.0 if result["accuracy"] is None else result["accuracy"] for result in results]))
+        for cell, results in by_cell.items()
     }
 
 

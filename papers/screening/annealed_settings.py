@@ -35,13 +35,13 @@ CIFAR_MEAN, CIFAR_SD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # public co
 @functools.lru_cache(maxsize=2)
 def _loaded(dataset: str) -> Dataset:
     checks.one_of(*TABLE_2).check("dataset", dataset)
-    found = data.load(dataset)
+    dataset_ = data.load(dataset)
     if dataset == "digits":
-        return network_runs.shifted(found, 20_000, np.random.default_rng(0))
-    if found.x_train.shape[1] == 3:
+        return network_runs.shifted(dataset_, 20_000, np.random.default_rng(0))
+    if dataset_.x_train.shape[1] == 3:
         mean, sd = (np.array(c, np.float32).reshape(3, 1, 1) for c in (CIFAR_MEAN, CIFAR_SD))
-        return replace(found, x_train=(found.x_train - mean) / sd, x_test=(found.x_test - mean) / sd)
-    return found
+        return replace(dataset_, x_train=(dataset_.x_train - mean) / sd, x_test=(dataset_.x_test - mean) / sd)
+    return dataset_
 
 
 def records(dataset: str, held: int, seed: int) -> dict[str, Pair]:
@@ -49,10 +49,10 @@ def records(dataset: str, held: int, seed: int) -> dict[str, Pair]:
 
     Raises ParameterError for a data set that has no settings here, or too many records to set aside.
     """
-    found = _loaded(dataset)
-    n = len(found.y_train)
+    dataset_ = _loaded(dataset)
+    n = len(dataset_.y_train)
     checks.integer(0, n - 1).check("held", held)
-    parts = {"train": (found.x_train, found.y_train), "test": (found.x_test, found.y_test)}
+    parts = {"train": (dataset_.x_train, dataset_.y_train), "test": (dataset_.x_test, dataset_.y_test)}
     if held:  # no copy of all images otherwise
         parts["held"], parts["train"] = drawn(parts["train"], held, np.random.default_rng([seed, 11]))
     return parts
@@ -62,16 +62,16 @@ def drawn(pair: Pair, count: int, rng: np.random.Generator) -> tuple[Pair, Pair]
     """So many random examples, at most all, and the others."""
     x, y = pair
     order = rng.permutation(len(y))
-    some, others = np.sort(order[:count]), np.sort(order[count:])
-    return (x[some], y[some]), (x[others], y[others])
+    chosen, others = np.sort(order[:count]), np.sort(order[count:])
+    return (x[chosen], y[chosen]), (x[others], y[others])
 
 
 def public_digits() -> Pair:
     """scikit-learn's 8x8 digits at the scale of MNIST, 20x20 pixels within 28x28: public examples of the same task."""
-    found = data.load("digits")
-    x = torch.from_numpy(np.concatenate([found.x_train, found.x_test]))
+    dataset_ = data.load("digits")
+    x = torch.from_numpy(np.concatenate([dataset_.x_train, dataset_.x_test]))
     large = F.interpolate(x, size=(20, 20), mode="bilinear", align_corners=False)
-    return F.pad(large, (4, 4, 4, 4)).numpy(), np.concatenate([found.y_train, found.y_test])
+    return F.pad(large, (4, 4, 4, 4)).numpy(), np.concatenate([dataset_.y_train, dataset_.y_test])
 
 
 def network(shape: tuple[int, ...], activation: str, seed: int) -> nn.Sequential:
@@ -102,9 +102,9 @@ def _digits_cnn(activation: Callable[[], nn.Module]) -> nn.Sequential:
     )  # fmt: skip
 
 
-def settings(dataset: str, rejection_limit: int | str | None, **own: float | None) -> tuple[dict, int | None]:
+def settings(dataset: str, rejection_limit: int | str | None, **given: float | None) -> tuple[dict, int | None]:
     """Learning rate, batch and noise multiplier, by default those of Table 2, and the limit on rejections."""
     checks.one_of(*TABLE_2).check("dataset", dataset)
     table = TABLE_2[dataset]
     limit = table["rejection_limit"] if rejection_limit == "table-2" else rejection_limit
-    return {name: table[name] if value is None else value for name, value in own.items()}, limit
+    return {name: table[name] if value is None else value for name, value in given.items()}, limit

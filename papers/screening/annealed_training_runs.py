@@ -153,8 +153,8 @@ def train(
     net = annealed_settings.network(parts["train"][0].shape[1:], activation, int(weights.generate_state(1)[0]))
     witness = None
     if witness_every:
-        some, _ = annealed_settings.drawn(parts["train"], WITNESSES, np.random.default_rng([seed, 13]))
-        witness = Witness(some, witness_every)
+        examples_, _ = annealed_settings.drawn(parts["train"], WITNESSES, np.random.default_rng([seed, 13]))
+        witness = Witness(examples_, witness_every)
     run = annealing.train(
         net, parts["train"], settings, np.random.default_rng(draws), annealing=how if annealed else None,
         energy=judges, accepted=accepted, evaluate=judged, at_accepted=counts, at_queries=counts, witness=witness,
@@ -359,10 +359,10 @@ START = (-1.0, -1.5)  # slope and intercept
 @runs.experiment("annealed_line", version=1, probe={"annealed": True, "seed": 1, "queries": 60})
 def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
     """One :func:`path` as plain values; "accepted" is a text, 1 for each query that was kept and 0 for the others."""
-    found = path(annealed=annealed, seed=seed, queries=queries)
+    walk = path(annealed=annealed, seed=seed, queries=queries)
     return {
-        "distance": [float(f"{d:.4g}") for d in found["distance"]],
-        "accepted": "".join(map(str, found["accepted"])),
+        "distance": [float(f"{d:.4g}") for d in walk["distance"]],
+        "accepted": "".join(map(str, walk["accepted"])),
     }
 
 

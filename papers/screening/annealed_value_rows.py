@@ -30,8 +30,8 @@ def mean(values: Iterable[float], least: float = -math.inf, most: float = math.i
     values = np.asarray(list(values), dtype=float)
     if len(values) < 2:
         return Measured(float(values[0]) if len(values) else math.nan, n=len(values))
-    found = stats.mean_interval(values)
-    return Measured(found.value, max(found.low, least), min(found.high, most), n=found.n)
+    interval = stats.mean_interval(values)
+    return Measured(interval.value, max(interval.low, least), min(interval.high, most), n=interval.n)
 
 
 def share(values: Iterable[float]) -> Measured:
@@ -119,8 +119,8 @@ def epsilon(result: Result, steps: int, delta: float = DELTA) -> float:
     return float(accounts.paper_epsilon(result["noise_multiplier"], result["sample_rate"], steps, delta))
 
 
-def _table(name: str, at: Iterable[int], found: Iterable[Measured]) -> pd.DataFrame:
-    rows = [(x, m.value, m.low, m.high) for x, m in zip(at, found, strict=True)]
+def _table(name: str, at: Iterable[int], means: Iterable[Measured]) -> pd.DataFrame:
+    rows = [(x, m.value, m.low, m.high) for x, m in zip(at, means, strict=True)]
     return pd.DataFrame(rows, columns=[name, "mean", "low", "high"]).astype(
         dict.fromkeys(("mean", "low", "high"), float)
     )
@@ -162,8 +162,8 @@ def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.Data
 def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> np.ndarray:
     """A share in one tenth of each run, in percent, (runs,)."""
     counts = [{name: column[tenth] for name, column in r["tenths"].items()} for r in results]
-    counts = [{**one, "accepted": one["queries"] - one["rejected"]} for one in counts]
-    return np.array([100 * one[what] / one[of] for one in counts if one[of]])
+    counts = [{**count, "accepted": count["queries"] - count["rejected"]} for count in counts]
+    return np.array([100 * count[what] / count[of] for count in counts if count[of]])
 
 
 def near_passed(results: Sequence[Result]) -> np.ndarray:
@@ -182,12 +182,12 @@ def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, 
     that scheme's ("best_") and name ("nearest_"), and in points "gain_" at equal accepted updates,
     "gain_equal_queries_" at equal noisy gradients, and "gain_unseen_" on the test records that J did not see.
     """
-    found: dict[str, Measured | str] = {}
+    values: dict[str, Measured | str] = {}
     for name, arms in trained.items():
         key, others = name.replace("-", "_"), {arm: r for arm, r in arms.items() if arm != "ours"}
         shared = min(map(len, others.values()))
         best = min(others, key=lambda arm: gain(arms["ours"], others[arm][:shared]).value)
-        found |= {
+        values |= {
             key: mean(accuracies(arms["ours"])),
             f"best_{key}": mean(accuracies(others[best])),
             f"nearest_{key}": best,
@@ -195,7 +195,7 @@ def nearest(trained: Mapping[str, Mapping[str, Sequence[Result]]]) -> dict[str, 
             f"gain_equal_queries_{key}": gain(arms["ours"], others[best], "queries"),
             f"gain_unseen_{key}": gain(arms["ours"], others[best], ours_column="unseen"),
         }
-    return found
+    return values
 
 
 def by_chance(results: Sequence[Result]) -> dict[str, float]:
@@ -216,9 +216,9 @@ def leads(ours: Sequence[Result], others: Sequence[Result], count: str, column: 
     """
     top = epsilon(others[0], others[0]["queries"])
     sign = 1 if column == "accuracy" else -1
-    found = [gain(ours, others, count, e, column) for e in top * np.arange(1, 11) / 10 if _covered(others, e)]
-    ends = [(m.low, m.high) if sign > 0 else (-m.high, -m.low) for m in found if m.n > 1]
-    return {"ahead": sum(a > 0 for a, _ in ends), "behind": sum(b < 0 for _, b in ends), "budgets": len(found)}
+    gains = [gain(ours, others, count, e, column) for e in top * np.arange(1, 11) / 10 if _covered(others, e)]
+    ends = [(m.low, m.high) if sign > 0 else (-m.high, -m.low) for m in gains if m.n > 1]
+    return {"ahead": sum(a > 0 for a, _ in ends), "behind": sum(b < 0 for _, b in ends), "budgets": len(gains)}
 
 
 def _covered(results: Sequence[Result], epsilon_: float) -> bool:
@@ -243,15 +243,15 @@ def slope(ours: Sequence[Result], others: Sequence[Result], count: str) -> Measu
 
 def line_distances(paths: Mapping[str, Sequence[Result]], count: str) -> dict[str, np.ndarray]:
     """Figure 1: distance to the optimum after each accepted update or query, (seeds, steps) of the shortest path."""
-    found = {}
+    distances = {}
     shortest = min(r["accepted"].count("1") for r in paths["annealed"]) + 1
     for name, results in paths.items():
         rows = [np.array(r["distance"]) for r in results]
         if count == "accepted":
             kept = [np.flatnonzero([True, *(c == "1" for c in r["accepted"])]) for r in results]
             rows = [row[k][:shortest] for row, k in zip(rows, kept, strict=True)]
-        found[name] = np.array(rows)
-    return found
+        distances[name] = np.array(rows)
+    return distances
 
 
 def late(distances: np.ndarray) -> np.ndarray:

@@ -70,12 +70,12 @@ class GradientAttack:
 
     def _clipped(self, x: Tensor, y: Tensor) -> Tensor:
         """Clipped gradients (b, parameters) in units of the clipping norm."""
-        found = per_example_gradients(self.net, x, y)
-        return found / found.norm(dim=1, keepdim=True).clamp_min(self.settings.max_grad_norm)
+        gradients = per_example_gradients(self.net, x, y)
+        return gradients / gradients.norm(dim=1, keepdim=True).clamp_min(self.settings.max_grad_norm)
 
     @whole_float32()
     def _score(self) -> None:
-        own, others = self.seen
+        canaries, others = self.seen
         share = self.batch / len(others)  # records of a batch for each reference record
         residual = self.total - self.count * share * others.sum(0)
         # Poisson batches vary by share others' others for each update, and their mean, from few records, is uncertain:
@@ -83,8 +83,8 @@ class GradientAttack:
         spread = share * (1 + self.count * self.batch / len(others))
         inner = others @ others.T
         inner.diagonal().add_(self.settings.noise_multiplier**2 / spread)
-        filtered = own - (own @ others.T) @ torch.linalg.solve(inner, others)
-        gram = filtered @ own.T
+        filtered = canaries - (canaries @ others.T) @ torch.linalg.solve(inner, others)
+        gram = filtered @ canaries.T
         gram.diagonal().add_(self.ridge)
         self._scores += torch.linalg.solve(gram, filtered @ residual)
         self.total.zero_()
@@ -171,11 +171,12 @@ def per_example_gradients(net: nn.Module, x: Tensor, y: Tensor, piece: int | Non
     """Gradients of the cross-entropy of each example by itself, (b, parameters), parameters in the network's order."""
     parameters = {name: p.detach() for name, p in net.named_parameters()}
 
-    def one(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    def example_loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(net, parameters, (x[None],)), y[None])
 
-    found = vmap(grad(one), in_dims=(None, 0, 0), chunk_size=piece or SINGLE_GRADIENTS.on(x.device))(parameters, x, y)
-    return torch.cat([found[name].flatten(1) for name in parameters], 1)
+    each = vmap(grad(example_loss), in_dims=(None, 0, 0), chunk_size=piece or SINGLE_GRADIENTS.on(x.device))
+    gradients = each(parameters, x, y)
+    return torch.cat([gradients[name].flatten(1) for name in parameters], 1)
 
 
 def flat_weights(net: nn.Module) -> Tensor:

@@ -46,18 +46,18 @@ def by_pld(steps, delta, interval=1e-4) -> tuple[float, float]:
     """
     from dp_accounting.pld import privacy_loss_distribution
 
-    found = []
+    epsilons = []
     for pessimistic in (False, True):
         total = None
         for pair, count in steps:
             used = (pair.p > 0) & (pair.q > 0)
             masses = [dict(enumerate(np.log(mass[used]))) for mass in (pair.p, pair.q)]
-            one = privacy_loss_distribution.from_two_probability_mass_functions(
+            step = privacy_loss_distribution.from_two_probability_mass_functions(
                 *masses, pessimistic_estimate=pessimistic, value_discretization_interval=interval, symmetric=False
             ).self_compose(count)
-            total = one if total is None else total.compose(one)
-        found.append(float(total.get_epsilon_for_delta(delta)))
-    return found[0], found[1]
+            total = step if total is None else total.compose(step)
+        epsilons.append(float(total.get_epsilon_for_delta(delta)))
+    return epsilons[0], epsilons[1]
 
 
 def least_epsilon(steps: Sequence[tuple[Cells, int]], delta: float) -> float:

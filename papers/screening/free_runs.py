@@ -34,8 +34,8 @@ class Records:
 
 def records(dataset: str, private: int, public: int, seed: int) -> Records:
     """Parts of a set of images, drawn by the seed: pixels less the public records' mean, each scaled by itself."""
-    found = data.load(dataset)
-    x, y = found.x_train.reshape(len(found.y_train), -1), found.y_train
+    loaded = data.load(dataset)
+    x, y = loaded.x_train.reshape(len(loaded.y_train), -1), loaded.y_train
     order = np.random.default_rng([12, 7, seed]).permutation(len(y))
     ends = np.cumsum([private, public, min(5000, len(y) - private - public)])
     if ends[-2] >= len(y):
@@ -47,8 +47,8 @@ def records(dataset: str, private: int, public: int, seed: int) -> Records:
         moved = images - centre
         return moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6)
 
-    test = scaled(found.x_test.reshape(len(found.y_test), -1)), found.y_test
-    return Records(*((scaled(x[part]), y[part]) for part in rows), test, len(found.classes))
+    test = scaled(loaded.x_test.reshape(len(loaded.y_test), -1)), loaded.y_test
+    return Records(*((scaled(x[part]), y[part]) for part in rows), test, len(loaded.classes))
 
 
 def train(
@@ -70,7 +70,7 @@ def train(
     """
     (x, y), (x_public, y_public) = parts.private, parts.public
     streams = np.random.SeedSequence([12, 8, seed]).spawn(3)
-    batches, noise, coins = (np.random.default_rng(one) for one in streams)
+    batches, noise, coins = (np.random.default_rng(stream) for stream in streams)
     expected = sample_rate * len(y)
     weights = np.zeros((x.shape[1], parts.classes), dtype=np.float32)
     spread = np.float32(learning_rate * noise_multiplier * max_grad_norm / expected)
@@ -103,8 +103,8 @@ def energy(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
     """J: mean cross entropy of records x (m, d), y (m,)."""
     logits = x @ weights
     top = logits.max(axis=1)
-    own = logits[np.arange(len(y)), y]
-    return float((np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - own).mean())
+    true_logit = logits[np.arange(len(y)), y]
+    return float((np.log(np.exp(logits - top[:, None]).sum(axis=1)) + top - true_logit).mean())
 
 
 def _errors(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def compare(
     checks.one_of(*ARMS).check("arm", arm)
     parts = records(dataset, private, public, seed)
     sigma = float(accounting.noise_multiplier(epsilon, sample_rate, updates, delta, "pld"))
-    found: dict[str, list] = {"validation": [], "test": [], "candidates": []}
+    counts: dict[str, list] = {"validation": [], "test": [], "candidates": []}
     for rate, strength in pairs:
         weights, candidates = train(
             parts, arm, updates=updates, sample_rate=sample_rate, noise_multiplier=sigma, learning_rate=rate,
@@ -156,7 +156,7 @@ def compare(
         )  # fmt: skip
         for name, (x, y) in (("validation", parts.validation), ("test", parts.test)):
             right = None if weights is None else round(float(((x @ weights).argmax(axis=1) == y).mean()), 6)
-            found[name].append(right)
-        found["candidates"].append(candidates)
+            counts[name].append(right)
+        counts["candidates"].append(candidates)
     spent = float(f"{accounting.epsilon(sigma, sample_rate, updates, delta, 'prv'):.6g}")
-    return {**found, "noise_multiplier": sigma, "epsilon_prv": spent}
+    return {**counts, "noise_multiplier": sigma, "epsilon_prv": spent}

@@ -34,7 +34,7 @@ def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, 
     tries = np.arange(1, 400)
     counts = np.array([np.append(z * (1 - z) ** (tries - 1), (1 - z) ** tries[-1]) for z in rates])
     sampled = one_update.epsilon(*pair(1.0, one_update.always(), 0, 0.1), delta)
-    private = {most: [one_update.released(one, most) for one in opposite] for most in (limit, None)}
+    private = {most: [one_update.released(case, most) for case in opposite] for most in (limit, None)}
     losses = {
         "all conditions hold": (gaussian, pair(1.0, UP, None)),
         f"(ii) broken: at most {limit} rejections": (gaussian, pair(1.0, UP, limit)),
@@ -44,8 +44,10 @@ def conditions(delta: float = DELTA, limit: int = 10) -> dict[str, tuple[float, 
         "batches of q = 0.1, kept": (sampled, [one_update.mixture([0.1, 0.9], alone), alone[1]]),
         "(iii) broken: batches of q = 0.1, redrawn": (sampled, pair(1.0, hard, None, 0.1)),
     }
-    found = {name: (plain, one_update.epsilon(*both, delta)) for name, (plain, both) in losses.items()}
-    return found | {"(iv) broken: the number of candidates alone": (0.0, exact_loss.discrete_epsilon(counts, delta))}
+    by_condition = {name: (plain, one_update.epsilon(*both, delta)) for name, (plain, both) in losses.items()}
+    return by_condition | {
+        "(iv) broken: the number of candidates alone": (0.0, exact_loss.discrete_epsilon(counts, delta))
+    }
 
 
 CELL = 0.02  # standard deviations of the noise

@@ -26,26 +26,30 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
     scale = np.maximum(1.0, other)
     by_formula = float((np.abs(eq8 - other) / scale).max())
     mnist = budgets["MNIST"]
-    finer = max(one["allowed"]["lemma 2, finer orders"] / one["allowed"]["lemma 2"] for one in budgets.values())
+    finer = max(
+        budget["allowed"]["lemma 2, finer orders"] / budget["allowed"]["lemma 2"] for budget in budgets.values()
+    )
     two = rdp.rdp(1.5, 1.0, 1, accounts.ORDERS) * 2
     combined = accounts.ORDERS * (2 / 1.5**2) / 2  # one Gaussian release of both signals, sensitivity sqrt(2)
-    by_key = {_key(name): one for name, one in budgets.items()}
+    by_key = {_key(name): budget for name, budget in budgets.items()}
     return {
         "D.def1": {"mnist_add_or_remove_epsilon": mnist["pld"], "mnist_replace_epsilon": mnist["replacement"]},
-        "D.def2": {what: stats.mean_interval(np.array([one[what] for one in sums])) for what in ("mean", "variance")},
+        "D.def2": {
+            what: stats.mean_interval(np.array([moments[what] for moments in sums])) for what in ("mean", "variance")
+        },
         "D.def3": {"largest_difference_of_log_A": float((np.abs(log_a - other) / scale).max())},
         "D.s-a-dominates-b": {"least_log_A_minus_log_B": float((log_a - log_b).min())},
         "D.eq8": {"largest_difference_of_log_A": by_formula},
         "D.lemma1": {"largest_difference_at_orders_2_to_64": float(np.abs(two - combined).max())},
         **_lemmas(),
         "D.s-lemma2-for-comparison": {
-            f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - one["lemma 3"] / one["lemma 2"])
-            for key, one in by_key.items()
+            f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - budget["lemma 3"] / budget["lemma 2"])
+            for key, budget in by_key.items()
         },
         "D.s-alpha-grid": {
             "alpha_min": int(accounts.ORDERS[0]),
             "alpha_max": int(accounts.ORDERS[-1]),
-            **{f"best_order_{key}": one["order"] for key, one in by_key.items()},
+            **{f"best_order_{key}": budget["order"] for key, budget in by_key.items()},
             "steps_gained_by_finer_orders_percent": 100 * (finer - 1),
         },
         "D.eq9": {
@@ -121,20 +125,20 @@ def screening(
     """What accepted updates tell: {claim: values}; from the plan's parts by these names, ``trained`` of "trainings",
     ``energies`` of "random_energies", by whether they are convex, ``spent`` empty where the plan has none.
     """
-    mnist, claimed = worst["MNIST"], max(one["claimed"] for one in worst.values())
+    mnist, claimed = worst["MNIST"], max(case["claimed"] for case in worst.values())
     at_worst = {name: next(row for row in rows if row["push"] == worst[name]["push"]) for name, rows in trained.items()}
-    found = {task: min(one["found"] for one in results) for task, results in audits.items()}
+    by_task = {task: min(result["found"] for result in results) for task, results in audits.items()}
     no_gradient = next(v for k, v in instances.conditions().items() if k.startswith("(i), (ii)"))[1]
     # A formula without mu_0 in it, as printed, without the logarithm: two updates, the second with a generous limit.
     generous = one_update.epsilon(*one_update.pair(1.0, one_update.threshold(2.0), 200), DELTA)
     orders = next(row for row in trained["MNIST"] if row["push"] == 1.5)["orders"]["2"]
-    by_key = {_key(name): one for name, one in worst.items()}
+    by_key = {_key(name): case for name, case in worst.items()}
     return {
         "D.s-postprocessing": {
             "public_energy_MNIST_all_queries_epsilon": mnist["all"],
             "public_energy_MNIST_exact_epsilon": mnist["exact"],
             "private_energy_zero_gradient_exact_epsilon": no_gradient,
-            "private_energy_audit_at_least": found["training"],
+            "private_energy_audit_at_least": by_task["training"],
             "private_energy_audit_claimed": _claimed("training"),
             "network_with_private_energy_at_least": network_audit_runs.found(networks["training"], DELTA).epsilon,
             "network_with_private_energy_claimed": network_audit_runs.claimed(networks["training"], DELTA),
@@ -142,17 +146,17 @@ def screening(
         "D.s-accepted-only": {
             **one_update_losses(),
             "audit_claimed": _claimed("public"),
-            "audit_at_least": found["public"],
-            "free_screening_convex_energies": sum(one["count"] for one in energies[True]),
-            "free_screening_convex_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[True]),
-            "other_energies": sum(one["count"] for one in energies[False]),
-            "other_energies_beyond_a_Gaussian": sum(one["exceed"] for one in energies[False]),
+            "audit_at_least": by_task["public"],
+            "free_screening_convex_energies": sum(energy["count"] for energy in energies[True]),
+            "free_screening_convex_energies_beyond_a_Gaussian": sum(energy["exceed"] for energy in energies[True]),
+            "other_energies": sum(energy["count"] for energy in energies[False]),
+            "other_energies_beyond_a_Gaussian": sum(case["exceed"] for case in energies[False]),
         },
         "D.thm1": {
-            **{f"claimed_epsilon_{key}": one["claimed"] for key, one in by_key.items()},
-            **{f"exact_epsilon_{key}": one["exact"] for key, one in by_key.items()},
-            **{f"exact_epsilon_{key}_from_below": one["below"] for key, one in by_key.items()},
-            **{f"final_weights_only_epsilon_{key}": one["final"] for key, one in by_key.items()},
+            **{f"claimed_epsilon_{key}": case["claimed"] for key, case in by_key.items()},
+            **{f"exact_epsilon_{key}": case["exact"] for key, case in by_key.items()},
+            **{f"exact_epsilon_{key}_from_below": case["below"] for key, case in by_key.items()},
+            **{f"final_weights_only_epsilon_{key}": case["final"] for key, case in by_key.items()},
             "as_printed_two_updates_claimed": accounts.epsilon(2, 1.0, 1.0, logarithm=False)[0],
             "as_printed_two_updates_limit_200_exact": generous,
         },
@@ -167,7 +171,7 @@ def screening(
         },
         "D.s-proved": {
             "claimed": claimed,
-            "built_worst_case_final_weights_only": max(one["final"] for one in worst.values()),
+            "built_worst_case_final_weights_only": max(case["final"] for case in worst.values()),
         },
         "D.s-budget-3": {
             "built_worst_case_epsilon_mnist": mnist["exact"],
@@ -185,17 +189,17 @@ def accepted_alone(setting: str, row: runs.Result) -> float:
     """Epsilon of the number of accepted updates alone, after a known number of candidates: as many as the training of
     ``row`` (:func:`papers.screening.leak_runs.training` and its "push") is expected to draw without the record.
     """
-    one = leak_runs.setting_of(setting)
+    training = leak_runs.setting_of(setting)
     candidates = round(row["steps"] * row["queries"][1])
-    rates = instances.linear(one, row["push"], one.limit, constant=True).rates
-    counts = [accounts.accepted_counts(candidates, rate, one.limit) for rate in rates]
+    rates = instances.linear(training, row["push"], training.limit, constant=True).rates
+    counts = [accounts.accepted_counts(candidates, rate, training.limit) for rate in rates]
     return exact_loss.discrete_epsilon(np.array(counts), DELTA)
 
 
 def _claimed(task: str) -> float:
     """What the paper claims for an audited task of one parameter: full batches, Lemma 2."""
-    one, updates = leak_runs.TASKS[task]
-    return accounts.epsilon(updates, one.noise_multiplier, 1.0)[0]
+    test, updates = leak_runs.TASKS[task]
+    return accounts.epsilon(updates, test.noise_multiplier, 1.0)[0]
 
 
 def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFrame:
@@ -206,13 +210,13 @@ def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFra
         the push of :data:`PUSHES` that costs most, "final weights only" there, and "all queries". nan where no update
         is paid for, and for final weights where "exact" exceeds ``composition.RELIABLE``.
     """
-    one = leak_runs.setting_of(setting)
-    cell = one.noise_multiplier, one.sample_rate
+    training = leak_runs.setting_of(setting)
+    cell = training.noise_multiplier, training.sample_rate
     paid = {
         "Lemma 2, the paper's count": accounts.steps_allowed(epsilon, *cell, delta),
         "the tightest account": accounts.most_steps(lambda n: accounts.tight(*cell, n, delta), epsilon),
     }
-    made = [instances.linear(one, push, one.limit, constant=True) for push in PUSHES]
+    made = [instances.linear(training, push, training.limit, constant=True) for push in PUSHES]
     table = {}
     for name, steps in paid.items():
         cells = {"accepted updates": steps, "exact": np.nan, "final weights only": np.nan, "all queries": np.nan}
@@ -223,7 +227,7 @@ def at_epsilon(setting: str, epsilon: float, delta: float = DELTA) -> pd.DataFra
             cells |= {
                 "exact": max(exact),
                 "final weights only": composition.final_epsilon(worst.cells, steps, delta) if known else np.nan,
-                "all queries": accounts.all_queries(one, steps, worst.acceptance_rate, delta),
+                "all queries": accounts.all_queries(training, steps, worst.acceptance_rate, delta),
             }
         table[name] = cells
     return pd.DataFrame(table).T
@@ -240,7 +244,7 @@ def conditions() -> pd.DataFrame:
 
 def steps_allowed(budgets: Mapping[str, runs.Result]) -> pd.DataFrame:
     """Steps of plain DP-SGD that epsilon 3 allows by each account, a row a setting."""
-    return _titled({name: one["allowed"] for name, one in budgets.items()}, {
+    return _titled({name: budget["allowed"] for name, budget in budgets.items()}, {
         "printed": "without the logarithm", "lemma 2": "Lemma 2", "lemma 3": "Lemma 3", "prv": "PRV", "pld": "PLD",
         "most": "the most"})  # fmt: skip
 
@@ -257,8 +261,8 @@ def spent_at_worst(worst: Mapping[str, runs.Result]) -> pd.DataFrame:
                            "exact": "exact", "final": "final weights only", "all": "all queries"})  # fmt: skip
 
 
-def _titled(found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> pd.DataFrame:
-    return pd.DataFrame(found).T[list(titles)].rename(columns=titles).astype(float)
+def _titled(by_name: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> pd.DataFrame:
+    return pd.DataFrame(by_name).T[list(titles)].rename(columns=titles).astype(float)
 
 
 def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> pd.DataFrame:
@@ -270,7 +274,7 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
         "held-out": "the same, the record in J's held-out set only",
     }
     rows = [
-        [titles[task], np.nan if task == "held-out" else _claimed(task), min(one["found"] for one in results),
+        [titles[task], np.nan if task == "held-out" else _claimed(task), min(result["found"] for result in results),
          f"{len(results)} audits, the least"]
         for task, results in audits.items()
     ]  # fmt: skip
@@ -278,26 +282,26 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
              "held-out": "the same, the records in J's held-out set only"}  # fmt: skip
     for judged, results in networks.items():
         claim = np.nan if judged == "held-out" else network_audit_runs.claimed(results, DELTA)
-        said = f"{sum(len(one['scores']) for one in results):,} canaries, {len(results)} trainings"
+        said = f"{sum(len(result['scores']) for result in results):,} canaries, {len(results)} trainings"
         rows.append([names[judged], claim, network_audit_runs.found(results, DELTA).epsilon, said])
     return pd.DataFrame(rows, columns=["", "claimed", "found, at least", "from"]).set_index("")
 
 
-def noisy_tests(found: Mapping[str, runs.Result]) -> pd.DataFrame:
+def noisy_tests(results: Mapping[str, runs.Result]) -> pd.DataFrame:
     """DPSUR: what its theorem claims for updates and tests, what the updates alone can spend, and a corrected rate."""
     cases = {case.name: case for case in instances.DPSUR}
 
-    def row(one, case):
-        rate = one["ratio"] * case.batch / case.records
+    def row(result, case):
+        rate = result["ratio"] * case.batch / case.records
         return {
-            "accepted updates": one["steps"],
-            "claimed, tests included": one["claimed"],
-            "exact, updates alone": one["exact"],
-            "second computation, from below": one["below"],
-            "charged at rate ρq": float(accounting.epsilon(case.noise_multiplier, rate, one["steps"], DELTA, "rdp")),
+            "accepted updates": result["steps"],
+            "claimed, tests included": result["claimed"],
+            "exact, updates alone": result["exact"],
+            "second computation, from below": result["below"],
+            "charged at rate ρq": float(accounting.epsilon(case.noise_multiplier, rate, result["steps"], DELTA, "rdp")),
         }
 
-    return pd.DataFrame({name: row(one, cases[name]) for name, one in found.items()}).T
+    return pd.DataFrame({name: row(result, cases[name]) for name, result in results.items()}).T
 
 
 def _points(difference: stats.Measured) -> str:
@@ -309,12 +313,12 @@ def rounded(row: pd.Series, decimals: int = 4) -> dict[str, float]:
     return {name.replace(" ", "_"): round(float(value), decimals) for name, value in row.dropna().items()}
 
 
-def freely(found: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:
+def freely(by_epsilon: Mapping[float, Mapping[str, Mapping[str, Any]]]) -> pd.DataFrame:
     """Free screening, of :func:`leak_study.screened_freely`: accuracies, and paired differences, a row a budget."""
     names = {"alone": "public records alone", "plain": "DP-SGD", "screened": "DP-SGD, screened",
              "public": "DP-SGD, steps on J"}  # fmt: skip
     rows = {}
-    for epsilon, arms in found.items():
+    for epsilon, arms in by_epsilon.items():
         row = {title: f"{stats.mean_interval(arms[name]['test']):.2f}" for name, title in names.items()}
         for name, title in (("screened", "screening gains"), ("public", "steps on J gain")):
             row[title] = _points(stats.paired(arms[name]["test"], arms["plain"]["test"]).difference)

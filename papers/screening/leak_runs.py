@@ -49,9 +49,9 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
     :data:`papers.screening.accounts.METHODS` and "most" by transform inversion; "steps", those by Lemma 2, at which
     "order"; and of these epsilon by "printed", "lemma 2", "lemma 3", "pld", "inversion", "replacement" and "rdp".
     """
-    one = setting_of(setting)
-    cell = one.noise_multiplier, one.sample_rate
-    steps = updates(one, epsilon, delta)
+    case = setting_of(setting)
+    cell = case.noise_multiplier, case.sample_rate
+    steps = updates(case, epsilon, delta)
     allowed = {
         name: accounts.steps_allowed(epsilon, *cell, delta, count)
         for name, count in accounts.METHODS.items()
@@ -66,7 +66,7 @@ def budget(*, setting: str, epsilon: float = 3.0, delta: float = DELTA, proven: 
         "lemma 3": accounts.epsilon(steps, *cell, delta, conversion="improved")[0],
         "pld": accounting.epsilon(*cell, steps, delta, "pld"),
         "inversion": accounts.tight(*cell, steps, delta),
-        "replacement": instances.replacement_epsilon(one, steps, delta),
+        "replacement": instances.replacement_epsilon(case, steps, delta),
     }
     return {
         "allowed": {**allowed, "most": most},
@@ -134,12 +134,12 @@ def training(*, setting: str, push: float, epsilon: float = 3.0, delta: float = 
         "passing", the chance that a candidate passes, both without the record; "queries" behind an update, with and
         without it; "orders": for each of :data:`ORDERS` Theorem 2's divergence of one update and the exact one.
     """
-    one = setting_of(setting)
-    cell = one.noise_multiplier, one.sample_rate
-    steps = updates(one, epsilon, delta)
-    printed = instances.linear(one, push, one.limit, constant=True)
-    kept = instances.kept(one, push, constant=True)
-    counts = np.array([accounts.query_counts(steps, rate, one.limit) for rate in printed.rates])
+    case = setting_of(setting)
+    cell = case.noise_multiplier, case.sample_rate
+    steps = updates(case, epsilon, delta)
+    printed = instances.linear(case, push, case.limit, constant=True)
+    kept = instances.kept(case, push, constant=True)
+    counts = np.array([accounts.query_counts(steps, rate, case.limit) for rate in printed.rates])
     orders = {}
     for order in ORDERS:
         claimed = float(accounts.renyi(1, *cell, [order])[0])
@@ -150,7 +150,7 @@ def training(*, setting: str, push: float, epsilon: float = 3.0, delta: float = 
         "plain": _short(accounts.tight(*cell, steps, delta)),
         "exact": _short(instances.epsilon(printed.cells, steps, delta)),
         "kept": _short(instances.epsilon(kept, steps, delta)),
-        "all": _short(accounts.all_queries(one, steps, printed.acceptance_rate, delta)),
+        "all": _short(accounts.all_queries(case, steps, printed.acceptance_rate, delta)),
         "number": _short(exact_loss.discrete_epsilon(counts, delta)),
         "rate": _short(printed.acceptance_rate),
         "passing": _short(printed.rates[1]),
@@ -170,10 +170,10 @@ def binomial_training(
     "exact" is by transform inversion, "below" and "above" from privacy loss distributions on a grid of ``interval``,
     "final" of the final weights alone.
     """
-    one = setting_of(setting)
-    cell = one.noise_multiplier, one.sample_rate
-    steps = updates(one, epsilon, delta)
-    full = instances.linear(one, push, one.limit)
+    case = setting_of(setting)
+    cell = case.noise_multiplier, case.sample_rate
+    steps = updates(case, epsilon, delta)
+    full = instances.linear(case, push, case.limit)
     below, above = composition.by_pld([(full.cells, steps)], delta, interval)
     return {
         "push": push,
@@ -184,22 +184,22 @@ def binomial_training(
         "below": _short(below),
         "above": _short(above),
         "final": _short(composition.final_epsilon(full.cells, steps, delta)),
-        "all": _short(accounts.all_queries(one, steps, full.acceptance_rate, delta)),
+        "all": _short(accounts.all_queries(case, steps, full.acceptance_rate, delta)),
     }
 
 
 def trainings(get: Get, *, pushes: Sequence[float]) -> dict[str, list[runs.Result]]:
     """{setting: results of :func:`training`, each with its "push", by push}."""
-    found = iter(get(training, [{"setting": name, "push": push} for name in NAMES for push in pushes]))
-    return {name: [{"push": push, **next(found)} for push in pushes] for name in NAMES}
+    results = iter(get(training, [{"setting": name, "push": push} for name in NAMES for push in pushes]))
+    return {name: [{"push": push, **next(results)} for push in pushes] for name in NAMES}
 
 
 def worst(get: Get, *, pushes: Sequence[float]) -> dict[str, runs.Result]:
     """{setting: :func:`binomial_training` at the push at which :func:`trainings` spend most}."""
-    found = trainings(get, pushes=pushes).items()
-    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in found}
-    found = get(binomial_training, [{"setting": name, "push": push} for name, push in most.items()])
-    return dict(zip(most, found, strict=True))
+    results = trainings(get, pushes=pushes).items()
+    most = {name: max(rows, key=lambda row: row["exact"])["push"] for name, rows in results}
+    results = get(binomial_training, [{"setting": name, "push": push} for name, push in most.items()])
+    return dict(zip(most, results, strict=True))
 
 
 @runs.experiment(
@@ -222,15 +222,15 @@ def noisy_test(
         "steps" that its Theorem 5.6 allows, epsilon as "claimed" by it for updates and tests, "ratio" of passing when
         better and when worse, and, at the "push" that costs most, "exact", and "below" and "above" by PLD.
     """
-    one = {case.name: case for case in instances.DPSUR}[setting]
-    steps = accounts.most_steps(lambda n: one.claimed(n, delta), epsilon, 1000)
-    values = [one.exact(steps, push, delta) for push in pushes]
+    test = {case.name: case for case in instances.DPSUR}[setting]
+    steps = accounts.most_steps(lambda n: test.claimed(n, delta), epsilon, 1000)
+    values = [test.exact(steps, push, delta) for push in pushes]
     push = pushes[int(np.argmax(values))]
-    below, above = composition.by_pld([(one.cells(push), steps)], delta, interval)
-    no, yes = one.accepts()
-    found = {"claimed": one.claimed(steps, delta), "ratio": yes / no, "exact": max(values)}
-    found |= {"below": below, "above": above}
-    return {"steps": steps, "push": push, **{name: _short(value) for name, value in found.items()}}
+    below, above = composition.by_pld([(test.cells(push), steps)], delta, interval)
+    no, yes = test.accepts()
+    epsilons = {"claimed": test.claimed(steps, delta), "ratio": yes / no, "exact": max(values)}
+    epsilons |= {"below": below, "above": above}
+    return {"steps": steps, "push": push, **{name: _short(value) for name, value in epsilons.items()}}
 
 
 # ---- attacks ----
@@ -257,10 +257,10 @@ def attacked(*, task: str, seed: int, runs_each: int, delta: float = DELTA) -> r
     Returns "found", the lower bound of epsilon with 95% confidence; "right" of "guesses".
     """
     checks.one_of(*TASKS).check("task", task)
-    one, updates = TASKS[task]
+    test, updates = TASKS[task]
     rng = np.random.default_rng(np.random.SeedSequence([12, 4, list(TASKS).index(task), seed]))
-    found = one_parameter_audit.attack(one, runs_each, updates, delta, rng)
-    return {"found": _short(found.epsilon), "right": found.correct, "guesses": found.guesses}
+    attack = one_parameter_audit.attack(test, runs_each, updates, delta, rng)
+    return {"found": _short(attack.epsilon), "right": attack.correct, "guesses": attack.guesses}
 
 
 def audits(get: Get, *, seeds: int, runs_each: dict[str, int]) -> dict[str, list[runs.Result]]:
@@ -308,22 +308,22 @@ def screened_freely(
     """
     grids = {"plain": [[rate, 0.0] for rate in rates], "alone": [[0.0, s] for s in strengths["public"]]}
     grids |= {arm: [[rate, s] for rate in rates for s in strengths[arm]] for arm in ("screened", "public")}
-    found: dict[float, dict[str, dict[str, Any]]] = {}
+    by_epsilon: dict[float, dict[str, dict[str, Any]]] = {}
     for epsilon in epsilons:
-        found[epsilon] = {}
+        by_epsilon[epsilon] = {}
         for name, pairs in grids.items():
             job = {"dataset": dataset, "epsilon": epsilon, "arm": "public" if name == "alone" else name}
             tried = repeated(get, function=free_compare, **job, pairs=pairs, seeds=tuning_seeds, first=FIRST)
-            scores = np.array([one["validation"] for one in tried], dtype=float).mean(axis=0)  # nan: given up
+            scores = np.array([result["validation"] for result in tried], dtype=float).mean(axis=0)  # nan: given up
             pair_ = pairs[int(np.nanargmax(scores))]
             done = repeated(get, function=free_compare, **job, pairs=[pair_], seeds=seeds)
-            found[epsilon][name] = {
+            by_epsilon[epsilon][name] = {
                 "pair": pair_,
-                "test": 100 * np.array([one["test"][0] for one in done], dtype=float),
-                "candidates": np.array([one["candidates"][0] for one in done]),
+                "test": 100 * np.array([result["test"][0] for result in done], dtype=float),
+                "candidates": np.array([result["candidates"][0] for result in done]),
                 "epsilon_prv": done[0]["epsilon_prv"],
             }
-    return found
+    return by_epsilon
 
 
 def _short(value: float) -> float:

@@ -33,8 +33,8 @@ SHARES = (0.2, 0.5)  # of the canaries that are guessed; fixed in advance, they 
 
 def found(results: Sequence[Result], delta: float) -> audit.LowerBound:
     """The lower bound (95%) of trainings of one kind, each with its own canaries; scores in units of their run."""
-    own = (np.asarray(result["scores"], float) for result in results)
-    scores = np.concatenate([(one - one.mean()) / max(float(one.std()), 1e-12) for one in own])
+    scores_of = (np.asarray(result["scores"], float) for result in results)
+    scores = np.concatenate([(part - part.mean()) / max(float(part.std()), 1e-12) for part in scores_of])
     included = np.concatenate([np.asarray(result["included"], bool) for result in results])
     guesses = sorted({max(2, 2 * int(share * len(scores) / 2)) for share in SHARES})
     return audit.audit_guesses(scores, included, guesses, delta)
@@ -160,34 +160,34 @@ def train(
 
 
 def _parts(
-    found: dict[str, Pair], judged: str, included: np.ndarray, size: int, reference: int, seed: np.random.SeedSequence
+    parts: dict[str, Pair], judged: str, included: np.ndarray, size: int, reference: int, seed: np.random.SeedSequence
 ) -> dict[str, Pair]:
     """Examples by use: "canaries" are all of them, with their wrong labels; "judges" are those of J."""
     rng = np.random.default_rng(seed)
-    x, y = found["train"]
+    x, y = parts["train"]
     m = len(included)
     checks.integer(1, len(y) - m - size).check("reference", reference)
     order = rng.permutation(len(y))
-    own, others = order[:m], order[m:]
-    wrong = (y[own] + rng.integers(1, 10, m)) % 10
+    chosen_rows, others = order[:m], order[m:]
+    wrong = (y[chosen_rows] + rng.integers(1, 10, m)) % 10
     present = np.where(included, wrong, ABSENT)
     trained_on = judged != "held-out"
     rest = np.sort(others if trained_on else others[size - m :])  # held-out records are not trained on
     train = (x[rest], y[rest])
     if trained_on:
-        train = (np.concatenate([train[0], x[own]]), np.concatenate([train[1], present]))
+        train = (np.concatenate([train[0], x[chosen_rows]]), np.concatenate([train[1], present]))
     more = others[: 0 if judged == "test" else size - m]
     if judged == "test":
-        chosen = np.sort(rng.permutation(len(found["test"][1]))[:size])
-        judges = tuple(part[chosen] for part in found["test"])
+        chosen = np.sort(rng.permutation(len(parts["test"][1]))[:size])
+        judges = tuple(part[chosen] for part in parts["test"])
     else:
-        judges = (np.concatenate([x[own], x[more]]), np.concatenate([present, y[more]]))
+        judges = (np.concatenate([x[chosen_rows], x[more]]), np.concatenate([present, y[more]]))
     known = others[-reference:]
     return {
         "train": train,
         "judges": judges,
-        "canaries": (x[own], wrong),
+        "canaries": (x[chosen_rows], wrong),
         "other judges": (x[more], y[more]),
         "reference": (x[known], y[known]),
-        "test": found["test"],
+        "test": parts["test"],
     }

@@ -116,9 +116,13 @@ def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...], budgets: t
     """Accuracy against width, a panel for each wanted n, a colour for each budget; dotted: the linear model."""
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
     for n in wanted:
-        if own := {e: cell.means for (size, e), cell in cells.items() if size == n and e in budgets}:
-            shared = set.intersection(*(set(means) for means in own.values()))  # the largest was tried here and there
-            panels[f"{n:,} records"] = {e: {w: means[w] for w in means if w in shared} for e, means in own.items()}
+        if by_budget := {e: cell.means for (size, e), cell in cells.items() if size == n and e in budgets}:
+            shared = set.intersection(
+                *(set(means) for means in by_budget.values())
+            )  # the largest was tried here and there
+            panels[f"{n:,} records"] = {
+                e: {w: means[w] for w in means if w in shared} for e, means in by_budget.items()
+            }
     _curves(panels, "hidden units")
 
 
@@ -126,17 +130,17 @@ def by_features(features: Mapping[str, Mapping[tuple[int, float | None], Mapping
     """Accuracy against the number of random features, a panel for each data set, a colour for each budget."""
     titles = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
-    for name, found in features.items():
-        for (p, epsilon), one in found.items():
-            own = panels.setdefault(titles.get(name, name), {}).setdefault(epsilon, {})
-            own[p] = stats.mean_interval(one["test"])
+    for name, by_cell in features.items():
+        for (p, epsilon), cell in by_cell.items():
+            by_features_ = panels.setdefault(titles.get(name, name), {}).setdefault(epsilon, {})
+            by_features_[p] = stats.mean_interval(cell["test"])
     _curves(panels, "random features p")
 
 
 def _curves(panels: Mapping[str, Mapping], label: str) -> None:
     """Means and bands by title and budget, panels one below the other; a mean at 0 is a dotted line."""
-    figure, found = plt.subplots(len(panels), 1, figsize=(NAMED, 2.5 * len(panels)), sharex=True, squeeze=False)
-    for (title, by_budget), axes in zip(panels.items(), found[:, 0], strict=True):
+    figure, rows = plt.subplots(len(panels), 1, figsize=(NAMED, 2.5 * len(panels)), sharex=True, squeeze=False)
+    for (title, by_budget), axes in zip(panels.items(), rows[:, 0], strict=True):
         for (epsilon, widths), colour in zip(by_budget.items(), sns.color_palette("colorblind"), strict=False):
             means = dict(widths)
             linear = means.pop(0, None)
@@ -149,9 +153,9 @@ def _curves(panels: Mapping[str, Mapping], label: str) -> None:
                 axes.axhline(linear.value, color=colour, ls=":", lw=1.5)
         axes.set(xscale="log", title=title, ylabel="accuracy, %")
         axes.set_xlim(right=axes.get_lines()[0].get_xdata()[-1])  # the names stand outside
-    found[-1, 0].set_xlabel(label)
+    rows[-1, 0].set_xlabel(label)
     figure.tight_layout()
-    for axes in found[:, 0]:
+    for axes in rows[:, 0]:
         plotting.name_lines(axes)
 
 
@@ -176,14 +180,16 @@ def best_numbers(records: tuple[int, ...] = (500, 5000, 50_000), delta: float = 
 
 
 def steps_gained(
-    found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], records: tuple[int, ...], widths: tuple[int, ...]
+    results: Mapping[tuple[int, float | None, int], Mapping[str, Any]],
+    records: tuple[int, ...],
+    widths: tuple[int, ...],
 ) -> pd.DataFrame:
     """What the most steps gain over the fewest, in points: a row for n and ε, a column for each width; nan: not run."""
     rows = {}
-    for n, epsilon, width in found:
+    for n, epsilon, width in results:
         if n in records and width in widths:
             row = rows.setdefault(f"{n:,} records, ε = {budget(epsilon)}", dict.fromkeys(map(size, widths), np.nan))
-            row[size(width)] = gain(found[n, epsilon, width]["by_steps"])
+            row[size(width)] = gain(results[n, epsilon, width]["by_steps"])
     return pd.DataFrame.from_dict(rows, orient="index")
 
 

@@ -36,29 +36,31 @@ class Compared:
 
 def compared(by_width: Mapping[int, np.ndarray]) -> Compared:
     """The comparison of accuracies by seed, in percent; one that diverged as :mod:`papers.common.diverged`."""
-    some = {width: np.nan_to_num(tests, nan=100 / diverged.CLASSES) for width, tests in by_width.items()}
-    means = {width: stats.mean_interval(tests) for width, tests in some.items()}
+    finite = {width: np.nan_to_num(tests, nan=100 / diverged.CLASSES) for width, tests in by_width.items()}
+    means = {width: stats.mean_interval(tests) for width, tests in finite.items()}
     best = max(means, key=lambda width: means[width].value)
-    losses = {width: stats.paired(some[best], tests).difference for width, tests in some.items()}
+    losses = {width: stats.paired(finite[best], tests).difference for width, tests in finite.items()}
     return Compared(means, best, losses, tuple(sorted(w for w, loss in losses.items() if loss.low <= MARGIN)))
 
 
-def cells(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], least: int = 0) -> dict[Cell, Compared]:
+def cells(results: Mapping[tuple[int, float | None, int], Mapping[str, Any]], least: int = 0) -> dict[Cell, Compared]:
     """The cells of :func:`papers.sizes.width_runs.widths`, of networks with at least so many hidden units."""
     by_cell: dict[Cell, dict[int, np.ndarray]] = {}
-    for (n, epsilon, width), one in found.items():
+    for (n, epsilon, width), result in results.items():
         if width >= least:
-            by_cell.setdefault((n, epsilon), {})[width] = one["test"]
-    return {at: compared(widths) for at, widths in sorted(by_cell.items(), key=lambda one: (one[0][0], _last(one[0])))}
+            by_cell.setdefault((n, epsilon), {})[width] = result["test"]
+    return {
+        at: compared(widths) for at, widths in sorted(by_cell.items(), key=lambda item: (item[0][0], _last(item[0])))
+    }
 
 
 def _last(cell: Cell) -> float:
     return np.inf if cell[1] is None else cell[1]
 
 
-def nearest(found: Mapping[Cell, Compared], n: int, epsilon: float) -> Cell:
+def nearest(by_cell: Mapping[Cell, Compared], n: int, epsilon: float) -> Cell:
     """The private cell that is nearest to n and epsilon, both on a logarithmic scale."""
-    private = [at for at in found if at[1]]
+    private = [at for at in by_cell if at[1]]
     return min(private, key=lambda at: np.hypot(np.log(at[0] / n), np.log(at[1] / epsilon)))
 
 
@@ -121,7 +123,7 @@ def held_out(sizes: Sequence[int], epsilons: Sequence[float]) -> set[Cell]:
     return {(n, e) for i, n in enumerate(sizes) for j, e in enumerate(epsilons) if (i + j) % 3 == 0}
 
 
-def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later: int | None = None) -> dict[str, Any]:
+def judged(by_cell: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later: int | None = None) -> dict[str, Any]:
     """The laws fitted to two thirds of the private cells, and what they are worth on the last third.
 
     Args:
@@ -133,7 +135,7 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
     best width by the width that a law says, by always taking the same, and by the "border": linear below, widest above.
     Widths missing in some cell do not count.
     """
-    private = {at: cell for at, cell in found.items() if at[1] is not None}
+    private = {at: cell for at, cell in by_cell.items() if at[1] is not None}
     widths = sorted(w for w in set.intersection(*(set(c.means) for c in private.values())) if w == 0 or w >= LEAST)
     known = [at for at in private if at[0] != later]
     spared = held_out(*(sorted({at[i] for at in known}) for i in (0, 1))) & set(known)
@@ -147,45 +149,49 @@ def judged(found: Mapping[Cell, Compared], held: set[Cell] = frozenset(), later:
     said["without width"] = blind.accuracy(n, epsilon, 0)
     said["constant"] = np.full(len(n), np.mean([point[3] for point in fitted]))
     choices = {link: {at: law.best(at, widths) for at in held} for link, law in laws.items()}
-    choices |= {one: dict.fromkeys(held, one) for one in widths}
+    choices |= {width: dict.fromkeys(held, width) for width in widths}
     choices["border"] = {at: 0 if at[0] * at[1] < BORDER else max(widths) for at in held}
     return {
         "laws": laws,
         "held": held,
         "error": {name: float(np.sqrt(np.mean((values - accuracy) ** 2))) for name, values in said.items()},
         "regret": {
-            name: float(np.mean([private[at].losses[one].value for at, one in choice.items()]))
+            name: float(np.mean([private[at].losses[width].value for at, width in choice.items()]))
             for name, choice in choices.items()
         },
     }
 
 
 def cost_of_width(
-    found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], most: float, few: int = 64, many: int = 1024
+    results: Mapping[tuple[int, float | None, int], Mapping[str, Any]], most: float, few: int = 64, many: int = 1024
 ) -> Measured:
     """Accuracy with few units less that with many, in points, by seed: the mean of cells with n epsilon <= ``most``."""
-    at = [(n, e) for n, e, w in found if e is not None and n * e <= most and w == few and (n, e, many) in found]
-    return stats.mean_interval(np.mean([found[*cell, few]["test"] - found[*cell, many]["test"] for cell in at], axis=0))
+    at = [(n, e) for n, e, w in results if e is not None and n * e <= most and w == few and (n, e, many) in results]
+    return stats.mean_interval(
+        np.mean([results[*cell, few]["test"] - results[*cell, many]["test"] for cell in at], axis=0)
+    )
 
 
-def crossover(found: Mapping[tuple[int, float | None, int], Mapping[str, Any]], n: int, width: int) -> Measured | None:
+def crossover(
+    results: Mapping[tuple[int, float | None, int], Mapping[str, Any]], n: int, width: int
+) -> Measured | None:
     """The budget from which a network of this width is ahead of the linear model, at n records: paper B's crossover.
 
     Both accuracies are interpolated in log epsilon; the interval is of 2,000 draws of the seeds with replacement, and
     has an end at inf or 0 where a draw has no crossing. None where the linear model is ahead at the largest budget, or
     behind at the smallest, or that width was not run.
     """
-    epsilons = sorted(e for size, e, w in found if size == n and w == width and e is not None)
+    epsilons = sorted(e for size, e, w in results if size == n and w == width and e is not None)
     if not epsilons:
         return None
-    ahead = np.array([found[n, e, width]["test"] - found[n, e, 0]["test"] for e in epsilons])  # (budgets, seeds)
+    ahead = np.array([results[n, e, width]["test"] - results[n, e, 0]["test"] for e in epsilons])  # (budgets, seeds)
     draws = np.random.default_rng(0).integers(ahead.shape[1], size=(2000, ahead.shape[1]))
     value = _root(np.log(epsilons), ahead.mean(axis=1))
     if not np.isfinite(value):
         return None
     roots = [_root(np.log(epsilons), ahead[:, rows].mean(axis=1)) for rows in draws]
     low, high = np.quantile(roots, [0.025, 0.975], method="inverted_cdf")
-    return Measured(*(float(np.exp(one)) for one in (value, low, high)), ahead.shape[1])
+    return Measured(*(float(np.exp(end)) for end in (value, low, high)), ahead.shape[1])
 
 
 def _root(x: np.ndarray, y: np.ndarray) -> float:

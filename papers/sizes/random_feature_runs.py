@@ -20,10 +20,10 @@ BLOCK = 1000  # records whose features are made at once where they are not kept
 
 def unit_rows(dataset: str) -> dict[str, public_part.Part]:
     """Pixels, centred by the public part's mean, each record of norm 1; and labels."""
-    found = public_part.parts(dataset, None)
-    middle = found["public"][0].mean(axis=0)
-    rows = {name: x - middle for name, (x, _) in found.items()}
-    return {name: (x / np.linalg.norm(x, axis=1, keepdims=True), found[name][1]) for name, x in rows.items()}
+    loaded = public_part.parts(dataset, None)
+    middle = loaded["public"][0].mean(axis=0)
+    rows = {name: x - middle for name, (x, _) in loaded.items()}
+    return {name: (x / np.linalg.norm(x, axis=1, keepdims=True), loaded[name][1]) for name, x in rows.items()}
 
 
 def phi(x: np.ndarray, directions: np.ndarray) -> np.ndarray:
@@ -61,15 +61,15 @@ def features(
     Returns for each pair "validation" (public part) and "test" accuracy; and "clipped", the share of gradients cut.
     """
     checks.integer(1).check("p", p)
-    found = unit_rows(dataset)
+    loaded = unit_rows(dataset)
     drawn, directed, noisy = map(np.random.default_rng, np.random.SeedSequence([seed, 15]).spawn(3))
-    checks.integer(1, len(found["pool"][1])).check("n", n)
-    some = {"pool": n, "public": records, "test": records}
-    rows = {name: drawn.permutation(len(found[name][1]))[:count] for name, count in some.items()}
-    parts = {name: (found[name][0][at], found[name][1][at]) for name, at in rows.items()}
+    checks.integer(1, len(loaded["pool"][1])).check("n", n)
+    counts = {"pool": n, "public": records, "test": records}
+    rows = {name: drawn.permutation(len(loaded[name][1]))[:count] for name, count in counts.items()}
+    parts = {name: (loaded[name][0][at], loaded[name][1][at]) for name, at in rows.items()}
     x, y = parts["pool"]
     directions = directed.standard_normal((x.shape[1], p), dtype=np.float32)
-    theta, clipped = descend(phi(x, directions), y, int(found["pool"][1].max()) + 1, settings, steps, delta, noisy)
+    theta, clipped = descend(phi(x, directions), y, int(loaded["pool"][1].max()) + 1, settings, steps, delta, noisy)
     reached = {name: _accuracies(theta, directions, *parts[name], len(settings)) for name in ("public", "test")}
     return {"validation": reached["public"], "test": reached["test"], "clipped": clipped}
 
@@ -88,8 +88,10 @@ def descend(
     target = np.eye(classes, dtype=np.float32)[y][:, None]
     lengths = np.linalg.norm(features, axis=1)[:, None]
     most = np.array([[np.inf if epsilon is None else CLIP for epsilon, _ in settings]])
-    one = [0.0 if epsilon is None else mechanisms.analytic_sigma(epsilon, delta, CLIP) for epsilon, _ in settings]
-    noise = np.array(one, np.float32)[:, None] * np.float32(steps**0.5)
+    deviations = [
+        0.0 if epsilon is None else mechanisms.analytic_sigma(epsilon, delta, CLIP) for epsilon, _ in settings
+    ]
+    noise = np.array(deviations, np.float32)[:, None] * np.float32(steps**0.5)
     rates = np.array([rate for _, rate in settings], np.float32)[:, None] / n
     theta, cut = np.zeros((p, k, classes), np.float32), np.zeros(k)
     for _ in range(steps):

@@ -56,8 +56,8 @@ def train(
     "noise_multiplier", "parameters". ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0).check("width", width)
-    found = public_part.parts(dataset, components)
-    x, y = found["pool"]
+    parts = public_part.parts(dataset, components)
+    x, y = parts["pool"]
     checks.integer(1, len(y)).check("n", n)
     weights, drawn, draws = np.random.SeedSequence([seed, 14]).spawn(3)
     rows = np.random.default_rng(drawn).permutation(len(y))[:n]
@@ -71,7 +71,7 @@ def train(
     settings = dpsgd.DPSGD(
         steps, q, learning_rate, noise_multiplier=noise, max_grad_norm=None if epsilon is None else 1.0
     )
-    every = dpsgd.Data((x[rows], y[rows]), found["public"], found["test"])
+    every = dpsgd.Data((x[rows], y[rows]), parts["public"], parts["test"])
     run = dpsgd.train(net, every, settings, np.random.default_rng(draws), device=device, progress=False)
     reached = {part: None if run.diverged else run.final[part]["metric"] for part in ("validation", "test")}
     return reached | {"learning_rate": learning_rate, "noise_multiplier": noise, "parameters": run.parameters}
@@ -113,21 +113,21 @@ def widths(
     for key, t in best.items():
         name = "learning_rate" if key[1] is None else "spread"
         jobs[key] = {**cells[key, t], name: tuned[key, t].value}
-    found = by_seed(get, train, jobs, seeds)
-    return {key: _cell(found[key], job, key, tuned, steps) for key, job in jobs.items()}
+    results = by_seed(get, train, jobs, seeds)
+    return {key: _cell(results[key], job, key, tuned, steps) for key, job in jobs.items()}
 
 
 def _cell(
     results: Sequence[runs.Result], job: Mapping[str, Any], key: Key, tuned: Mapping[Any, plans.Tuned], steps: Any
 ) -> dict[str, Any]:
-    one = tuned[key, job["steps"]]
+    rate = tuned[key, job["steps"]]
     return {
         "test": np.array([np.nan if r["test"] is None else 100 * r["test"] for r in results]),
         "by_steps": {t: 100 * tuned[key, t].tried[tuned[key, t].value] for t in steps},
         "steps": job["steps"],
         "spread": job.get("spread"),
         "learning_rate": results[0]["learning_rate"],
-        "at_edge": one.at_edge,
+        "at_edge": rate.at_edge,
     }
 
 
@@ -151,14 +151,14 @@ def random_features(
     cells = {p: {"dataset": dataset, "n": n, "p": p, **settings} for p in counts}
     tried = by_seed(get, features, {p: cell | grid for p, cell in cells.items()}, tuning_seeds, plans.FIRST)
     chosen = {}
-    for p, some in tried.items():
-        scores = np.mean([one["validation"] for one in some], axis=0)
+    for p, trials in tried.items():
+        scores = np.mean([trial["validation"] for trial in trials], axis=0)
         best = scores.reshape(len(epsilons), len(rates)).argmax(axis=1)
         chosen[p] = [[epsilon, rates[i]] for epsilon, i in zip(epsilons, best, strict=True)]
-    found = by_seed(get, features, {p: cell | {"settings": chosen[p]} for p, cell in cells.items()}, seeds)
+    results = by_seed(get, features, {p: cell | {"settings": chosen[p]} for p, cell in cells.items()}, seeds)
     return {
         (p, epsilon): {
-            "test": 100 * np.array([one["test"][i] for one in found[p]]),
+            "test": 100 * np.array([result["test"][i] for result in results[p]]),
             "rate": rate,
             "at_edge": rate in (rates[0], rates[-1]),
         }
