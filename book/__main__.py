@@ -177,9 +177,9 @@ def net(file: Path, against: Path | None) -> None:
     """Write every recorded value, verdict, answer and anchor to a file, and compare it with an earlier one."""
     from book.press import net as nets
 
-    found = nets.write(file)
-    click.echo(f"{len(found['records'])} records, {len(found['anchors'])} anchors: {file}")
-    if against and (lines := list(nets.differences(json.loads(against.read_text(encoding="utf-8")), found))):
+    recorded = nets.write(file)
+    click.echo(f"{len(recorded['records'])} records, {len(recorded['anchors'])} anchors: {file}")
+    if against and (lines := list(nets.differences(json.loads(against.read_text(encoding="utf-8")), recorded))):
         click.echo("\n".join(lines))
         sys.exit(1)
 
@@ -248,10 +248,10 @@ def score_(folder: Path, keep: bool) -> None:
     from book.evidence import readings
     from dplib import files
 
-    found = json.dumps(readings.score(folder), indent=1, ensure_ascii=False)
+    text = json.dumps(readings.score(folder), indent=1, ensure_ascii=False)
     if keep:
-        files.publish(readings.PATH, found + "\n")
-    click.echo(found)
+        files.publish(readings.PATH, text + "\n")
+    click.echo(text)
 
 
 @readings_.command("without-rule")

@@ -79,10 +79,10 @@ def epsilon(
         return rdp.epsilon(noise_multiplier, sample_rate, steps, delta)
     settings = rdp.check_settings(noise_multiplier, sample_rate, steps)
 
-    def one(sigma, q, count, delta):
+    def of_setting(sigma, q, count, delta):
         return bounds([(sigma, q, count)], delta, accountant).high
 
-    return np.vectorize(one, otypes=[float])(*rdp.together(*settings, rdp.numbers("delta", delta)))[()]
+    return np.vectorize(of_setting, otypes=[float])(*rdp.together(*settings, rdp.numbers("delta", delta)))[()]
 
 
 def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
@@ -149,9 +149,9 @@ def noise_multiplier(
     if accountant == "rdp":
         return rdp.noise_multiplier(target_epsilon, sample_rate, steps, delta, rtol=rtol)
     number(1e-12, 1).check("rtol", rtol)
-    one = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
+    vectorised = np.vectorize(_noise_multiplier, otypes=[float], excluded={4, 5})
     settings = rdp.arrays(target_epsilon=target_epsilon, sample_rate=sample_rate, steps=steps, delta=delta)
-    return one(*settings, accountant, rtol)[()]
+    return vectorised(*settings, accountant, rtol)[()]
 
 
 @bounded(delta=fraction(), mean_runs=number(1, 1e9), shape=numbers(0, 1e6, infinite=True))
@@ -287,9 +287,9 @@ def _loss_distribution(phases, interval):
 def _one_step(sigma, q, interval):
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    found = pld.from_gaussian_mechanism(sigma, sampling_prob=q, value_discretization_interval=interval)
+    distribution = pld.from_gaussian_mechanism(sigma, sampling_prob=q, value_discretization_interval=interval)
     # Dense: of a sparse one, self_compose raises its size to the power of the steps, a number of a million digits.
-    remove, add = found._pmf_remove.to_dense_pmf(), found._pmf_add.to_dense_pmf()
+    remove, add = distribution._pmf_remove.to_dense_pmf(), distribution._pmf_add.to_dense_pmf()
     return pld.PrivacyLossDistribution(remove, None if q == 1 else add)
 
 

@@ -470,7 +470,7 @@ def add_evaluation(
         rows.append({**rows[-1], **counts})
         return False
     row = {**counts, "energy": None if math.isnan(energy) else energy}
-    rows.append(row | {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()})
+    rows.append(row | {name: examples.evaluate(net, part, loss, metric) for name, part in held_out.items()})
     return True
 
 

@@ -243,16 +243,16 @@ def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confiden
         ParameterError: for a value outside its range.
     """
     _check(delta, confidence)
-    found = [0.0]
+    epsilons = [0.0]
     for share in np.geomspace(1e-3, 1, 60):
         right = _share_right(shift, share)
         if np.isinf(canaries):
             surplus = right - 2 * delta / ((1 - confidence) * share)
-            found.append(float(special.logit(surplus)) if surplus > 0.5 else 0.0)
+            epsilons.append(float(special.logit(surplus)) if surplus > 0.5 else 0.0)
         elif round(share * canaries) >= 2:
             guesses = round(share * canaries)
-            found.append(one_run_epsilon(canaries, guesses, round(right * guesses), delta, confidence))
-    return max(found)
+            epsilons.append(one_run_epsilon(canaries, guesses, round(right * guesses), delta, confidence))
+    return max(epsilons)
 
 
 def _share_right(shift, share):
@@ -296,12 +296,12 @@ def audit_guesses(
             raise ParameterError(f"guesses = {count} is not allowed: it must be even, half for each side.")
     level = 1 - (1 - confidence) / len(tried)
     ranked = included[np.argsort(scores, kind="stable")]
-    found = []
+    bounds = []
     for count in tried:
         correct = int(ranked[-(count // 2) :].sum() + (~ranked[: count // 2]).sum())
         epsilon = one_run_epsilon(len(scores), count, correct, delta, level)
-        found.append(LowerBound(epsilon, delta, confidence, correct, count))
-    return max(found, key=lambda bound: bound.epsilon)
+        bounds.append(LowerBound(epsilon, delta, confidence, correct, count))
+    return max(bounds, key=lambda bound: bound.epsilon)
 
 
 def _limits(hits, runs, alarms, others, confidence):

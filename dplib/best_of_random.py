@@ -47,8 +47,8 @@ def of_trainings(
     Raises:
         ParameterError: for a value outside its range.
     """
-    one = training(noise_multiplier, sample_rate, steps)
-    return epsilon(one, search_budgets.stopping(mean_runs, shape), shape, delta)
+    pairs = training(noise_multiplier, sample_rate, steps)
+    return epsilon(pairs, search_budgets.stopping(mean_runs, shape), shape, delta)
 
 
 @bounded(
@@ -73,7 +73,7 @@ def training(noise_multiplier: float, sample_rate: float, steps: int, interval: 
         noise_multiplier, sampling_prob=sample_rate, value_discretization_interval=interval, use_connect_dots=True
     )
     both = step.self_compose(steps)
-    return [_pair(one.to_dense_pmf(), interval) for one in (both._pmf_remove, both._pmf_add)]
+    return [_pair(direction.to_dense_pmf(), interval) for direction in (both._pmf_remove, both._pmf_add)]
 
 
 @bounded(gamma=number(1e-9, 1), shape=_SHAPE, delta=number(1e-20, 0.999))

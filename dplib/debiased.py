@@ -100,8 +100,8 @@ def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: f
         raise ParameterError(f"epsilon = {epsilon} is not allowed: it must be above 0, where answers say something.")
     gradients = np.asarray(gradients, dtype=float)
     classes, less = gradients.shape[-2], np.exp(-epsilon)
-    own = np.take_along_axis(gradients, np.asarray(noisy_label)[..., None, None], axis=-2)[..., 0, :]
-    return ((1 + (classes - 1) * less) * own - less * gradients.sum(axis=-2)) / (-np.expm1(-epsilon))
+    answered = np.take_along_axis(gradients, np.asarray(noisy_label)[..., None, None], axis=-2)[..., 0, :]
+    return ((1 + (classes - 1) * less) * answered - less * gradients.sum(axis=-2)) / (-np.expm1(-epsilon))
 
 
 @bounded(tolerance=number(1e-300, 1))
@@ -290,9 +290,11 @@ class Line:
         integer(2, 10**4).check("classes", classes)
         integer(1, classes).check("k", k)
         number(0, 1).check("rho", rho)
-        own, every = np.arange(classes)[:, None], np.arange(classes)[None]
+        middle, every = np.arange(classes)[:, None], np.arange(classes)[None]
         self.classes, self.rho = classes, rho
-        self.members = np.sort(np.argsort(2 * abs(every - own) + (every > own), axis=1, kind="stable")[:, :k], axis=1)
+        self.members = np.sort(
+            np.argsort(2 * abs(every - middle) + (every > middle), axis=1, kind="stable")[:, :k], axis=1
+        )
         self.chances = rho * np.eye(classes) + (1 - rho) / classes  # of each label, in each interval
         self.miss = float(1 - np.take_along_axis(self.chances, self.members, axis=1).sum(axis=1).mean())
         self.loss = np.stack([np.arange(classes) / (classes - 1), 1 - np.arange(classes) / (classes - 1)])  # f = 0, 1
@@ -319,9 +321,9 @@ class Line:
             rng: draws points, labels and answers.
         """
         x = np.sort(rng.random(n))
-        own = np.minimum((x * self.classes).astype(int), self.classes - 1)
-        labels = np.where(rng.random(n) < self.rho, own, rng.integers(self.classes, size=n))
-        inside = self.members[own] == labels[:, None]
+        interval = np.minimum((x * self.classes).astype(int), self.classes - 1)
+        labels = np.where(rng.random(n) < self.rho, interval, rng.integers(self.classes, size=n))
+        inside = self.members[interval] == labels[:, None]
         k = self.members.shape[1]
         stays = rng.random(n) < np.exp(epsilon) / (np.exp(epsilon) + k - 1)
         others = (np.argmax(inside, axis=1) + rng.integers(1, k, size=n)) % k
@@ -358,8 +360,8 @@ class Line:
             answer: position in Y_k of each answer, shape (n,).
             epsilon: budget of each answer, in [1e-9, 700].
         """
-        own = np.minimum((x * self.classes).astype(int), self.classes - 1)
-        of_members = self.loss[:, self.members[own]]  # shape (2, n, k)
+        interval = np.minimum((x * self.classes).astype(int), self.classes - 1)
+        of_members = self.loss[:, self.members[interval]]  # shape (2, n, k)
         return np.take_along_axis(debiased_loss(of_members, epsilon), answer[None, :, None], axis=2)[..., 0]
 
 

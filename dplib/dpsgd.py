@@ -375,8 +375,8 @@ def train(
                 run.steps += 1
                 if run.steps % evaluate_every == 0 or run.steps == settings.steps:
                     row = {"step": run.steps, "train_loss": float(losses) / count if count else None}
-                    held_out = {name: one for name, one in sets.items() if name != "train"}
-                    row |= {name: examples.evaluate(net, one, loss, metric) for name, one in held_out.items()}
+                    held_out = {name: part for name, part in sets.items() if name != "train"}
+                    row |= {name: examples.evaluate(net, part, loss, metric) for name, part in held_out.items()}
                     run.evaluations.append(row)
                     losses, count = torch.zeros_like(losses), 0
                     run.diverged = not bool(engine.weights.isfinite().all())
@@ -443,14 +443,14 @@ def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Example
         ParameterError: for tensors on another device than the network's, or examples that are not allowed.
     """
     failing.check_parameters(net)
-    own = next((p.device for p in net.parameters()), place)
+    device = next((p.device for p in net.parameters()), place)
     dtype = next((p.dtype for p in net.parameters()), torch.float32)
     given = given_sets(data)
     pairs = {name: examples.tensors(pair, name) for name, pair in given.items()}
     for name, pair in given.items():
         for array in pair:
-            if isinstance(array, Tensor) and array.device != own:
-                raise ParameterError(f"{name}: the data are on {array.device}, but the network on {own}.")
+            if isinstance(array, Tensor) and array.device != device:
+                raise ParameterError(f"{name}: the data are on {array.device}, but the network on {device}.")
     kept = examples.layout_of(net, pairs["train"][0])
     sets = {name: Examples(pair, name, place, dtype, kept) for name, pair in pairs.items()}
     net.to(place, memory_format=kept)
@@ -469,10 +469,10 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
         ParameterError: for labels or targets that do not fit the outputs, or a network that fails on an example.
     """
     training = net.training
-    for name, one in sets.items():
+    for name, part in sets.items():
         try:
             with torch.no_grad(), failing.named(net):
-                outputs = net.eval()(one.first())
+                outputs = net.eval()(part.first())
         except ParameterError as problem:
             raise ParameterError(f"{name}: {problem}") from problem
         finally:
@@ -480,9 +480,9 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
         if not isinstance(outputs, Tensor) or outputs.dim() == 0:
             raise ParameterError(f"{name}: the network gives {failing.shown(outputs)}: it must give (b, ...) outputs.")
         if loss is cross_entropy:
-            examples.check_labels(one.y, outputs.shape[-1], name)
-        elif loss is squared_error and outputs[0].numel() != one.y[0].numel():
-            raise ParameterError(f"{name}: {one.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
+            examples.check_labels(part.y, outputs.shape[-1], name)
+        elif loss is squared_error and outputs[0].numel() != part.y[0].numel():
+            raise ParameterError(f"{name}: {part.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
 
 
 def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool) -> None:

@@ -89,8 +89,8 @@ def density_delta(
         ParameterError: for a bad epsilon or limits, or densities whose mass between the limits exceeds 1.
     """
     grid = _grid(limits, kinks)
-    one, other = (_one_direction(p, q, epsilon, grid, kinks) for p, q in ((log_p, log_q), (log_q, log_p)))
-    return max(one[0], other[0]), max(one[1], other[1])
+    forward, other = (_one_direction(p, q, epsilon, grid, kinks) for p, q in ((log_p, log_q), (log_q, log_p)))
+    return max(forward[0], other[0]), max(forward[1], other[1])
 
 
 @checks.bounded(delta=checks.fraction())

@@ -136,18 +136,18 @@ class Examples:
         Raises:
             ParameterError: for sets that are not alike.
         """
-        distinct = list({id(one): one for one in sets}.values())
-        if len({(one._shape, one._is_last, one.y.shape[1:], one.y.dtype) for one in distinct}) > 1:
+        distinct = list({id(data): data for data in sets}.values())
+        if len({(data._shape, data._is_last, data.y.shape[1:], data.y.dtype) for data in distinct}) > 1:
             raise ParameterError("data: all models need examples of one shape, and targets of one kind.")
-        ends = np.cumsum([one.n for one in distinct]).tolist()
-        starts = {id(one): end - one.n for one, end in zip(distinct, ends, strict=True)}
+        ends = np.cumsum([data.n for data in distinct]).tolist()
+        starts = {id(data): end - data.n for data, end in zip(distinct, ends, strict=True)}
         whole = copy.copy(distinct[0])
         if len(distinct) > 1:
             whole.n, whole._norms, whole._buffer = ends[-1], {}, whole._rows.new_empty(0, whole._rows.shape[1])
             whole._rows, whole.y = (
-                torch.cat(parts) for parts in zip(*(one.tensors() for one in distinct), strict=True)
+                torch.cat(parts) for parts in zip(*(data.tensors() for data in distinct), strict=True)
             )
-        return whole, [starts[id(one)] for one in sets]
+        return whole, [starts[id(data)] for data in sets]
 
     def batch(self, rows: Tensor, fresh: bool = False) -> tuple[Tensor, Tensor]:
         """Examples (b, ...) and targets (b, ...) of some rows.

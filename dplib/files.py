@@ -146,9 +146,9 @@ def plain(name: str, value: Any, depth: int = 0) -> Any:
         ParameterError: for anything else.
     """
     if isinstance(value, list | tuple) and depth < DEEPEST:
-        return [plain(name, one, depth + 1) for one in value]
+        return [plain(name, element, depth + 1) for element in value]
     if isinstance(value, dict) and depth < DEEPEST and all(isinstance(key, str) for key in value):
-        return {plain(name, key): plain(name, one, depth + 1) for key, one in value.items()}
+        return {plain(name, key): plain(name, element, depth + 1) for key, element in value.items()}
     if not _is_plain(value):
         raise ParameterError(
             f"{name} = {shown(value)} is not allowed: it must be a number, a text in UTF-8, true, false, none, or a "
@@ -190,8 +190,8 @@ class Loader(*_BASES):
         node = super().compose_node(parent, index)
         if node not in self.sizes:
             inside = [] if isinstance(node, yaml.ScalarNode) else node.value
-            parts = [one for pair in inside for one in (pair if isinstance(pair, tuple) else (pair,))]
-            self.sizes[node] = 1 + sum(self.sizes[one] for one in parts)
+            parts = [part for pair in inside for part in (pair if isinstance(pair, tuple) else (pair,))]
+            self.sizes[node] = 1 + sum(self.sizes[part] for part in parts)
             _check_keys(node)
         if self.sizes[node] > MOST:
             raise yaml.YAMLError(f"with its aliases (*) it stands for over {MOST:,} values")
@@ -273,15 +273,15 @@ def checked(path: Path, kind: Any, document: Any = None) -> Any:
         raise ParameterError(f"{path}: {place} {says}.") from None
 
 
-def _is_plain(one: Any) -> bool:
+def _is_plain(value: Any) -> bool:
     try:
-        if isinstance(one, str):
-            one.encode()
-        elif isinstance(one, int):
-            math.isfinite(one)
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, int):
+            math.isfinite(value)
     except (UnicodeEncodeError, OverflowError):
         return False
-    return one is None or isinstance(one, bool | int | float | str)
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _words(text: str) -> Any:

@@ -58,9 +58,9 @@ class LogisticGrid:
             raise ParameterError("train: labels must be whole numbers.")
 
         # Each model moves by its learning rate over the divisor, so both are part of its factors.
-        self._rates = [one.learning_rate / one.quotient(train.n) for one in settings]
+        self._rates = [of_model.learning_rate / of_model.quotient(train.n) for of_model in settings]
         self._most = rows.new_tensor(self._rates).unsqueeze(1)
-        bounds = [1e30 if one.max_grad_norm is None else one.max_grad_norm for one in settings]
+        bounds = [1e30 if of_model.max_grad_norm is None else of_model.max_grad_norm for of_model in settings]
         self._clips = torch.tensor([[bound < 1e30] for bound in bounds], device=rows.device)
         self.dropped = torch.zeros(m, dtype=torch.int64, device=rows.device)
         self._scaled = rows.new_tensor([r * bound for r, bound in zip(self._rates, bounds, strict=True)]).unsqueeze(1)
@@ -119,9 +119,11 @@ class LogisticGrid:
 
     def _add_noise(self) -> None:
         classes, m, p = self.weights.shape
-        for i, (one, rate, generator) in enumerate(zip(self.settings, self._rates, self._generators, strict=True)):
-            if one.noise_multiplier:
-                examples.fill_normal(self._noise[i], one.noise_multiplier * one.max_grad_norm * rate, generator)
+        for i, (of_model, rate, generator) in enumerate(zip(self.settings, self._rates, self._generators, strict=True)):
+            if of_model.noise_multiplier:
+                examples.fill_normal(
+                    self._noise[i], of_model.noise_multiplier * of_model.max_grad_norm * rate, generator
+                )
         weights, bias = self._noise.split([classes * p, classes], 1)  # a model's noise in the order of nn.Linear
         self.weights -= weights.view(m, classes, p).transpose(0, 1)
         self.bias -= bias.t()
@@ -156,27 +158,27 @@ def train_grid(
     """
     _check_alike(settings)
     checks.integer(2, 10**6).check("classes", classes)
-    one = settings[0]
-    rng = generator_of(rng, None, one.secure)
+    first = settings[0]
+    rng = generator_of(rng, None, first.secure)
     flat = {name: flattened(pair, name) for name, pair in given_sets(data).items()}
     for name, (x, _) in flat.items():
         if x.shape[1:] != flat["train"][0].shape[1:]:
             raise ParameterError(f"{name}: rows of {x.shape[1]} numbers, but train has {flat['train'][0].shape[1]}.")
     # Two products of (b, p) and (p, m k) a step.
-    operations = 4.0 * one.sample_rate * flat["train"][0].numel() * len(settings) * classes
-    place = find_device(device, Work(operations, one.steps))
+    operations = 4.0 * first.sample_rate * flat["train"][0].numel() * len(settings) * classes
+    place = find_device(device, Work(operations, first.steps))
     sets = {name: Examples(pair, name, place, torch.float32) for name, pair in flat.items()}
-    for name, some in sets.items():
-        examples.check_labels(some.y, classes, name)
+    for name, part in sets.items():
+        examples.check_labels(part.y, classes, name)
     seeds = [int(seed) for seed in rng.integers(2**63, size=len(settings) + 1)]
-    noises = None if one.secure else [torch.Generator(place).manual_seed(seed) for seed in seeds[1:]]
+    noises = None if first.secure else [torch.Generator(place).manual_seed(seed) for seed in seeds[1:]]
     grid = LogisticGrid(settings, sets["train"], classes, noises)
-    batches = None if one.secure else np.random.default_rng(seeds[0])
-    sampler = examples.Sampler(one.sampling, sets["train"].n, one.sample_rate, batches)
+    batches = None if first.secure else np.random.default_rng(seeds[0])
+    sampler = examples.Sampler(first.sampling, sets["train"].n, first.sample_rate, batches)
     taken = sampler.batches(place)
-    for _ in tqdm(range(one.steps), "steps", leave=False, delay=2, disable=not progress):
+    for _ in tqdm(range(first.steps), "steps", leave=False, delay=2, disable=not progress):
         grid.step(next(taken))
-    return {name: grid.evaluate(some) for name, some in sets.items() if name != "train"}
+    return {name: grid.evaluate(part) for name, part in sets.items() if name != "train"}
 
 
 def flattened(pair: examples.Pair, name: str) -> tuple[Tensor, Tensor]:
@@ -191,14 +193,14 @@ def flattened(pair: examples.Pair, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _check_alike(settings: Sequence[DPSGD]) -> None:
-    if not isinstance(settings, Sequence) or not all(isinstance(one, DPSGD) for one in settings):
+    if not isinstance(settings, Sequence) or not all(isinstance(of_model, DPSGD) for of_model in settings):
         raise ParameterError(f"settings = {checks.shown(settings)} is not allowed: it must be a list of DPSGD.")
     if not settings:
         raise ParameterError("settings is empty: a grid needs at least one model.")
-    for one in settings:
-        if one.momentum or one.clipping != "flat":
+    for of_model in settings:
+        if of_model.momentum or of_model.clipping != "flat":
             raise ParameterError("a grid has no momentum, and clips flat.")
-        for name, value in asdict(one).items():
+        for name, value in asdict(of_model).items():
             if name not in _OWN and value != getattr(settings[0], name):
                 raise ParameterError(
                     f"{name} differs between models of a grid, which share their batches: it must not."

@@ -95,8 +95,8 @@ def train(
     sets = placed(nets, data, place)
     for net, of_model in zip(nets, sets, strict=True):
         dpsgd.check_targets(net, of_model, loss)
-    expected = max(one.sample_rate * of["train"].n for one, of in zip(settings, sets, strict=True))
-    clips = any(one.max_grad_norm is not None for one in settings)
+    expected = max(setting.sample_rate * of["train"].n for setting, of in zip(settings, sets, strict=True))
+    clips = any(setting.max_grad_norm is not None for setting in settings)
     dpsgd.check_network(nets[0], sets[0]["train"], loss, expected, clips)
 
     if at_once is None:
@@ -121,8 +121,8 @@ def work(nets: Sequence[nn.Module], data: Sequence[Data], settings: Sequence[DPS
         data: of each training.
         settings: of each training.
     """
-    of_each = [one.work(net, of.train[0]) for one, net, of in zip(settings, nets, data, strict=True)]
-    return Work(sum(one.operations for one in of_each), settings[0].steps)
+    of_each = [setting.work(net, of.train[0]) for setting, net, of in zip(settings, nets, data, strict=True)]
+    return Work(sum(of_model.operations for of_model in of_each), settings[0].steps)
 
 
 def prepared(
@@ -216,7 +216,10 @@ def placed(nets: Sequence[nn.Module], data: Sequence[Data], place: torch.device)
         place: the device.
     """
     made: dict[tuple[int, ...], dict[str, Examples]] = {}
-    keys = [tuple(id(array) for pair in (one.train, one.validation, one.test) for array in pair or ()) for one in data]
+    keys = [
+        tuple(id(array) for pair in (data_of.train, data_of.validation, data_of.test) for array in pair or ())
+        for data_of in data
+    ]
     for net, of_model, key in zip(nets, data, keys, strict=True):
         if key not in made:
             made[key] = dpsgd.placed(net, of_model, place)

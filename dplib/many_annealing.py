@@ -49,12 +49,12 @@ class Screens:
         def tensor(values: Sequence[float], dtype: torch.dtype = torch.float64) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=place)
 
-        self._initial = tensor([one.initial_temperature for one in rules])
-        none = [one.rejection_limit is None for one in rules]
-        limits = [math.inf if no else one.rejection_limit + one.exceeds for one, no in zip(rules, none, strict=True)]
+        self._initial = tensor([rule.initial_temperature for rule in rules])
+        none = [rule.rejection_limit is None for rule in rules]
+        limits = [math.inf if no else rule.rejection_limit + rule.exceeds for rule, no in zip(rules, none, strict=True)]
         self._limits, self._most, self._accepted = tensor(limits), most, tensor(list(accepted))
         self.queries, self.accepted, self.rejections = (tensor([0] * len(rules), torch.int64) for _ in range(3))
-        self.temperature = tensor([0.0 if one.starts_at_zero else one.initial_temperature for one in rules])
+        self.temperature = tensor([0.0 if rule.starts_at_zero else rule.initial_temperature for rule in rules])
         self.ended = tensor([False] * len(rules), torch.bool)
 
     @property
@@ -96,7 +96,7 @@ class _Energies:
         self._models = models
         self._joined, starts = Examples.joined(sets)
         self._n, self._shared = sets[0].n, len(set(starts)) == 1
-        if any(one.n != self._n for one in sets):
+        if any(data.n != self._n for data in sets):
             raise ParameterError("energy: J of models at once has to be computed on as many examples of each.")
         place = models.weights.device
         self._rows = torch.arange(self._n, device=place) + torch.tensor(starts, device=place).unsqueeze(1)
@@ -124,7 +124,7 @@ class _Queries:
         self.current = torch.full((m,), math.nan, dtype=torch.float64, device=place)
         if isinstance(energy, _Energies):
             self.current.copy_(energy())
-        self._keeps = torch.tensor([one.keeps_velocity for one in rules], device=place).unsqueeze(1)
+        self._keeps = torch.tensor([rule.keeps_velocity for rule in rules], device=place).unsqueeze(1)
         self.change = torch.zeros_like(self.current)
         self.outcome = torch.full((m,), ENDED, device=place)
 
@@ -247,8 +247,8 @@ class _Training:
     ):
         self.nets, self.rules = nets, rules
         sets = [of_model["train"] for of_model in many.placed(nets, data, place)]
-        expected = max(one.sample_rate * of_model.n for one, of_model in zip(settings, sets, strict=True))
-        clips = any(one.max_grad_norm is not None for one in settings)
+        expected = max(setting.sample_rate * of_model.n for setting, of_model in zip(settings, sets, strict=True))
+        clips = any(setting.max_grad_norm is not None for setting in settings)
         dpsgd.check_network(nets[0], sets[0], loss, expected, clips)
         self.models, self.batches = many.prepared(nets, settings, sets, rngs, loss, place)
         self._chances = [np.random.default_rng(int(rng.integers(2**63))) for rng in rngs]
@@ -256,7 +256,7 @@ class _Training:
         self.screens = Screens(rules, settings[0].steps, most, place)
         self.most, self.steps = most, settings[0].steps
         self.accepted = np.zeros(len(nets), np.int64)  # as of the last look
-        self.runs = [Run(one, of_model.n) for one, of_model in zip(settings, sets, strict=True)]
+        self.runs = [Run(setting, of_model.n) for setting, of_model in zip(settings, sets, strict=True)]
 
     def look_at(self, energies: Sequence[Pair | str | None]) -> None:
         """From the initial weights on, judge steps by this energy."""

@@ -533,9 +533,9 @@ def small_inception(num_classes: int = 10, in_channels: int = 1, norm: Norm = nn
         ([(112, 48), (96, 64), (80, 80), (48, 96)], 240),
         ([(176, 160), (176, 160)], None),
     ]:
-        for one, three in blocks:
-            layers.append(Concat(_conv(channels, one, 1, norm), _conv(channels, three, 3, norm)))
-            channels = one + three
+        for narrow, three in blocks:
+            layers.append(Concat(_conv(channels, narrow, 1, norm), _conv(channels, three, 3, norm)))
+            channels = narrow + three
         if end:
             layers.append(_conv(channels, end, 3, norm, stride=2))
             channels = end

@@ -78,8 +78,8 @@ def minimise(
         size = max(1, NEWTON.on(torch.device(device)) // max(rows.shape))
         for part in np.array_split(problems, -(-len(problems) // size)):
             at = np.ix_(part, columns)
-            found = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tol)
-            w[at], norm[part], converged[part] = (a.cpu().numpy() for a in found)
+            solved = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tol)
+            w[at], norm[part], converged[part] = (a.cpu().numpy() for a in solved)
     return w, norm, converged
 
 
@@ -91,13 +91,13 @@ def _groups(used: np.ndarray) -> list[np.ndarray]:
     return [*(np.flatnonzero(member == kind) for kind in np.flatnonzero(count >= SHARED)), rest]
 
 
-def _newton(x, counts, b, l2, own, tol):
+def _newton(x, counts, b, l2, used, tol):
     """The minimisers of a batch, from 0 or from the minimiser without any row, whichever is lower.
 
     ``own``: 1 for the features of a problem, 0 for others.
     """
     xt = x.T.contiguous()
-    b = b * own
+    b = b * used
     bare = torch.where(l2 > 0, -b / l2, 0.0)
     lower = softplus(bare @ xt) @ counts + ((b + l2 * bare / 2) * bare).sum(1) < np.log(2) * counts.sum()
     w = bare * lower[:, None]
@@ -106,26 +106,26 @@ def _newton(x, counts, b, l2, own, tol):
     left = torch.arange(len(w), device=w.device)
     for k in range(STEPS + 1):
         s = torch.sigmoid(z)
-        g = ((s * counts) @ x + b + l2 * w) * own
-        p = _step(x, xt, s * (1 - s) * counts, l2.clamp(min=FLAT), own, g)
+        g = ((s * counts) @ x + b + l2 * w) * used
+        p = _step(x, xt, s * (1 - s) * counts, l2.clamp(min=FLAT), used, g)
         near = _length(p) <= tol * _length(w).clamp(min=1)
         out[left], norm[left], converged[left] = w, _length(g), near
         if k == STEPS or near.all():
             break
-        left, w, z, g, p, b, l2, own = (a[~near] for a in (left, w, z, g, p, b, l2, own))
+        left, w, z, g, p, b, l2, used = (a[~near] for a in (left, w, z, g, p, b, l2, used))
         zp = p @ xt
         t = _share(z, zp, (g * p).sum(1), ((b + l2 * w) * p).sum(1), (l2 * p * p).sum(1), counts)[:, None]
         w, z = w + t * p, z + t * zp
     return out, norm, converged
 
 
-def _step(x, xt, curvature, price, own, g):
+def _step(x, xt, curvature, price, used, g):
     """p with H p = -g, where H = sum_i curvature_i x_i x_i^T + diag(price), (problems, d), by conjugate gradients."""
     mean = (xt * curvature.mean(0)) @ x + torch.diag(price.mean(0))
     factor = torch.linalg.cholesky_ex(mean)[0]
 
     def near(residual):  # what the mean Hessian would give
-        return torch.cholesky_solve(residual.T, factor).T * own
+        return torch.cholesky_solve(residual.T, factor).T * used
 
     p, residual = torch.zeros_like(g), -g
     along = near(residual)
@@ -134,7 +134,7 @@ def _step(x, xt, curvature, price, own, g):
         busy = size > LEFT**2 * first
         if not busy.any():
             break
-        image = (((along @ xt) * curvature) @ x + price * along) * own
+        image = (((along @ xt) * curvature) @ x + price * along) * used
         length = torch.where(busy, size / (along * image).sum(1), 0.0)[:, None]
         p, residual = p + length * along, residual - length * image
         ahead, before = near(residual), size

@@ -224,9 +224,9 @@ def _unbounded(prices, linear, n) -> np.ndarray:
 def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """w, gradient norms, converged: by Newton's method; without a minimiser the limit, all sigmoids being 0 or 1."""
     w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
-    own, none = np.flatnonzero(side == 0), np.flatnonzero(side)
-    w[own], norm[own], converged[own] = newton.minimise(
-        x, linear[own], prices[own], used=used[own], tol=tol, device=device
+    inside, none = np.flatnonzero(side == 0), np.flatnonzero(side)
+    w[inside], norm[inside], converged[inside] = newton.minimise(
+        x, linear[inside], prices[inside], used=used[inside], tol=tol, device=device
     )
     slope = linear[none] + np.where(side[none] > 0, 1.0, 0.0)[:, None] * x.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -249,8 +249,8 @@ def joint_table(
     members = randomised_response.kept(normalised(outputs), epsilon - epsilon_p)
     answers = np.exp(randomised_response.log_table(members, epsilon - epsilon_p))  # (outputs, true label, answer)
     for record in range(n):
-        one = answers[:, labels[:, record], :].transpose(1, 0, 2)  # (K^n, outputs, answer)
-        every = (every[:, :, :, None] * one[:, :, None, :]).reshape(len(labels), len(outputs), -1)
+        answer = answers[:, labels[:, record], :].transpose(1, 0, 2)  # (K^n, outputs, answer)
+        every = (every[:, :, :, None] * answer[:, :, None, :]).reshape(len(labels), len(outputs), -1)
     table = every.reshape(len(labels), -1)
     return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(apart == 1).tolist()
 

@@ -403,12 +403,12 @@ def _prior(prior) -> np.ndarray:
 
 def _numbers(name: str, value) -> np.ndarray:
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except ValueError:  # rows of different lengths
-        found = np.array("")
-    if found.dtype.kind not in "iuf":
+        array = np.array("")
+    if array.dtype.kind not in "iuf":
         raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be numbers.")
-    return found
+    return array
 
 
 def _fit(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:

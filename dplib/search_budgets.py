@@ -83,8 +83,8 @@ def dpsgd_epsilon(search: Search, noise_multiplier: float, sample_rate: float, s
     Raises:
         ParameterError: as :func:`dplib.rdp.rdp`.
     """
-    one = rdp.rdp(noise_multiplier, sample_rate, steps)
-    total = search.trainings * one + sum(selection_rdp(one, *selection) for selection in search.selections)
+    single = rdp.rdp(noise_multiplier, sample_rate, steps)
+    total = search.trainings * single + sum(selection_rdp(single, *selection) for selection in search.selections)
     return float(rdp.to_epsilon(total, rdp.ORDERS, delta).min())
 
 
@@ -182,7 +182,7 @@ def _corrected(epsilon, count, delta):
 def _optimal(epsilon, count, delta):
     """The worst set of outputs holds all with at most m false answers; epsilon is the largest ln((P - delta) / Q)."""
     false = np.arange(count + 1)
-    masses = (stats.binom.logpmf(some, count, special.expit(-epsilon)) for some in (false, false[::-1]))
+    masses = (stats.binom.logpmf(counts, count, special.expit(-epsilon)) for counts in (false, false[::-1]))
     log_p, log_q = map(np.logaddexp.accumulate, masses)
     above = log_p > np.log(delta)
     with np.errstate(divide="ignore"):
@@ -317,8 +317,8 @@ def equation_9(
         ParameterError: for a value outside its range.
     """
     slope = np.asarray(loss) * validation / 4  # epsilon' e^(slope epsilon') = C
-    found = special.lambertw(slope * _constant(count, failure, form)).real / slope
-    return np.where(found < 0.5, found, np.inf)[()]
+    root = special.lambertw(slope * _constant(count, failure, form)).real / slope
+    return np.where(root < 0.5, root, np.inf)[()]
 
 
 def _constant(count, failure, form):

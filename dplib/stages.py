@@ -245,8 +245,8 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         labels: shape (m,), whole numbers from 0 to K - 1.
     """
     scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
-    own = np.take_along_axis(scores, labels, axis=1)
-    return ((scores > own) | ((scores == own) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
+    of_label = np.take_along_axis(scores, labels, axis=1)
+    return ((scores > of_label) | ((scores == of_label) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
 
 @bounded(epsilon=numbers(0, 1e6, infinite=True))

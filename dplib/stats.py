@@ -171,11 +171,11 @@ def visible_difference(n: int, power: float = 0.8, level: float = 0.95) -> float
     """
     t, scale = scipy.stats.t.ppf((1 + level) / 2, n - 1), _scales(n)
 
-    def found(difference):
+    def chance(difference):
         shift = difference * n**0.5
         return 1 - (scipy.stats.norm.cdf(t * scale - shift) - scipy.stats.norm.cdf(-t * scale - shift)).mean()
 
-    return float(scipy.optimize.brentq(lambda difference: found(difference) - power, 0, 100))
+    return float(scipy.optimize.brentq(lambda difference: chance(difference) - power, 0, 100))
 
 
 @bounded(n=integer(2, 10**9), power=number(0.01, 0.999999), level=number(0.01, 1 - 1e-9))

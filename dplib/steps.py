@@ -62,19 +62,19 @@ class Models:
         self.seen, self.dropped = torch.zeros(2, len(nets), dtype=torch.int64, device=self.weights.device)
         self._generators = generators or [None] * len(nets)
         self._starts = torch.tensor(starts or [0] * len(nets), device=self.weights.device).unsqueeze(1)
-        divisors = [one.quotient(n) for one, n in zip(settings, sizes, strict=True)]
-        bounds = [one.max_grad_norm or 0.0 for one in settings]
-        multipliers = [one.noise_multiplier for one in settings]
-        units = [_unit(one, n) for one, n in zip(settings, divisors, strict=True)]
+        divisors = [setting.quotient(n) for setting, n in zip(settings, sizes, strict=True)]
+        bounds = [setting.max_grad_norm or 0.0 for setting in settings]
+        multipliers = [setting.noise_multiplier for setting in settings]
+        units = [_unit(setting, n) for setting, n in zip(settings, divisors, strict=True)]
         self._units = self._column(units) if max(units) > 1 else None
         shares = [1 / n / unit for n, unit in zip(divisors, units, strict=True)]
         self._deviations = [s * c / n / u for s, c, n, u in zip(multipliers, bounds, divisors, units, strict=True)]
         self._shares = self._column(shares)
         self._bounds = self._column([c * share for c, share in zip(bounds, shares, strict=True)])
-        self._rates = self._column([one.learning_rate for one in settings])
-        self._momentum = self._column([one.momentum for one in settings])
-        self._moves = any(one.momentum for one in settings)
-        self._free = [one.max_grad_norm is None for one in settings]
+        self._rates = self._column([setting.learning_rate for setting in settings])
+        self._momentum = self._column([setting.momentum for setting in settings])
+        self._moves = any(setting.momentum for setting in settings)
+        self._free = [setting.max_grad_norm is None for setting in settings]
         self._unclipped = self._column(self._free) > 0
         self._rule = clipping.RULES[settings[0].clipping]
         self.on_gpu = self.weights.device.type != "cpu"
@@ -226,16 +226,19 @@ class Batches:
         self.place, kind = place, settings[0].sampling
         rngs = [None if seeds is None else np.random.default_rng(seeds[i]) for i in range(len(sizes))]
         self._samplers = [
-            examples.Sampler(kind, n, one.sample_rate, rng) for one, n, rng in zip(settings, sizes, rngs, strict=True)
+            examples.Sampler(kind, n, setting.sample_rate, rng)
+            for setting, n, rng in zip(settings, sizes, rngs, strict=True)
         ]
         self._on_device = place.type == "cuda" and seeds is not None and kind == "poisson"
         if self._on_device:
             self._generators = [torch.Generator(place).manual_seed(seed) for seed in seeds]
-        self.sample_rates = [one.sample_rate if kind == "poisson" else one.batch_size / one.n for one in self._samplers]
+        self.sample_rates = [
+            sampler.sample_rate if kind == "poisson" else sampler.batch_size / sampler.n for sampler in self._samplers
+        ]
 
     def room(self) -> int:
         """Columns that hold nearly every batch: of the mean size and six standard deviations."""
-        return max(examples.room(one.n, one.sample_rate) for one in self._samplers)
+        return max(examples.room(sampler.n, sampler.sample_rate) for sampler in self._samplers)
 
     def block(self, steps: int) -> tuple[Tensor, Tensor, list[int]]:
         """Rows (steps, m, columns) and sizes (steps, m) on the device; and the largest size of each step. On a GPU this
@@ -244,7 +247,9 @@ class Batches:
         Args:
             steps: how many to draw.
         """
-        of_each = self._on_gpu(steps) if self._on_device else [self._on_host(one, steps) for one in self._samplers]
+        of_each = (
+            self._on_gpu(steps) if self._on_device else [self._on_host(sampler, steps) for sampler in self._samplers]
+        )
         most = max(rows.shape[1] for rows, _ in of_each)
         rows = of_each[0][0].new_zeros(steps, len(of_each), most)
         for i, (of_model, _) in enumerate(of_each):
@@ -263,10 +268,10 @@ class Batches:
     def _on_gpu(self, steps: int) -> list[tuple[Tensor, Tensor]]:
         """The same of each model by generators of the device: the gaps between successes are geometric."""
         trials = [
-            partial(_gaps, one.sample_rate, (steps, self.room()), generator, self.place)
-            for one, generator in zip(self._samplers, self._generators, strict=True)
+            partial(_gaps, sampler.sample_rate, (steps, self.room()), generator, self.place)
+            for sampler, generator in zip(self._samplers, self._generators, strict=True)
         ]
-        records = [one.n for one in self._samplers]
+        records = [sampler.n for sampler in self._samplers]
         ends = [draw().cumsum(1) for draw in trials]
         short = torch.stack([(of_model[:, -1] <= n).any() for of_model, n in zip(ends, records, strict=True)])
         for i in np.flatnonzero(short.tolist()):  # a sample has no room: trials have no memory, so they go on

@@ -55,7 +55,7 @@ def imports(module: str) -> Iterator[str]:
             names = [name if name in MODULES else node.module for name in inside]
         else:
             continue
-        for name in filter(sources.own, names):
+        for name in filter(sources.is_ours, names):
             assert name in MODULES, f"{module} imports {name}, which does not exist"
             yield name
 
@@ -94,7 +94,7 @@ def test_the_command_line_imports_the_rest_when_asked(module):
     at_start = {
         name
         for node in tree.body
-        if isinstance(node, ast.ImportFrom) and sources.own(node.module or "")
+        if isinstance(node, ast.ImportFrom) and sources.is_ours(node.module or "")
         for name in (f"{node.module}.{alias.name}" for alias in node.names)
     }
     assert {room_of(name) for name in at_start} - {"library"} <= {"evidence"}

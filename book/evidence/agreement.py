@@ -18,21 +18,21 @@ FEWEST = 3  # seeds to judge by
 Difference = tuple[tuple, Any, Any]  # path of keys and indices, wanted, found
 
 
-def differences(wanted: Any, found: Any, tolerance: float = 0.0, path: tuple = ()) -> Iterator[Difference]:
+def differences(wanted: Any, now: Any, tolerance: float = 0.0, path: tuple = ()) -> Iterator[Difference]:
     """Where two plain values differ: (path of keys and indices, wanted, found), in order; ``tolerance`` is relative, of
     numbers, all else must be equal.
     """
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for key in [*wanted, *(key for key in found if key not in wanted)]:
-            yield from differences(wanted.get(key), found.get(key), tolerance, (*path, key))
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for i, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(one, other, tolerance, (*path, i))
-    elif is_number(wanted) and is_number(found):
-        if not math.isclose(wanted, found, rel_tol=tolerance, abs_tol=1e-9 * bool(tolerance)):
-            yield path, wanted, found
-    elif wanted != found:
-        yield path, wanted, found
+    if isinstance(wanted, Mapping) and isinstance(now, Mapping):
+        for key in [*wanted, *(key for key in now if key not in wanted)]:
+            yield from differences(wanted.get(key), now.get(key), tolerance, (*path, key))
+    elif isinstance(wanted, list) and isinstance(now, list) and len(wanted) == len(now):
+        for i, (element, other) in enumerate(zip(wanted, now, strict=True)):
+            yield from differences(element, other, tolerance, (*path, i))
+    elif is_number(wanted) and is_number(now):
+        if not math.isclose(wanted, now, rel_tol=tolerance, abs_tol=1e-9 * bool(tolerance)):
+            yield path, wanted, now
+    elif wanted != now:
+        yield path, wanted, now
 
 
 def exact(line: Line) -> bool:
@@ -45,30 +45,32 @@ def disagreement(line: Line, other: Line, known: Sequence[Line]) -> Difference |
 
     ``known`` are lines of their experiment; those of the same device that differ in seed say how far runs lie apart.
     """
-    found = differences(line["result"], other["result"])
+    differing = differences(line["result"], other["result"])
     if exact(line) and exact(other):
-        return next(found, None)
+        return next(differing, None)
     seeds = of_seeds(line, known)
-    return next((one for one in found if len(seeds) >= FEWEST and not near(one, seeds)), None)
+    return next(
+        (difference_ for difference_ in differing if len(seeds) >= FEWEST and not near(difference_, seeds)), None
+    )
 
 
 def of_seeds(line: Line, known: Sequence[Line]) -> list[Line]:
     """Those lines of the same version and device that differ from ``line`` in seed at most."""
     cell = _cell(line)
-    return [one for one in known if one["device"] == line["device"] and _cell(one) == cell]
+    return [known_line for known_line in known if known_line["device"] == line["device"] and _cell(known_line) == cell]
 
 
 def near(difference: Difference, seeds: Sequence[Line]) -> bool:
     """Whether what was found is within the tolerance, no farther from other seeds than these are apart, or, where it is
     no number, the same in one of them; of a list of other length, that length.
     """
-    path, wanted, found = difference
-    values = [at(one["result"], path) for one in seeds]
-    if not (is_number(wanted) and is_number(found)):
-        return any(_same_kind(found, value) for value in values)
+    path, wanted, now = difference
+    values = [at(seed["result"], path) for seed in seeds]
+    if not (is_number(wanted) and is_number(now)):
+        return any(_same_kind(now, value) for value in values)
     beside = [value for value in values if is_number(value)] or [wanted]
     apart = max(beside) - min(beside)
-    return math.isclose(wanted, found, rel_tol=TOLERANCE) or min(beside) - apart <= found <= max(beside) + apart
+    return math.isclose(wanted, now, rel_tol=TOLERANCE) or min(beside) - apart <= now <= max(beside) + apart
 
 
 def at(value: Any, path: tuple) -> Any:

@@ -176,7 +176,7 @@ def get(claim_id: str) -> Claim:
 
 def printed_rows(table: str) -> dict[str, Mapping[str, Any]]:
     """The published values of a table's rows ("B.table16") by id, in order."""
-    return {id_: one.published for id_, one in load(table[0]).items() if id_.startswith(f"{table}.")}
+    return {id_: claim.published for id_, claim in load(table[0]).items() if id_.startswith(f"{table}.")}
 
 
 def recorder(plan: str) -> Callable[..., None]:
@@ -297,16 +297,16 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
     stand_ins = {
         name: "" if name.endswith("(synthetic)") else registry.entry(name).stand_in_for or "" for name in datasets
     }
-    commits = sorted({one["commit"] for one in made})
+    commits = sorted({line["commit"] for line in made})
     where = sorted({runs.place(line) for line in lines})
     gpu_hours = sum(line["made"]["seconds"] for line in lines if line["device"] == "cuda") / 3600
     where += [f"{gpu_hours:.2f} GPU-hours"] if gpu_hours else []
     runs_text = f"{len(lines)} kept runs, {min(m['date'] for m in made)[:10]} to {max(m['date'] for m in made)[:10]}"
-    found = {
-        "core_seconds": round(sum(one["processor_seconds"] for one in made), 1),
+    basis_of_runs = {
+        "core_seconds": round(sum(line["processor_seconds"] for line in made), 1),
         "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
     }
-    _display_basis(_basis(seeds, stand_ins, accounting) | found)
+    _display_basis(_basis(seeds, stand_ins, accounting) | basis_of_runs)
 
 
 def records(notebook: nbformat.NotebookNode) -> dict[str, dict[str, Any]]:
@@ -326,8 +326,8 @@ def basis(notebook: nbformat.NotebookNode) -> dict[str, Any]:
 
 def outputs(notebook: nbformat.NotebookNode, key: str) -> list[dict[str, Any]]:
     """What an executed notebook's outputs say under a key of their metadata, in order."""
-    found = (output.get("metadata", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
-    return [metadata[key] for metadata in found if key in metadata]
+    metadata_of_outputs = (output.get("metadata", {}) for cell in notebook.cells for output in cell.get("outputs", ()))
+    return [metadata[key] for metadata in metadata_of_outputs if key in metadata]
 
 
 def badge(verdict: str) -> str:

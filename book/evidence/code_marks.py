@@ -36,17 +36,17 @@ def writers(content: bytes) -> dict[str, list[str]]:
     }
 
     def mark(node: ast.stmt) -> str:
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         return _mark("\n".join(lines[first - 1 : node.end_lineno]), frozenset(imported))
 
-    found: dict[str, set[str]] = {}
+    by_pattern: dict[str, set[str]] = {}
     for node in tree.body:
-        ids = {ids for one in ast.walk(node) if (ids := reads.pattern(one))}
-        called = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & set(functions) if ids else ()
-        marks = [mark(one) for one in [node, *(functions[name] for name in called)]] if ids else []
+        ids = {ids for part in ast.walk(node) if (ids := reads.pattern(part))}
+        called = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} & set(functions) if ids else ()
+        marks = [mark(part) for part in [node, *(functions[name] for name in called)]] if ids else []
         for pattern in ids:
-            found.setdefault(pattern, set()).update(marks)
-    return {pattern: sorted(marks) for pattern, marks in sorted(found.items())}
+            by_pattern.setdefault(pattern, set()).update(marks)
+    return {pattern: sorted(marks) for pattern, marks in sorted(by_pattern.items())}
 
 
 @functools.cache
@@ -56,14 +56,14 @@ def _mark(source: str, imported: frozenset[str]) -> str:
     if isinstance(node, ast.FunctionDef):
         if ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-        local = [one.arg for one in ast.walk(node) if isinstance(one, ast.arg)]
-        local += [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+        local = [part.arg for part in ast.walk(node) if isinstance(part, ast.arg)]
+        local += [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
         names |= {name: f"_{place}" for place, name in enumerate(dict.fromkeys(local))}
-    for one in ast.walk(node):
-        if isinstance(one, ast.Name):
-            one.id = names.get(one.id, one.id)
-        elif isinstance(one, ast.arg):
-            one.arg, one.annotation = names.get(one.arg, one.arg), None
-        elif isinstance(one, ast.FunctionDef):
-            one.returns = None
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            part.id = names.get(part.id, part.id)
+        elif isinstance(part, ast.arg):
+            part.arg, part.annotation = names.get(part.arg, part.arg), None
+        elif isinstance(part, ast.FunctionDef):
+            part.returns = None
     return hashlib.sha256(ast.dump(node).encode()).hexdigest()[:10]

@@ -46,7 +46,7 @@ def chapter_code(chapter: str) -> Code:
 @functools.cache
 def module_of(name: str) -> Code | None:
     """The code of one of this project's modules by its dotted name; None for another name."""
-    if not name or not sources.own(name):
+    if not name or not sources.is_ours(name):
         return None
     path = sources.module_path(name)
     return code_of(path.read_text(encoding="utf-8")) if path else None
@@ -55,32 +55,34 @@ def module_of(name: str) -> Code | None:
 def code_of(text: str) -> Code:
     """A module or a chapter's cells, read."""
     tree = ast.parse(text)
-    functions = {one.name: one for one in tree.body if isinstance(one, FUNCTIONS)}
+    functions = {statement.name: statement for statement in tree.body if isinstance(statement, FUNCTIONS)}
     imports = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            imports |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            imports |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            imports |= {one.asname or one.name: one.name for one in node.names}
-    return Code(tree, functions, _bound(one for one in tree.body if not isinstance(one, FUNCTIONS)), imports)
+            imports |= {alias.asname or alias.name: alias.name for alias in node.names}
+    return Code(
+        tree, functions, _bound(statement for statement in tree.body if not isinstance(statement, FUNCTIONS)), imports
+    )
 
 
 def named(node: ast.AST, place: Place) -> Iterator[tuple[ast.AST, Place]]:
     """What the names in a piece of code stand for: expressions, and functions of this project with their place."""
     inner = _inner(node)
-    read = {id(one.value) for one in ast.walk(node) if isinstance(one, ast.Subscript) and by_name(one, place)}
-    for one in (one for one in ast.walk(node) if id(one) not in read):
-        if isinstance(one, ast.Name | ast.Attribute) and (target := function_of(one, place)):
+    read = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Subscript) and by_name(part, place)}
+    for part in (inner for inner in ast.walk(node) if id(inner) not in read):
+        if isinstance(part, ast.Name | ast.Attribute) and (target := function_of(part, place)):
             code, function = target
             yield function, Place(code, local_names(function))
-        elif isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name):
-            if (code := module_of(place.code.imports.get(one.value.id, ""))) and one.attr in code.names:
-                yield from ((expression, Place(code)) for expression in code.names[one.attr])
-        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id not in inner:
-            if one.id in place.local:
-                yield from ((expression, place) for expression in place.local[one.id])
-            elif one.id in place.code.names:
-                yield from ((expression, Place(place.code)) for expression in place.code.names[one.id])
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            if (code := module_of(place.code.imports.get(part.value.id, ""))) and part.attr in code.names:
+                yield from ((expression, Place(code)) for expression in code.names[part.attr])
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id not in inner:
+            if part.id in place.local:
+                yield from ((expression, place) for expression in place.local[part.id])
+            elif part.id in place.code.names:
+                yield from ((expression, Place(place.code)) for expression in place.code.names[part.id])
 
 
 def function_of(node: ast.AST, place: Place) -> tuple[Code, ast.FunctionDef] | None:
@@ -99,7 +101,7 @@ def function_of(node: ast.AST, place: Place) -> tuple[Code, ast.FunctionDef] | N
 
 def _inner(node: ast.AST) -> set[str]:
     """Names that belong to comprehensions in a piece of code; what they run over is in it."""
-    loops = (one for one in ast.walk(node) if isinstance(one, ast.comprehension))
+    loops = (part for part in ast.walk(node) if isinstance(part, ast.comprehension))
     return {name.id for loop in loops for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
 
 
@@ -110,12 +112,12 @@ def by_name(node: ast.Subscript, place: Place) -> bool:
     bound = place.local.get(node.value.id, place.code.names.get(node.value.id, []))
     if len(bound) != 1 or not isinstance(bound[0], ast.DictComp) or not isinstance(bound[0].key, ast.Name):
         return False
-    calls = (one for one in ast.walk(bound[0].value) if isinstance(one, ast.Call) and one.args)
+    calls = (part for part in ast.walk(bound[0].value) if isinstance(part, ast.Call) and part.args)
     return any(
-        isinstance(one.func, ast.Attribute)
-        and one.func.attr == "read"
-        and getattr(one.args[0], "id", "") == bound[0].key.id
-        for one in calls
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "read"
+        and getattr(call.args[0], "id", "") == bound[0].key.id
+        for call in calls
     )
 
 
@@ -129,11 +131,11 @@ def texts(node: ast.AST, place: Place, seen: set[int] | None = None) -> Iterator
     seen.add(id(node))
     if isinstance(node, ast.Attribute) and node.attr == "parts":
         yield EVERY
-    for one in ast.walk(node):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield one.value
-        elif isinstance(one, ast.Name):
-            bound = place.local.get(one.id, place.code.names.get(one.id))
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+        elif isinstance(part, ast.Name):
+            bound = place.local.get(part.id, place.code.names.get(part.id))
             if bound is None:
                 yield None
             for expression in bound or ():
@@ -148,13 +150,13 @@ def local_names(function: ast.FunctionDef) -> Bound:
 
 def _bound(body: Iterable[ast.stmt]) -> Bound:
     """What the names that some statements bind or change stand for."""
-    found: Bound = {}
+    bound: Bound = {}
 
     def bind(target: ast.expr, value: ast.expr) -> None:
         match target:
             case ast.Tuple() | ast.List():
-                for place, one in enumerate(target.elts):
-                    bind(one, _element(value, place, found) or value)
+                for place, element in enumerate(target.elts):
+                    bind(element, _element(value, place, bound) or value)
             case ast.Starred():
                 bind(target.value, value)
             case ast.Subscript():  # rows["B.fig1"] = value
@@ -162,7 +164,7 @@ def _bound(body: Iterable[ast.stmt]) -> Bound:
             case ast.Attribute():
                 bind(target.value, value)
             case ast.Name():
-                found.setdefault(target.id, []).append(value)
+                bound.setdefault(target.id, []).append(value)
 
     for node in (inner for statement in body for inner in ast.walk(statement)):
         match node:
@@ -178,14 +180,14 @@ def _bound(body: Iterable[ast.stmt]) -> Bound:
                 for element in over.elts:
                     bind(node.target, element)
             case ast.For() | ast.comprehension():
-                for name in (one for one in ast.walk(node.target) if isinstance(one, ast.Name)):
+                for name in (part for part in ast.walk(node.target) if isinstance(part, ast.Name)):
                     bind(name, node.iter)
             case ast.withitem() if node.optional_vars:
                 bind(node.optional_vars, node.context_expr)
             case ast.Call(func=ast.Attribute(value=ast.Name() as changed, attr="update" | "append" | "extend")):
                 for argument in node.args:
                     bind(changed, argument)
-    return found
+    return bound
 
 
 def _element(value: ast.expr, place: int, bound: Bound) -> ast.expr | None:

@@ -209,8 +209,8 @@ def gpu() -> dict[str, Any]:
 
 def _driver() -> str:
     with contextlib.suppress(OSError):
-        found = re.search(r"\d+\.\d[\d.]*", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
-        return found[0] if found else ""
+        version = re.search(r"\d+\.\d[\d.]*", Path("/proc/driver/nvidia/version").read_text(encoding="utf-8"))
+        return version[0] if version else ""
     return _asked("driver_version")
 
 
@@ -237,7 +237,7 @@ def precision(device: str) -> dict[str, str]:
         said = ["tf32" if kind.allow_tf32 else "ieee" for kind in (backends.cuda.matmul, backends.cudnn)]
     else:
         said = ["bf16" if torch.get_float32_matmul_precision() == "medium" else "ieee", "ieee"]
-    return dict(zip(("matmul", "conv"), ("ieee" if one == "none" else one for one in said), strict=True))
+    return dict(zip(("matmul", "conv"), ("ieee" if setting == "none" else setting for setting in said), strict=True))
 
 
 def commit() -> str:
@@ -269,7 +269,7 @@ def check_carried() -> str:
         head, manifest = ((ROOT / ".travel" / name).read_text(encoding="utf-8") for name in ("commit", "manifest"))
     except OSError:
         return ""
-    known = dict(reversed(found) for found in re.findall(r"^(?:\d+ blob )?([0-9a-f]{40})[ \t](.+)$", manifest, re.M))
+    known = dict(reversed(pair) for pair in re.findall(r"^(?:\d+ blob )?([0-9a-f]{40})[ \t](.+)$", manifest, re.M))
     for folder in sources.PACKAGES.values():
         for path in sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".toml")):
             text, name = path.read_bytes(), path.relative_to(ROOT).as_posix()

@@ -276,9 +276,9 @@ class Share:
             ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
             if not ready:
                 raise TimeoutError
-            if not (some := os.read(pipe, 1 << 16)):
+            if not (piece := os.read(pipe, 1 << 16)):
                 return
-            *whole, text = (text + some).split(b"\n")
+            *whole, text = (text + piece).split(b"\n")
             yield from map(json.loads, whole)
 
     def _log_file(self) -> Path:
@@ -330,15 +330,15 @@ def run(
 
 def again(report: Report, device: str, stages: Collection[str]) -> dict[str, list[str] | None]:
     """The pieces of stages that are to be done again: {stage: pieces}; None, all of them, of a stage without an end."""
-    latest, found = report.latest(device), {}
+    latest, to_do = report.latest(device), {}
     for stage in stages:
         lines = {piece: line for (name, piece), line in latest.items() if name == stage}
         pieces = [piece for piece, line in lines.items() if piece and line["state"] in AGAIN]
         if "" not in lines or "process" in pieces:
-            found[stage] = None
+            to_do[stage] = None
         elif pieces := list(dict.fromkeys([*pieces, *lines[""]["facts"].get("not reached", [])])):
-            found[stage] = pieces
-    return found
+            to_do[stage] = pieces
+    return to_do
 
 
 def write(path: Path) -> Path:

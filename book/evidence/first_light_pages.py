@@ -35,9 +35,13 @@ def experiments(asked: Mapping[str, Any]) -> Pieces:
     """Every experiment's probe and every chapter's last section, first what can run on a GPU."""
     runs.one_thread()
     known, device = plans.experiments(), asked["device"]
-    probes = {f"probe {name}": (one, partial(probe, one, device)) for name, one in sorted(known.items())}
-    chapters = {f"chapter {sources.shown_number(one)}": partial(section, one, device) for one in sources.chapters()}
-    first = {name: call for name, (one, call) in probes.items() if runs.takes_device(one)}
+    probes = {
+        f"probe {name}": (experiment, partial(probe, experiment, device)) for name, experiment in sorted(known.items())
+    }
+    chapters = {
+        f"chapter {sources.shown_number(chapter)}": partial(section, chapter, device) for chapter in sources.chapters()
+    }
+    first = {name: call for name, (experiment, call) in probes.items() if runs.takes_device(experiment)}
     return {**first, **chapters, **{name: call for name, (_, call) in probes.items() if name not in first}}
 
 
@@ -60,16 +64,16 @@ def probe(function: Callable[..., runs.Result], device: str) -> Facts:
     takes = runs.takes_device(function) and device != "cpu"
     with processors_numbers():
         begun = time.perf_counter()
-        found = runs.made(function, job, device if takes else "cpu")["result"]
+        result = runs.made(function, job, device if takes else "cpu")["result"]
         facts: Facts = {"seconds": time.perf_counter() - begun}
-    different = list(agreement.differences(known["result"], found, TOLERANCE))
-    wrong += [replay.said(one) for one in different[:3]]
-    facts["largest difference"] = largest(agreement.differences(known["result"], found))
+    different = list(agreement.differences(known["result"], result, TOLERANCE))
+    wrong += [replay.said(difference) for difference in different[:3]]
+    facts["largest difference"] = largest(agreement.differences(known["result"], result))
     if takes and facts["seconds"] < TWICE:
         begun = time.perf_counter()
-        own = runs.made(function, job, device)["result"]
+        alone = runs.made(function, job, device)["result"]
         facts["seconds with its own numbers"] = time.perf_counter() - begun
-        wrong += [f"{name} is not there with its own numbers" for name in found if name not in own]
+        wrong += [f"{name} is not there with its own numbers" for name in result if name not in alone]
     return facts | ({"wrong": wrong} if wrong else {})
 
 
@@ -135,7 +139,7 @@ def section(chapter: str, device: str) -> Facts:
         finally:
             runs.settle(*kept)
     facts: Facts = {"seconds": time.perf_counter() - begun, "parameters": parameters, "answers": sorted(answers)}
-    asked = any("claims.answer" in ast.unparse(one) for one in code.body)
+    asked = any("claims.answer" in ast.unparse(statement) for statement in code.body)
     return facts | ({"wrong": ["it answered nothing"]} if asked and not answers else {})
 
 
@@ -151,7 +155,9 @@ def needed(chapter: str, parameters: dict[str, Any]) -> list[ast.stmt]:
     """The statements of a chapter that its last section needs, in order, with these parameters instead of its own."""
     before, last = _statements(chapter)
     chosen, names = list(last), set().union(*map(_loaded, last))
-    modules = set().union(*(_bound(one) for one in before if isinstance(one, ast.Import | ast.ImportFrom)))
+    modules = set().union(
+        *(_bound(statement) for statement in before if isinstance(statement, ast.Import | ast.ImportFrom))
+    )
     for statement in reversed(before):
         loop = isinstance(statement, ast.For | ast.While)  # it may change whatever it names
         bound = _bound(statement) | (_loaded(statement) - modules if loop else set())
@@ -161,7 +167,11 @@ def needed(chapter: str, parameters: dict[str, Any]) -> list[ast.stmt]:
                 names -= {name for name in bound if not _changes(statement, name)}
             names |= _loaded(statement)
     given = ast.parse("\n".join(f"{name} = {value!r}" for name, value in parameters.items())).body
-    return given + [one for one in chosen if not (isinstance(one, ast.Assign) and _bound(one) & set(parameters))]
+    return given + [
+        statement
+        for statement in chosen
+        if not (isinstance(statement, ast.Assign) and _bound(statement) & set(parameters))
+    ]
 
 
 def _cells(chapter: str) -> list[Any]:
@@ -180,14 +190,14 @@ def _statements(chapter: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
     begin = next((i for i, lines in enumerate(heads) if LAST in lines and not is_code(cells[i])), len(cells))
     end = next((i for i, lines in enumerate(heads) if i > begin and lines and not is_code(cells[i])), len(cells))
     parts = []
-    for some in (cells[:begin], cells[begin:end]):
-        parts.append([one for cell in some if is_code(cell) for one in ast.parse(cell.source).body])
+    for part in (cells[:begin], cells[begin:end]):
+        parts.append([statement for cell in part if is_code(cell) for statement in ast.parse(cell.source).body])
     before, last = parts
     if begin == len(cells):
-        last = [one for one in before if "tables.fit(" in ast.unparse(one)]
-    answers = [i for i, one in enumerate(last) if "claims.answer(" in ast.unparse(one)]
+        last = [statement for statement in before if "tables.fit(" in ast.unparse(statement)]
+    answers = [i for i, statement in enumerate(last) if "claims.answer(" in ast.unparse(statement)]
     last = last[: answers[-1] + 1] if answers else last  # verdicts, which may follow, are no business of a GPU's
-    return before, [one for one in last if not _shows(one)]
+    return before, [statement for statement in last if not _shows(statement)]
 
 
 def _shows(statement: ast.stmt) -> bool:
@@ -201,9 +211,9 @@ def is_code(cell: Any) -> bool:
 
 
 def _loaded(statement: ast.AST) -> set[str]:
-    names = {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
-    changed = [one.target for one in ast.walk(statement) if isinstance(one, ast.AugAssign)]
-    return names | {one.id for one in changed if isinstance(one, ast.Name)}
+    names = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    changed = [part.target for part in ast.walk(statement) if isinstance(part, ast.AugAssign)]
+    return names | {target.id for target in changed if isinstance(target, ast.Name)}
 
 
 def _bound(statement: ast.AST) -> set[str]:
@@ -225,9 +235,9 @@ def _changes(statement: ast.stmt, name: str) -> bool:
     """Whether a statement gives a name part of its value only, so that it has to be there before."""
     return name in set().union(
         *(
-            _loaded(one.value)
-            for one in ast.walk(statement)
-            if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)
+            _loaded(part.value)
+            for part in ast.walk(statement)
+            if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store)
         )
     )
 

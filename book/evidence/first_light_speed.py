@@ -78,10 +78,10 @@ def case_speed(place: torch.device, case: Case) -> Facts:
         "Opacus, ghost clipping": partial(step_times.opacus_step, mode="ghost"),
         "Opacus, hooks": partial(step_times.opacus_step, mode="hooks"),
     }
-    found = {name: side_speed(place, case, train, make) for name, make in sides.items()}
-    rates = {name: one.get("steps_a_second") for name, one in found.items()}
+    by_side = {name: side_speed(place, case, train, make) for name, make in sides.items()}
+    rates = {name: side.get("steps_a_second") for name, side in by_side.items()}
     ratio = rates["SGD"] / rates["DP-SGD"] if all(rates[name] for name in ("SGD", "DP-SGD")) else None
-    return {"batch": case.batch, "sides": found, "step of DP-SGD over SGD": ratio}
+    return {"batch": case.batch, "sides": by_side, "step of DP-SGD over SGD": ratio}
 
 
 def side_speed(place: torch.device, case: Case, train: Examples, make: Callable[..., step_times.Step]) -> Facts:
@@ -144,7 +144,7 @@ def crossing(place: torch.device) -> Facts:
     ``START`` is measured by stage "machine").
     """
     sizes = (16, 64, 256, 1024, 4096) if place.type == "cuda" else (8, 32)
-    found = []
+    rows = []
     for make in (perceptron, cnn):
         for batch in sizes:
             case = make(batch)
@@ -153,9 +153,9 @@ def crossing(place: torch.device) -> Facts:
                 train = step_times.records(case.shape, 2 * batch, where)
                 step, batches = step_times.dpsgd_step(network(case, where), train, batch), drawn(batch, train.n, where)
                 row[name] = seconds(lambda step=step, batches=batches: step(batches[0]), where, 0.1)
-            found.append(row)
+            rows.append(row)
     reckoned = {"CORE": devices.CORE, "STEP": devices.STEP, "START": devices.START}
-    return {"steps": found, **constants(found), "reckoned in dplib.devices": reckoned}
+    return {"steps": rows, **constants(rows), "reckoned in dplib.devices": reckoned}
 
 
 def constants(rows: list[Facts]) -> Facts:
@@ -190,7 +190,7 @@ def processes(place: torch.device) -> Facts:
     barrier = context.Barrier(max(phases))
     with ProcessPoolExecutor(max(phases), context, _begin, (barrier,)) as pool:
         made = [pool.submit(_steps, place.type, i, phases) for i in range(max(phases))]
-        counts = np.sum([one.result() for one in made], axis=0)
+        counts = np.sum([process.result() for process in made], axis=0)
     return {"batch": _case(place).batch, "steps_a_second": dict(zip(map(str, phases), counts / PHASE, strict=True))}
 
 
@@ -211,9 +211,9 @@ def _steps(device: str, i: int, phases: tuple[int, ...]) -> list[float]:
     train = step_times.records(case.shape, 4 * case.batch, place)
     step, rows = step_times.dpsgd_step(network(case, place), train, case.batch), drawn(case.batch, train.n, place)
     step(rows[0])
-    found: list[Any] = []
+    rates: list[Any] = []
     for working in phases:
         _together.wait(60)
         took = seconds(lambda: step(rows[0]), place, PHASE) if i < working else float("inf")
-        found.append(PHASE / took)
-    return found
+        rates.append(PHASE / took)
+    return rates

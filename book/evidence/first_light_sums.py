@@ -78,15 +78,15 @@ def bandwidth(place: torch.device) -> Facts:
     count = 2**28 if place.type == "cuda" else 2**23
     a = torch.ones(count, device=place)
     b, host = torch.empty_like(a), torch.ones(count // 16)
-    found = {"within": 8 * count / seconds(lambda: b.copy_(a), place)}
+    by_place = {"within": 8 * count / seconds(lambda: b.copy_(a), place)}
     if place.type == "cuda":
         pinned = host.pin_memory()
         few = b[: len(host)]
-        found |= {
+        by_place |= {
             "from pageable memory": 4 * len(host) / seconds(lambda: few.copy_(host), place),
             "from pinned memory": 4 * len(host) / seconds(lambda: few.copy_(pinned, non_blocking=True), place),
         }
-    return {"bytes_a_second": found}
+    return {"bytes_a_second": by_place}
 
 
 def products(place: torch.device) -> Facts:
@@ -161,9 +161,9 @@ def clipped_sum(place: torch.device, name: str, count: int = 16) -> Facts:
         clipping.ClippedSums(net, added).add(x.to(place), y.to(place), examples.cross_entropy, factors)
     finally:
         allow_tf32(False)
-    found = torch.cat([one.flatten() for one in added.values()]).double().cpu()
+    summed = torch.cat([gradient.flatten() for gradient in added.values()]).double().cpu()
     facts = {
-        "error": float((found - due).norm() / due.norm()),
+        "error": float((summed - due).norm() / due.norm()),
         "error_of_norms": float((seen[0].double().cpu() / norms - 1).abs().max()),
         "allowed": SUMS,
     }
@@ -257,7 +257,11 @@ def waits(place: torch.device, name: str) -> Facts:
                 dpsgd.train(network(name), data, private, np.random.default_rng(0), device="cuda", progress=False)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        places = [f"{Path(one.filename).name}:{one.lineno}" for one in caught if "synchroniz" in str(one.message)]
+        places = [
+            f"{Path(warning.filename).name}:{warning.lineno}"
+            for warning in caught
+            if "synchroniz" in str(warning.message)
+        ]
         told[steps] = Counter(places)
     each = {where: (told[30][where] - told[10][where]) / 20 for where in told[30]}
     return {"waits_a_step": sum(each.values()), "places": {where: n for where, n in each.items() if n}}
@@ -296,9 +300,9 @@ def product_errors(place: torch.device) -> dict[str, float]:
     a, b = (torch.randn(256, 256, generator=generator) for _ in range(2))
     x, w = torch.randn(2, 32, 9, 9, generator=generator), torch.randn(8, 32, 3, 3, generator=generator)
     made = {"product": (torch.matmul, a, b), "convolution": (nn.functional.conv2d, x, w)}
-    found = {}
+    errors = {}
     with torch.no_grad():
         for name, (call, left, right) in made.items():
             due = call(left.double(), right.double())
-            found[name] = float((call(left.to(place), right.to(place)).cpu().double() - due).norm() / due.norm())
-    return found
+            errors[name] = float((call(left.to(place), right.to(place)).cpu().double() - due).norm() / due.norm())
+    return errors

@@ -80,16 +80,16 @@ class Log:
         Where lines of work were merged, the line is followed that has the state which was kept, as ``git log`` does
         with a file; what was written on another line and lost is not in it.
         """
-        found, commit = [], self.head
+        led, commit = [], self.head
         if present not in (..., state(commit)):
-            found.append(Version("", present))
+            led.append(Version("", present))
         while True:
             now = state(commit)
             same = next((parent for parent in self.parents[commit] if state(parent) == now), None)
             if same is None:
-                found.append(Version(commit, now))
+                led.append(Version(commit, now))
                 if not self.parents[commit]:
-                    return found[::-1]
+                    return led[::-1]
             commit = same or self.parents[commit][0]
 
     def objects(self, paths: Iterable[str]) -> dict[tuple[str, str], str]:
@@ -117,8 +117,8 @@ class Log:
     def files_ever(self, folder: str) -> Iterator[tuple[str, str]]:
         """(path, name) of each file that ever lay in a folder, by its last name there."""
         trees = sorted({name for _, name in self.objects([folder]).items()})
-        found = {f"{folder}/{path}": name for tree in trees for path, name in self.files(tree)}
-        yield from sorted(found.items())
+        names = {f"{folder}/{path}": name for tree in trees for path, name in self.files(tree)}
+        yield from sorted(names.items())
 
     def files(self, folder: str) -> Iterator[tuple[str, str]]:
         """(path, name) of each file in a folder that git names."""

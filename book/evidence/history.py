@@ -150,8 +150,8 @@ def since_last_edition(stored: Mapping[str, Any], row: str) -> tuple[str, list[s
     """(verdict in the last edition, reasons of the changes since): "" for a row that is new."""
     entry = stored["rows"].get(row, {"versions": []})
     written = reasons().by_state()
-    found = (written.get((row, version["digest"])) for version in entry["versions"])
-    return entry.get("edition", ""), list(dict.fromkeys(filter(None, found)))
+    commits = (written.get((row, version["digest"])) for version in entry["versions"])
+    return entry.get("edition", ""), list(dict.fromkeys(filter(None, commits)))
 
 
 def _of_rule(

@@ -77,8 +77,8 @@ def _row(log: Log, states: list[gitlog.Version], verdicts: list[gitlog.Version],
     first = next((json.loads(v.state) for v in states if v.state and json.loads(v.state).get("rule")), {})
     known = {name: first[name] for name in (*DECIDES, "published") if name in first}
     said = [[_short(version.commit), version.state] for version in verdicts if version.state]
-    found = {"versions": versions, "verdicts": said, "made_at": len(made)}
-    return found | ({"first": known} if known and digest(known) != digest(_deciding(before)) else {})
+    entry = {"versions": versions, "verdicts": said, "made_at": len(made)}
+    return entry | ({"first": known} if known and digest(known) != digest(_deciding(before)) else {})
 
 
 def _deciding(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,11 +87,11 @@ def _deciding(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _order(log: Log, commit: str, made: Counter) -> list[int]:
     """How many runs were made from a commit that contains this one, from one that does not, and from an unknown one."""
-    found = [0, 0, 0]
+    counts = [0, 0, 0]
     for prefix, n in made.items():
         of = log.full(prefix)
-        found[2 if of is None else 1 if not commit else int(not log.contains(of, commit))] += n
-    return found
+        counts[2 if of is None else 1 if not commit else int(not log.contains(of, commit))] += n
+    return counts
 
 
 def _short(commit: str) -> str:
@@ -119,8 +119,8 @@ def _ledger(log: Log) -> tuple[dict[str, list[gitlog.Version]], dict[str, list[g
     for path in paths.values():
         present = _states(now[path], table_now)
         for row in present:
-            for place, found in enumerate((states, verdicts)):
-                found[row] = log.versions(
+            for place, by_row in enumerate((states, verdicts)):
+                by_row[row] = log.versions(
                     lambda commit, row=row, path=path, place=place: (
                         ledger(at[commit, path], at.get((commit, margins), "")).get(row, (None, None))[place]
                         if (commit, path) in at
@@ -134,13 +134,13 @@ def _ledger(log: Log) -> tuple[dict[str, list[gitlog.Version]], dict[str, list[g
 def _states(text: bytes, margins: bytes) -> dict[str, tuple[str, str]]:
     """Of each row of a file of the ledger: what is judged, as text, and the verdict that is expected."""
     table = yaml.load(margins, Loader=LOADER) or {}
-    found = {}
+    states = {}
     for row in _rows(text):
         judged = {name: row[name] for name in JUDGED if row.get(name)}
         if named := dict(_margins([row.get("rule"), row.get("corrected")], table)):
             judged["margins"] = named
-        found[row["id"]] = (plain(judged), row.get("expects") or "")
-    return found
+        states[row["id"]] = (plain(judged), row.get("expects") or "")
+    return states
 
 
 def _rows(text: bytes) -> Iterator[dict[str, Any]]:
@@ -188,16 +188,16 @@ def _written(log: Log) -> dict[str, list[str]]:
     names = [path for path, _ in log.files_ever("book/results")]
     at = log.objects(names)
     text = log.contents(at.values())
-    found: dict[str, list[str]] = {}
+    by_row: dict[str, list[str]] = {}
     for commit in log.oldest_first():
         for path in names:
-            if (commit, path) in at and at[commit, path] not in found.setdefault("", []):
-                found[""].append(at[commit, path])
+            if (commit, path) in at and at[commit, path] not in by_row.setdefault("", []):
+                by_row[""].append(at[commit, path])
                 records = json.loads(text[at[commit, path]]).get("records") or {}
                 for row, record in records.items() if isinstance(records, Mapping) else ():
                     if isinstance(record, Mapping) and record.get("verdict"):
-                        found.setdefault(row, [_short(commit), record["verdict"]])
-    return found
+                        by_row.setdefault(row, [_short(commit), record["verdict"]])
+    return by_row
 
 
 # --- the file, and what it must agree with ----------------------------------------------------------------------------
@@ -232,9 +232,9 @@ def stale(stored: Mapping[str, Any], root: Path | None = None) -> list[str]:
     then = {row: [(v["commit"], v["digest"]) for v in entry["versions"]] for row, entry in stored["rows"].items()}
     parts_now = {name: [(v["commit"], v["digest"]) for v in changes] for name, changes in _parts(log).items()}
     parts = {name: [(v["commit"], v["digest"]) for v in changes] for name, changes in stored["parts"].items()}
-    found = [row for row in {*now, *then} if not _agree(then.get(row, []), now.get(row, []))]
-    found += [part for part in {*parts_now, *parts} if not _agree(parts.get(part, []), parts_now.get(part, []))]
-    return sorted(found)
+    differing = [row for row in {*now, *then} if not _agree(then.get(row, []), now.get(row, []))]
+    differing += [part for part in {*parts_now, *parts} if not _agree(parts.get(part, []), parts_now.get(part, []))]
+    return sorted(differing)
 
 
 def _digests(versions: list[gitlog.Version]) -> list[tuple[str, str]]:
@@ -251,7 +251,7 @@ def silent(stored: Mapping[str, Any], root: Path | None = None) -> list[tuple[st
     the values without runs, and after the commit up to which none were asked for.
     """
     log, written = _log(root or claims.ROOT), history.reasons()
-    reasons, found = written.by_state(), []
+    reasons, unsaid = written.by_state(), []
     if (since := log.full(written.since)) is None:
         raise ParameterError(f"{history.REASONS}: since = {written.since} is not a commit of this log.")
     for row, entry in stored["rows"].items():
@@ -259,8 +259,8 @@ def silent(stored: Mapping[str, Any], root: Path | None = None) -> list[tuple[st
             commit = log.full(version["commit"]) if version["commit"] else None
             new = commit is None or not log.contains(since, commit)
             if new and _known(row, version["runs"]) and (row, version["digest"]) not in reasons:
-                found.append((row, version["digest"]))
-    return found
+                unsaid.append((row, version["digest"]))
+    return unsaid
 
 
 def _known(row: str, order: list[int]) -> bool:
@@ -281,7 +281,7 @@ def _log(root: Path) -> Log:
 
 def _parts(log: Log) -> dict[str, list[dict[str, Any]]]:
     """Each part of today's published plans, as "study/part": the states of its inputs, and what changed in each."""
-    found = {}
+    by_part = {}
     for study in plans.studies():
         path = f"notebooks/plans/{study}.yml"
         at = log.objects([path])
@@ -298,8 +298,8 @@ def _parts(log: Log) -> dict[str, list[dict[str, Any]]]:
                 ),
                 present,
             )
-            found[f"{study}/{part}"] = list(_changes(versions))
-    return found
+            by_part[f"{study}/{part}"] = list(_changes(versions))
+    return by_part
 
 
 def _published(text: bytes) -> dict[str, str]:
@@ -323,16 +323,16 @@ def _changes(versions: list[gitlog.Version]) -> Iterator[dict[str, Any]]:
 
 def _made() -> dict[str, dict[str, str]]:
     """Of each part of the published plans its runs, {a run's key: the commit from which it was made}."""
-    found = {}
+    by_part = {}
     for study in plans.studies():
         plan = plans.load(study)
         for part in plan.parts:
             lines = plans.Plan(study, plan.name, {part: plan.parts[part]}).reached()
-            found[f"{study}/{part}"] = {
+            by_part[f"{study}/{part}"] = {
                 f"{line['experiment']} {runs.key_of_line(line)}": line["made"]["commit"].removesuffix("-dirty")
                 for line in lines
             }
-    return found
+    return by_part
 
 
 @functools.cache
@@ -357,12 +357,12 @@ def _code(log: Log, rows: list[str]) -> dict[str, list[gitlog.Version]]:
 
     @functools.cache
     def of_tree(tree: str) -> dict[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
+        by_row: dict[str, set[str]] = {}
         for blob in wanted[tree]:
             for ids, marks in named[blob].items():
                 for row in _matching(ids, frozenset(rows)):
-                    found.setdefault(row, set()).update(marks)
-        return {row: frozenset(marks) for row, marks in found.items()}
+                    by_row.setdefault(row, set()).update(marks)
+        return {row: frozenset(marks) for row, marks in by_row.items()}
 
     def state(commit: str, row: str) -> frozenset[str]:
         trees_here = (folders.get((commit, folder)) for folder in FOLDERS)

@@ -77,9 +77,9 @@ def changed(function: Callable[..., Result], job: Job) -> dict[str, Any]:
 def as_called(value: Any) -> Any:
     """A job, or a value of it, as the function takes it: infinities are numbers again."""
     if isinstance(value, dict):
-        return {key: as_called(one) for key, one in value.items()}
+        return {key: as_called(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [as_called(one) for one in value]
+        return [as_called(element) for element in value]
     return float(value) if value in ("inf", "-inf") else value
 
 
@@ -87,7 +87,7 @@ def identity(function: Callable[..., Result], job: Job, device: str = "cpu") -> 
     """What the key of a run is made of: experiment, version, job, data, device."""
     about, full = function.experiment, job_of(function, job)
     sets = [value for key in about.data for value in _flat(full[key])]
-    data = {one: checksum(one) for one in sorted(set(sets))}
+    data = {name: checksum(name) for name in sorted(set(sets))}
     return {"experiment": about.name, "version": about.version, "job": full, "data": data, "device": device}
 
 
@@ -111,27 +111,27 @@ def key_of(function: Callable[..., Result], job: Job, device: str = "cpu") -> st
     return key_of_line(identity(function, job, device))
 
 
-def key_of_line(one: Line) -> str:
+def key_of_line(line: Line) -> str:
     """The key of a line within its experiment's file."""
     # The job first: a file is sorted by it.
-    return json.dumps([one["job"], one["version"], one["data"], one["device"]], sort_keys=True)
+    return json.dumps([line["job"], line["version"], line["data"], line["device"]], sort_keys=True)
 
 
-def as_text(one: Line) -> str:
+def as_text(line: Line) -> str:
     """A line as its file has it; ParameterError where it holds what is not plain or finite."""
     try:
-        return json.dumps(one, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise ParameterError(
-            f"{one['experiment']}: a result must hold plain finite values or None ({error})."
+            f"{line['experiment']}: a result must hold plain finite values or None ({error})."
         ) from None
 
 
 def parsed(text: str) -> tuple[str, Line]:
     """Key and line of a text; an error of DAMAGE where it is none."""
-    one = json.loads(text)
-    one["result"].items(), one["made"]["seconds"], one["made"]["processor_seconds"]  # a line without these is no run
-    return key_of_line(one), one
+    line = json.loads(text)
+    line["result"].items(), line["made"]["seconds"], line["made"]["processor_seconds"]  # a line without these is no run
+    return key_of_line(line), line
 
 
 class Lines(Mapping[str, bytes]):
@@ -173,8 +173,8 @@ def _flat(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for one in value:
-            yield from _flat(one)
+        for element in value:
+            yield from _flat(element)
 
 
 @functools.cache
@@ -190,7 +190,9 @@ def _usual(function: Callable[..., Result]) -> dict[str, Any]:
     """The defaults of an experiment, as a job holds them."""
     signature, types_ = _signature(function)
     given = {key: default for key, default in signature.items() if default is not inspect.Parameter.empty}
-    return {key: _typed(f"{function.experiment.name}: {key}", one, types_.get(key)) for key, one in given.items()}
+    return {
+        key: _typed(f"{function.experiment.name}: {key}", argument, types_.get(key)) for key, argument in given.items()
+    }
 
 
 @functools.cache
@@ -224,9 +226,9 @@ def _typed(where: str, value: Any, type_: Any) -> Any:
         elif int in options and float not in options and float(value).is_integer():
             value = int(value)
         return str(value) if isinstance(value, float) and math.isinf(value) else value
-    inner = next((args for one in options if (args := typing.get_args(one))), (None,))
+    inner = next((args for option in options if (args := typing.get_args(option))), (None,))
     if isinstance(value, list | tuple):
-        return [_typed(where, one, inner[0]) for one in value]
+        return [_typed(where, element, inner[0]) for element in value]
     if isinstance(value, Mapping):
-        return {str(key): _typed(where, one, inner[-1]) for key, one in sorted(value.items())}
+        return {str(key): _typed(where, element, inner[-1]) for key, element in sorted(value.items())}
     raise ParameterError(f"{where} = {value!r} is not allowed: a job holds plain values.")

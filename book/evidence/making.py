@@ -162,8 +162,8 @@ def _data(run: Wanted) -> frozenset[str]:
 
 def _check_gpu(wanted: Sequence[Plan]) -> None:
     # A part whose first runs are there asks for the others with them: nothing on a GPU can turn up later.
-    some = [plan for plan in wanted if any(part.device == "cuda" for part in plan.parts.values())]
-    asking = [run for run in plans.missing(some) if run.device == "cuda"]
+    waiting = [plan for plan in wanted if any(part.device == "cuda" for part in plan.parts.values())]
+    asking = [run for run in plans.missing(waiting) if run.device == "cuda"]
     if asking and not runs.has("cuda"):
         raise ParameterError(
             f"{len(asking)} run(s) are planned with gpus: 1, and this machine has no GPU: send them to one that has "
@@ -173,7 +173,7 @@ def _check_gpu(wanted: Sequence[Plan]) -> None:
 
 def left(seconds: Sequence[float | None], workers: int) -> str:
     """How many runs wait, and how long they take by :func:`estimates`."""
-    known = [one for one in seconds if one is not None]
+    known = [second for second in seconds if second is not None]
     more = f", about {sum(known) / 60 / workers:.0f} min" if known else ""
     return f"at least {len(seconds)} to go{more}"
 
@@ -182,7 +182,7 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
     """Seconds that each run may take, by the stored ones that are most like it: those that differ in seed and trace
     only, or those of its texts (data set, scheme), or all; on the same kind of device. None where there is none.
     """
-    found: list[float | None] = [None] * len(todo)
+    seconds: list[float | None] = [None] * len(todo)
     for name in dict.fromkeys(run.function.experiment.name for run in todo):  # one at a time: a file may be large
         spent = [_spent(line) for line in itertools.chain(runs.each(name), runs.filed(name))]
         means: dict[tuple, dict[str, float]] = {}  # by some arguments: their values to the mean
@@ -194,9 +194,9 @@ def estimates(todo: Sequence[Wanted]) -> list[float | None]:
                 if keys not in means:
                     means[keys] = _means(spent, keys)
                 if (mean := means[keys].get(_cell(device, job, keys))) is not None:
-                    found[i] = mean
+                    seconds[i] = mean
                     break
-    return found
+    return seconds
 
 
 def _spent(line: runs.Line) -> tuple[str, dict, float]:

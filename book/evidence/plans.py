@@ -117,17 +117,17 @@ class Plan:
         missing: dict[tuple[str, str], Wanted] = {}
 
         def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
-            name, device, found, absent = function.experiment.name, part.on(function), [], []
+            name, device, results, absent = function.experiment.name, part.on(function), [], []
             for job in jobs:
                 key, line = runs.keyed(function, job, device)
                 if line is None:
                     absent.append(job)
                     missing[name, key] = Wanted(function, runs.job_of(function, job), device)
                 else:
-                    found.append(reached.setdefault((name, key), line)["result"])
+                    results.append(reached.setdefault((name, key), line)["result"])
             if absent:
                 raise runs.MissingRuns(function, absent)
-            return found
+            return results
 
         for name in parts or self.parts:
             with contextlib.suppress(runs.MissingRuns):
@@ -166,14 +166,14 @@ def routes(claims: Sequence[Claim]) -> dict[str, dict[str, list[Claim]]]:
     Raises:
         ParameterError: for a pattern that no row has.
     """
-    found: dict[str, dict[str, list[Claim]]] = {}
+    by_study: dict[str, dict[str, list[Claim]]] = {}
     for study in studies():
         if about := on_gpu(study):
             matched = {ids: [claim for claim in claims if fnmatchcase(claim.id, ids)] for ids in about.rows}
             if unknown := [ids for ids, rows in matched.items() if not rows]:
                 raise ParameterError(f"{unknown[0]} of plan {study} is no row of the ledger.")
-            found[study] = {ids: [claim for claim in rows if claim.expects in OPEN] for ids, rows in matched.items()}
-    return found
+            by_study[study] = {ids: [claim for claim in rows if claim.expects in OPEN] for ids, rows in matched.items()}
+    return by_study
 
 
 def load(study: str, plan: str = "published") -> Plan:
@@ -192,8 +192,10 @@ def load(study: str, plan: str = "published") -> Plan:
 
 def experiments() -> dict[str, Callable[..., runs.Result]]:
     """The experiments that the studies' modules have, by name."""
-    found = [one for study in studies() for one in vars(_module(study)).values()]
-    return {one.experiment.name: one for one in found if isinstance(getattr(one, "experiment", 0), runs.Experiment)}
+    things = [thing for study in studies() for thing in vars(_module(study)).values()]
+    return {
+        thing.experiment.name: thing for thing in things if isinstance(getattr(thing, "experiment", 0), runs.Experiment)
+    }
 
 
 def _module(study: str) -> ModuleType:
@@ -216,10 +218,16 @@ def _part(module: ModuleType, name: str, inputs: Any) -> Part:
     if hasattr(function, "experiment"):  # which checks each job
         return Part(functools.partial(repeated, function=function), inputs, "cuda" if gpus else "cpu")
     _, *known = inspect.signature(function).parameters.values()
-    if not any(one.kind is one.VAR_KEYWORD for one in known):  # else each job is checked by its experiment
-        checks.check_names(inputs, [one.name for one in known], f"part {name}")
-    needed = [one.name for one in known if one.default is one.empty and one.kind is one.KEYWORD_ONLY]
-    if missing := [one for one in needed if one not in inputs]:
+    if not any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in known
+    ):  # else each job is checked by its experiment
+        checks.check_names(inputs, [parameter.name for parameter in known], f"part {name}")
+    needed = [
+        parameter.name
+        for parameter in known
+        if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    if missing := [name for name in needed if name not in inputs]:
         raise ParameterError(f"part {name}: {missing[0]} is missing from its inputs.")
     return Part(function, inputs, "cuda" if gpus else "cpu")
 
@@ -244,7 +252,7 @@ def _parsed(path: Path, _time: int) -> dict[str, Any]:
 
 def missing(plans: Sequence[Plan]) -> list[Wanted]:
     """The runs of plans that are not stored, each once; at least, as :meth:`Plan.missing` says."""
-    return list({repr(one): one for plan in plans for one in plan.missing()}.values())
+    return list({repr(run): run for plan in plans for run in plan.missing()}.values())
 
 
 def unread() -> dict[str, list[int]]:
@@ -259,14 +267,14 @@ def unread() -> dict[str, list[int]]:
             for line in Plan(study, published.name, {name: part}).reached():
                 read.add((line["experiment"], runs.key_of_line(line)))
                 cells.setdefault(_but_its_seed(line), set()).add(f"{study}/{name}")
-    found: dict[str, set[int]] = {}
+    seeds_of: dict[str, set[int]] = {}
     for experiment in {cell[0] for cell in cells}:
         for line in runs.lines(experiment):
             seed = line["job"].get("seed", FIRST)
             if seed < FIRST and (experiment, runs.key_of_line(line)) not in read:
                 for part in cells.get(_but_its_seed(line), ()):
-                    found.setdefault(part, set()).add(seed)
-    return {part: sorted(seeds) for part, seeds in found.items()}
+                    seeds_of.setdefault(part, set()).add(seed)
+    return {part: sorted(seeds) for part, seeds in seeds_of.items()}
 
 
 def _but_its_seed(line: runs.Line) -> tuple[str, int, str, str]:
@@ -274,10 +282,10 @@ def _but_its_seed(line: runs.Line) -> tuple[str, int, str, str]:
     return line["experiment"], line["version"], line["device"], json.dumps(job, sort_keys=True)
 
 
-def shown(one: Wanted) -> str:
+def shown(run: Wanted) -> str:
     """A run in short: experiment, and what its job says beside the defaults."""
-    said = ", ".join(f"{k}={v}" for k, v in runs.changed(one.function, one.job).items())
-    return f"{one.function.experiment.name} {said}{' on a GPU' if one.device == 'cuda' else ''}"
+    said = ", ".join(f"{k}={v}" for k, v in runs.changed(run.function, run.job).items())
+    return f"{run.function.experiment.name} {said}{' on a GPU' if run.device == 'cuda' else ''}"
 
 
 FIRST = 1000  # seeds from here on are for tuning
@@ -303,8 +311,8 @@ def by_seed(
     first: int = 0,
 ) -> dict[Any, list[dict[str, Any]]]:
     """{cell: results by seed}: a function called with each cell's job and the seeds first, ..., first + seeds - 1."""
-    found = iter(get(function, [{**job, "seed": first + i} for job in cells.values() for i in range(seeds)]))
-    return {cell: [next(found) for _ in range(seeds)] for cell in cells}
+    results = iter(get(function, [{**job, "seed": first + i} for job in cells.values() for i in range(seeds)]))
+    return {cell: [next(results) for _ in range(seeds)] for cell in cells}
 
 
 def repeated(
@@ -324,10 +332,10 @@ def repeated(
     keys = itertools.product(*over.values())
     cells = {key[0] if len(key) == 1 else key: {**job, **dict(zip(over, key, strict=True))} for key in keys}
     if seeds is None:
-        found = dict(zip(cells, get(function, list(cells.values())), strict=True))
+        results = dict(zip(cells, get(function, list(cells.values())), strict=True))
     else:
-        found = by_seed(get, function, cells, seeds, first)
-    return found if over else found[()]
+        results = by_seed(get, function, cells, seeds, first)
+    return results if over else results[()]
 
 
 def tune(
@@ -364,12 +372,12 @@ def tune(
             for value in grids[key]
             for i in range(seeds)
         }
-        found = {at: result[score] for at, result in zip(jobs, get(function, list(jobs.values())), strict=True)}
+        scores_of = {at: result[score] for at, result in zip(jobs, get(function, list(jobs.values())), strict=True)}
         tuned = {
-            key: _best({v: [found[key, v, i] for i in range(seeds)] for v in grid}, smaller)
+            key: _best({v: [scores_of[key, v, i] for i in range(seeds)] for v in grid}, smaller)
             for key, grid in grids.items()
         }
-        if extension == extensions or not any(one.at_edge for one in tuned.values()):
+        if extension == extensions or not any(rate.at_edge for rate in tuned.values()):
             break
         grids = {key: _longer(grid, tuned[key]) for key, grid in grids.items()}
     return tuned
@@ -378,8 +386,10 @@ def tune(
 def _best(scores: Mapping[float, Sequence[float | None]], smaller: bool) -> Tuned:
     sign = -1 if smaller else 1
     means = {
-        value: sign * float(np.mean(own)) if all(one is not None and np.isfinite(one) for one in own) else -np.inf
-        for value, own in scores.items()
+        value: sign * float(np.mean(scores_))
+        if all(score is not None and np.isfinite(score) for score in scores_)
+        else -np.inf
+        for value, scores_ in scores.items()
     }
     best = max(means, key=means.__getitem__)
     tried = {value: sign * mean if np.isfinite(mean) else -np.inf for value, mean in means.items()}

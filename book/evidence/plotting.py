@@ -33,8 +33,8 @@ def band(axes: plt.Axes, x, low, high, **style) -> None:
 
 def bands(name: str, x: Sequence[Any], values: Sequence[Any]) -> pd.DataFrame:
     """Means over runs with 95% intervals, for :func:`curves`: columns ``name``, mean, low, high; values (x, runs)."""
-    found = [stats.mean_interval(one) for one in values]
-    rows = [(at, m.value, m.low, m.high) for at, m in zip(x, found, strict=True)]
+    means = [stats.mean_interval(value) for value in values]
+    rows = [(at, m.value, m.low, m.high) for at, m in zip(x, means, strict=True)]
     return pd.DataFrame(rows, columns=[name, "mean", "low", "high"])
 
 
@@ -57,16 +57,16 @@ def dots(
     colours.
     """
     names = list(dict.fromkeys([*printed, *rows]))
-    series = list(series or dict.fromkeys(s for some in rows.values() for s in some))
+    series = list(series or dict.fromkeys(s for row in rows.values() for s in row))
     colours = sns.color_palette("colorblind", len(series))
     for place, name in enumerate(names):
-        for shift, (one, colour) in enumerate(zip(series, colours, strict=True)):
-            if (value := rows.get(name, {}).get(one)) is not None:
+        for shift, (entry, colour) in enumerate(zip(series, colours, strict=True)):
+            if (value := rows.get(name, {}).get(entry)) is not None:
                 y = place + 0.16 * (shift - (len(series) - 1) / 2)
                 ends = [[value.value - value.low], [value.high - value.value]] if value.low is not None else None
                 axes.errorbar(value.value, y, xerr=ends, fmt="o", ms=5, color=colour, capsize=3)
-    for one, colour in zip(series, colours, strict=True):
-        axes.errorbar([], [], xerr=[], fmt="o", ms=5, color=colour, capsize=3, label=one)
+    for entry, colour in zip(series, colours, strict=True):
+        axes.errorbar([], [], xerr=[], fmt="o", ms=5, color=colour, capsize=3, label=entry)
     rings = [(printed[name], place) for place, name in enumerate(names) if name in printed]
     if rings:
         axes.plot(*zip(*rings, strict=True), "o", ms=9, mfc="none", mec="black", label="printed")

@@ -33,16 +33,16 @@ def parts_in(code: Code, row: str, known: Mapping[str, Iterable[str]], study: st
         (name, part)
         for name in {study, *search.studies}
         for part in known.get(name, ())
-        if {part, EVERY} & search.found
+        if {part, EVERY} & search.parts
     )
 
 
 class _Search:
-    """One row's way back. ``found`` are names of parts, ``studies`` those whose plans are loaded on the way."""
+    """One row's way back. ``parts`` are those of plans, ``studies`` those whose plans are loaded on the way."""
 
     def __init__(self, row: str):
         self.row = row
-        self.found: set[str] = set()
+        self.parts: set[str] = set()
         self.studies: set[str] = set()
         self._seen: set[tuple] = set()
 
@@ -55,7 +55,7 @@ class _Search:
             return
         place.used |= _names(node, place)
         says = _all(node, place)
-        self.found |= says.parts
+        self.parts |= says.parts
         self.studies |= says.studies
 
     def _narrow(self, node: ast.AST, place: Place) -> bool:
@@ -70,11 +70,13 @@ class _Search:
                 chosen = [inside] if self.leads(inside, place) else []
             case ast.Name():
                 bound = place.local.get(node.id, place.code.names.get(node.id, []))
-                chosen = [one for one in bound if self.leads(one, place)]
+                chosen = [expression for expression in bound if self.leads(expression, place)]
             case ast.Call() if (target := code_names.function_of(node.func, place)) and self.leads(node.func, place):
                 code, function = target
                 inner = Place(code, code_names.local_names(function))
-                for returned in (one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value):
+                for returned in (
+                    part.value for part in ast.walk(function) if isinstance(part, ast.Return) and part.value
+                ):
                     self.follow(returned, inner, narrow=True)
                 for argument in _given(node, function, inner.used):
                     self.follow(argument, place)
@@ -83,16 +85,18 @@ class _Search:
                 chosen = [node.value, *(loop.iter for loop in node.generators)]
             case _:
                 return False
-        for one in chosen:
-            self.follow(one, place, narrow=not (isinstance(node, ast.Dict) and _keyed(node, one, self.row)))
+        for expression in chosen:
+            self.follow(
+                expression, place, narrow=not (isinstance(node, ast.Dict) and _keyed(node, expression, self.row))
+            )
         return bool(chosen)
 
     def leads(self, node: ast.AST, place: Place) -> bool:
         """Whether an expression, or anything that it is made of, writes the row under its id."""
         if isinstance(node, ast.DictComp) and isinstance(node.key, ast.Name):  # its keys are those that it runs over
             over = [loop.iter for loop in node.generators]
-            if any(_all(one, place).ids for one in over):
-                return any(self.leads(one, place) for one in over)
+            if any(_all(expression, place).ids for expression in over):
+                return any(self.leads(expression, place) for expression in over)
         return any(re.fullmatch(ids, self.row) for ids in _all(node, place).ids)
 
 
@@ -102,17 +106,19 @@ def _names(node: ast.AST, place: Place, seen: set[int] | None = None) -> set[str
     if id(node) in seen:
         return set()
     seen.add(id(node))
-    found = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    bound = [expression for name in found for expression in place.local.get(name, ())]
-    return found.union(*(_names(expression, place, seen) for expression in bound))
+    names_here = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    bound = [expression for name in names_here for expression in place.local.get(name, ())]
+    return names_here.union(*(_names(expression, place, seen) for expression in bound))
 
 
 def _given(call: ast.Call, function: ast.FunctionDef, used: set[str]) -> list[ast.expr]:
     """What a call gives for those arguments of its function that are used."""
-    names = [one.arg for one in function.args.posonlyargs + function.args.args]
+    names = [parameter.arg for parameter in function.args.posonlyargs + function.args.args]
     given = [(name, value) for name, value in zip(names, call.args, strict=False)]
-    given += [("", value) for value in call.args[len(names) :]] + [(one.arg, one.value) for one in call.keywords]
-    known = {*names, *(one.arg for one in function.args.kwonlyargs)}
+    given += [("", value) for value in call.args[len(names) :]] + [
+        (keyword.arg, keyword.value) for keyword in call.keywords
+    ]
+    known = {*names, *(parameter.arg for parameter in function.args.kwonlyargs)}
     return [value for name, value in given if name in used or name not in known or isinstance(value, ast.Starred)]
 
 
@@ -134,10 +140,10 @@ def _recorded(code: Code, row: str, search: _Search) -> list[ast.expr]:
     named = [call for statement, call in calls if {row, tail} & _texts_of(statement)]
     leading = [call for _, call in calls if search.leads(call, Place(code))]
     chosen = exact or named or leading or [call for _, call in calls if not isinstance(call.args[0], ast.Constant)]
-    found = []
+    expressions = []
     for call in chosen:
-        found += [one.value for one in call.keywords] or call.args
-    return found
+        expressions += [keyword.value for keyword in call.keywords] or call.args
+    return expressions
 
 
 # --- what an expression reads ---------------------------------------------------------------------------------------
@@ -166,11 +172,11 @@ def _all(node: ast.AST, place: Place) -> _Says:
     if id(node) not in _ALL:
         total, seen, waiting = _Says(), {id(node)}, [(node, place)]
         while waiting:
-            one, where = waiting.pop()
-            if id(one) in _ALL:
-                total |= _ALL[id(one)]
+            expression, where = waiting.pop()
+            if id(expression) in _ALL:
+                total |= _ALL[id(expression)]
                 continue
-            says, made_of = _own(one, where)
+            says, made_of = _own(expression, where)
             total |= says
             new = {id(target): (target, inner) for target, inner in made_of if id(target) not in seen}
             seen |= set(new)
@@ -184,11 +190,11 @@ def _own(node: ast.AST, place: Place) -> tuple[_Says, list[tuple[ast.AST, Place]
     if id(node) not in _OWN:
         _KEPT.append(node)
         says = _Says(ids=frozenset(filter(None, map(pattern, ast.walk(node)))))
-        for one in ast.walk(node):
-            if isinstance(one, ast.Call):
-                says |= _of_call(one, place)
-            elif isinstance(one, ast.Subscript) and code_names.by_name(one, place):
-                says |= _Says(frozenset([one.slice.value]))
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call):
+                says |= _of_call(part, place)
+            elif isinstance(part, ast.Subscript) and code_names.by_name(part, place):
+                says |= _Says(frozenset([part.slice.value]))
         _OWN[id(node)] = says, list(code_names.named(node, place))
     return _OWN[id(node)]
 
@@ -213,7 +219,7 @@ def _by_argument(code: Code, function: ast.FunctionDef) -> bool:
     if id(function) not in _BY_ARGUMENT:
         _BY_ARGUMENT[id(function)] = False  # as far as it calls itself
         place = Place(code, code_names.local_names(function))
-        for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
+        for call in (part for part in ast.walk(function) if isinstance(part, ast.Call)):
             if isinstance(call.func, ast.Attribute) and call.func.attr == "read" and call.args:
                 given = call.args[0]
             elif (target := code_names.function_of(call.func, place)) and _by_argument(*target):
@@ -225,8 +231,8 @@ def _by_argument(code: Code, function: ast.FunctionDef) -> bool:
 
 
 def _texts_of(node: ast.AST) -> frozenset[str]:
-    constants = (one for one in ast.walk(node) if isinstance(one, ast.Constant))
-    return frozenset(one.value for one in constants if isinstance(one.value, str))
+    constants = (part for part in ast.walk(node) if isinstance(part, ast.Constant))
+    return frozenset(constant.value for constant in constants if isinstance(constant.value, str))
 
 
 def pattern(node: ast.AST) -> str:

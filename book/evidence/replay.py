@@ -53,17 +53,17 @@ def stored_probes() -> dict[str, Probe]:
         raise runs.StoreError(f"{error} It is damaged: `python -m book runs probe --write` writes it anew.") from None
 
 
-def write_probes(found: Mapping[str, Probe]) -> None:
+def write_probes(probes_: Mapping[str, Probe]) -> None:
     """Store the results of the probes."""
     with runs.writing(probes_file()):
         runs.KEPT.mkdir(parents=True, exist_ok=True)
-        files.publish(probes_file(), json.dumps(found, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        files.publish(probes_file(), json.dumps(probes_, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
 
 
-def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str]:
+def changes(stored: Mapping[str, Probe], probes_: Mapping[str, Probe]) -> list[str]:
     """Experiments whose probe is not what was stored, a sentence each with the first field that differs."""
-    told = [f"{name} is stored and no plan's module has it." for name in stored if name not in found]
-    for name, now in found.items():
+    told = [f"{name} is stored and no plan's module has it." for name in stored if name not in probes_]
+    for name, now in probes_.items():
         then = stored.get(name)
         if then is None or (then["version"], then["job"]) != (now["version"], now["job"]):
             told.append(f"{name}: the probe of this version is not stored: `python -m book runs probe --write`.")
@@ -74,20 +74,20 @@ def changes(stored: Mapping[str, Probe], found: Mapping[str, Probe]) -> list[str
 
 def said(difference: Difference) -> str:
     """A difference in words."""
-    path, wanted, found = difference
-    return f"{'.'.join(map(str, path))} was {_short(wanted)} and is {_short(found)}"
+    path, wanted, now = difference
+    return f"{'.'.join(map(str, path))} was {_short(wanted)} and is {_short(now)}"
 
 
 def sample(lines: Sequence[runs.Line], count: int, most_seconds: float, seed: int) -> list[runs.Line]:
     """Up to ``count`` random lines that took ``most_seconds`` in all: of each experiment in turn, rather cheap ones."""
     drawn: list[runs.Line] = []
-    own: dict[str, list[runs.Line]] = {}
+    by_experiment: dict[str, list[runs.Line]] = {}
     for i in np.random.default_rng(seed).permutation(len(lines)):
-        own.setdefault(lines[i]["experiment"], []).append(lines[i])
-    for one in filter(None, itertools.chain(*itertools.zip_longest(*own.values()))):
-        if len(drawn) < count and one["made"]["seconds"] <= most_seconds:
-            drawn.append(one)
-            most_seconds -= one["made"]["seconds"]
+        by_experiment.setdefault(lines[i]["experiment"], []).append(lines[i])
+    for line in filter(None, itertools.chain(*itertools.zip_longest(*by_experiment.values()))):
+        if len(drawn) < count and line["made"]["seconds"] <= most_seconds:
+            drawn.append(line)
+            most_seconds -= line["made"]["seconds"]
     return drawn
 
 
@@ -99,8 +99,8 @@ def replayed(line: runs.Line, known: Sequence[runs.Line]) -> tuple[bool, str]:
     """
     runs.one_thread()
     now = runs.made(plans.experiments()[line["experiment"]], runs.as_called(line["job"]), line["device"])
-    found = list(differences(line["result"], now["result"]))
-    if not found:
+    different = list(differences(line["result"], now["result"]))
+    if not different:
         return True, "equal to the bit"
     place = PLACE if agreement.exact(line) else (*PLACE, *ON_GPU)
     elsewhere = [name for name in place if line["made"].get(name) != now["made"].get(name)]
@@ -109,16 +109,18 @@ def replayed(line: runs.Line, known: Sequence[runs.Line]) -> tuple[bool, str]:
     if not agreement.exact(line):
         wrong = agreement.disagreement(line, now, known)
         judged = f"as {len(seeds)} seeds do" if len(seeds) >= agreement.FEWEST else "with too few seeds to judge by"
-        return wrong is None, f"{text}{said(wrong or found[0])}{'' if wrong else f', {judged}'}"
+        return wrong is None, f"{text}{said(wrong or different[0])}{'' if wrong else f', {judged}'}"
     if not elsewhere:
         same = line["made"]["commit"] == now["made"]["commit"]
-        wrong = [one for one in found if same or not agreement.near(one, seeds)]
-        return not wrong, said(wrong[0]) if wrong else f"made at another commit: {said(found[0])}, as other seeds do"
-    for one in found:
-        beside = [value for seed in seeds if agreement.is_number(value := agreement.at(seed["result"], one[0]))]
-        if agreement.is_number(one[1]) and agreement.is_number(one[2]) and beside:
-            return True, f"{text}{said(one)}; over {len(beside)} seeds {min(beside):.6g} to {max(beside):.6g}"
-    return True, f"{text}{said(found[0])}"
+        wrong = [difference for difference in different if same or not agreement.near(difference, seeds)]
+        return not wrong, said(
+            wrong[0]
+        ) if wrong else f"made at another commit: {said(different[0])}, as other seeds do"
+    for difference in different:
+        beside = [value for seed in seeds if agreement.is_number(value := agreement.at(seed["result"], difference[0]))]
+        if agreement.is_number(difference[1]) and agreement.is_number(difference[2]) and beside:
+            return True, f"{text}{said(difference)}; over {len(beside)} seeds {min(beside):.6g} to {max(beside):.6g}"
+    return True, f"{text}{said(different[0])}"
 
 
 def _short(value: Any) -> str:

@@ -132,8 +132,8 @@ def decide(
         return None if None in inner else all(inner)
     if kind in ("all_of", "any_of"):
         levels = (support, refute / len(about)) if kind == "all_of" else (support / len(about), refute)
-        inner = [decide({"needs": needs, **one}, values, printed, *levels) for one in about]
-        return _all(inner) if kind == "all_of" else _not(_all([_not(one) for one in inner]))
+        inner = [decide({"needs": needs, **inner_rule}, values, printed, *levels) for inner_rule in about]
+        return _all(inner) if kind == "all_of" else _not(_all([_not(inner_rule) for inner_rule in inner]))
     if kind in ("by_hand", "not_tested"):
         return about["holds"] if kind == "by_hand" else None
     if any(_runs(values, name) < needs.get("runs", 0) for name in names(rule)):
@@ -145,13 +145,13 @@ def decide(
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
     """The name of a rule and what it is about; ParameterError unless there is exactly one, well formed."""
-    found = [(key, value) for key, value in rule.items() if key != "needs"]
-    if len(found) != 1 or found[0][0] not in KINDS:
+    kinds = [(key, value) for key, value in rule.items() if key != "needs"]
+    if len(kinds) != 1 or kinds[0][0] not in KINDS:
         raise ParameterError(f"rule {dict(rule)} is not allowed: it must have one of {', '.join(KINDS)}.")
-    kind, about = found[0]
+    kind, about = kinds[0]
     checks.check_names(rule.get("needs", {}), ["runs", "ahead"], f"needs of {kind}")
     if kind in COMBINED:
-        checks.list_of(checks.Rule("a rule", lambda one: isinstance(one, Mapping))).check(kind, about)
+        checks.list_of(checks.Rule("a rule", lambda value: isinstance(value, Mapping))).check(kind, about)
         return kind, about
     if kind == "not_tested":
         checks.Rule("a reason", lambda why: isinstance(why, str) and bool(why.strip())).check(kind, about)
@@ -163,7 +163,7 @@ def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
         raise ParameterError(f"rule {kind}: {about} is not allowed: it must have {', '.join(must)}{more}.")
     _check_margins(kind, about)
     if kind == "ordered":
-        checks.list_of(checks.Rule("a name", lambda one: isinstance(one, str)), least=2).check(
+        checks.list_of(checks.Rule("a name", lambda value: isinstance(value, str)), least=2).check(
             "values", about["values"]
         )
     return kind, about
@@ -179,7 +179,7 @@ def names(rule: Mapping[str, Any]) -> list[str]:
     """The measured values that a rule asks for."""
     kind, about = kind_of(rule)
     if kind in COMBINED:
-        return [name for one in about for name in names(one)]
+        return [name for inner_rule in about for name in names(inner_rule)]
     if kind in ("by_hand", "not_tested"):
         return []
     of = [about["of"]] if kind == "count" and isinstance(about["of"], str) else []
@@ -204,7 +204,7 @@ def words(rule: Mapping[str, Any]) -> str:
     needs += [f"if {name.replace('_', ' ')} is above 0" for name in asked.get("ahead", ())]
     needs = f" ({', '.join(needs)})" if needs else ""
     if kind in COMBINED:
-        return COMBINED[kind].join(words(one) for one in about) + needs
+        return COMBINED[kind].join(words(inner_rule) for inner_rule in about) + needs
     if kind == "by_hand":
         return f"by hand: {about['proof'].rstrip('.')}"
     if kind == "not_tested":
@@ -238,8 +238,8 @@ def by_hand(rule: Mapping[str, Any]) -> Iterator[str]:
     """The proofs that a rule rests on instead of values."""
     kind, about = kind_of(rule)
     if kind in COMBINED:
-        for one in about:
-            yield from by_hand(one)
+        for inner_rule in about:
+            yield from by_hand(inner_rule)
     elif kind == "by_hand":
         yield about["proof"]
 
@@ -260,14 +260,14 @@ def interval(value: Any, level: float) -> tuple[float, float]:
 
 
 def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    found, wanted = _value(values, about["value"]), about["equals"]
+    measured, wanted = _value(values, about["value"]), about["equals"]
     if isinstance(wanted, str):
         wanted = printed.get(wanted, wanted)
-    if isinstance(found, Measured | Mapping):
-        raise ParameterError(f"{about['value']} = {found} is not allowed in an exact rule: it must be exact itself.")
-    if all(isinstance(one, Real) for one in (found, wanted)):
-        return math.isclose(found, wanted, rel_tol=1e-9)
-    return found == wanted
+    if isinstance(measured, Measured | Mapping):
+        raise ParameterError(f"{about['value']} = {measured} is not allowed in an exact rule: it must be exact itself.")
+    if all(isinstance(value, Real) for value in (measured, wanted)):
+        return math.isclose(measured, wanted, rel_tol=1e-9)
+    return measured == wanted
 
 
 def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
@@ -311,8 +311,8 @@ def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, suppo
 
 
 def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    found = [_value(values, name) for name in about["values"]]
-    pairs = list(itertools.pairwise(found))
+    measured = [_value(values, name) for name in about["values"]]
+    pairs = list(itertools.pairwise(measured))
     refute /= len(pairs)  # as in all_of: it is refuted by one of them
     if all(interval(a, support)[1] < interval(b, support)[0] for a, b in pairs):
         return True
@@ -320,17 +320,17 @@ def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support:
 
 
 def _count(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
-    found = _value(values, about["value"])
+    measured = _value(values, about["value"])
     total = _value(values, about["of"]) if isinstance(about["of"], str) else about["of"]
     against = _value(values, about["against"]) if "against" in about else 0
-    for name, one in ((about["value"], found), ("of", total), ("against", against)):
-        checks.integer(0).check(name, one)
-    if found > total - against:
-        raise ParameterError(f"{about['value']} = {found} is not allowed: it must be at most {total - against}.")
-    most = total - against if "against" in about else found  # some may be open
-    if about.get("least", 0) <= found and most <= about.get("most", total):
+    for name, number in ((about["value"], measured), ("of", total), ("against", against)):
+        checks.integer(0).check(name, number)
+    if measured > total - against:
+        raise ParameterError(f"{about['value']} = {measured} is not allowed: it must be at most {total - against}.")
+    most = total - against if "against" in about else measured  # some may be open
+    if about.get("least", 0) <= measured and most <= about.get("most", total):
         return True
-    return False if most < about.get("least", 0) or found > about.get("most", total) else None
+    return False if most < about.get("least", 0) or measured > about.get("most", total) else None
 
 
 # What a rule must have, what it may have, of what it must have at least one, lest it always hold, and who decides it.

@@ -69,10 +69,10 @@ def read(function: Callable[..., Result], jobs: Sequence[Job], *, device: str = 
     """The stored results of ``function(**job)``, in the order of the jobs, to be read only; nothing is computed.
     MissingRuns where some are not stored, StoreError for a damaged file.
     """
-    found = [line(function, job, device=device) for job in jobs]
-    if absent := [job for job, one in zip(jobs, found, strict=True) if one is None]:
+    stored = [line(function, job, device=device) for job in jobs]
+    if absent := [job for job, stored_line in zip(jobs, stored, strict=True) if stored_line is None]:
         raise MissingRuns(function, absent)
-    return [one["result"] for one in found]
+    return [stored_line["result"] for stored_line in stored]
 
 
 def make(
@@ -208,8 +208,8 @@ def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> L
             try:
                 if known := line(function, job, device=device):
                     return known
-                publish(path, as_text(one := made(function, job, device)))
-                return one
+                publish(path, as_text(run := made(function, job, device)))
+                return run
             finally:
                 lock.unlink(missing_ok=True)
     except Exception as error:  # one run must not take the others with it
@@ -261,7 +261,7 @@ def summary(name: str) -> tuple[int, list[str]]:
 
 def filed(name: str) -> list[Line]:
     """The lines of an experiment that are in ``_build/store`` and not in ``book/runs`` yet."""
-    return [one for path in sorted((STORE / name).glob("*.json")) if (one := _filed(path))]
+    return [filed_line for path in sorted((STORE / name).glob("*.json")) if (filed_line := _filed(path))]
 
 
 def names() -> list[str]:
@@ -279,8 +279,8 @@ def keep() -> dict[str, int]:
 
 
 def _keep(folder: Path) -> int:
-    new = {path: one for path in sorted(folder.glob("*.json")) if (one := _filed(path))}
-    if unnamed := [path for path, one in new.items() if one["made"].get("commit", "") in UNNAMED]:
+    new = {path: filed_line for path in sorted(folder.glob("*.json")) if (filed_line := _filed(path))}
+    if unnamed := [path for path, filed_line in new.items() if filed_line["made"].get("commit", "") in UNNAMED]:
         raise StoreError(
             f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
             f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
@@ -307,8 +307,8 @@ def merge(name: str, new: Iterable[Line]) -> int:
 def remove(name: str, gone: Iterable[Line]) -> None:
     """Take lines out of an experiment's file, in one step."""
     with _alone(name):
-        keys = {key_of_line(one) for one in gone}
-        _write(name, {key: one for one in lines(name) if (key := key_of_line(one)) not in keys})
+        keys = {key_of_line(gone_line) for gone_line in gone}
+        _write(name, {key: kept_line for kept_line in lines(name) if (key := key_of_line(kept_line)) not in keys})
 
 
 def rekey(function: Callable[..., Result]) -> int:
@@ -323,7 +323,7 @@ def rekey(function: Callable[..., Result]) -> int:
         _keep(STORE / name)
     with _alone(name):
         old = lines(name)
-        new = [{**one, "job": job_of(function, as_called(one["job"]))} for one in old]
+        new = [{**old_line, "job": job_of(function, as_called(old_line["job"]))} for old_line in old]
         _write(name, _united(name, new))
     return sum(a["job"] != b["job"] for a, b in zip(old, new, strict=True))
 
@@ -349,16 +349,16 @@ def writing(path: Path) -> Iterator[None]:
 
 def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
     """Lines by key; of those that agree the first, with the place and time where it was made."""
-    found: dict[str, Line] = {}
+    united: dict[str, Line] = {}
     again: list[tuple[str, Line]] = []
-    for one in all_lines:
-        known = found.setdefault(text := key_of_line(one), one)
-        if known["result"] != one["result"]:
-            again.append((text, one))
-    for text, one in again:  # once all seeds are known
-        if agreement.disagreement(found[text], one, list(found.values())):
+    for line_ in all_lines:
+        known = united.setdefault(text := key_of_line(line_), line_)
+        if known["result"] != line_["result"]:
+            again.append((text, line_))
+    for text, line_ in again:  # once all seeds are known
+        if agreement.disagreement(united[text], line_, list(united.values())):
             raise StoreError(f"{KEPT / name}.jsonl: two runs of one job differ in their results: {text}")
-    return found
+    return united
 
 
 def _write(name: str, by_key: Mapping[str, Line]) -> None:
@@ -451,17 +451,17 @@ def _kept(name: str) -> jobs.Lines:
 @functools.lru_cache(maxsize=128)
 def _parsed(path: Path, *_state: int) -> jobs.Lines:
     file = path.open("rb")
-    found, begin = jobs.Lines(file), 0
+    lines_, begin = jobs.Lines(file), 0
     for number, text in enumerate(file, 1):  # texts may hold what else ends a line
         try:
             key, _ = parsed(text.decode())
         except DAMAGE as error:
             raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
-        if key in found:
+        if key in lines_:
             raise StoreError(f"{path}, line {number} repeats the job of a line above: {key}")
-        found.add(key, begin, len(text))
+        lines_.add(key, begin, len(text))
         begin += len(text)
-    return found
+    return lines_
 
 
 @functools.cache

@@ -92,7 +92,7 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
     click.echo(f"{len(drawn)} of {len(reached)} stored runs, drawn with --seed {seed}:")
     right = True
     for line in drawn:
-        known = [one for one in reached.values() if one["experiment"] == line["experiment"]]
+        known = [known_line for known_line in reached.values() if known_line["experiment"] == line["experiment"]]
         try:
             fine, text = replay.replayed(line, known)
         except ParameterError as error:  # data that are not here are no fault; a job that is refused is one
@@ -138,8 +138,8 @@ def prune(yes: bool) -> None:
             click.echo(f"{'removed' if yes else 'no plan reaches'} {_shown(line)} (version {line['version']})")
         if yes and gone:
             kept.remove(name, gone)
-    if some := [f"{one.study} {one.name}" for one in _plans() if one.missing()]:
-        click.echo(f"These plans are not complete, and may reach more once they are: {', '.join(some)}.")
+    if open_plans := [f"{plan.study} {plan.name}" for plan in _plans() if plan.missing()]:
+        click.echo(f"These plans are not complete, and may reach more once they are: {', '.join(open_plans)}.")
 
 
 @runs.command()
@@ -150,9 +150,9 @@ def rekey(experiment: str) -> None:
     from book.evidence import runs as kept
     from dplib import checks
 
-    found = plans.experiments()
-    checks.one_of(*found).check("experiment", experiment)
-    click.echo(f"{kept.rekey(found[experiment])} of {len(kept.lines(experiment))} lines changed.")
+    known = plans.experiments()
+    checks.one_of(*known).check("experiment", experiment)
+    click.echo(f"{kept.rekey(known[experiment])} of {len(kept.lines(experiment))} lines changed.")
 
 
 @runs.command()
@@ -161,34 +161,34 @@ def probe(write: bool) -> None:
     """Make the probe of every experiment, and compare it with the stored one."""
     from book.evidence import replay
 
-    found = replay.probes()
-    told = replay.changes(replay.stored_probes(), found)
+    probes_ = replay.probes()
+    told = replay.changes(replay.stored_probes(), probes_)
     for line in told:
         click.echo(line)
     if write:
-        replay.write_probes(found)
-        click.echo(f"{len(found)} probes: {replay.probes_file()}")
+        replay.write_probes(probes_)
+        click.echo(f"{len(probes_)} probes: {replay.probes_file()}")
     elif told:
         sys.exit(1)
     else:
-        click.echo(f"{len(found)} probes agree.")
+        click.echo(f"{len(probes_)} probes agree.")
 
 
 def seconds(text: str) -> float:
     """Seconds of "90m", "2h" or "300s"; ParameterError for anything else."""
-    if not (found := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)):
+    if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)):
         raise ParameterError(f"limit = {text} is not allowed: it must be a number of s, m or h, such as 90m.")
-    return float(found[1]) * UNITS[found[2]]
+    return float(match[1]) * UNITS[match[2]]
 
 
 def shard(text: str) -> "Shard":
     """The share that "3/8" names; ParameterError for anything else."""
     from book.evidence.making import Shard
 
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise ParameterError(f"shard = {text} is not allowed: it must be I/N with I from 1 to N, such as 3/8.")
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 def tidy(lines: "Sequence[Line]") -> Any:
@@ -238,7 +238,7 @@ def _of_plans() -> list[str]:
 
 
 def _hours(seconds: "Sequence[float | None]") -> str:
-    known = [one for one in seconds if one is not None]
+    known = [second for second in seconds if second is not None]
     unknown = f"{len(seconds) - len(known)} unknown" if len(known) < len(seconds) else ""
     return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not seconds else "", unknown]))
 
@@ -246,16 +246,16 @@ def _hours(seconds: "Sequence[float | None]") -> str:
 def _of_files() -> list[str]:
     from book.evidence import runs as kept
 
-    found = []
+    texts = []
     for name in kept.names():
         count, commits = kept.summary(name)
         commits = [commit or "none" for commit in commits]
         more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
         size = (kept.KEPT / f"{name}.jsonl").stat().st_size
-        found.append(f"{name}: {count} lines, {size:,} bytes, commits {', '.join(commits[:3])}{more}")
+        texts.append(f"{name}: {count} lines, {size:,} bytes, commits {', '.join(commits[:3])}{more}")
     waiting = {path.name: len(list(path.glob("*.json"))) for path in sorted(kept.STORE.glob("*")) if path.is_dir()}
     text = ", ".join(f"{count} of {name}" for name, count in waiting.items() if count)
-    return [*found, *([f"In _build/store, for `python -m book runs keep`: {text}."] if text else [])]
+    return [*texts, *([f"In _build/store, for `python -m book runs keep`: {text}."] if text else [])]
 
 
 def _plans(studies: Sequence[str] = ()) -> "list[Plan]":

@@ -269,7 +269,7 @@ def check_parameter_names(chapter: str, given: dict[str, object]) -> None:
     check_names(given, default_parameters(chapter))
 
 
-def own(module: str) -> bool:
+def is_ours(module: str) -> bool:
     """Whether a module's dotted name lies in one of the project's own packages."""
     return module.partition(".")[0] in PACKAGES
 
@@ -281,7 +281,7 @@ def _closure(names: Iterable[str]) -> set[Path]:
     found: set[Path] = set()
     waiting = [names]
     while waiting:
-        new = {path for name in filter(own, waiting.pop()) for path in _files(name)} - found
+        new = {path for name in filter(is_ours, waiting.pop()) for path in _files(name)} - found
         found |= new
         waiting += [_facts(path).imports for path in new]
     return found
@@ -313,7 +313,7 @@ def _files(name: str) -> Iterator[Path]:
 
 def module_path(name: str) -> Path | None:
     """The file of one of the project's own modules by its dotted name; None where it is none."""
-    *_, last = [None, *_files(name)] if own(name) else [None]
+    *_, last = [None, *_files(name)] if is_ours(name) else [None]
     return last if last and last.stem in (name.rpartition(".")[2], "__init__") else None
 
 

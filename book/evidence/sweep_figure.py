@@ -39,8 +39,10 @@ def draw(table: pd.DataFrame, varied: Sequence[str]) -> plt.Figure:
     plotting.theme()
     done = table[table["status"] == "done"]
     along, colour = directions(done, varied)
-    found = [name for name in done if "." in name and not name.startswith("parameter.") and not name.endswith(_PARTS)]
-    names = [name for name in found if pd.api.types.is_numeric_dtype(done[name]) and done[name].nunique() > 1][:PANELS]
+    answers = [name for name in done if "." in name and not name.startswith("parameter.") and not name.endswith(_PARTS)]
+    names = [name for name in answers if pd.api.types.is_numeric_dtype(done[name]) and done[name].nunique() > 1][
+        :PANELS
+    ]
     if not names:
         figure, panel = plt.subplots()
         panel.set_axis_off()

@@ -56,7 +56,7 @@ class Workers:
         """
         ends = {end: worker for worker in self._busy for end in (worker.pipe, worker.process.sentinel)}
         ready = wait(list(ends), None if math.isinf(seconds) else max(0.0, seconds))
-        found = []
+        outcomes = []
         for worker in dict.fromkeys(ends[end] for end in ready):
             call = self._busy.pop(worker)
             try:
@@ -68,8 +68,8 @@ class Workers:
                 self._idle.append(worker)
             else:
                 _end(worker)
-            found.append((call, outcome))
-        return found
+            outcomes.append((call, outcome))
+        return outcomes
 
     def stop(self) -> list[Call]:
         """End the processes at work; their calls."""

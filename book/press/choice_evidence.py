@@ -90,9 +90,9 @@ def table() -> tuple[Result, ...]:
     """All results, each with the ordinary training of its data beside it."""
     images = (*_features(), *_cnn(), *_labels(), *_networks())
     best: dict[str, float] = {}
-    for one in images:
-        best[one.data.name] = max(one.ordinary, best.get(one.data.name, 0.0))
-    return (*(replace(one, ordinary=best[one.data.name]) for one in images), *_tables())
+    for image in images:
+        best[image.data.name] = max(image.ordinary, best.get(image.data.name, 0.0))
+    return (*(replace(image, ordinary=best[image.data.name]) for image in images), *_tables())
 
 
 @functools.cache
@@ -113,12 +113,12 @@ def _images(name: str, held: int = prior_method_runs.VALIDATION) -> Data:
 def _features() -> Iterator[Result]:
     """Chapter 10: logistic regression by DP-SGD on features from synthetic pictures."""
     steps = private_sgd.__kwdefaults__["steps"]
-    for name, one in plans.load("10").read("features").items():
-        without = one.mean("dp-sgd", math.inf).value
-        for i, epsilon in enumerate(one.epsilons[:-1]):
+    for name, compared in plans.load("10").read("features").items():
+        without = compared.mean("dp-sgd", math.inf).value
+        for i, epsilon in enumerate(compared.epsilons[:-1]):
             yield Result(
-                _images(name), "features", RECORDS, epsilon, one.mean("dp-sgd", epsilon), without,
-                one.rates["dp-sgd"][i], float(one.facts["sample rate"][0, i]), steps, "10",
+                _images(name), "features", RECORDS, epsilon, compared.mean("dp-sgd", epsilon), without,
+                compared.rates["dp-sgd"][i], float(compared.facts["sample rate"][0, i]), steps, "10",
             )  # fmt: skip
 
 
@@ -126,11 +126,11 @@ def _cnn() -> Iterator[Result]:
     """Chapter 9: DP-SGD on a small tanh CNN, tuned at every budget and without noise."""
     show = plans.load("09")
     without = show.read("clipped")
-    for (name, epsilon), one in show.read("records").items():
+    for (name, epsilon), outcome in show.read("records").items():
         yield Result(
-            _images(name, 0), "cnn", RECORDS, epsilon, one.mean,
-            without[name, None].mean.value, one.rate, one.runs[0]["sample_rate"], one.runs[0]["steps"], "9",
-            {"clip": one.job["max_grad_norm"]},
+            _images(name, 0), "cnn", RECORDS, epsilon, outcome.mean,
+            without[name, None].mean.value, outcome.rate, outcome.runs[0]["sample_rate"], outcome.runs[0]["steps"], "9",
+            {"clip": outcome.job["max_grad_norm"]},
         )  # fmt: skip
 
 
@@ -151,14 +151,14 @@ def _labels() -> Iterator[Result]:
     """Chapter 10: randomised labels, sums of a curator, and linear classifiers on features of public inputs."""
     show, settings = plans.load("10"), later_method_runs.compare_later.__kwdefaults__
     first = show.read("methods") | show.read("other_labels")
-    clean = {name: one.mean("clean", one.epsilons[0]).value for name, one in first.items()}
-    for name, one in (*first.items(), *show.read("later").items()):
-        for method in sorted(set(one.test) & {*ANSWERS, *LISTED, *later_method_runs.CENTRAL}):
+    clean = {name: compared.mean("clean", compared.epsilons[0]).value for name, compared in first.items()}
+    for name, compared in (*first.items(), *show.read("later").items()):
+        for method in sorted(set(compared.test) & {*ANSWERS, *LISTED, *later_method_runs.CENTRAL}):
             central = method in later_method_runs.CENTRAL
-            for i, epsilon in enumerate(one.epsilons):
+            for i, epsilon in enumerate(compared.epsilons):
                 yield Result(
-                    _images(name), method, LABELS, epsilon, one.mean(method, epsilon), clean[name],
-                    one.rates[method][i], None, None, "10", {"steps": settings["steps"]} if central else {},
+                    _images(name), method, LABELS, epsilon, compared.mean(method, epsilon), clean[name],
+                    compared.rates[method][i], None, None, "10", {"steps": settings["steps"]} if central else {},
                     sigma=float(mechanisms.analytic_sigma(epsilon, settings["delta"])) if central else None,
                 )  # fmt: skip
 
@@ -167,14 +167,16 @@ def _networks() -> Iterator[Result]:
     """Chapter 9: randomised labels in two stages, and a small convolutional network."""
     show = plans.load("09")
     for name in filter(show.parts.__contains__, IMAGES):
-        found = show.read(name)
-        without = stats.mean_interval(stage_rows.accuracies(found["cells"][math.inf, 1])).value
-        for epsilon, results in ((epsilon, runs) for (epsilon, stages), runs in found["cells"].items() if stages == 2):
-            one = stage_runs.chosen(found["choices"], epsilon, 2)
-            more = {"mixup": one["mixup"][0], "temperature": one["temperature"]}
+        read = show.read(name)
+        without = stats.mean_interval(stage_rows.accuracies(read["cells"][math.inf, 1])).value
+        for epsilon, results in ((epsilon, runs) for (epsilon, stages), runs in read["cells"].items() if stages == 2):
+            choice_ = stage_runs.chosen(read["choices"], epsilon, 2)
+            more = {"mixup": choice_["mixup"][0], "temperature": choice_["temperature"]}
             level = stats.mean_interval(stage_rows.accuracies(results))
             data = _images(name, 0)
-            yield Result(data, "stages", LABELS, epsilon, level, without, one["learning_rate"], None, None, "9", more)
+            yield Result(
+                data, "stages", LABELS, epsilon, level, without, choice_["learning_rate"], None, None, "9", more
+            )
 
 
 def points() -> pd.DataFrame:
@@ -183,15 +185,15 @@ def points() -> pd.DataFrame:
     Columns: "panel", "budget" (n epsilon; epsilon for private labels), "share" in percent, "line".
     """
     rows = []
-    for one in table():
-        if one.data.kind != IMAGE or one.share is None or one.method in LISTED:
+    for result in table():
+        if result.data.kind != IMAGE or result.share is None or result.method in LISTED:
             continue
-        whole = one.private == RECORDS
-        panel = "whole images, n·ε" if whole else f"private labels of {one.data.name}, ε"
-        line = f"{one.method}: {one.data.name}" if whole else one.method
-        rows.append((panel, one.epsilon * (one.data.n if whole else 1), 100 * one.share, line))
-    found = pd.DataFrame(rows, columns=["panel", "budget", "share", "line"])
-    means = found.groupby(["panel", "line"], as_index=False)["share"].mean()
+        whole = result.private == RECORDS
+        panel = "whole images, n·ε" if whole else f"private labels of {result.data.name}, ε"
+        line = f"{result.method}: {result.data.name}" if whole else result.method
+        rows.append((panel, result.epsilon * (result.data.n if whole else 1), 100 * result.share, line))
+    frame = pd.DataFrame(rows, columns=["panel", "budget", "share", "line"])
+    means = frame.groupby(["panel", "line"], as_index=False)["share"].mean()
     best = means.sort_values("share", ascending=False).groupby("panel").head(MOST_LINES)
-    shown = found.merge(best[["panel", "line"]])
+    shown = frame.merge(best[["panel", "line"]])
     return shown[shown.groupby("panel")["line"].transform("nunique") > 1]

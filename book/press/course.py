@@ -56,8 +56,8 @@ def load() -> dict[str, Any]:
 
 def exercises(chapter: str) -> list[Exercise]:
     """The exercises of a chapter's source, in order."""
-    found = re.findall(r"^`{3,}\{exercise\}\s*(.*)\n:label:\s*(\S+)", _source(chapter), re.MULTILINE)
-    parted = [(re.fullmatch(rf"(.*?)(?: · ({'|'.join(GRADES)}))?", title), label) for title, label in found]
+    titles = re.findall(r"^`{3,}\{exercise\}\s*(.*)\n:label:\s*(\S+)", _source(chapter), re.MULTILINE)
+    parted = [(re.fullmatch(rf"(.*?)(?: · ({'|'.join(GRADES)}))?", title), label) for title, label in titles]
     return [Exercise(label, part[1], part[2] or "") for part, label in parted]
 
 
@@ -112,7 +112,7 @@ def _week(number: int, week: Mapping, known: Mapping[str, str]) -> str:
     chapters = ", ".join(_link(known[name]) for name in week["chapters"] if name in known)
     if missing:
         chapters += f" (not in this copy: {', '.join(missing)})"
-    tasks = "\n  ".join(f"- {_exercise(chapter, one)}" for chapter, one in _picked(week, known))
+    tasks = "\n  ".join(f"- {_exercise(chapter, exercise)}" for chapter, exercise in _picked(week, known))
     assigned = {name: assignments.load(name).introduction.splitlines()[0] for name in _assigned(week, known)}
     allowed = reading.in_words(week["minutes"])
     papers = [f"{sources.shown_number(name)}, *{heading.removeprefix('# ')}*" for name, heading in assigned.items()]
@@ -137,23 +137,23 @@ def _chapters(before: Mapping[str, str], known: Mapping[str, str]) -> str:
         read, run = minutes(chapter)
         seconds = f" {read} minutes to read, {60 * run:.0f} seconds to run."
         cited = r"\s*\{cite(?::[a-z]+)?\}`[^`]+`"
-        listed = "\n  ".join(f"- {re.sub(cited, '', one)}" for one in objectives(chapter))
+        listed = "\n  ".join(f"- {re.sub(cited, '', objective)}" for objective in objectives(chapter))
         parts.append(f"{_link(chapter)}\n: *Before:* {before[number]}{seconds} *After it you can*\n\n  {listed}")
     return "\n\n".join(parts)
 
 
 def _picked(week: Mapping, known: Mapping[str, str]) -> list[tuple[str, Exercise]]:
     """The week's exercises with their chapters; those of absent chapters are left out."""
-    found = []
+    picked = []
     for label in week["exercises"]:
         chapter = known.get(re.match(r"\d\d[a-z]?", label)[0])
         if chapter is None:
             continue
-        one = next((one for one in exercises(chapter) if one.label == label), None)
-        if one is None:
+        exercise = next((candidate for candidate in exercises(chapter) if candidate.label == label), None)
+        if exercise is None:
             raise RunError(f"book/course.yml names the exercise {label}, which {chapter} does not have.")
-        found.append((chapter, one))
-    return found
+        picked.append((chapter, exercise))
+    return picked
 
 
 def _assigned(week: Mapping, known: Mapping[str, str]) -> Iterable[str]:
@@ -161,9 +161,9 @@ def _assigned(week: Mapping, known: Mapping[str, str]) -> Iterable[str]:
     return [known[name] for name in week["assignments"] if name in known and known[name] in there]
 
 
-def _exercise(chapter: str, one: Exercise) -> str:
-    where = f"chapter {sources.shown_number(chapter)}" + (f", {one.grade}" if one.grade else "")
-    return f'<a href="../notebooks/{chapter}.html#{one.label}">{html.escape(one.title)}</a> ({where})'
+def _exercise(chapter: str, exercise: Exercise) -> str:
+    where = f"chapter {sources.shown_number(chapter)}" + (f", {exercise.grade}" if exercise.grade else "")
+    return f'<a href="../notebooks/{chapter}.html#{exercise.label}">{html.escape(exercise.title)}</a> ({where})'
 
 
 def _link(chapter: str) -> str:

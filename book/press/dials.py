@@ -233,8 +233,8 @@ def prior() -> Dial:
         "plain RR": dials_formulas.success("datum.epsilon", data.CLASSES),
         "always the likeliest label": "prior[0]",
     }
-    chosen = " : ".join(f"datum.answer === '{one}' ? {value}" for one, value in answers.items())
-    curves = [{"answer": one, "grid": 0.1 * i} for one in answers for i in range(81)]
+    chosen = " : ".join(f"datum.answer === '{answer}' ? {value}" for answer, value in answers.items())
+    curves = [{"answer": answer, "grid": 0.1 * i} for answer in answers for i in range(81)]
     drawn = {"calculate": f"{chosen} : 0", "as": "right"}
     ends = [{"filter": "datum.grid === 0"}, {"calculate": "epsilon", "as": "epsilon"}, drawn]
     right = {

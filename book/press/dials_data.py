@@ -83,14 +83,14 @@ def pairs() -> tuple[Pair, ...]:
     """Every pair of curves of chapter 4 with four budgets or more: Figure 7's networks, and the models of Figure 8."""
     study = plans.load("04")
     seven, (eight, crossings) = crossover_rows.pairs(study), crossover_model_rows.three(study)
-    found = [(name, _FCNS, seven[part].curves.values(), seven[part].crossing, seven[part].leads)
+    panels = [(name, _FCNS, seven[part].curves.values(), seven[part].crossing, seven[part].leads)
              for part, name in _SWEEPS.items()]  # fmt: skip
-    found += [("MNIST, 400 steps of batch 256", models, [eight[model] for model in models], crossing, None)
+    panels += [("MNIST, 400 steps of batch 256", models, [eight[model] for model in models], crossing, None)
               for models, (crossing, _) in crossings.items()]  # fmt: skip
     return tuple(
         Pair(name, models, next(iter(curves))["epsilon"].to_numpy(),
-             *(np.stack([one[end] for one in curves]) for end in ("mean", "low", "high")), crossing, leads)
-        for name, models, curves, crossing, leads in found
+             *(np.stack([curve[end] for curve in curves]) for end in ("mean", "low", "high")), crossing, leads)
+        for name, models, curves, crossing, leads in panels
     )  # fmt: skip
 
 

@@ -42,15 +42,15 @@ def mixture() -> dict[str, Formula]:
 
         return Formula(mixture_error(f"scales[signal][{k}][features]", p, m), python)
 
-    found = {f"error{noise}": error(k, noise) for k, noise in enumerate(data.NOISES)}
+    formulas = {f"error{noise}": error(k, noise) for k, noise in enumerate(data.NOISES)}
     for noise in data.NOISES:
         name = f"error{noise}"
         words = Formula(
             f"{name} < 0.0005 ? 'below 0.001' : format({name}, '.3f')",
             lambda at, name=name: "below 0.001" if at[name] < 0.0005 else f"{at[name]:.3f}",
         )
-        found[noise] = words
-    return found | spent()
+        formulas[noise] = words
+    return formulas | spent()
 
 
 def spent() -> dict[str, Formula]:
@@ -59,7 +59,7 @@ def spent() -> dict[str, Formula]:
     With mu = 1/sigma, delta(e) = Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu). The second term is phi(a) R(x), where a
     is the first argument, x minus the second and R the ratio of Mills, so that no exponential overflows.
     """
-    found = {
+    formulas = {
         "mu": Formula(f"epsilon / {LOG!r}", lambda at: at["epsilon"] / LOG),
         "most": Formula(
             f"mu * mu / 2 + mu * {math.sqrt(2 * LOG)!r}", lambda at: at["mu"] ** 2 / 2 + at["mu"] * math.sqrt(2 * LOG)
@@ -74,19 +74,19 @@ def spent() -> dict[str, Formula]:
             above = mechanisms.gaussian_log_delta(1 / at["mu"], 1.0, middle) > math.log(data.DELTA)
             return middle if above else at[f"low{k}"]
 
-        found[f"low{k + 1}"] = Formula(f"{gaussian_delta(e)} > {data.DELTA} ? {e} : low{k}", python)
-    found["spent"] = Formula(
+        formulas[f"low{k + 1}"] = Formula(f"{gaussian_delta(e)} > {data.DELTA} ? {e} : low{k}", python)
+    formulas["spent"] = Formula(
         f"low{HALVINGS}",
         lambda at: float(
             mechanisms.gaussian_epsilon(mechanisms.paper_sigma(at["epsilon"], data.DELTA), 1.0, data.DELTA)
         ),
         ",.3f",
     )
-    found["excess"] = Formula(
+    formulas["excess"] = Formula(
         "spent > epsilon ? ': it is not private as claimed' : ''",
         lambda at: ": it is not private as claimed" if at["spent"] > at["epsilon"] else "",
     )
-    return found
+    return formulas
 
 
 def gaussian_delta(e: str) -> str:

@@ -135,8 +135,10 @@ class Dial:
         """The lines of the answer at these positions and numbers; controls that are not named stand at their start."""
         at = self.start | positions
         values, known = self.computed(at), {}
-        for one in self.controls:
-            known[one.name] = one.options[at[one.name]] if isinstance(one, Control) else plain(at[one.name])
+        for control in self.controls:
+            known[control.name] = (
+                control.options[at[control.name]] if isinstance(control, Control) else plain(at[control.name])
+            )
         known |= {name: format(values[name], formula.form) for name, formula in self._answering()}
         return list(filter(str.strip, (line.format_map(known) for line in self.lines)))
 
@@ -147,18 +149,20 @@ class Dial:
     def _parameters(self) -> list[dict[str, Any]]:
         values = [{"name": name, "value": value} for name, value in (self.start | self.parameters).items()]
         values += [{"name": name, "expr": formula.expression} for name, formula in self.formulas.items()]
-        shown = {name: f"format({name}, '{one.form}')" if one.form else name for name, one in self._answering()}
+        shown = {
+            name: f"format({name}, '{formula.form}')" if formula.form else name for name, formula in self._answering()
+        }
         return values + [{"name": f"{name}Text", "expr": expression} for name, expression in shown.items()]
 
     def _answering(self) -> list[tuple[str, Formula]]:
         """The formulas that the answer writes."""
-        return [(name, one) for name, one in self.formulas.items() if f"{{{name}}}" in "".join(self.lines)]
+        return [(name, formula) for name, formula in self.formulas.items() if f"{{{name}}}" in "".join(self.lines)]
 
     def printed(self) -> dict[str, Any]:
         """All charts in one description, with the colours of print and the controls at their start."""
         charts = [{"width": 640 if len(self.charts) == 1 else 380, **chart} for chart in self.charts]
-        own = {"color": "independent", "strokeDash": "independent"}  # each chart keeps its legend
-        whole = charts[0] if len(charts) == 1 else {"hconcat": charts, "spacing": 30, "resolve": {"scale": own}}
+        scales = {"color": "independent", "strokeDash": "independent"}  # each chart keeps its legend
+        whole = charts[0] if len(charts) == 1 else {"hconcat": charts, "spacing": 30, "resolve": {"scale": scales}}
         whole = {"config": CONFIG, **whole, "params": [*whole.get("params", []), *self._parameters()], "padding": 8}
         text = json.dumps(whole)
         for variable, colour in _PRINTED.items():
@@ -203,9 +207,9 @@ def embedded(dial: Dial) -> str:
     for chart in charts:
         del chart["$schema"]  # an address
     data = {
-        "controls": {one.name: list(one.options) for one in dial.controls if isinstance(one, Control)},
-        "numbers": {one.name: {"least": one.least, "most": one.most, "log": one.log}
-                    for one in dial.controls if isinstance(one, Number)},
+        "controls": {control.name: list(control.options) for control in dial.controls if isinstance(control, Control)},
+        "numbers": {control.name: {"least": control.least, "most": control.most, "log": control.log}
+                    for control in dial.controls if isinstance(control, Number)},
         "lines": list(dial.lines),
         "picks": list(dial.picks),
         "charts": charts,
@@ -253,27 +257,30 @@ def plain(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def _control(one: Control | Number, dial: str) -> str:
-    id_, label = f"{dial}-{one.name}", html.escape(one.label)
-    slider = f'<input type="range" id="{id_}" name="{one.name}"'
-    if isinstance(one, Number):
-        ends = " ".join(f'{end}="{one.on_slider(at):.12g}"' for end, at in (("min", one.least), ("max", one.most)))
+def _control(control: Control | Number, dial: str) -> str:
+    id_, label = f"{dial}-{control.name}", html.escape(control.label)
+    slider = f'<input type="range" id="{id_}" name="{control.name}"'
+    if isinstance(control, Number):
+        ends = " ".join(
+            f'{end}="{control.on_slider(at):.12g}"' for end, at in (("min", control.least), ("max", control.most))
+        )
         shown = (
-            f'{slider} {ends} step="any" value="{one.on_slider(one.start):.12g}" aria-valuetext="{plain(one.start)}">'
-            f'<input type="number" class="dial-typed" data-of="{one.name}" min="{one.least:g}" max="{one.most:g}" '
-            f'step="any" value="{one.start:g}" aria-label="{label}, typed">'
+            f'{slider} {ends} step="any" value="{control.on_slider(control.start):.12g}" '
+            f'aria-valuetext="{plain(control.start)}"><input type="number" class="dial-typed" data-of="{control.name}" '
+            f'min="{control.least:g}" max="{control.most:g}" step="any" '
+            f'value="{control.start:g}" aria-label="{label}, typed">'
         )
-    elif one.menu:
+    elif control.menu:
         options = "".join(
-            f'<option value="{i}"{" selected" if i == one.start else ""}>{html.escape(option)}</option>'
-            for i, option in enumerate(one.options)
+            f'<option value="{i}"{" selected" if i == control.start else ""}>{html.escape(option)}</option>'
+            for i, option in enumerate(control.options)
         )
-        shown = f'<select id="{id_}" name="{one.name}">{options}</select>'
+        shown = f'<select id="{id_}" name="{control.name}">{options}</select>'
     else:
-        now = html.escape(one.options[one.start])
+        now = html.escape(control.options[control.start])
         # The value beside the slider is not announced: the slider says it itself, and the answer below is live.
         shown = (
-            f'{slider} min="0" max="{len(one.options) - 1}" step="1" value="{one.start}" aria-valuetext="{now}">'
-            f'<output for="{id_}" aria-live="off">{now}</output>'
+            f'{slider} min="0" max="{len(control.options) - 1}" step="1" value="{control.start}" '
+            f'aria-valuetext="{now}"><output for="{id_}" aria-live="off">{now}</output>'
         )
     return f'<div class="dial-control"><label for="{id_}">{label}</label>{shown}</div>'

@@ -37,11 +37,11 @@ def key(field: str, colours: Mapping[str, str], lines: bool = True, names: str =
         "symbolStrokeWidth": 2.5, "symbolOpacity": 1,
     }  # fmt: skip
     scale = {"domain": list(colours), "range": list(colours.values())}
-    found = {"color": {"field": field, "type": "nominal", "scale": scale, "legend": legend}}
+    encoding = {"color": {"field": field, "type": "nominal", "scale": scale, "legend": legend}}
     if lines:
         dash = {"domain": list(colours), "range": list(_DASHES[: len(colours)])}
-        found["strokeDash"] = {"field": field, "type": "nominal", "scale": dash, "legend": legend}
-    return found
+        encoding["strokeDash"] = {"field": field, "type": "nominal", "scale": dash, "legend": legend}
+    return encoding
 
 
 def line(colour: Mapping[str, Any], **encoding: Any) -> dict[str, Any]:
@@ -70,5 +70,5 @@ def stroke(x: Mapping[str, Any], name: str = "", dy: int = -6, **look: Any) -> l
 
 def here(expression: str, x: Mapping[str, Any]) -> dict[str, Any]:
     """A vertical stroke at the place that a control names, such as ``grid[epsilon]``."""
-    found = {"data": {"values": [{}]}, "transform": [{"calculate": expression, "as": x["field"]}]}
-    return found | {"layer": stroke(x)}
+    layered = {"data": {"values": [{}]}, "transform": [{"calculate": expression, "as": x["field"]}]}
+    return layered | {"layer": stroke(x)}

@@ -111,11 +111,11 @@ def mend(page: str, *, is_search: bool = False) -> str:
 
 def drawings(script: str) -> dict[str, str]:
     """The SVG of each icon in the theme's script of icons, less its opening ``<svg``, by name and by other names."""
-    found = {}
+    by_name = {}
     for name, width, height, others, path in _DRAWING.findall(script):
         drawing = f'viewBox="0 0 {width} {height}"><path fill="currentColor" d="{path}"></path></svg>'
-        found |= dict.fromkeys([name, *re.findall(r'"([a-z0-9-]+)"', others)], drawing)
-    return found
+        by_name |= dict.fromkeys([name, *re.findall(r'"([a-z0-9-]+)"', others)], drawing)
+    return by_name
 
 
 def with_icons(page: str, icons: dict[str, str]) -> str:

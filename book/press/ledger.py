@@ -73,7 +73,9 @@ def executed_notebooks(folder: Path = execution.EXECUTED) -> list[Path]:
 
 def check_current(executed: Iterable[Executed]) -> None:
     """Raise RunError where chapters were executed on other sources, plans, runs or claims than those of today."""
-    stale = [one.chapter for one in executed if one.provenance.get("inputs") != sources.inputs(one.chapter)]
+    stale = [
+        chapter.chapter for chapter in executed if chapter.provenance.get("inputs") != sources.inputs(chapter.chapter)
+    ]
     if stale:
         raise execution.RunError(
             f"{', '.join(stale)}: executed on other sources, plans, runs or claims than today's. `make executed` "
@@ -83,20 +85,20 @@ def check_current(executed: Iterable[Executed]) -> None:
 
 def gather(executed: list[Executed]) -> list[Row]:
     """One row per claim of the four papers; records of another plan than the published one have no verdict."""
-    found: dict[str, tuple[dict[str, Any], str]] = {}
+    by_id: dict[str, tuple[dict[str, Any], str]] = {}
     for chapter in executed:
         for id_, record in chapter.records.items():
             if record["verdict"]:
-                found.setdefault(id_, (record, chapter.provenance["date"][:10]))
+                by_id.setdefault(id_, (record, chapter.provenance["date"][:10]))
     stored = history.read()
-    return [_row(claim, found.get(claim.id), stored) for claim in claims.load_all().values()]
+    return [_row(claim, by_id.get(claim.id), stored) for claim in claims.load_all().values()]
 
 
-def _row(claim: Claim, found: tuple[dict[str, Any], str] | None, stored: Mapping[str, Any]) -> Row:
-    if found is None:
+def _row(claim: Claim, recorded: tuple[dict[str, Any], str] | None, stored: Mapping[str, Any]) -> Row:
+    if recorded is None:
         untested = rules.NOT_TESTED if claim.rule and rules.kind_of(claim.rule)[0] == "not_tested" else NOT_RUN
         return Row(claim, untested, {}, claim.because, "", history.past(stored, claim, {}, untested))
-    record, date = found
+    record, date = recorded
     verdict, values = record["verdict"], record["values"]
     past = history.past(stored, claim, values, verdict)
     return Row(claim, verdict, values, record["because"], date, past, record.get("points", ""))
@@ -105,10 +107,10 @@ def _row(claim: Claim, found: tuple[dict[str, Any], str] | None, stored: Mapping
 def _read(path: Path) -> Executed:
     try:
         notebook = nbformat.read(path, as_version=4)
-        found = Executed(path.stem, notebook.metadata["dplib"], claims.basis(notebook), claims.records(notebook))
-        files.checked(path, _Provenance, found.provenance)
-        files.checked(path, dict[str, _Record], found.records)
-        return found
+        executed = Executed(path.stem, notebook.metadata["dplib"], claims.basis(notebook), claims.records(notebook))
+        files.checked(path, _Provenance, executed.provenance)
+        files.checked(path, dict[str, _Record], executed.records)
+        return executed
     except (OSError, ValueError, LookupError, AttributeError, nbformat.ValidationError) as error:
         raise ParameterError(f"{path} is no executed chapter ({error!r:.100}): remove it, and make it again.") from None
 
@@ -200,8 +202,8 @@ def _line(rows: list[Row]) -> str:
         measured += _paragraph(row.because)
     else:
         claim = replace(claim, id=_place(row)[0], where=claim.where.partition(": ")[0])
-        reasons = list(dict.fromkeys(one.because for one in rows))
-        each = "".join(_setting(one, one.because if len(reasons) > 1 else "") for one in rows)
+        reasons = list(dict.fromkeys(row.because for row in rows))
+        each = "".join(_setting(row, row.because if len(reasons) > 1 else "") for row in rows)
         more, printed = f"<details><summary>{len(rows)} settings</summary>{each}</details>", ""
         measured = _paragraph(reasons[0]) if len(reasons) == 1 else ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
@@ -241,8 +243,8 @@ def _setting(row: Row, because: str) -> str:
     claim = row.claim
     link = f'<a href="../notebooks/{claim.chapter}.html#{claim.id}">{html.escape(claim.where.partition(": ")[2])}</a>'
     same = all(row.values.get(name) == value for name, value in claim.published.items())
-    found = "the same" if same else ", ".join(_named(row.values, row))
-    told = f"printed {', '.join(_named(claim.published, row))}; measured {found}"
+    measured = "the same" if same else ", ".join(_named(row.values, row))
+    told = f"printed {', '.join(_named(claim.published, row))}; measured {measured}"
     return f'<p id="{claim.id}" class="note"><strong>{link}</strong>: {told}. {html.escape(because)}</p>'
 
 

@@ -51,9 +51,9 @@ def gather(executed: Path = execution.EXECUTED, site: Path = finish.HTML) -> dic
 
 def write(path: Path) -> dict[str, Any]:
     """Write what :func:`gather` finds to a JSON file; returns it."""
-    found = gather()
-    files.publish(path, json.dumps(found, indent=1, sort_keys=True) + "\n")
-    return found
+    recorded = gather()
+    files.publish(path, json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+    return recorded
 
 
 def differences(before: Any, after: Any, place: str = "") -> Iterator[str]:

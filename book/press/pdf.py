@@ -104,8 +104,8 @@ def find_chromium(bundled: str = "") -> str:
     asked = os.environ.get("CHROMIUM")
     if asked and not shutil.which(asked):
         raise RunError(f"CHROMIUM = {asked!r} is not a program.")
-    found = [asked, *map(shutil.which, NAMES), bundled if bundled and Path(bundled).exists() else None]
-    path = next(filter(None, found), None)
+    candidates = [asked, *map(shutil.which, NAMES), bundled if bundled and Path(bundled).exists() else None]
+    path = next(filter(None, candidates), None)
     if not path:
         raise RunError(NO_BROWSER)
     return path

@@ -196,8 +196,8 @@ def _title(article: Tag) -> str:
 
 def _number(name: str) -> str:
     """A chapter's number from its file, "4" of ``notebooks/04_crossover_epsilon``; none for other pages."""
-    found = re.fullmatch(r"notebooks/(\d+)_.*", name)
-    return str(int(found[1])) if found else ""
+    match = re.fullmatch(r"notebooks/(\d+)_.*", name)
+    return str(int(match[1])) if match else ""
 
 
 def _running_head(key: str, title: str) -> str:
@@ -210,7 +210,9 @@ def _running_head(key: str, title: str) -> str:
 def _ledger_line(row: Row) -> str:
     claim, cells = row.claim, []
     for values in (claim.published, row.values):
-        named = ((claim.labels.get(name, name.replace("_", " ")), claims.shown(one)) for name, one in values.items())
+        named = (
+            (claim.labels.get(name, name.replace("_", " ")), claims.shown(value)) for name, value in values.items()
+        )
         cells.append("; ".join(f"{html.escape(name)}: {html.escape(text)}" for name, text in named))
     link = f'<a href="../notebooks/{claim.chapter}.html">{html.escape(claim.where)}</a> <code>{claim.id}</code>'
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in (link, *cells, claims.badge(row.verdict))) + "</tr>"

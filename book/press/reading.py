@@ -96,7 +96,7 @@ def in_words(minutes_: int) -> str:
 
 def total(times: Sequence[Minutes]) -> Minutes:
     """Several chapters one after another."""
-    return Minutes(sum(one.story for one in times), sum(one.everything for one in times))
+    return Minutes(sum(minutes.story for minutes in times), sum(minutes.everything for minutes in times))
 
 
 def _words(text: str) -> int:

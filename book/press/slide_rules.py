@@ -38,12 +38,12 @@ class Slide:
 def plain_text(citations: Mapping[str, str], titles: Mapping[str, str]) -> Plain:
     """A function that turns roles into text, by key of a citation and by label, and removes links within the book."""
 
-    def cited(found: re.Match) -> str:
-        return "(" + "; ".join(citations[key.strip()] for key in found[1].split(",")) + ")"
+    def cited(match: re.Match) -> str:
+        return "(" + "; ".join(citations[key.strip()] for key in match[1].split(",")) + ")"
 
-    def referred(found: re.Match) -> str:
-        explicit = re.fullmatch(r"(.*?)\s*<[^>]+>", found[1])
-        return explicit[1] if explicit else titles.get(found[1], found[1])
+    def referred(match: re.Match) -> str:
+        explicit = re.fullmatch(r"(.*?)\s*<[^>]+>", match[1])
+        return explicit[1] if explicit else titles.get(match[1], match[1])
 
     def plain(text: str) -> str:
         text = re.sub(r"\{cite(?::[a-z]+)?\}`([^`]+)`", cited, text)
@@ -55,29 +55,29 @@ def plain_text(citations: Mapping[str, str], titles: Mapping[str, str]) -> Plain
 
 def blocks(text: str) -> list[str]:
     """A Markdown text in pieces: headings, fenced directives, formulas, paragraphs, lists, tables; dropdowns opened."""
-    found: list[list[str]] = [[]]
+    blocks_: list[list[str]] = [[]]
     until = ""  # the line that closes an open fence or formula
     for line in text.splitlines():
         stripped = line.strip()
         if until:
-            found[-1].append(line)
+            blocks_[-1].append(line)
             until = "" if stripped == until else until
             continue
         fence = re.match(r"(`{3,}|:{3,})", stripped)
         if fence or (stripped.startswith("$$") and not stripped.endswith("$$", 2)) or line.startswith("#"):
             # A formula belongs to the sentence before it; a directive or a heading stands alone.
-            if not stripped.startswith("$$") or not found[-1]:
-                found.append([])
-            found[-1].append(line)
+            if not stripped.startswith("$$") or not blocks_[-1]:
+                blocks_.append([])
+            blocks_[-1].append(line)
             if line.startswith("#"):
-                found.append([])
+                blocks_.append([])
             else:
                 until = fence[1] if fence else "$$"
         elif not stripped:
-            found.append([])
+            blocks_.append([])
         else:
-            found[-1].append(line)
-    return [part for lines in found if lines for part in _unfolded("\n".join(lines))]
+            blocks_[-1].append(line)
+    return [part for lines in blocks_ if lines for part in _unfolded("\n".join(lines))]
 
 
 def _unfolded(block: str) -> list[str]:
@@ -90,14 +90,14 @@ def _unfolded(block: str) -> list[str]:
 
 def items(text: str) -> list[str]:
     """Items of a Markdown list, without their marks; lines that continue one are joined to it."""
-    found: list[str] = []
+    items_: list[str] = []
     for line in text.splitlines():
         mark = re.match(r"(?:[-*]|\d+\.)\s+", line)
         if mark:
-            found.append(line[mark.end() :])
-        elif found:
-            found[-1] += " " + line.strip()
-    return found
+            items_.append(line[mark.end() :])
+        elif items_:
+            items_[-1] += " " + line.strip()
+    return items_
 
 
 def bullets(title: str, entries: Sequence[str], ordered: bool = False) -> Iterator[Slide]:
@@ -150,7 +150,7 @@ def choose(notebook: nbformat.NotebookNode, plain: Plain) -> Iterator[Slide]:
 
 def _table(cell: nbformat.NotebookNode) -> str:
     """The first table that a cell shows, as HTML without its style."""
-    shown = next((one["data"]["text/html"] for one in cell.outputs if "text/html" in one.get("data", {})), "")
+    shown = next((output["data"]["text/html"] for output in cell.outputs if "text/html" in output.get("data", {})), "")
     return re.sub(r"(?s)<style.*?</style>", "", shown)
 
 

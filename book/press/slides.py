@@ -107,13 +107,13 @@ def deck(
 
 def citations() -> dict[str, str]:
     """Every reference of the book as authors and year, by key."""
-    found = {}
+    by_key = {}
     for path in sorted((ROOT / "book").glob("references*.bib")):
         for key, entry in parse_file(str(path)).entries.items():
             names = [" ".join(person.last_names).strip("{}") for person in entry.persons.get("author", ())]
             who = names[0] if len(names) == 1 else " and ".join(names) if len(names) == 2 else f"{names[0]} and others"
-            found[key] = f"{who} {entry.fields.get('year', '')}".strip()
-    return found
+            by_key[key] = f"{who} {entry.fields.get('year', '')}".strip()
+    return by_key
 
 
 def _box(box: boxes.Box, counts: Counter) -> Iterator[Slide]:

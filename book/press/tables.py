@@ -27,13 +27,13 @@ def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
 
 def counts(rows: list[ledger.Row]) -> str:
     """Verdicts by paper, by today's rules and by the first ones, and how many rows have a rule that came first."""
-    found = Counter((row.claim.paper, row.verdict) for row in rows)
+    counted = Counter((row.claim.paper, row.verdict) for row in rows)
     first = Counter((row.claim.paper, ledger.first(row)) for row in rows)
     came_first = Counter(row.claim.paper for row in rows if row.past.order == history.FIRST)
     differ = Counter(row.claim.paper for row in rows if ledger.first(row) != row.verdict)
     lines = []
     for paper in PAPERS:
-        numbers = [found[paper, verdict] for verdict in VERDICTS]
+        numbers = [counted[paper, verdict] for verdict in VERDICTS]
         by_first = [first[paper, verdict] for verdict in VERDICTS]
         lines.append([f"{paper}: {ledger.KINDS[paper]}", *numbers, sum(numbers), came_first[paper], differ[paper]])
         lines.append(["by the first rules", *by_first, sum(by_first), "", ""])
@@ -52,16 +52,16 @@ def readings(path: Path | None = None) -> str:
     )
     if not path.exists():
         return f"Nobody has read the claims of this edition blind yet. {meant}"
-    found = files.read(path)
-    caught = "; ".join(f"the {which} {got} of {of}" for which, (got, of) in found["caught"].items())
-    agreed = f"{found['agree']} of {found['both']}, Cohen's kappa {found['kappa']}"
-    own = "; ".join(f"the {which} with {got} of {of}" for which, (got, of) in found["with_ledger"].items())
+    scores = files.read(path)
+    caught = "; ".join(f"the {which} {got} of {of}" for which, (got, of) in scores["caught"].items())
+    agreed = f"{scores['agree']} of {scores['both']}, Cohen's kappa {scores['kappa']}"
+    agreement = "; ".join(f"the {which} with {got} of {of}" for which, (got, of) in scores["with_ledger"].items())
     lines = [
         [f"`{row['row']}`", row["ledger"], row["first"], row["second"], row["settled"] or "–"]
-        for row in found["disputed"]
+        for row in scores["disputed"]
     ]
-    lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in found["against"]]
-    text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {own}. {meant}"
+    lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in scores["against"]]
+    text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {agreement}. {meant}"
     return text + "\n" + table("row | ledger | first | second | settled", lines)
 
 
@@ -92,7 +92,7 @@ def status(chapters: list[ledger.Executed]) -> str:
     lines = []
     for run in chapters:
         p, b = run.provenance, run.basis
-        names = ", ".join(one["name"] for one in b.get("datasets", ())) or "–"
+        names = ", ".join(dataset["name"] for dataset in b.get("datasets", ())) or "–"
         commit = f"`{p['commit']}`" if p["commit"] else "–"
         link = f"[{run.chapter}](../notebooks/{run.chapter})"
         lines.append([link, f"{p['seconds']:.0f}", p["date"][:10], commit, b.get("seeds", "–"), names])
@@ -135,8 +135,8 @@ class _Benchmark(TypedDict):
 
 def benchmarks(results: Path = RESULTS) -> str:
     """Ratios of run times that ``make bench`` measured: those with a limit, those without, and their machines."""
-    found = [files.checked(path, _Benchmark) for path in sorted(results.glob("bench_*.json"))]
-    rows = [row for one in found for row in one["rows"]]
+    benchmarks_ = [files.checked(path, _Benchmark) for path in sorted(results.glob("bench_*.json"))]
+    rows = [row for benchmark in benchmarks_ for row in benchmark["rows"]]
     parts = []
     for bound, words in (("at_most", "at most"), ("at_least", "at least")):
         lines = [
@@ -153,7 +153,10 @@ def benchmarks(results: Path = RESULTS) -> str:
         parts.append(table(f"what | ratio of | measured: | {words}: | ", lines))
     free = [[r["what"], r["ratio_of"], f"{r['ratio']:.3g}"] for r in rows if not {"at_most", "at_least"} & r.keys()]
     parts.append(table("what, for comparison | ratio of | measured:", free))
-    return "\n".join([*parts, *(f"- *{one['benchmark']}*: {_machine(one)}" for one in found)]) + "\n"
+    return (
+        "\n".join([*parts, *(f"- *{benchmark['benchmark']}*: {_machine(benchmark)}" for benchmark in benchmarks_)])
+        + "\n"
+    )
 
 
 # ---- what five seeds can see ----
@@ -171,7 +174,7 @@ def comparisons() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         both = (crossover_runs.accuracies(cells[epsilon]) for cells in pair.values())
         yield f"MNIST, ε = {epsilon}: small and large perceptron (chapter 4)", *both
     for name, arms in plans.load("11", "published").read("table_1").items():
-        accuracy = {arm: 100 * np.array([run["accuracy"] for run in some]) for arm, some in arms.items()}
+        accuracy = {arm: 100 * np.array([run["accuracy"] for run in results]) for arm, results in arms.items()}
         for arm, title in {"ours": "annealed", "dpsgd_auto_s": "AUTO-S", "dpsgd": "ReLU"}.items():
             images = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}[name]
             yield f"{images}, ε = 3: {title}, tanh (chapter 11)", accuracy[arm], accuracy["dpsgd_tanh"]
@@ -200,8 +203,8 @@ def gpu_data(study: str) -> list[str]:
     """The data sets of a study's runs on a GPU, as far as its plan "paper" knows them."""
     plan = plans.load(study, "paper")
     lines = [line for line in plan.reached() if line["device"] == "cuda"]
-    wanted = [runs.identity(*one) for one in plan.missing() if one.device == "cuda"]
-    return sorted({name for one in [*lines, *wanted] for name in one["data"]})
+    wanted = [runs.identity(*run) for run in plan.missing() if run.device == "cuda"]
+    return sorted({name for line in [*lines, *wanted] for name in line["data"]})
 
 
 def gpu(claims: Sequence[Claim]) -> str:
@@ -209,7 +212,9 @@ def gpu(claims: Sequence[Claim]) -> str:
     lines = []
     for study, rows in plans.routes(claims).items():
         about, chapter = plans.on_gpu(study), sources.resolve(study)
-        ids = ", ".join(f"`{one}`" + (f" ({len(some)})" if "*" in one else "") for one, some in rows.items() if some)
+        ids = ", ".join(
+            f"`{row}`" + (f" ({len(claims_)})" if "*" in row else "") for row, claims_ in rows.items() if claims_
+        )
         link = f"[{sources.shown_number(chapter)}](../notebooks/{chapter})"
         lines.append([link, ids or "none is open", ", ".join(gpu_data(study)), f"{about.hours:g}", about.how])
     return table("chapter | rows that it would decide | data | GPU-hours: | reckoned by", lines)

@@ -57,7 +57,7 @@ class Question(BaseModel, extra="forbid"):
     @property
     def options(self) -> list[tuple[str, Wrong | None]]:
         """All answers in an order that depends on the question alone; None beside the right one."""
-        listed = [(self.right, None), *((one.text, one) for one in self.wrong)]
+        listed = [(self.right, None), *((wrong.text, wrong) for wrong in self.wrong)]
         order = np.random.default_rng(zlib.crc32(self.ask.encode())).permutation(len(listed))
         return [listed[i] for i in order]
 
@@ -161,7 +161,7 @@ def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
             f"`S` opens your notes, `F` fills the screen, `O` shows all. {_printed(number)}"
         )
     parts += ["## Ninety minutes", _lesson(week.lesson), "## Ten questions", _quiz(week.quiz)]
-    parts += ["## To talk about", "\n".join(f"- {one}" for one in week.discuss)]
+    parts += ["## To talk about", "\n".join(f"- {topic}" for topic in week.discuss)]
     parts += ["## Assignments", *_assignments(plan["assignments"]), "## After class", week.after]
     if f"week{number}" in decks:
         parts += ["## The speaker's notes", _notes(week_slides.LOOKS / f"week{number}.md")]

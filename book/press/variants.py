@@ -38,8 +38,8 @@ def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | No
     """One question in units of ``unit``; None where its last function is used by another question."""
     question = assignment.questions[place]
     names = re.findall(r"^def (\w+)\(", "\n".join(question.cells["solution"]), re.MULTILINE)
-    others = [one for one in assignment.questions if one is not question]
-    used = [code for one in others for cells in one.cells.values() for code in cells]
+    others = [other for other in assignment.questions if other is not question]
+    used = [code for other in others for cells in other.cells.values() for code in cells]
     if not names or any(re.search(rf"\b{names[-1]}\b", code) for code in used):
         return None
     questions = list(assignment.questions)
@@ -63,6 +63,8 @@ def _in_units(question: Question, name: str, unit: float) -> Question:
 
 def _works(public: Assignment, tried: Assignment, place: int) -> bool:
     """Whether the tried solution earns all of the question's points, and the public one does not."""
-    solutions = [[code for one in which.questions for code in one.cells["solution"]] for which in (tried, public)]
+    solutions = [
+        [code for question in which.questions for code in question.cells["solution"]] for which in (tried, public)
+    ]
     mine, theirs = (assignments.marks(tried, answers, only=place) for answers in solutions)
     return abs(mine - tried.questions[place].points) < 1e-9 and theirs < mine

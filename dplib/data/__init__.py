@@ -187,12 +187,12 @@ def listing() -> str:
 
 
 def _row(entry: registry.Entry) -> Row:
-    found = [fetch.find(entry, file) for file in entry.files]
+    places = [fetch.find(entry, file) for file in entry.files]
     sizes = [file.bytes for file in entry.files]
     if entry.embedded:
         where = "inside scikit-learn"
     else:
-        where = str(found[0].path.parent if found[0] else cache_folder() / entry.name)
+        where = str(places[0].path.parent if places[0] else cache_folder() / entry.name)
     return Row(
         name=entry.name,
         papers=entry.papers,
@@ -201,7 +201,7 @@ def _row(entry: registry.Entry) -> Row:
         licence=entry.licence,
         stand_in_for=entry.stand_in_for,
         embedded=entry.embedded,
-        present=all(found),
+        present=all(places),
     )
 
 
@@ -216,21 +216,21 @@ class _Files:
 
     def content(self, name: str, parse: Callable[[bytes], Any]) -> Any:
         """``parse`` of the verified, decompressed content of a file."""
-        found = fetch.obtain(self.entry, self.entry.file(name), self.allow_download)
-        raw = fetch.content(found)
-        self._note(found, hashlib.sha256(raw).hexdigest())
-        return _parsed(found, parse, raw)
+        place = fetch.obtain(self.entry, self.entry.file(name), self.allow_download)
+        raw = fetch.content(place)
+        self._note(place, hashlib.sha256(raw).hexdigest())
+        return _parsed(place, parse, raw)
 
     def path(self, name: str, parse: Callable[[Path], Any]) -> Any:
         """``parse`` of the path of a verified file."""
-        found = fetch.obtain(self.entry, self.entry.file(name), self.allow_download)
-        path = fetch.verify(found)
-        self._note(found, found.holder.checksum[1])
-        return _parsed(found, parse, path)
+        place = fetch.obtain(self.entry, self.entry.file(name), self.allow_download)
+        path = fetch.verify(place)
+        self._note(place, place.holder.checksum[1])
+        return _parsed(place, parse, path)
 
-    def _note(self, found: fetch.Found, digest: str) -> None:
-        self.sources.add(found.source)
-        self.digests.append(f"{found.file.name} {digest}\n")
+    def _note(self, place: fetch.Found, digest: str) -> None:
+        self.sources.add(place.source)
+        self.digests.append(f"{place.file.name} {digest}\n")
 
     @property
     def source(self) -> str:
@@ -241,11 +241,11 @@ class _Files:
         return hashlib.sha256("".join(self.digests).encode()).hexdigest() if self.digests else ""
 
 
-def _parsed(found: fetch.Found, parse: Callable, argument: Any) -> Any:
+def _parsed(place: fetch.Found, parse: Callable, argument: Any) -> Any:
     try:
         return parse(argument)
     except FormatError as error:
-        raise fetch.wrong(found, str(error)) from None
+        raise fetch.wrong(place, str(error)) from None
 
 
 def _draw_test_part(parts: dict[str, Any], n_test: int, seed: int) -> dict[str, Any]:

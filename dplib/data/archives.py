@@ -112,11 +112,11 @@ def tar_files(path: Path, names: Iterable[str], limit: int = GIGABYTE) -> dict[s
         FormatError: for a member that is missing, and as :func:`tar_members`.
     """
     names = list(names)
-    found = dict(tar_members(path, "|".join(map(re.escape, names)), limit))
-    missing = [name for name in names if name not in found]
+    contents = dict(tar_members(path, "|".join(map(re.escape, names)), limit))
+    missing = [name for name in names if name not in contents]
     if missing:
         raise FormatError(f"it has no member named {missing[0]}")
-    return found
+    return contents
 
 
 def join_lines(text: bytes) -> bytes:

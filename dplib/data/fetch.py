@@ -93,43 +93,43 @@ def obtain(dataset: Entry, file: File, allow_download: bool = True) -> Found:
     Raises:
         DataError: where it cannot be had.
     """
-    found = find(dataset, file)
-    if found:
-        return found
+    place = find(dataset, file)
+    if place:
+        return place
     if not allow_download:
         raise missing(dataset, file, "downloading is switched off")
     return download(dataset, file)
 
 
-def content(found: Found) -> bytes:
+def content(place: Found) -> bytes:
     """The published content of a file (decompressed where it is a ``.gz``), verified in memory.
 
     Args:
-        found: where it lies.
+        place: where it lies.
 
     Raises:
         DataError: where it is not the published one.
     """
     try:
-        return _content(found)
+        return _content(place)
     except FormatError as error:
-        raise wrong(found, str(error)) from None
+        raise wrong(place, str(error)) from None
 
 
-def verify(found: Found) -> Path:
+def verify(place: Found) -> Path:
     """The path of a file, or of the archive that holds it, once its checksum is the published one.
 
     Args:
-        found: where it lies.
+        place: where it lies.
 
     Raises:
         DataError: where it is not the published one.
     """
     try:
-        _verify(found)
+        _verify(place)
     except FormatError as error:
-        raise wrong(found, str(error)) from None
-    return found.path
+        raise wrong(place, str(error)) from None
+    return place.path
 
 
 def download(dataset: Entry, file: File) -> Found:
@@ -152,22 +152,22 @@ def download(dataset: Entry, file: File) -> Found:
     for attempt in range(ATTEMPTS):
         time.sleep(attempt if left else 0)
         for url, holder in list(left.items()):
-            found = Found(cache_folder() / dataset.name / holder.name, file, holder, "cache")
-            failures[url], again = _failure(url, found)
+            place = Found(cache_folder() / dataset.name / holder.name, file, holder, "cache")
+            failures[url], again = _failure(url, place)
             if not failures[url]:
-                return found
+                return place
             if not again:
                 del left[url]
     why = "; ".join(f"{url}: {reason}" for url, reason in failures.items())
     raise missing(dataset, file, f"it could not be downloaded ({why})")
 
 
-def _failure(url: str, found: Found) -> tuple[str, bool]:
+def _failure(url: str, place: Found) -> tuple[str, bool]:
     """Download from one address: why that failed, "" where it did not, and whether to ask again."""
     import requests
 
     try:
-        _transfer(url, found)
+        _transfer(url, place)
     except FormatError as error:
         return f"not the published file, {error}", False
     except requests.HTTPError as error:
@@ -184,26 +184,26 @@ def _failure(url: str, found: Found) -> tuple[str, bool]:
     return "", False
 
 
-def _transfer(url: str, found: Found) -> None:
+def _transfer(url: str, place: Found) -> None:
     """One try, into a file of another name, which takes the name of the whole one only after it was verified."""
     from pooch import HTTPDownloader
     from tqdm.auto import tqdm
 
-    found.path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(found.path.parent)
-    part = found.path.with_name(f"{found.path.name}.{uuid.uuid4().hex[:8]}.part")
+    place.path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(place.path.parent)
+    part = place.path.with_name(f"{place.path.name}.{uuid.uuid4().hex[:8]}.part")
     # A server that declares gzip as a transfer encoding would otherwise have the file decompressed on the way.
     options = {"chunk_size": 2**16, "timeout": TIMEOUT, "headers": {"Accept-Encoding": "identity"}}
     try:
         with (
             open(part, "xb") as out,
-            tqdm(desc=found.path.name, total=1, unit="B", unit_scale=True, leave=False) as bar,
+            tqdm(desc=place.path.name, total=1, unit="B", unit_scale=True, leave=False) as bar,
         ):
-            bounded = _Bounded(out, found.holder.bytes or registry.LARGE)
+            bounded = _Bounded(out, place.holder.bytes or registry.LARGE)
             HTTPDownloader(progressbar=bar, **options)(url, bounded, None)
             os.fsync(out.fileno())
-        _verify(replace(found, path=part))
-        os.replace(part, found.path)
+        _verify(replace(place, path=part))
+        os.replace(part, place.path)
     finally:
         part.unlink(missing_ok=True)
 
@@ -253,36 +253,36 @@ def missing(dataset: Entry, file: File, why: str) -> DataError:
     return DataError(f"{dataset.name}: {file.name} is {places}, and {why}; {advice}.")
 
 
-def wrong(found: Found, reason: str) -> DataError:
+def wrong(place: Found, reason: str) -> DataError:
     """The error for a file that is not the published one.
 
     Args:
-        found: where it lies.
+        place: where it lies.
         reason: what is wrong with it.
     """
     advice = "delete it, and it will be downloaded again"
-    if found.source == "DPLIB_DATA":
+    if place.source == "DPLIB_DATA":
         advice = "replace it by the published file, or unset DPLIB_DATA to have it downloaded"
-    return DataError(f"{found.path} is not the published {found.holder.name}: {reason}; {advice}.")
+    return DataError(f"{place.path} is not the published {place.holder.name}: {reason}; {advice}.")
 
 
-def _content(found: Found) -> bytes:
-    if found.holder is found.file:
-        raw = _read(found.path, found.file)
+def _content(place: Found) -> bytes:
+    if place.holder is place.file:
+        raw = _read(place.path, place.file)
     else:
-        if found.holder.checksum:
-            _verify_stream(found.path, *_state(found.path), found.holder)
-        limit = 2 * found.file.bytes if found.file.bytes else archives.GIGABYTE
-        _state(found.path)
-        raw = archives.zip_member(found.path, found.file.member or found.file.name, limit)
-    return registry.published(raw, found.file)
+        if place.holder.checksum:
+            _verify_stream(place.path, *_state(place.path), place.holder)
+        limit = 2 * place.file.bytes if place.file.bytes else archives.GIGABYTE
+        _state(place.path)
+        raw = archives.zip_member(place.path, place.file.member or place.file.name, limit)
+    return registry.published(raw, place.file)
 
 
-def _verify(found: Found) -> None:
-    if found.holder.name.endswith(STREAMED) and found.holder.checksum:
-        _verify_stream(found.path, *_state(found.path), found.holder)
+def _verify(place: Found) -> None:
+    if place.holder.name.endswith(STREAMED) and place.holder.checksum:
+        _verify_stream(place.path, *_state(place.path), place.holder)
     else:  # small enough for memory, or an archive that is known by the checksum of its member only
-        _content(found)
+        _content(place)
 
 
 @functools.lru_cache(maxsize=256)

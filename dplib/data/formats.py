@@ -52,10 +52,10 @@ def _idx_header(content: bytes, magic: int, what: str) -> tuple[int, ...]:
     size = 4 * (1 + magic % 256)  # the last byte of the magic number counts the dimensions
     if len(content) < size:
         raise FormatError(f"it has {len(content)} bytes, too few for the header of IDX {what}")
-    found, *shape = (int(value) for value in np.frombuffer(content, ">i4", size // 4))
-    if found != magic:
-        kind = {IDX_IMAGES: " (images)", IDX_LABELS: " (labels)"}.get(found, "")
-        raise FormatError(f"its magic number is {found}{kind} where IDX {what} have {magic}")
+    number, *shape = (int(value) for value in np.frombuffer(content, ">i4", size // 4))
+    if number != magic:
+        kind = {IDX_IMAGES: " (images)", IDX_LABELS: " (labels)"}.get(number, "")
+        raise FormatError(f"its magic number is {number}{kind} where IDX {what} have {magic}")
     expected = size + int(np.prod(shape, dtype=np.int64))
     if min(shape) < 0 or len(content) != expected:
         raise FormatError(f"it holds {len(content):,} bytes where its header asks for {expected:,}")
@@ -316,8 +316,8 @@ def _numbers(values, dtype=np.float32) -> np.ndarray:
         raise FormatError(f"it has a field that is no number ({error})") from None
 
 
-def _binary(labels: np.ndarray, zero: str, one: str) -> np.ndarray:
-    unknown = set(labels.tolist()) - {zero, one}
+def _binary(labels: np.ndarray, zeroth: str, first: str) -> np.ndarray:
+    unknown = set(labels.tolist()) - {zeroth, first}
     if unknown:
-        raise FormatError(f"it has the label {min(unknown)[:40]!r} where labels are {zero} and {one}")
-    return (labels == one).astype(np.int64)
+        raise FormatError(f"it has the label {min(unknown)[:40]!r} where labels are {zeroth} and {first}")
+    return (labels == first).astype(np.int64)

@@ -101,13 +101,13 @@ def registry() -> Mapping[str, Entry]:
     Raises:
         ParameterError: where ``datasets.toml`` cannot be read, naming the place.
     """
-    found = {}
+    entries = {}
     for name, table in files.read(path := Path(__file__).with_name("datasets.toml")).items():
         try:
-            found[name] = _entry(name, table)
+            entries[name] = _entry(name, table)
         except (TypeError, LookupError, AttributeError) as error:
             raise ParameterError(f"{path}: {name} is no data set ({error!r:.100}).") from None
-    return found
+    return entries
 
 
 def entry(name: str) -> Entry:
@@ -141,23 +141,23 @@ def published(raw: bytes, file: File) -> bytes:
         FormatError: where they are not.
     """
     kind, value = file.checksum
-    found = digest(kind, raw)
-    if found == value:
+    checksum = digest(kind, raw)
+    if checksum == value:
         return archives.gunzip(raw) if file.name.endswith(".gz") else raw
     if file.repair:
         repaired = archives.REPAIRS[file.repair](raw)
         if digest(kind, repaired) == value:
             return repaired
-    if owner(found):
-        raise FormatError(f"its content is that of {owner(found)}")
+    if owner(checksum):
+        raise FormatError(f"its content is that of {owner(checksum)}")
     if file.content_sha256:
         content = archives.gunzip(raw, file.content_bytes or LARGE)
-        kind, value, found = "sha256", file.content_sha256, digest("sha256", content)
-        if found == value:
+        kind, value, checksum = "sha256", file.content_sha256, digest("sha256", content)
+        if checksum == value:
             return content
     elif file.bytes and len(raw) < file.bytes:
         raise FormatError(f"it is cut short ({len(raw):,} of {file.bytes:,} bytes)")
-    raise difference(kind, found, value)
+    raise difference(kind, checksum, value)
 
 
 def digest(kind: str, raw: bytes) -> str:
@@ -196,17 +196,17 @@ def owner(sha256: str) -> str | None:
     return None
 
 
-def difference(kind: str, found: str, wanted: str) -> FormatError:
+def difference(kind: str, checksum: str, wanted: str) -> FormatError:
     """The error for a checksum that is not the published one.
 
     Args:
         kind: a key of :data:`CHECKSUMS`.
-        found: the checksum of what is there.
+        checksum: the checksum of what is there.
         wanted: the published one.
     """
-    if owner(found):
-        return FormatError(f"its content is that of {owner(found)}")
-    return FormatError(f"its {CHECKSUMS[kind]} is {found}, not {wanted}")
+    if owner(checksum):
+        return FormatError(f"its content is that of {owner(checksum)}")
+    return FormatError(f"its {CHECKSUMS[kind]} is {checksum}, not {wanted}")
 
 
 def _entry(name: str, table: dict) -> Entry:

@@ -54,16 +54,23 @@ def task(
         return _table(dataset, split_seed, part, length)
     split, thin = np.random.SeedSequence(split_seed).spawn(2)
     if n_train is None or n_train >= len(_whole(dataset, "image").y_train):
-        found = _whole(dataset, features)
+        dataset_ = _whole(dataset, features)
     else:
-        found = _with_features(
+        dataset_ = _with_features(
             preprocess.subsample(_whole(dataset, "image"), n_train, np.random.default_rng(thin)), features
         )
     if part == "fit":
-        own = {"x_valid": found.x_test, "y_valid": found.y_test, "x_test": found.x_train, "y_test": found.y_train}
-        return replace(found, **own)
-    found = _halved(found, np.random.default_rng(split))
-    return found if part == "report" else _for_tuning(found, HELD["images"], np.random.default_rng([split_seed, 2]))
+        swapped = {
+            "x_valid": dataset_.x_test,
+            "y_valid": dataset_.y_test,
+            "x_test": dataset_.x_train,
+            "y_test": dataset_.y_train,
+        }
+        return replace(dataset_, **swapped)
+    dataset_ = _halved(dataset_, np.random.default_rng(split))
+    return (
+        dataset_ if part == "report" else _for_tuning(dataset_, HELD["images"], np.random.default_rng([split_seed, 2]))
+    )
 
 
 @functools.lru_cache(maxsize=4)
@@ -119,13 +126,13 @@ def _halved(dataset: Dataset, rng: np.random.Generator) -> Dataset:
     )
 
 
-def _for_tuning(found: Dataset, share: float, rng: np.random.Generator) -> Dataset:
-    order = rng.permutation(len(found.y_train))
+def _for_tuning(dataset: Dataset, share: float, rng: np.random.Generator) -> Dataset:
+    order = rng.permutation(len(dataset.y_train))
     count = round(share * len(order))
     held, kept = np.sort(order[:count]), np.sort(order[count:])
-    x, y = found.x_train, found.y_train
+    x, y = dataset.x_train, dataset.y_train
     return replace(
-        found, x_train=x[kept], y_train=y[kept], x_valid=x[held], y_valid=y[held], x_test=x[held], y_test=y[held]
+        dataset, x_train=x[kept], y_train=y[kept], x_valid=x[held], y_valid=y[held], x_test=x[held], y_test=y[held]
     )
 
 
@@ -169,9 +176,9 @@ def _messages(rng: np.random.Generator) -> Dataset:
     telling = [f"win{i}" for i in range(10)]
     rows = []
     for is_spam in spam:
-        some = list(rng.choice(words, rng.integers(4, 12)))
-        some += list(rng.choice(telling, rng.integers(1, 4))) if is_spam or rng.random() < 0.03 else []
-        rows.append(" ".join(rng.permutation(some)))
+        chosen = list(rng.choice(words, rng.integers(4, 12)))
+        chosen += list(rng.choice(telling, rng.integers(1, 4))) if is_spam or rng.random() < 0.03 else []
+        rows.append(" ".join(rng.permutation(chosen)))
     return drawn(TEXTS[0], np.array(rows, dtype=object), spam.astype(np.int64), 400, classes=("ham", "spam"))
 
 

@@ -205,12 +205,12 @@ def without_privacy(train: Table, test: Table, seed: int) -> runs.Result:
         ],
     }  # fmt: skip
     scores, reached = {}, {"trees": None}
-    for name, some in models.items():
-        if not some:
+    for name, candidates in models.items():
+        if not candidates:
             continue
-        tried = [model.fit(inner.x, inner.y).score(held.x, held.y) for model in some]
+        tried = [model.fit(inner.x, inner.y).score(held.x, held.y) for model in candidates]
         scores[name] = max(tried)
-        reached[name] = float(some[int(np.argmax(tried))].fit(train.x, train.y).score(test.x, test.y))
+        reached[name] = float(candidates[int(np.argmax(tried))].fit(train.x, train.y).score(test.x, test.y))
     best = None if test.best is None else float((test.best == test.y).mean())
     return {"accuracy": reached[max(scores, key=scores.__getitem__)], **reached, "best": best, **_facts(train, test)}
 

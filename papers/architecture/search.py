@@ -180,7 +180,7 @@ class _Fitness:
         self.trace += rows
         return sorted(zip(members, rows, strict=True), key=lambda pair: -pair[1].fitness)
 
-    def found(self, winner: Candidate) -> Found:
+    def ended(self, winner: Candidate) -> Found:
         return Found(winner, tuple(self.trace), self.times.total())
 
 
@@ -247,7 +247,7 @@ def paas(
         ranked = fitness.rank(generation, members)  # lines 3 and 4
         if generation < generations:  # line 5
             members = evolve(space, [genome for genome, _ in ranked], evolution or Evolution(), draws)  # line 6
-    return fitness.found(ranked[0][1])  # lines 9 and 10
+    return fitness.ended(ranked[0][1])  # lines 9 and 10
 
 
 def randomised(space: Space, trainer: Trainer, *, k: int, rng: np.random.Generator, memoise: bool = True) -> Found:
@@ -280,7 +280,7 @@ def multi_generation(
     for generation, after in enumerate([*sizes[1:], 0], 1):
         ranked = fitness.rank(generation, members)
         members = next_members(space, ranked[0][0], after, p_mutate, draws)
-    return fitness.found(ranked[0][1])
+    return fitness.ended(ranked[0][1])
 
 
 def next_members(space: Space, winner: Genome, count: int, p_mutate: float, rng: np.random.Generator) -> list[Genome]:

@@ -276,9 +276,8 @@ def curves(axes: plt.Axes, compared: Compared, methods: Sequence[str], sgd: Comp
 
 def vote_curves(axes: plt.Axes, votes_: Votes) -> None:
     """Figure 2: accuracy of the vote over the budget of the histogram, a line for each number of clusters."""
-    for i, (count, colour) in enumerate(
-        zip(votes_.counts, sns.color_palette("viridis", len(votes_.counts)), strict=True)
-    ):
+    colours = sns.color_palette("viridis", len(votes_.counts))
+    for i, (count, colour) in enumerate(zip(votes_.counts, colours, strict=True)):
         curve(axes, votes_.epsilons, votes_.accuracy[i], f"{count} clusters", color=colour)
     axes.set(ylabel="test accuracy of the vote, %")
     budget_axis(axes, votes_.epsilons, "ε of the histograms")

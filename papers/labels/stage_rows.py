@@ -47,10 +47,10 @@ def _column(epsilon: float) -> str:
     return "eps_inf" if math.isinf(epsilon) else f"eps{epsilon:g}"
 
 
-def gains(cells: Cells, one: Any, other: Any) -> dict[float, Measured]:
+def gains(cells: Cells, arm: Any, other: Any) -> dict[float, Measured]:
     """{epsilon: accuracy of one method less that of the other, in points, paired by seed}, where both were run."""
-    both = sorted(e for e, kind in cells if kind == one and (e, other) in cells)
-    return {e: stats.paired(accuracies(cells[e, one]), accuracies(cells[e, other])).difference for e in both}
+    both = sorted(e for e, kind in cells if kind == arm and (e, other) in cells)
+    return {e: stats.paired(accuracies(cells[e, arm]), accuracies(cells[e, other])).difference for e in both}
 
 
 def by_larger(cells: Cells, larger: Cells, kind: Any) -> dict[str, Measured]:

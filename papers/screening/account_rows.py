@@ -238,13 +238,13 @@ class Settings:
 
     def __init__(self, study: Plan):
         """Args: study: a plan, of which parts may be missing."""
-        self.found = {part: study.read(part) for part in PARTS if part in study.parts}
+        self.by_part = {part: study.read(part) for part in PARTS if part in study.parts}
         if SETS["mnist"] in study.parts:
-            self.found["printed"] = {"": study.read(SETS["mnist"])["ours"]}
+            self.by_part["printed"] = {"": study.read(SETS["mnist"])["ours"]}
 
     def runs(self, cell: Cell) -> Sequence[Result] | None:
         part, name = cell
-        return self.found[part][name] if part in self.found else None
+        return self.by_part[part][name] if part in self.by_part else None
 
     def level(self, cell: Cell, account: str, records: str = "all", epsilon: float = EPSILON) -> np.ndarray | None:
         """Accuracies in percent by seed, where ε is spent by an account; None where the runs are missing.

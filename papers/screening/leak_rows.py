@@ -140,7 +140,7 @@ def screening(
             "private_energy_zero_gradient_exact_epsilon": no_gradient,
             "private_energy_audit_at_least": by_task["training"],
             "private_energy_audit_claimed": _claimed("training"),
-            "network_with_private_energy_at_least": network_audit_runs.found(networks["training"], DELTA).epsilon,
+            "network_with_private_energy_at_least": network_audit_runs.lower_bound(networks["training"], DELTA).epsilon,
             "network_with_private_energy_claimed": network_audit_runs.claimed(networks["training"], DELTA),
         },
         "D.s-accepted-only": {
@@ -283,7 +283,7 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
     for judged, results in networks.items():
         claim = np.nan if judged == "held-out" else network_audit_runs.claimed(results, DELTA)
         said = f"{sum(len(result['scores']) for result in results):,} canaries, {len(results)} trainings"
-        rows.append([names[judged], claim, network_audit_runs.found(results, DELTA).epsilon, said])
+        rows.append([names[judged], claim, network_audit_runs.lower_bound(results, DELTA).epsilon, said])
     return pd.DataFrame(rows, columns=["", "claimed", "found, at least", "from"]).set_index("")
 
 

@@ -31,7 +31,7 @@ Result = Mapping[str, Any]
 SHARES = (0.2, 0.5)  # of the canaries that are guessed; fixed in advance, they share the error rate
 
 
-def found(results: Sequence[Result], delta: float) -> audit.LowerBound:
+def lower_bound(results: Sequence[Result], delta: float) -> audit.LowerBound:
     """The lower bound (95%) of trainings of one kind, each with its own canaries; scores in units of their run."""
     scores_of = (np.asarray(result["scores"], float) for result in results)
     scores = np.concatenate([(part - part.mean()) / max(float(part.std()), 1e-12) for part in scores_of])

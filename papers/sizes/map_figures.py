@@ -117,11 +117,9 @@ def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...], budgets: t
     panels: dict[str, dict[float | None, Mapping[int, Measured]]] = {}
     for n in wanted:
         if by_budget := {e: cell.means for (size, e), cell in cells.items() if size == n and e in budgets}:
-            shared = set.intersection(
-                *(set(means) for means in by_budget.values())
-            )  # the largest was tried here and there
+            shared = set.intersection(*map(set, by_budget.values()))  # the largest was tried here and there
             panels[f"{n:,} records"] = {
-                e: {w: means[w] for w in means if w in shared} for e, means in by_budget.items()
+                e: {width: means[width] for width in means if width in shared} for e, means in by_budget.items()
             }
     _curves(panels, "hidden units")
 

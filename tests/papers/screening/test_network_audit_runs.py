@@ -86,6 +86,6 @@ def test_a_private_energy_is_caught_and_repeats():
     job = SMALL | {"judged": "training", "canaries": 24, "energy_size": 24, "accepted": 160, "batch": 16}
     done = screening_canaries.train(**job, initial_temperature=100.0)
     assert done["rejected"] > 100
-    found = network_audit_runs.found([done], 1e-5)
+    found = network_audit_runs.lower_bound([done], 1e-5)
     assert found.correct >= 0.75 * found.guesses
     assert sum(done["included"]) not in (0, 24)
