@@ -179,6 +179,7 @@ def noise_for(
         delta: in (0, 1).
         settings: how to train.
         public_n: whether the number of rows may be known; else a part of the budget pays for its noisy count.
+        public_ranges: whether the ranges may be known; else :func:`find_ranges` has spent a part of the budget.
 
     Raises:
         ParameterError: for a budget that is not allowed.
@@ -225,12 +226,13 @@ def find_ranges(
     the noise. Rare larger numbers are then moved to its end.
 
     Args:
-        x: shape (n, d): rows as they are; NaN counts nowhere.
-        low, high: shape (d,), as in :class:`Columns`, and NaN in both where nobody knows them.
+        x: rows as they are, shape (n, d); NaN counts nowhere.
+        low: shape (d,), as in :class:`Columns`, and NaN where nobody knows it.
+        high: shape (d,), as in :class:`Columns`, and NaN where nobody knows it.
         categories: as in :class:`Columns`.
-        epsilon: of the whole training, for one row added or removed; infinite: no noise.
-        delta: of the whole training, > 0.
-        rng: as in :func:`fit`.
+        epsilon: of the whole training, for one row added or removed, in [1e-9, 1e6]; infinite: no noise.
+        delta: of the whole training, in (0, 1).
+        rng: of the noise; None for the operating system's cryptographic source, which a release needs.
 
     Raises:
         ParameterError: for rows that are not as wide as the ranges, or ranges that :class:`Columns` refuses.
@@ -258,10 +260,13 @@ def find_ranges(
 
 
 def magnitudes(x: np.ndarray) -> np.ndarray:
-    """How many numbers of each column of rows (n, d) are in each bin, (d, bins).
+    """How many numbers of each column are in each bin, (d, bins).
 
     The bins are, from the left, minus the powers of four from the largest down, 0, and the powers from the least up; a
     number is in the bin of the next power that is not smaller.
+
+    Args:
+        x: rows, shape (n, d); NaN counts nowhere.
     """
     middle = MOST_POWER - LEAST_POWER + 1
     with np.errstate(divide="ignore", invalid="ignore"):
