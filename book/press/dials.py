@@ -5,7 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from book.press import dials_data as data
-from book.press import dials_formulas, dials_map, dials_noise, dials_page, dials_training
+from book.press import (
+    dials_features,
+    dials_formulas,
+    dials_guarantees,
+    dials_map,
+    dials_noise,
+    dials_page,
+    dials_training,
+)
 from book.press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
 from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
 
@@ -377,4 +385,8 @@ DIALS = (
     dials_map.live,
     dials_training.accounted,
     dials_training.clipping,
+    dials_features.leak,
+    dials_features.pieces,
+    dials_guarantees.two_guarantees,
+    dials_guarantees.rejections,
 )

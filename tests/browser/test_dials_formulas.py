@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from book.press import dials, dials_noise, dials_page, dials_training
+from book.press import dials, dials_features, dials_guarantees, dials_noise, dials_page, dials_training
 from book.press.dials_page import Number
 from tests.conftest import ROOT, needs_chromium, watched
 
@@ -15,7 +15,7 @@ SETTINGS = 200
 STATIC = ROOT / "book" / "_static"
 COMPUTED_IN_THE_PAGE = (
     dials.gmm, dials.prior, dials_noise.bells, dials_noise.curve, dials_noise.budget,
-    dials_training.accounted, dials_training.clipping,
+    dials_training.accounted, dials_training.clipping, dials_guarantees.rejections, dials_features.leak,
 )  # fmt: skip
 COMPUTED = """([parameters, names, settings]) => {
   const signals = parameters.map(({ name, value, expr }) => (expr ? { name, update: expr } : { name, value }));

@@ -3,9 +3,19 @@
 import math
 import shutil
 
+import numpy as np
 import pytest
 
-from book.press import dials_account, dials_map, dials_page, dials_training
+from book.press import (
+    dials,
+    dials_account,
+    dials_features,
+    dials_guarantees,
+    dials_map,
+    dials_page,
+    dials_training,
+)
+from papers.screening import accounts, one_update
 from tests.conftest import ROOT, needs_chromium, watched
 
 pytestmark = [pytest.mark.site, needs_chromium]
@@ -40,7 +50,10 @@ CLASHES = """(name) => {
 }"""
 SMALL = """(name) => [...document.querySelectorAll(`#dial-${name} svg text`)]
   .filter((text) => parseFloat(getComputedStyle(text).fontSize) < 12).map((text) => text.textContent)"""
-MAKERS = (dials_map.live, dials_training.accounted, dials_training.clipping)
+MAKERS = (
+    dials_map.live, dials_training.accounted, dials_training.clipping, dials_guarantees.two_guarantees,
+    dials_guarantees.rejections, dials_features.leak, dials_features.pieces,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -190,4 +203,79 @@ def test_no_arrow_is_longer_than_c(opened):
         first = next(arrow for arrow in cut if arrow["first"])
         length = math.hypot(step["x"] - step["x0"], step["y"] - step["y0"])
         assert length == pytest.approx(min(most, first["length"]))
+    assert not page.errors
+
+
+def test_a_curve_moves_where_the_axis_counts_what_hides_a_label(opened):
+    """Counted so, DP-SGD stands at twice the epsilon that is printed, and training in stages where it stood."""
+    dial = dials_guarantees.two_guarantees()
+    page, bands = opened(dial), {}
+    for counts in (0, 1):
+        turn(page, dial, counts=counts, epsilon=1)
+        bands[counts] = {dot["method"]: (dot["at"], dot["printed"]) for dot in marks(page, dial, "symbol")}
+    assert bands[0] == {dials_guarantees.STAGES: (2, 2), dials_guarantees.RECORDS: (2, 2)}
+    assert bands[1] == {dials_guarantees.STAGES: (2, 2), dials_guarantees.RECORDS: (2, 1)}
+    turn(page, dial, counts=1, epsilon=1, data=1)
+    assert {dot["data"] for dot in marks(page, dial, "symbol")} == {1}
+    assert not page.errors
+
+
+def test_one_rejection_after_another_makes_a_negative_update_rarer(opened):
+    """As the exact density of an accepted update has it, with her and without."""
+    dial = dials_guarantees.rejections()
+    page = opened(dial)
+    for allowed in (0, 4, 10):
+        turn(page, dial, allowed=allowed)
+        dots = {dot["world"]: dot["chance"] for dot in marks(page, dial, "symbol")}
+        pair = one_update.pair(1.0, one_update.threshold(0.0), allowed)
+        for density, world in zip(pair, (dials_guarantees.PRESENT, dials_guarantees.ABSENT), strict=True):
+            assert dots[world] == pytest.approx(density.masses(np.array([-np.inf, 0.0]))[0])
+        proved = next(
+            dot["epsilon"] for dot in marks(page, dial, "symbol", 1) if dot["kind"] == dials_guarantees.PROVED
+        )
+        assert proved <= one_update.epsilon(*pair, accounts.DELTA) + 1e-6
+    assert not page.errors
+
+
+def test_the_marker_of_a_training_stands_at_the_share_that_the_answer_says(opened):
+    """It once said 0.6% where it stood near 9%."""
+    dial = dials.screening()
+    page = opened(dial)
+    for setting in range(3):
+        for push in range(len(dial.controls[0].options)):
+            turn(page, dial, setting=setting, push=push)
+            shares = {f"{dot['rate']:.0%}" for dot in marks(page, dial, "symbol")}
+            assert len(shares) == 1
+            assert f" {shares.pop()} of all candidates" in page.locator(".dial-answer").inner_text()
+    assert not page.errors
+
+
+def test_the_list_of_kept_pixels_tells_her_value(opened):
+    dial = dials_features.leak()
+    page, kept = opened(dial), {}
+    for hers in (0.9, 0.97):
+        turn(page, dial, hers=hers)
+        kept[hers] = {mark["pixel"] for mark in marks(page, dial, "rect") if mark["state"] == "kept"}
+    assert kept == {0.9: {1, 2, 3, 4}, 0.97: {1, 2, 3, 5}}
+    sure, noisy = ({mark["kind"]: mark["chance"] for mark in marks(page, dial, "symbol", 1)}[kind]
+                   for kind in (dials_features.RAW, dials_features.NOISY))  # fmt: skip
+    assert sure == 1
+    assert 0.4 < noisy < 0.6
+    assert not page.errors
+
+
+def test_pieces_that_keep_a_records_length_lose_nothing(opened):
+    """The dots stand at the number of inputs, and the two kinds part as the pieces get more."""
+    dial = dials_features.pieces()
+    page, apart = opened(dial), []
+    for k in range(len(dial.parameters["sizes"])):
+        turn(page, dial, k=k)
+        dots = {dot["kind"]: dot for dot in marks(page, dial, "symbol", 1)}
+        assert {dot["inputs"] for dot in dots.values()} == {dial.parameters["sizes"][k]}
+        if len(dots) == 2:
+            apart.append(dots[dials_features.LONG]["value"] - dots[dials_features.SHORTER]["value"])
+        lengths = {dot["kind"]: dot["length"] for dot in marks(page, dial, "symbol")}
+        assert lengths[dials_features.SHORTER] == pytest.approx(math.sqrt(10 / dial.parameters["sizes"][k]))
+    assert apart[0] == 0
+    assert apart[-1] > 20
     assert not page.errors
