@@ -144,5 +144,5 @@ def printed_budgets(rows: Sequence[budgets.Printed]) -> None:
         axes.plot(proven, [height] * 2, color="0.75", lw=7, solid_capstyle="butt")
         axes.plot(budgets.tool_epsilon(setting), height, "kx", ms=8, mew=2)
     axes.set_yticks(range(len(settings)), [setting.short for setting in settings], fontsize=11)
-    axes.set(xscale="log", xlabel="ε at the paper's δ")
+    axes.set(xscale="log", xlabel="ε at the paper's δ", ylabel="noise / batch / epochs")
     axes.grid(axis="y", visible=False)
