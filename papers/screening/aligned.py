@@ -2,11 +2,12 @@
 
 The instances of :mod:`papers.screening.instances` have one parameter, so that a record moves a candidate straight along
 the energy's slope. A network has thousands of parameters, and the record's clipped gradient stands at an angle to the
-gradient of J. While J is linear over one step, two numbers of a candidate matter, both in standard deviations of the
-noise: t, its step along the record's gradient, and u, its step down the energy. Both are standard normal with
-correlation ``alignment``, the cosine of that angle; the record moves t by ``shift`` and u by ``alignment * shift``. A
-candidate passes where u >= ``push``. What is released tells t and whether it passed; given t, whether it did is a coin
-that the record does not move.
+gradient of J. While J is linear over one step, two numbers of a candidate matter, both in standard deviations: t, its
+step along the record's gradient, and u, its step down the energy. Both are standard normal, with correlation
+``alignment``; the record moves t by ``shift`` and u by ``alignment * shift``. The alignment is the cosine of that angle
+where the noise alone moves candidates, and less where batches do as well: the cosine over the deviation of all steps
+down the energy, in that of the noise. A candidate passes where u >= ``push``. What is released tells t and whether it
+passed; given t, whether it did is a coin that the record does not move.
 
 It is a model of what a network leaks and no guarantee: J is linear over one step only nearly, what the other records of
 the batch add to a step is the same each time, and a rise of J is never accepted by chance.
@@ -22,18 +23,14 @@ CELL = 0.04  # standard deviations of the noise
 _FLAT = 1e-9  # the least variance of u given t: at an alignment of 1, t tells whether a candidate passes
 
 
-def passing(shift: float, alignment: float, push: float) -> float:
-    """The probability that a candidate passes, given that the record is in its batch; without it at a shift of 0."""
-    return float(special.ndtr(alignment * shift - push))
-
-
 def accepted_update(shift: float, alignment: float, push: float, sample_rate: float, limit: int) -> Cells:
     """One accepted update with the record (p) and without it (q): candidates are redrawn until one passes.
 
     Args:
         shift: what the record's clipped gradient moves a candidate by, in standard deviations of the noise; at most 1 /
             noise_multiplier.
-        alignment: cosine of the record's gradient and that of J, in [-1, 1]; above 0 the record helps to pass.
+        alignment: correlation of a step along the record's gradient and one down the energy, in [-1, 1]; above 0 the
+            record helps to pass.
         push: the least step down the energy that passes, in standard deviations of the noise.
         sample_rate: probability with which the record is in a batch, in (0, 1].
         limit: mu_0 >= 0; after so many rejections in a row a candidate is taken whatever its test says.

@@ -27,7 +27,7 @@ from papers.screening.attacks import flat_weights, per_example_gradients
 
 @runs.experiment(
     "screening_alignment",
-    version=1,
+    version=2,  # 1 left out how batches differ, and overstated what a record moves by two
     data=("dataset",),
     probe={"dataset": "digits", "seed": 3, "epsilon": 1.0, "stops": 2, "candidates": 4, "ordinary": 3, "wrong": 3,
            "energy_size": 50, "momentum": 0.0},
@@ -39,7 +39,7 @@ def train(
     epsilon: float = 3.0,
     delta: float = accounts.DELTA,
     stops: int = 10,
-    candidates: int = 100,
+    candidates: int = 60,
     ordinary: int = 40,
     wrong: int = 40,
     energy_size: int = 500,
@@ -59,9 +59,10 @@ def train(
 
     Returns:
         By stop: "accepted" updates before it, "passed", the share of this part's candidates that pass the test, and
-        "drawn_passed", the mean probability of those drawn afresh; "shift" (in standard deviations of the noise) and
-        "alignment" of each watched record, ordinary ones first; "moved", by how much the record's gradient raises that
-        mean probability. Of the whole training: "epsilon" of each watched record, every accepted update seen, and
+        "drawn_passed", the mean probability of those drawn afresh; "spread", the standard deviation of their steps
+        down the energy, where noise alone has 1; "shift" (in standard deviations of the noise) and "cosine" with the
+        gradient of J of each watched record, ordinary ones first; "moved", by how much the record's gradient raises
+        that mean probability. Of the whole training: "epsilon" of each watched record, every accepted update seen, and
         "plain", as much without screening; "claimed"; counts; "accuracy" on test records.
     """
     for name, value in {"stops": stops, "candidates": candidates, "ordinary": ordinary, "wrong": wrong}.items():
@@ -95,18 +96,19 @@ def train(
         device=device,
     )  # fmt: skip
     passed = shares_passed(np.array(run.outcomes), ends)
-    looks = {name: [look[name] for look in watch.looks] for name in ("shift", "alignment", "moved")}
-    looks = {name: np.array(rows) for name, rows in looks.items()}
+    moves = {name: np.array([look[name] for look in watch.looks]) for name in ("shift", "cosine", "moved")}
+    spread = np.array([look["spread"] for look in watch.looks])
     steps = np.diff(ends)
     each = [
         spent(shift, alignment, passed, steps, sample_rate, limit, delta)
-        for shift, alignment in zip(looks["shift"].T, looks["alignment"].T, strict=True)
+        for shift, alignment in zip(moves["shift"].T, (moves["cosine"] / spread[:, None]).T, strict=True)
     ]
     return {
         **used,
-        **{name: [[_short(value) for value in row] for row in rows] for name, rows in looks.items()},
+        **{name: [[_short(value) for value in row] for row in rows] for name, rows in moves.items()},
         "accepted": [look["accepted"] for look in watch.looks],
         "passed": [_short(share) for share in passed],
+        "spread": [_short(value) for value in spread],
         "drawn_passed": [_short(look["passed"]) for look in watch.looks],
         "epsilon": [_short(value) for value in each],
         "plain": _short(accounts.tight(used["noise_multiplier"], sample_rate, updates, delta)),
@@ -198,15 +200,14 @@ class _Watch:
         _, slope = self._energy(self.last)
         lengths = gradients.norm(dim=1)
         step = -self.settings.learning_rate / self._batch  # of the weights, along a sum of gradients
+        drift = self.settings.learning_rate * self.settings.momentum * self.velocity
         now, temperature = self._energy(self.last)[0], self.initial_temperature * self.count
-        before, after = [], []
+        unit = self.settings.noise_multiplier * bound * float(slope.norm())  # the noise's deviation along the slope
+        before, after, down = [], [], []
         for _ in range(self.candidates):
-            new = (
-                self.last
-                + step * self._noisy_sum()
-                - (self.settings.learning_rate * self.settings.momentum * self.velocity)
-            )
-            energy, there = self._energy(new)
+            total = self._noisy_sum()
+            down.append(float(total @ slope) / unit)
+            energy, there = self._energy(self.last + step * total - drift)
             change = energy - now
             before.append(_chance(np.array([change]), temperature)[0])
             after.append(_chance(change + step * (gradients @ there).double().cpu().numpy(), temperature))
@@ -214,7 +215,8 @@ class _Watch:
             {
                 "accepted": self.count,
                 "shift": (lengths / bound / self.settings.noise_multiplier).double().cpu().numpy(),
-                "alignment": (gradients @ slope / (lengths * slope.norm()).clamp_min(1e-30)).double().cpu().numpy(),
+                "spread": max(1.0, float(np.std(down, ddof=1))) if len(down) > 1 else 1.0,
+                "cosine": (gradients @ slope / (lengths * slope.norm()).clamp_min(1e-30)).double().cpu().numpy(),
                 "moved": np.mean(after, axis=0) - np.mean(before),
                 "passed": float(np.mean(before)),
             }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from book.evidence import runs
 from dplib import accounting, exact_loss, mechanisms, rdp, stats
@@ -285,6 +286,55 @@ def attacks(audits: Mapping[str, Results], networks: Mapping[str, Results]) -> p
         said = f"{sum(len(result['scores']) for result in results):,} canaries, {len(results)} trainings"
         rows.append([names[judged], claim, network_audit_runs.lower_bound(results, DELTA).epsilon, said])
     return pd.DataFrame(rows, columns=["", "claimed", "found, at least", "from"]).set_index("")
+
+
+MATTERS = 0.1  # of epsilon, as in book/claims/margins.yml
+HOLDS = 0.1  # of the largest move, on average: by so much may the model differ from candidates drawn afresh
+
+
+def of_records(trained: Mapping[str, Results]) -> dict[str, dict[str, Any]]:
+    """What screening tells of the watched records, by data set, by the rule that plan 12 registers.
+
+    Args:
+        trained: results of :func:`papers.screening.alignment_runs.train` by data set.
+
+    Returns:
+        "plain" and "claimed" epsilon; "ordinary" and "wrong", epsilon of these records in rising order; "cosines" of
+        all; "error", the mean difference of what the model and what fresh candidates say that a record moves, as a
+        share of the largest move; "verdict".
+    """
+    return {name: _of_records(results) for name, results in trained.items()}
+
+
+def _of_records(results: Results) -> dict[str, Any]:
+    count = results[0]["ordinary"]
+    epsilon = np.array([one["epsilon"] for one in results])
+    plain, claimed, most = results[0]["plain"], results[0]["claimed"], float(epsilon.max())
+    drawn = np.concatenate([one["moved"] for one in results])
+    model = np.concatenate([_moved_by_the_model(one) for one in results])
+    error = float(np.abs(drawn - model).mean() / np.abs(drawn).max())
+    if error > HOLDS:
+        verdict = "the model does not hold"
+    elif most <= plain + MATTERS:
+        verdict = "next to nothing"
+    else:
+        verdict = "more than it may" if most > claimed + MATTERS else "something, within the claim"
+    return {
+        "plain": plain,
+        "claimed": claimed,
+        "ordinary": np.sort(epsilon[:, :count], axis=None),
+        "wrong": np.sort(epsilon[:, count:], axis=None),
+        "cosines": np.concatenate([np.ravel(one["cosine"]) for one in results]),
+        "error": error,
+        "verdict": verdict,
+    }
+
+
+def _moved_by_the_model(one: runs.Result) -> np.ndarray:
+    """What each watched record adds to the probability that a candidate passes, at each stop: (stops, records)."""
+    push = -special.ndtri(np.clip(one["drawn_passed"], 1e-6, 1 - 1e-6))[:, None]
+    shift, alignment = np.array(one["shift"]), np.array(one["cosine"]) / np.array(one["spread"])[:, None]
+    return special.ndtr(alignment * shift - push) - special.ndtr(-push)
 
 
 def noisy_tests(results: Mapping[str, runs.Result]) -> pd.DataFrame:

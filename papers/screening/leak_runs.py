@@ -273,9 +273,9 @@ def networks(get: Get, *, kinds: dict[str, dict[str, Any]], seeds: int) -> dict[
     return by_seed(get, audited_training, {judged: {"judged": judged, **how} for judged, how in kinds.items()}, seeds)
 
 
-def aligned_trainings(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[runs.Result]]:
+def aligned_trainings(get: Get, *, datasets: Sequence[str], seeds: int, first: int = 0) -> dict[str, list[runs.Result]]:
     """{data set: trainings by seed}, with what single records do to the test on the way."""
-    return by_seed(get, aligned_training, {name: {"dataset": name} for name in datasets}, seeds)
+    return by_seed(get, aligned_training, {name: {"dataset": name} for name in datasets}, seeds, first)
 
 
 def spent(get: Get, *, datasets: Sequence[str], seeds: int) -> dict[str, list[float]]:
