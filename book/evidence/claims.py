@@ -253,8 +253,14 @@ def card(claim: Claim, row: Mapping[str, Any]) -> str:
         f"<p>{html.escape(claim.statement)}</p>"
         f'<div class="claim-table"><table><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table></div>'
         f"{change}<p>{html.escape(row['because'])}</p>"
-        f"<p class='unit'>It holds as printed if: {html.escape(rules.words(claim.rule))}.</p></details>"
+        f"<p class='unit'>It holds as printed if: {html.escape(rules.words(claim.rule))}.{asked(claim)}</p></details>"
     )
+
+
+def asked(claim: Claim) -> str:
+    """Which of the questions a row's rule asks, as a sentence with a space before it; "" where it asks none."""
+    questions = rules.asks(claim.rule) if claim.rule else []
+    return f" Asked: {', '.join(questions)}." if questions else ""
 
 
 def rests_on(*, seeds: str, datasets: Sequence[str], accounting: str, core_seconds: float | None = None) -> None:

@@ -196,6 +196,31 @@ def margins_of(rule: Mapping[str, Any]) -> list[Margin]:
     return [margins.named(about[key]) for key in BOUNDS if isinstance(about.get(key), Mapping)]
 
 
+def asks(rule: Mapping[str, Any]) -> list[str]:
+    """Which questions a rule asks, each once: direction, against 0 or of an order; relevance, against a margin; size as
+    printed, against a printed number; size as stated, against a number of the statement; and count, equality, proof.
+    """
+    kind, about = kind_of(rule)
+    if kind in COMBINED:
+        return list(dict.fromkeys(question for inner in about for question in asks(inner)))
+    bounds = [about[key] for key in ("of", "equals", *BOUNDS) if key in about] if isinstance(about, Mapping) else []
+    if kind in ("exact", "within") or (kind in ("ahead", "behind", "in_range") and any(map(_is_text, bounds))):
+        return [
+            "size as printed" if any(map(_is_text, bounds)) else "equality" if kind == "exact" else "size as stated"
+        ]
+    if kind == "equivalent" or any(isinstance(bound, Mapping) for bound in bounds):
+        return ["relevance"]
+    if kind == "in_range":
+        return ["size as stated"]
+    if kind in ("ahead", "behind"):
+        return ["size as stated" if about.get("by", 0) else "direction"]
+    return {"ordered": ["direction"], "count": ["count"], "by_hand": ["proof"]}.get(kind, [])
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def words(rule: Mapping[str, Any]) -> str:
     """A rule for people, such as "gain mnist above 0; gain fashion mnist above 0 (5 runs or more)"."""
     kind, about = kind_of(rule)

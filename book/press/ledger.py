@@ -255,7 +255,7 @@ def _more(row: Row) -> str:
     lines += [f"Not stated: {claim.unstated}."] if claim.unstated else []
     lines += [f"In place of what is named: {claim.stand_in}."] if claim.stand_in else []
     lines += [f"Not measured: {why}." for why in dict.fromkeys(claim.absent.values())]
-    lines += [f"Rule: {rules.words(claim.rule)}."] if claim.rule else []
+    lines += [f"Rule: {rules.words(claim.rule)}.{claims.asked(claim)}"] if claim.rule else []
     lines += [claim.note] if claim.note else []
     lines += row.past.sentences
     text = "".join(_paragraph(line) for line in lines)

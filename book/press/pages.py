@@ -48,6 +48,7 @@ def build(*, draft: bool = False) -> Path:
         "counts.md": tables.counts(rows),
         "findings.md": findings.markdown(rows),
         "readings.md": tables.readings(),
+        "readings_without_rule.md": tables.readings_without_rule(),
         "changes.md": tables.changes(rows),
         "benchmarks.md": tables.benchmarks(),
         "status.md": tables.status(chapters),

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from book.evidence import history, plans, runs, sources
 from book.evidence import readings as blind
+from book.evidence import readings_without_rule as unruled
 from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
@@ -63,6 +64,41 @@ def readings(path: Path | None = None) -> str:
     lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in scores["against"]]
     text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {agreement}. {meant}"
     return text + "\n" + table("row | ledger | first | second | settled", lines)
+
+
+def readings_without_rule(path: Path | None = None) -> str:
+    """What two blind readings made of sentences and values without being told the rules, in words and two tables."""
+    path = path or unruled.PATH
+    how = (
+        "`python -m book readings without-rule FOLDER` draws 60 packets that tell no rule: the sentence, the paper's "
+        "text around it, how it was measured, and the values. Forty are rows, as many of each verdict; twenty are "
+        "plants, rows whose numbers were turned round.\n"
+    )
+    if not path.exists():
+        return f"Nobody has read packets without a rule yet. {how}"
+    found = files.read(path)
+    text = (
+        f"{how}\nThe readers put {_each(found['caught'])} of {found['plants']} plants on the side of their turned "
+        f"numbers, and {_each(found['fooled'])} on that of the row as it was. Of {found['both']} rows they give "
+        f"{found['agree']} the same verdict (Cohen's kappa {found['kappa']:.2f}), and {found['agree_coarse']} the same "
+        f"side of three: as printed, not as printed, open ({found['kappa_coarse']:.2f}). With the ledger's verdict "
+        f"they agree in {_each(found['with_ledger'])}, with its side in {_each(found['with_ledger_coarse'])}.\n\n"
+        "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
+        "comes to the ledger's word. What it does not: these are two automated readings of one kind, whose errors may "
+        "be the same; the sample has as many of each verdict, and so says nothing of the share of right rows in the "
+        "ledger; and a reader without the paper's figures, the margins and the readings that a row lists has less to "
+        "judge by.\n"
+    )
+    words = [[word, *counts] for word, counts in found["by_verdict"].items()]
+    lines = [[f"`{row['row']}`", row["ledger"], row["first"], row["second"]] for row in found["against"]]
+    told = table("verdict of the ledger | rows: | the first says the same: | the second:", words)
+    if not lines:
+        return f"{text}\n{told}"
+    return f"{text}\n{told}\nRows that both put on another side:\n\n{table('row | ledger | first | second', lines)}"
+
+
+def _each(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
 
 
 def changes(rows: list[ledger.Row]) -> str:

@@ -47,6 +47,11 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
             f"epsilon_saved_by_lemma_3_percent_{key}": 100 * (1 - budget["lemma 3"] / budget["lemma 2"])
             for key, budget in by_key.items()
         },
+        "D.s-batch-fewer-steps": {
+            f"steps_at_batch_{batch}": accounts.steps_allowed(3.0, 1.23, batch / 60_000, 1e-5)
+            for batch in (128, 256, 512, 1024, 2048)
+        },
+        "D.s-q0-inferior": {},
         "D.s-alpha-grid": {
             "alpha_min": int(accounts.ORDERS[0]),
             "alpha_max": int(accounts.ORDERS[-1]),

@@ -279,6 +279,45 @@ def test_rows_of_the_ledger_state_their_rules_well():
         assert row.corrected or row.expects != rules.CORRECTED, row.id
 
 
+MARGIN = {"margin": ["accuracy_points", "mnist"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "questions"),
+    [
+        ({"ahead": {"value": "a"}}, ["direction"]),
+        ({"behind": {"value": "a", "by": 0.5}}, ["size as stated"]),
+        ({"ahead": {"value": "a", "by": MARGIN}}, ["relevance"]),
+        ({"ahead": {"value": "a", "by": "printed_gain"}}, ["size as printed"]),
+        ({"equivalent": {"value": "a", "margin": 0.1}}, ["relevance"]),
+        ({"within": {"value": "a", "of": "a", "by": MARGIN}}, ["size as printed"]),
+        ({"within": {"value": "a", "of": 0.5, "by": 0.1}}, ["size as stated"]),
+        ({"exact": {"value": "a", "equals": 0}}, ["equality"]),
+        ({"by_hand": {"holds": True, "proof": "p"}}, ["proof"]),
+        ({"not_tested": "no data"}, []),
+        (
+            {
+                "all_of": [
+                    {"ahead": {"value": "a"}},
+                    {"ordered": {"values": ["a", "b"]}},
+                    {"count": {"value": "c", "of": 3, "least": 2}},
+                ]
+            },
+            ["direction", "count"],
+        ),
+    ],
+)
+def test_which_question_a_rule_asks(rule, questions):
+    assert rules.asks(rule) == questions
+
+
+def test_every_row_with_a_rule_says_what_it_asks():
+    for row in claims.load_all().values():
+        if row.rule:
+            assert bool(rules.asks(row.rule)) == (row.expects != rules.NOT_TESTED), row.id
+            assert claims.asked(row).startswith(" Asked: ") or row.expects == rules.NOT_TESTED
+
+
 def simple(*given):
     """The rules that rules are made of, as (kind, what it says), but for those by hand."""
     for kind, said in (item for rule in given for item in rule.items()):
