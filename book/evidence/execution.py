@@ -30,7 +30,8 @@ EXECUTED = ROOT / "executed"
 AGAIN = "The same command again takes it as it is now."
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
 
-
+# Kernels that begin at the same time may be given one port, and the second of them ends before its first cell.
+STARTS = 3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OF_DISKS = _FULL | {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}
 
@@ -49,23 +50,28 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    try:
-        papermill.execute_notebook(
-            notebook,
-            # To papermill a path is a template; this one has no fields.
-            str(output).replace("{", "{{").replace("}", "}}"),
-            parameters=dict(parameters),
-            kernel_name="python3",
-            progress_bar=bar and sys.stderr.isatty(),
-            # The kernel's remarks about its own transport and its end are no reader's business.
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-            # Asked to leave, one kernel in a hundred hangs for seconds; after the last cell it has nothing left to say.
-            shutdown_kernel="immediate",
-        )
-    except PapermillExecutionError as error:
-        if error.ename in ("ParameterError", "DataError"):
-            raise ParameterError(error.evalue) from None
-        raise RunError(f"{error.ename}: {error.evalue}") from error
+    for start in range(1, STARTS + 1):
+        try:
+            papermill.execute_notebook(
+                notebook,
+                # To papermill a path is a template; this one has no fields.
+                str(output).replace("{", "{{").replace("}", "}}"),
+                parameters=dict(parameters),
+                kernel_name="python3",
+                progress_bar=bar and sys.stderr.isatty(),
+                # The kernel's remarks about its own transport and its end are no reader's business.
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                # Asked to leave, one kernel in a hundred hangs for seconds; after the last cell all is said.
+                shutdown_kernel="immediate",
+            )
+            return
+        except PapermillExecutionError as error:
+            if error.ename in ("ParameterError", "DataError"):
+                raise ParameterError(error.evalue) from None
+            raise RunError(f"{error.ename}: {error.evalue}") from error
+        except RuntimeError as error:
+            if "before replying" not in str(error) or start == STARTS:
+                raise
 
 
 def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: str = "") -> dict[str, Any]:

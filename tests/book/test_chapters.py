@@ -1,5 +1,6 @@
 """Running a chapter: nothing that looks like a result is left behind by a refused or failed run."""
 
+import contextlib
 import datetime
 import errno
 import functools
@@ -257,3 +258,20 @@ def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(s
     for name in plans.names(study):
         missing = plans.load(study, name).missing()  # refuses arguments that a part or an experiment does not have
         assert not (missing and name == "published"), missing[0]
+
+
+@pytest.mark.parametrize(("failures", "starts"), [(1, 2), (5, execution.STARTS)])
+def test_a_kernel_that_ends_before_its_first_cell_is_started_again(monkeypatch, tmp_path, failures, starts):
+    """Two kernels that begin at the same time may be given one port."""
+    begun = []
+
+    def execute_notebook(*_args, **_settings):
+        begun.append(1)
+        if len(begun) <= failures:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr("papermill.execute_notebook", execute_notebook)
+    context = contextlib.nullcontext() if failures < execution.STARTS else pytest.raises(RuntimeError, match="before")
+    with context:
+        execution.execute(None, {}, tmp_path / "a.ipynb")
+    assert len(begun) == starts
