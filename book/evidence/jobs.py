@@ -117,6 +117,11 @@ def key_of_line(line: Line) -> str:
     return json.dumps([line["job"], line["version"], line["data"], line["device"]], sort_keys=True)
 
 
+def to_figures(number: float, figures: int) -> float:
+    """A number to so many significant digits: what a result keeps, where a second machine would give others."""
+    return float(f"{float(number):.{figures}g}")
+
+
 def as_text(line: Line) -> str:
     """A line as its file has it; ParameterError where it holds what is not plain or finite."""
     try:

@@ -401,5 +401,5 @@ def _longer(grid: list[float], tuned: Tuned) -> list[float]:
     if not tuned.at_edge:
         return grid
     if tuned.value == grid[-1]:
-        return [*grid, float(f"{grid[-1] ** 2 / grid[-2]:.4g}")]
-    return [float(f"{grid[0] ** 2 / grid[1]:.4g}"), *grid]
+        return [*grid, runs.to_figures(grid[-1] ** 2 / grid[-2], 4)]
+    return [runs.to_figures(grid[0] ** 2 / grid[1], 4), *grid]

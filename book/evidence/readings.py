@@ -94,10 +94,14 @@ def _turned(packet: Packet) -> Iterator[tuple[str, Measured]]:
         bound = bound if isinstance(bound, Real) else packet.claim.published.get(bound)
         if not (isinstance(value, Measured) and value.low is not None and isinstance(bound, Real)):
             continue
-        found = Measured(2 * bound - value.value, 2 * bound - value.high, 2 * bound - value.low, value.n)
+        turned = Measured(2 * bound - value.value, 2 * bound - value.high, 2 * bound - value.low, value.n)
         share = bound and 0 <= value.low <= value.high <= 1
-        if math.isfinite(found.value) and not (bound and found.low < 0 <= value.low) and not (share and found.high > 1):
-            yield name, found
+        if (
+            math.isfinite(turned.value)
+            and not (bound and turned.low < 0 <= value.low)
+            and not (share and turned.high > 1)
+        ):
+            yield name, turned
     for names in _orders(packet.claim.rule):
         values = [packet.values.get(name) for name in names]
         if all(isinstance(value, Measured | Mapping) for value in values):
@@ -234,7 +238,7 @@ def score(folder: Path) -> dict[str, Any]:
         for reading, answers in given.items()
         if answers
     }
-    own = {
+    with_ledger = {
         reading: [sum(answers[p] == key[p]["wanted"] for p in both), len(both)]
         for reading, answers in (("first", first), ("second", second))
     }
@@ -257,7 +261,7 @@ def score(folder: Path) -> dict[str, Any]:
     return {
         "packets": len(key), "plants": len(plants), "caught": caught, "both": len(both), "agree": len(agree),
         "kappa": round(kappa([(first[p], second[p]) for p in both]), 3) if both else None,
-        "with_ledger": own, "disputed": disputed, "against": against,
+        "with_ledger": with_ledger, "disputed": disputed, "against": against,
     }  # fmt: skip
 
 
@@ -265,8 +269,8 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
     """Cohen's kappa of two readings: the share of agreement beyond that of chance, (p - e) / (1 - e)."""
     n = len(pairs)
     agreed = sum(a == b for a, b in pairs) / n
-    one, other = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    chance = sum(one[word] * other[word] for word in one) / n**2
+    first, other = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(first[word] * other[word] for word in first) / n**2
     return 1.0 if chance == 1 else (agreed - chance) / (1 - chance)
 
 
@@ -278,7 +282,7 @@ def _settled(first: str, second: str, third: str | None) -> str:
 
 
 def _answers(folder: Path, key: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    words_: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
         for packet, word in files.read(path).items():
             if packet not in key:
@@ -289,5 +293,5 @@ def _answers(folder: Path, key: Mapping[str, Any]) -> dict[str, str]:
                 raise ParameterError(
                     f"{path}: {packet} = {checks.shown(word)} is not allowed: it must be one of {', '.join(WORDS)}."
                 )
-            found[packet] = word
-    return found
+            words_[packet] = word
+    return words_

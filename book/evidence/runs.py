@@ -26,6 +26,7 @@ from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from book.evidence.jobs import experiment as experiment
 from book.evidence.jobs import identity as identity
+from book.evidence.jobs import to_figures as to_figures
 from book.evidence.workers import Workers, one_thread
 from dplib import checks
 from dplib.checks import ParameterError

@@ -124,12 +124,12 @@ def depends_on(chapter: str) -> list[Path]:
     modules = _closure(facts.imports)
     every = [facts, *map(_facts, modules)]
     files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
-    files |= data_files(text for one in every[1:] for text in one.texts)
+    files |= data_files(text for facts in every[1:] for text in facts.texts)
     files |= {CLAIMS / f"{paper}.yml" for paper in facts.papers}
     files |= {CLAIMS / "margins.yml" for paper in facts.papers if chapter in _naming_margins(paper)}
-    texts = "\n".join(text for one in every for text in one.texts)
+    texts = "\n".join(text for facts in every for text in facts.texts)
     files |= {path for path in RESULTS.glob("*.json") if path.name in texts}
-    files |= {KEPT / f"{name}.jsonl" for one in every[1:] for name in one.experiments}
+    files |= {KEPT / f"{name}.jsonl" for facts in every[1:] for name in facts.experiments}
     return sorted(path for path in files if path.exists())
 
 
@@ -228,8 +228,8 @@ def _content(path: Path, documented: bool) -> bytes:
     """What tells a file from another one of its name."""
     if path.suffix == ".py":
         with contextlib.suppress(SyntaxError):
-            found = _facts(path)
-            return (found.does + (found.says if documented else "")).encode()
+            facts = _facts(path)
+            return (facts.does + (facts.says if documented else "")).encode()
     return hashlib.sha256(path.read_bytes()).digest()
 
 
@@ -278,13 +278,13 @@ def _closure(names: Iterable[str]) -> set[Path]:
     """Files of all own modules that these dotted names lead to, directly or through what a module imports; imports are
     written in full here, never relative to a package.
     """
-    found: set[Path] = set()
+    reached: set[Path] = set()
     waiting = [names]
     while waiting:
-        new = {path for name in filter(is_ours, waiting.pop()) for path in _files(name)} - found
-        found |= new
+        new = {path for name in filter(is_ours, waiting.pop()) for path in _files(name)} - reached
+        reached |= new
         waiting += [_facts(path).imports for path in new]
-    return found
+    return reached
 
 
 def _facts(path: Path) -> scan.Facts:

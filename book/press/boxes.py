@@ -193,8 +193,10 @@ def check_prose(notebook: nbformat.NotebookNode, chapter: str, rows: Iterable[Ro
             _check_measured(where, text, [known[id_] for id_ in named])
     for row in known.values():
         if row.claim.chapter == chapter and row.claim.rule and row.verdict != NOT_RUN:
-            own = " ".join(one for one in _SENTENCE.split(row.claim.because) if "earlier run" not in one)
-            _check_measured(f"{row.claim.id}, because", own, [row], decimals_only=True)
+            because = " ".join(
+                sentence for sentence in _SENTENCE.split(row.claim.because) if "earlier run" not in sentence
+            )
+            _check_measured(f"{row.claim.id}, because", because, [row], decimals_only=True)
 
 
 def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bool = False) -> None:
@@ -226,41 +228,41 @@ def numbers(value: object) -> Iterable[float]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from numbers(one)
+        for element in value:
+            yield from numbers(element)
     elif isinstance(value, str):
-        found = (number.replace(",", "") for number in _NUMBER.findall(value))
-        yield from (float(number) for number in found if number.count(".") < 2)  # not those of versions
+        digits = (number.replace(",", "") for number in _NUMBER.findall(value))
+        yield from (float(number) for number in digits if number.count(".") < 2)  # not those of versions
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
 
 
 def _anchor(notebook: nbformat.NotebookNode) -> set[str]:
     """Give the card of each recorded claim its id as an anchor; returns the claims' ids."""
-    found = set()
+    anchored = set()
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         record = output.get("metadata", {}).get(claims.RECORD)
-        if record and record["id"] not in found:
+        if record and record["id"] not in anchored:
             card = output["data"]["text/html"]
             output["data"]["text/html"] = card.replace(' class="claim"', f' class="claim" id="{record["id"]}"', 1)
-            found.add(record["id"])
-    return found
+            anchored.add(record["id"])
+    return anchored
 
 
 def _folded(outputs: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     """A cell's outputs, more than ``CARDS`` cards in a row as one line that opens: how many, which verdicts."""
-    found = []
-    for is_card, some in groupby(outputs, lambda output: claims.RECORD in output.get("metadata", {})):
-        some = list(some)
-        if is_card and len(some) > CARDS:
-            verdicts = Counter(output["metadata"][claims.RECORD]["verdict"] for output in some)
+    folded = []
+    for is_card, group in groupby(outputs, lambda output: claims.RECORD in output.get("metadata", {})):
+        group = list(group)
+        if is_card and len(group) > CARDS:
+            verdicts = Counter(output["metadata"][claims.RECORD]["verdict"] for output in group)
             counted = f": {_counted(verdicts)}" if any(verdicts) else ""  # runs of another plan have no verdicts
-            head = f"<summary>{len(some)} rows of the ledger{counted}</summary>"
-            cards = "".join(output["data"]["text/html"] for output in some)
+            head = f"<summary>{len(group)} rows of the ledger{counted}</summary>"
+            cards = "".join(output["data"]["text/html"] for output in group)
             html_ = f'<details class="claims">{head}{cards}</details>'
-            some = [nbformat.v4.new_output("display_data", {"text/html": html_})]
-        found += some
-    return found
+            group = [nbformat.v4.new_output("display_data", {"text/html": html_})]
+        folded += group
+    return folded
 
 
 def _links(ids: Iterable[str], known: Mapping[str, Claim], on_page: set[str]) -> str:

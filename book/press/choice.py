@@ -178,11 +178,11 @@ def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
     Args:
         leave_out: names of data sets whose results are not looked at.
     """
-    found, results = rule.choose(data(leave_out), asked(problem)), table()
-    if found["nearest"] is None:
+    chosen, results = rule.choose(data(leave_out), asked(problem)), table()
+    if chosen["nearest"] is None:
         return Answer(problem)
-    nearest, others = results[found["nearest"]["at"]], tuple(results[one["at"]] for one in found["others"])
-    said = (found[name] for name in ("far", "affordable", "share", "worst", "count", "reason"))
+    nearest, others = results[chosen["nearest"]["at"]], tuple(results[other["at"]] for other in chosen["others"])
+    said = (chosen[name] for name in ("far", "affordable", "share", "worst", "count", "reason"))
     return Answer(problem, nearest, *said, others, settings(problem, nearest))
 
 
@@ -196,7 +196,7 @@ def limits() -> dict[str, Any]:
 
 def data(leave_out: Collection[str] = ()) -> dict[str, Any]:
     """Results, words and numbers, as :mod:`book.press.choice_rule` takes them; ``leave_out``: as in :func:`choose`."""
-    kept = [one for one, result in zip(_results(), table(), strict=True) if result.data.source not in leave_out]
+    kept = [row for row, result in zip(_results(), table(), strict=True) if result.data.source not in leave_out]
     return {"results": kept, "methods": words()["method"], "says": words()["says"], **limits()}
 
 
@@ -205,19 +205,20 @@ def _results() -> tuple[dict[str, Any], ...]:
     """Results as plain values; "at": their places in :func:`table`."""
     return tuple(
         {
-            "at": at, "name": one.data.name, "kind": one.data.kind, "n": one.data.n, "d": one.data.d,
-            "classes": one.data.classes, "method": one.method, "private": one.private, "epsilon": one.epsilon,
-            "accuracy": one.accuracy.value, "share": one.share, "rate": one.sample_rate, "steps": one.steps,
-            "learning_rate": one.learning_rate, "more": one.more, "sigma": one.sigma, "says": described(one),
-            "kept": one.shares.value if one.shares else None,
+            "at": at, "name": result.data.name, "kind": result.data.kind, "n": result.data.n, "d": result.data.d,
+            "classes": result.data.classes, "method": result.method, "private": result.private,
+            "epsilon": result.epsilon, "accuracy": result.accuracy.value, "share": result.share,
+            "rate": result.sample_rate, "steps": result.steps, "learning_rate": result.learning_rate,
+            "more": result.more, "sigma": result.sigma, "says": described(result),
+            "kept": result.shares.value if result.shares else None,
         }
-        for at, one in enumerate(table())
+        for at, result in enumerate(table())
     )  # fmt: skip
 
 
-def plain(one: Result) -> dict[str, Any]:
+def plain(item: Result) -> dict[str, Any]:
     """A result of :func:`table` as the rule takes it."""
-    return next(known for known, result in zip(_results(), table(), strict=True) if result is one)
+    return next(known for known, result in zip(_results(), table(), strict=True) if result is item)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -233,7 +234,7 @@ def _found(answer: Answer) -> dict[str, Any]:
     return {
         "nearest": plain(answer.nearest) if answer.nearest else None, "method": answer.method, "far": answer.distance,
         "share": answer.share, "worst": answer.worst, "count": answer.count, "reason": answer.reason,
-        "others": [plain(one) for one in answer.others],
+        "others": [plain(other) for other in answer.others],
     }  # fmt: skip
 
 
@@ -249,27 +250,27 @@ def _settled(s: Settings | None) -> dict[str, Any] | None:
 
 def left_out() -> list[tuple[Result, Answer]]:
     """Each result on images, and what is said of its data set and budget when that data set is left out."""
-    found = []
-    for one in table():
-        if one.data.kind == TABLE or one.share is None or not RANGES["epsilon"].accepts(one.epsilon):
+    answers = []
+    for result in table():
+        if result.data.kind == TABLE or result.share is None or not RANGES["epsilon"].accepts(result.epsilon):
             continue
-        delta = 0.0 if one.private == LABELS and one.sigma is None else 1e-5
-        data = one.data
-        asked = Problem(data.n, data.d, data.classes, one.epsilon, delta, data.kind, one.private)
+        delta = 0.0 if result.private == LABELS and result.sigma is None else 1e-5
+        data = result.data
+        asked = Problem(data.n, data.d, data.classes, result.epsilon, delta, data.kind, result.private)
         answer = choose(asked, leave_out=[data.source])
-        if answer.method == one.method:
-            found.append((one, answer))
-    return found
+        if answer.method == result.method:
+            answers.append((result, answer))
+    return answers
 
 
-def protects(one: Result, problem: Problem) -> bool:
+def protects(result: Result, problem: Problem) -> bool:
     """Whether a method protects what is asked for, with the delta asked for, from whoever may not see it."""
-    return rule.protects(limits(), plain(one), asked(problem))
+    return rule.protects(limits(), plain(result), asked(problem))
 
 
-def affordable(one: Result, problem: Problem) -> bool:
+def affordable(result: Result, problem: Problem) -> bool:
     """Whether a result's budget is at most the problem's."""
-    return rule.affordable(limits(), plain(one), asked(problem))
+    return rule.affordable(limits(), plain(result), asked(problem))
 
 
 def distance(problem: Problem, other: Data) -> float:
@@ -277,16 +278,16 @@ def distance(problem: Problem, other: Data) -> float:
     return rule.distance(vars(problem), vars(other))
 
 
-def settings(problem: Problem, one: Result) -> Settings | None:
+def settings(problem: Problem, result: Result) -> Settings | None:
     """Of a result by DP-SGD its settings, with the noise for the problem's own budget."""
-    if one.steps is None:
+    if result.steps is None:
         return None
     budget = problem.record_epsilon, problem.record_delta
-    noise = rounded_up(float(noise_for(*budget, one.sample_rate, one.steps)))
-    spent = accounting.epsilon(noise, one.sample_rate, one.steps, problem.record_delta, "pld")
-    s = rule.settings(data(), asked(problem), plain(one), noise)
+    noise = rounded_up(float(noise_for(*budget, result.sample_rate, result.steps)))
+    spent = accounting.epsilon(noise, result.sample_rate, result.steps, problem.record_delta, "pld")
+    s = rule.settings(data(), asked(problem), plain(result), noise)
     known = (s[name] for name in ("batch", "steps", "learning_rate", "tuned_at", "noise"))
-    return Settings(one.sample_rate, *known, float(spent), float(s["clip"]))
+    return Settings(result.sample_rate, *known, float(spent), float(s["clip"]))
 
 
 def noise_for(epsilon, delta, sample_rate: float, steps: int):
@@ -311,9 +312,9 @@ def words() -> dict[str, Any]:
     for name, text in known["part"].items():
         parts[name] = string.Template(text).safe_substitute(parts)
     for method in known["method"].values():
-        own = method.get("code", {})
-        own |= {library: string.Template(text).safe_substitute(parts) for library, text in own.items()}
-    known["advice"] = [dict(zip(("row", "says", "here"), one, strict=True)) for one in known["advice"]]
+        programs = method.get("code", {})
+        programs |= {library: string.Template(text).safe_substitute(parts) for library, text in programs.items()}
+    known["advice"] = [dict(zip(("row", "says", "here"), advice, strict=True)) for advice in known["advice"]]
     return known
 
 
@@ -343,14 +344,14 @@ def why(answer: Answer) -> list[str]:
     return rule.why(data(), asked(answer.problem), _found(answer))
 
 
-def described(one: Result) -> str:
+def described(result: Result) -> str:
     """A result in words, with the constant and the accuracy without noise beside it."""
-    data, accuracy = one.data, one.accuracy
+    data, accuracy = result.data, result.accuracy
     plain = "logistic regression without privacy" if data.kind == TABLE else "ordinary training"
     return (
         f"{accuracy.value:.1f}% [{accuracy.low:.1f}, {accuracy.high:.1f}] on {data.name} ({data.n:,} records) at "
-        f"ε = {one.epsilon:g}, by {words()['method'][one.method]['name']}; a constant has {data.constant:.1f}%, "
-        f"{plain} {one.ordinary:.1f}% (chapter {one.chapter})"
+        f"ε = {result.epsilon:g}, by {words()['method'][result.method]['name']}; a constant has {data.constant:.1f}%, "
+        f"{plain} {result.ordinary:.1f}% (chapter {result.chapter})"
     )
 
 

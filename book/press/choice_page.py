@@ -67,7 +67,7 @@ def page(answer: Answer) -> str:
 
 def data(problem: Problem) -> dict:
     """All that the browser needs: the results, the words, and the noise that Python computed."""
-    trainings = sorted({(one.sample_rate, one.steps) for one in choice_evidence.table() if one.steps})
+    trainings = sorted({(result.sample_rate, result.steps) for result in choice_evidence.table() if result.steps})
     return choice.data() | {
         "noise": {
             private: {f"{at[0]:.5f} {at[1]}": noise(private, *at, *budgets(problem)) for at in trainings}
@@ -79,7 +79,9 @@ def data(problem: Problem) -> dict:
 
 def script() -> str:
     """The rule as JavaScript, and what it takes of rule 6 for tables."""
-    functions = [one for _, one in inspect.getmembers(rule, inspect.isfunction) if one.__module__ == rule.__name__]
+    functions = [
+        function for _, function in inspect.getmembers(rule, inspect.isfunction) if function.__module__ == rule.__name__
+    ]
     return to_script.script(advice_promise.promised, advice_promise.strength, *functions)
 
 
@@ -91,13 +93,13 @@ def budgets(problem: Problem) -> tuple[list[float], list[float]]:
 
 def noise(private: str, rate: float, steps: int, epsilons: list[float], deltas: list[float]) -> dict:
     """Delta to epsilon to the noise multiplier; for private labels that of half of epsilon."""
-    epsilons = [one for one in epsilons if private == RECORDS or one >= LEAST_LABELS]
+    epsilons = [epsilon_ for epsilon_ in epsilons if private == RECORDS or epsilon_ >= LEAST_LABELS]
     delta, epsilon = np.meshgrid(deltas, epsilons, indexing="ij")
     if private == LABELS:
         delta, epsilon = delta / (1 + np.exp(epsilon / 2)), epsilon / 2
-    found = choice.noise_for(epsilon, delta, rate, steps)
+    noises = choice.noise_for(epsilon, delta, rate, steps)
     return {
-        f"{d:g}": {f"{e:g}": choice.rounded_up(float(found[i, j])) for j, e in enumerate(epsilons)}
+        f"{d:g}": {f"{e:g}": choice.rounded_up(float(noises[i, j])) for j, e in enumerate(epsilons)}
         for i, d in enumerate(deltas)
     }
 
@@ -106,33 +108,33 @@ def sums(epsilons: list[float], deltas: list[float], half: bool = False) -> dict
     """Delta to epsilon to a curator's noise, over what one record moves the sum by; delta 0 stands for 1e-5, as
     strengths of tables take it. ``half``: of the budget that DP-SGD has for private labels.
     """
-    found = {}
+    by_delta = {}
     for delta in (*deltas, 0.0):
         asked = [(e / 2, delta / (1 + np.exp(e / 2))) if half else (e, delta) for e in epsilons]
         noises = (choice.sum_noise(e, d or advice_rows.DELTA) for e, d in asked)
-        found[f"{delta:g}"] = {f"{e:g}": float(noise) for e, noise in zip(epsilons, noises, strict=True)}
-    return found
+        by_delta[f"{delta:g}"] = {f"{e:g}": float(noise) for e, noise in zip(epsilons, noises, strict=True)}
+    return by_delta
 
 
 def _fields(answer: Answer) -> str:
-    own = answer.problem
-    epsilons, deltas = ({f"{value:g}": _shown(value) for value in values} for values in budgets(own))
+    problem = answer.problem
+    epsilons, deltas = ({f"{value:g}": _shown(value) for value in values} for values in budgets(problem))
     deltas = {"": "below 1/n, at most 10⁻⁵", "0": "0 (pure DP)"} | deltas
     ordinary = "Accuracy without privacy (tables: of logistic regression), % (0: not known)"
     who = {CURATOR: "one curator, who is trusted", NOBODY: "nobody: each person randomises"}
     parts = (
-        _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, own),
-        _select("private", "Private are", {"records": "whole records", "labels": "only the labels"}, own),
-        _select("who", "What is private may be seen by", who, own),
-        _number("n", "Training records n", own, 10, 10**7 - 1, whole=True),
-        _number("d", "Numbers in a record", own, 1, 10**7, whole=True),
-        _number("classes", "Classes", own, 2, 1000, whole=True),
-        _select("epsilon", "Privacy budget ε", epsilons, own),
-        _select("delta", "δ", deltas, own),
-        _select("public_n", "The number of records is", {"true": "public", "false": "private"}, own),
-        _select("public_data", "Public data of the kind", {"false": "none", "true": "are at hand"}, own),
-        _number("ordinary", ordinary, own, 0, 100),
-        _number("frequent_class", "Most frequent class, % (0: not known)", own, 0, 99.9),
+        _select("kind", "The records are", {"image": "images", "table": "rows of a table", "text": "texts"}, problem),
+        _select("private", "Private are", {"records": "whole records", "labels": "only the labels"}, problem),
+        _select("who", "What is private may be seen by", who, problem),
+        _number("n", "Training records n", problem, 10, 10**7 - 1, whole=True),
+        _number("d", "Numbers in a record", problem, 1, 10**7, whole=True),
+        _number("classes", "Classes", problem, 2, 1000, whole=True),
+        _select("epsilon", "Privacy budget ε", epsilons, problem),
+        _select("delta", "δ", deltas, problem),
+        _select("public_n", "The number of records is", {"true": "public", "false": "private"}, problem),
+        _select("public_data", "Public data of the kind", {"false": "none", "true": "are at hand"}, problem),
+        _number("ordinary", ordinary, problem, 0, 100),
+        _number("frequent_class", "Most frequent class, % (0: not known)", problem, 0, 99.9),
     )
     return "".join(parts)
 
@@ -150,7 +152,8 @@ def _select(name: str, label: str, options: dict[str, str], problem: Problem) ->
     if isinstance(value, bool):
         chosen, number = str(value).lower(), " data-yes"
     items = "".join(
-        f'<option value="{one}"{" selected" if one == chosen else ""}>{text}</option>' for one, text in options.items()
+        f'<option value="{option}"{" selected" if option == chosen else ""}>{text}</option>'
+        for option, text in options.items()
     )
     return f'<label data-label="{label}">{label}<select name="{name}"{number}>{items}</select></label>'
 

@@ -94,7 +94,7 @@ def build(site: Path, book: typed.Known | None) -> list[Path]:
         for part in parts(path):
             typed.check(part, book)
         (SOURCE / path.stem).mkdir()
-        text = PICTURE.sub(lambda found, path=path: _placed(found, path.stem, site), path.read_text(encoding="utf-8"))
+        text = PICTURE.sub(lambda match, path=path: _placed(match, path.stem, site), path.read_text(encoding="utf-8"))
         (SOURCE / path.name).write_text(ORPHAN + text, encoding="utf-8")
     listed = "\n".join(f"- [{next(slides(path.read_text(encoding='utf-8')))[0]}]({path.name})" for path in decks)
     (SOURCE / "index.md").write_text(f"{ORPHAN}# Slides\n\n## Weeks\n\n{listed}\n", encoding="utf-8")
@@ -145,9 +145,9 @@ def _executed(deck: Path) -> bool:
     return all((EXECUTED / f"{chapter}.ipynb").exists() for chapter in chapters)
 
 
-def _placed(found: re.Match, week: str, site: Path) -> str:
+def _placed(match: re.Match, week: str, site: Path) -> str:
     """A picture as a file beside the deck, and what refers to it."""
-    chapter, words, number, count, beside = found.groups()
+    chapter, words, number, count, beside = match.groups()
     if chapter == "dial":
         name, alt = f"dial_{words}.svg", f"The dial {words} at its start."
         shutil.copyfile(site / "_static" / name, SOURCE / week / name)

@@ -80,7 +80,7 @@ def release(
     spent = float(np.max(fit.epsilon))
     most = np.bincount(census.y_train).argmax()
     return {
-        "accuracies": [float(f"{a:.5g}") for a in fit.accuracy(test / bound, census.y_test)],
+        "accuracies": [runs.to_figures(a, 5) for a in fit.accuracy(test / bound, census.y_test)],
         "constant": float((census.y_test == most).mean()),
         "spent": spent if math.isfinite(spent) else None,
         "converged": float(fit.converged.mean()),

@@ -35,4 +35,4 @@ def agreement(*, dataset: str, seed: int, unit: str, how: str, epsilon: float, r
         rows.append([chosen[0] == true[0], both, worth, np.abs(noisy[0] - relevance).mean(), len(chosen)])
     names = ("first", "jaccard", "merit", "error", "size")
     means = np.mean(np.array(rows, dtype=float), axis=0)
-    return {name: float(f"{mean:.10g}") for name, mean in zip(names, means, strict=True)}
+    return {name: runs.to_figures(mean, 10) for name, mean in zip(names, means, strict=True)}

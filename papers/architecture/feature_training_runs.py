@@ -175,7 +175,7 @@ def sgd(
     accuracy = np.split(trained["test"]["metric"], np.cumsum(counts)[:-1])
     return {
         "percent": [round(100 * float(np.mean(shares)), 6) for shares in accuracy],
-        "noise": [float(f"{noises[e]:.8g}") for e, _ in models],
+        "noise": [runs.to_figures(noises[e], 8) for e, _ in models],
         "constant": round(100 * table.constant(), 6),
     }
 
@@ -301,13 +301,15 @@ def compare(
         "size": size,
         "relevance": {name: _mean(relevance[S].mean() for S in subsets) for name, subsets in groups.items()},
         "redundancy": {name: _mean(S @ among @ S / max(pairs, 1) for S in subsets) for name, subsets in groups.items()},
-        "merit_over_greedy": float(f"{search.fitness / feature_scores.merit(stopped, relevance, redundancy)[0]:.10g}"),
+        "merit_over_greedy": runs.to_figures(
+            search.fitness / feature_scores.merit(stopped, relevance, redundancy)[0], 10
+        ),
         "lost_its_best": bool(search.scores.max() > search.fitness + 1e-9),
     }
 
 
 def _mean(values) -> float:
-    return float(f"{np.mean(list(values)):.10g}")
+    return runs.to_figures(np.mean(list(values)), 10)
 
 
 def accuracies(
@@ -378,7 +380,7 @@ def heuristics(*, dataset: str, seed: int, columns: int = 12, population: int = 
     search = feature_search.cfs_ga(r, among, Genetic(population, 10, 0.2), rng)
     shares = {"greedy": greedy, "ga": search.fitness, "ga_seen": search.scores.max()}
     return {
-        **{name: float(f"{value / optimum:.8g}") for name, value in shares.items()},
+        **{name: runs.to_figures(value / optimum, 8) for name, value in shares.items()},
         "steps": columns,
         "wrong_steps": wrong,
         "moves": search.moves,
@@ -431,7 +433,7 @@ def check(*, dataset: str, seed: int, delta: float = 1e-6) -> runs.Result:
             "n_train": len(table.y_train),
             "n_test": len(table.y_test),
         },
-        **{name: max(1e-6, float(f"{gap:.1g}")) for name, gap in gaps.items()},  # below: a machine's last digits
+        **{name: max(1e-6, runs.to_figures(gap, 1)) for name, gap in gaps.items()},  # below: a machine's last digits
         "lbfgs_steps": int(as_printed.n_iter_[0]),
         "pca_kept": kept,
     }

@@ -150,8 +150,8 @@ def _chosen(rates: Sequence[float], scored: Callable) -> tuple[dict[str, list[fl
 
 def _grown(grid: list[float], best: set[float]) -> list[float]:
     """The grid with one more rate beyond each end at which a best one lies, while it may grow."""
-    low = [float(f"{grid[0] / STEP:.4g}")] if grid[0] in best and len(grid) < MOST else []
-    high = [float(f"{grid[-1] * STEP:.4g}")] if grid[-1] in best and len(grid) + len(low) < MOST else []
+    low = [runs.to_figures(grid[0] / STEP, 4)] if grid[0] in best and len(grid) < MOST else []
+    high = [runs.to_figures(grid[-1] * STEP, 4)] if grid[-1] in best and len(grid) + len(low) < MOST else []
     return [*low, *grid, *high]
 
 

@@ -331,11 +331,11 @@ def _checked(get: Get, function, epsilons: Sequence[float], seeds: int, settings
 
 
 def _at_most(errors) -> float:
-    return max([ROUNDING, *(float(f"{error:.2g}") for error in errors)])
+    return max([ROUNDING, *(runs.to_figures(error, 2) for error in errors)])
 
 
 def _short(value) -> float | None:
     """Ten figures, as a second machine would give them, and 0 for what is rounding."""
     if value is None:
         return None
-    return 0.0 if abs(value) <= ROUNDING else float(f"{float(value):.10g}")
+    return 0.0 if abs(value) <= ROUNDING else runs.to_figures(value, 10)

@@ -76,7 +76,7 @@ def risk(
     rows = range(len(snapshots))
     return {
         "rho": [[rhos[at[i, j]] for i in rows] for j in range(len(rates))],
-        "values": [[[float(f"{v:.5g}") for v in risks[i, at[i, j], j]] for i in rows] for j in range(len(rates))],
+        "values": [[[runs.to_figures(v, 5) for v in risks[i, at[i, j], j]] for i in rows] for j in range(len(rates))],
     }
 
 
@@ -195,7 +195,7 @@ def deviation(*, epsilon: float, n: int, draws: int, seed: int) -> runs.Result:
     """:func:`papers.labels.theory_checks.generalisation` on fresh data sets: lists of ``draws`` values."""
     rng = np.random.default_rng([seed, n, round(1e6 * epsilon)])
     deviations = theory_checks.generalisation(LINE, n, epsilon, draws, rng)
-    return {name: [float(f"{v:.4g}") for v in values] for name, values in deviations.items()}
+    return {name: [runs.to_figures(v, 4) for v in values] for name, values in deviations.items()}
 
 
 def generalisation(

@@ -324,7 +324,7 @@ def _rounded(value: Any) -> Any:
 
 def _short(value: float) -> float:
     # Six decimals at most: an error of 1e-40 is 0 to any reader.
-    return round(float(f"{float(value):.4g}"), 6)
+    return round(runs.to_figures(value, 4), 6)
 
 
 # ------------------------------------------------------------------------------------------------------------ parts

@@ -295,8 +295,7 @@ def _generator(*numbers: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(numbers))
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+_short = functools.partial(runs.to_figures, figures=6)
 
 
 # ------------------------------------------------------------------------------------------------------------ parts

@@ -6,6 +6,7 @@ the noise, and at which angle to the gradient of J. With the share of candidates
 weights, and the record's gradient is put into each of them.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -256,6 +257,4 @@ def _chance(change: np.ndarray, temperature: float) -> np.ndarray:
     return np.exp(-temperature * np.maximum(change, 0.0))
 
 
-def _short(value: float) -> float:
-    """Six figures."""
-    return float(f"{value:.6g}")
+_short = functools.partial(runs.to_figures, figures=6)

@@ -163,7 +163,7 @@ def train(
     result = {**used, "rejection_limit": limit, **_result(run, {name: len(y) for name, (_, y) in judged.items()})}
     traced = {
         "outcomes": "".join(map(str, run.outcomes)),
-        "changes": [float(f"{change:.4g}") for change in run.changes],
+        "changes": [runs.to_figures(change, 4) for change in run.changes],
     }
     if energy is not None:
         result["tenths"] = by_tenth(traced)
@@ -329,7 +329,7 @@ def witnessed(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 def _short(value: float | None) -> float | None:
     """Six figures, which is more than a second machine would give."""
-    return value if value is None or isinstance(value, int) else float(f"{value:.6g}")
+    return value if value is None or isinstance(value, int) else runs.to_figures(value, 6)
 
 
 def same_as_plain() -> float:
@@ -361,7 +361,7 @@ def line(*, annealed: bool, seed: int, queries: int = 300) -> runs.Result:
     """One :func:`path` as plain values; "accepted" is a text, 1 for each query that was kept and 0 for the others."""
     walk = path(annealed=annealed, seed=seed, queries=queries)
     return {
-        "distance": [float(f"{d:.4g}") for d in walk["distance"]],
+        "distance": [runs.to_figures(d, 4) for d in walk["distance"]],
         "accepted": "".join(map(str, walk["accepted"])),
     }
 

@@ -158,5 +158,5 @@ def compare(
             right = None if weights is None else round(float(((x @ weights).argmax(axis=1) == y).mean()), 6)
             counts[name].append(right)
         counts["candidates"].append(candidates)
-    spent = float(f"{accounting.epsilon(sigma, sample_rate, updates, delta, 'prv'):.6g}")
+    spent = runs.to_figures(accounting.epsilon(sigma, sample_rate, updates, delta, "prv"), 6)
     return {**counts, "noise_multiplier": sigma, "epsilon_prv": spent}

@@ -4,6 +4,7 @@ A part is a function of ``get`` (:func:`book.evidence.runs.read`, or what makes 
 (``notebooks/plans/12.yml``). Neighbours differ by adding or removing one record; batches are Poisson samples.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -326,6 +327,4 @@ def screened_freely(
     return by_epsilon
 
 
-def _short(value: float) -> float:
-    """Eight figures, which is more than a second machine would give."""
-    return float(f"{value:.8g}")
+_short = functools.partial(runs.to_figures, figures=8)

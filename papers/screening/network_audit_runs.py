@@ -148,7 +148,7 @@ def train(
     counts = {name: run.outcomes.count(i) for i, name in enumerate(("rejected", "lower", "by_chance", "forced"))}
     return counts | {
         **used,
-        "scores": [float(f"{score:.6g}") for score in attack.scores()],
+        "scores": [runs.to_figures(score, 6) for score in attack.scores()],
         "included": included.astype(int).tolist(),
         "accepted": run.accepted,
         "queries": run.queries,
