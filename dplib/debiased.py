@@ -267,7 +267,7 @@ def theorem17_bound(
     return miss + deviation_bound(composed, n, beta, lipschitz_least(k, epsilon))
 
 
-class Line:
+class LabelsOnLine:
     """Labels 0 to K - 1 on the line: x uniform on [0, 1], its own label floor(K x); loss |f(x) - y/(K - 1)|, L = 1.
 
     The true label is x's own with probability rho + (1 - rho)/K, each other one with (1 - rho)/K. Y_k is public: the k

@@ -21,7 +21,7 @@ _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor'
 
 
 @dataclass(frozen=True)
-class Setting:
+class Mixture:
     """A private Gaussian mixture (Definition 3) with a given noise.
 
     Args:
@@ -86,7 +86,7 @@ class Setting:
 )
 def two_classes(
     p: int, n_per_class: int, distance: float, informative: int | None = None, noise_sd: float = 0.0
-) -> Setting:
+) -> Mixture:
     """Unit variances and means +-distance/2 in some features, 0 in the others.
 
     Args:
@@ -101,13 +101,13 @@ def two_classes(
     """
     mean = np.zeros(p)
     mean[:informative] = distance / 2
-    return Setting(mean, -mean, np.ones(p), n_per_class, noise_sd)
+    return Mixture(mean, -mean, np.ones(p), n_per_class, noise_sd)
 
 
 # ------------------------------------------------------------------------------------------ samples and their norms
 
 
-def draw_samples(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def draw_samples(setting: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Released training points of class 1 and class 2, each of shape (n_per_class, p).
 
     Args:
@@ -121,7 +121,7 @@ def draw_samples(setting: Setting, rng: np.random.Generator) -> tuple[np.ndarray
 
 
 @bounded(order=integer(1, 100), replicates=integer(1, 10**6))
-def max_norms(setting: Setting, order: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
+def max_norms(setting: Mixture, order: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """C_p of Definition 3 in fresh data sets, the largest norm of the n clean points, shape (replicates,).
 
     Args:
@@ -166,7 +166,7 @@ class Fisher:
         """
         return (x - self.midpoint) @ self.weights > 0
 
-    def errors(self, setting: Setting, test: str = "noisy") -> np.ndarray:
+    def errors(self, setting: Mixture, test: str = "noisy") -> np.ndarray:
         """Exact error on a new point of class 1 and of class 2, given the training data: shape (2,), eq. (7).
 
         Args:
@@ -176,7 +176,7 @@ class Fisher:
         spread = np.sqrt(np.sum(self.weights**2 * setting.test_variances(test)))
         return norm.cdf(-self._margins(setting) / spread)
 
-    def printed_psi(self, setting: Setting) -> np.ndarray:
+    def printed_psi(self, setting: Mixture) -> np.ndarray:
         """Psi of eq. (8) as printed, with alpha_hat' Sigma_hat^-1 alpha_hat below, for class 1 and class 2: (2,).
 
         Args:
@@ -184,7 +184,7 @@ class Fisher:
         """
         return self._margins(setting) / np.sqrt(np.sum(self.weights**2 * self.variances))
 
-    def _margins(self, setting: Setting) -> np.ndarray:
+    def _margins(self, setting: Mixture) -> np.ndarray:
         return np.array([(setting.mu1 - self.midpoint) @ self.weights, (self.midpoint - setting.mu2) @ self.weights])
 
 
@@ -244,7 +244,7 @@ class Draws:
 
 
 @bounded(replicates=integer(1, 10**6))
-def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
+def draw(setting: Mixture, replicates: int, rng: np.random.Generator) -> Draws:
     """Errors of many training sets without drawing the training sets.
 
     Per feature the error needs the difference of the class means (one normal) and the pooled variance (a gamma with
@@ -277,7 +277,7 @@ def draw(setting: Setting, replicates: int, rng: np.random.Generator) -> Draws:
 
 
 @bounded(replicates=integer(1, 10**6))
-def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -> np.ndarray:
+def draw_mirrored(setting: Mixture, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """Psi of a noisy test point without the shift, for alpha_hat and its mirror image about alpha: shape (2, R).
 
     Where the signal is weak, what is random in it cancels in the mean of the two: a mean of 1e-8 is measured beside a
@@ -299,7 +299,7 @@ def draw_mirrored(setting: Setting, replicates: int, rng: np.random.Generator) -
     return psi
 
 
-def _blocks(setting: Setting, replicates: int, rng: np.random.Generator):
+def _blocks(setting: Mixture, replicates: int, rng: np.random.Generator):
     """Training sets in blocks: their places, the error of alpha_hat over sigma, and sigma^2 / S^2, both (block, p)."""
     table, rows = _inverse_variances(setting.n_per_class), max(1, _CHUNK // setting.p)
     for start in range(0, replicates, rows):
@@ -337,7 +337,7 @@ def _inverse_variances(n_per_class: int) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------------ bounds
 
 
-def gamma(setting: Setting) -> float:
+def gamma(setting: Mixture) -> float:
     """Eq. (10): squared Mahalanobis distance of the class means in the released data.
 
     Args:
@@ -393,7 +393,7 @@ def finite_n(n_per_class: int) -> float:
     return np.sqrt((nu - 4) / (nu - 2))
 
 
-def predicted_error(setting: Setting, test: str = "noisy") -> float:
+def predicted_error(setting: Mixture, test: str = "noisy") -> float:
     """Mean error over training sets and classes, to first order: Theorem 6 with Sigma_hat and mu_hat estimated.
 
     For a clean test point the variance of w'x is that of its own features.
@@ -411,7 +411,7 @@ def predicted_error(setting: Setting, test: str = "noisy") -> float:
 
 
 @bounded(tau=number(1e-50, 1e50))
-def gamma_chain(setting: Setting, x1: np.ndarray, x2: np.ndarray, tau: float) -> np.ndarray:
+def gamma_chain(setting: Mixture, x1: np.ndarray, x2: np.ndarray, tau: float) -> np.ndarray:
     """The five terms of eq. (11) in one data set, from Gamma to 1/tau^2, shape (5,).
 
     Args:

@@ -25,7 +25,7 @@ from dplib.checks import ParameterError
 from dplib.devices import PRODUCTS
 
 Clean = Callable[[Tensor], Tensor]
-Rule = tuple[Tensor, Callable[[Tensor, Clean], None]]
+NormsAndAdder = tuple[Tensor, Callable[[Tensor, Clean], None]]
 # Below this share of what it would be without cancellation, a squared norm in float32 is computed again in float64.
 CANCELLED = 1e-3
 # The square of a smaller number may be 0 in float32. A norm that comes out as less counts as this much, so that a long
@@ -42,7 +42,7 @@ def linear(
     a: Tensor,
     d: Tensor,
     known_norms: Callable[[bool], Tensor] | None = None,
-) -> Rule:
+) -> NormsAndAdder:
     """The rule of a linear layer. Dimensions between are positions that share the weights.
 
     Args:
@@ -72,7 +72,7 @@ def linear(
     return norms, add
 
 
-def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """a (b, t, in), d (b, t, out)."""
     weight, bias = sums.get("weight"), sums.get("bias")
     squared = (
@@ -92,7 +92,7 @@ def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Ru
     return squared.sqrt_(), add
 
 
-def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """The rule of a convolution of images: linear on patches, positions share the weights.
 
     Args:
@@ -128,7 +128,7 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
     return squared.sqrt_(), add
 
 
-def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """The rule of an embedding: linear on one-hot vectors; the padding index has no gradient.
 
     Args:
@@ -156,7 +156,7 @@ def embedding(module: nn.Embedding, sums: Mapping[str, Tensor], a: Tensor, d: Te
     return squared.sqrt_(), add
 
 
-def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """The rule of a layer of which Opacus knows the per-example gradients.
 
     Args:
@@ -171,7 +171,7 @@ def opacus(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
     return _stored({name: by_parameter[getattr(module, name)] for name in sums}, sums)
 
 
-def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """The rule of a layer that normalises over groups of channels or each channel, then scales by channel.
 
     Args:
@@ -188,7 +188,9 @@ def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tens
     return _stored({name: torch.einsum("ni...->ni", factors[name]()) for name in sums}, sums)
 
 
-def layer_normalisation(module: nn.LayerNorm | nn.RMSNorm, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> Rule:
+def layer_normalisation(
+    module: nn.LayerNorm | nn.RMSNorm, sums: Mapping[str, Tensor], a: Tensor, d: Tensor
+) -> NormsAndAdder:
     """The rule of a layer that normalises over its last dimensions; what stands between are positions that share the
     weights.
 
@@ -205,7 +207,7 @@ def layer_normalisation(module: nn.LayerNorm | nn.RMSNorm, sums: Mapping[str, Te
     return _stored({name: g.sum(positions) if positions else g for name, g in gradients.items()}, sums)
 
 
-def _stored(gradients: Mapping[str, Tensor], sums: Mapping[str, Tensor]) -> Rule:
+def _stored(gradients: Mapping[str, Tensor], sums: Mapping[str, Tensor]) -> NormsAndAdder:
     """Per-example gradients as they are, (b, parameters of this layer)."""
     squared = sum(_squared(g.flatten(1)) for g in gradients.values())  # at least one parameter is trained
 
@@ -396,7 +398,7 @@ class Layer:
 
     name: str
     module: nn.Module
-    rule: Callable[..., Rule]
+    rule: Callable[..., NormsAndAdder]
     sums: Mapping[str, Tensor]
 
 
@@ -465,7 +467,7 @@ def _refuse_unknown(name: str, module: nn.Module) -> None:
         raise ParameterError(f"layer {name} is a {kind.__name__}, which is not known to keep examples apart.")
 
 
-def _rule(module: nn.Module) -> Callable[..., Rule] | None:
+def _rule(module: nn.Module) -> Callable[..., NormsAndAdder] | None:
     """The rule for exactly this type: a subclass may compute something else."""
     if is_recurrent(module):
         return linear

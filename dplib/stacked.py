@@ -253,7 +253,7 @@ class _Linear(_Weighted):
             raise ParameterError(f"layer {self.name} gets examples of shape {shape}, but must get vectors; {ALONE}.")
         return self._product(a, m, shared).flatten(0, 1), a
 
-    def rule(self, a: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
+    def rule(self, a: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.NormsAndAdder:
         """a (m b, in), d (m b, out) to norms (m b,), and what adds with weights (m, b)."""
         of_weight, of_bias = self.sums.get("weight"), self.sums.get("bias")
         norms = None
@@ -305,7 +305,7 @@ class _Conv2d(_Weighted):
         bias = None if self.bias is None else self.bias[i]
         return F.conv2d(a, weight, bias, module.stride, module.padding, module.dilation)
 
-    def rule(self, inputs: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.Rule:
+    def rule(self, inputs: Tensor, d: Tensor, m: int, known: Norms | None, unclipped: bool) -> layers.NormsAndAdder:
         """inputs of :meth:`forward`, d (m b, out, out_height, out_width), as for a linear layer."""
         of_weight, of_bias = self.sums.get("weight"), self.sums.get("bias")
         size, d = d.shape[2:], d.permute(0, 2, 3, 1).flatten(1, 2)  # (m b, positions, out)

@@ -92,7 +92,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Staged:
     """What LP-MST did.
 
     Shares of right and wrong answers look at the true labels: for the experimenter, not for release.
@@ -161,7 +161,7 @@ def run(
     reuse: bool = True,
     filtered: bool = True,
     rng: np.random.Generator | None,
-) -> Outcome:
+) -> Staged:
     """Algorithm 3, with the enhancements of Appendix B; one part is LP-1ST, plain randomised response.
 
     Args:
@@ -219,7 +219,7 @@ def run(
             }
         model = learner.train(rows, released[rows], t + 1, model if warm_start else None)  # (c)
         stages.append(stage | {"wrong": _wrong(released, truth, rows)} | learner.evaluate(model))
-    return Outcome(stages, model, released)  # step 4
+    return Staged(stages, model, released)  # step 4
 
 
 @bounded(k=integer(1, 10**6))

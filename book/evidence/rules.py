@@ -47,7 +47,7 @@ from dplib.stats import Measured
 LEVEL = 0.05
 BOUNDS = ("by", "margin", "least", "most")  # what may name a margin
 Values = Mapping[str, Any]
-Outcome = bool | None
+Decision = bool | None
 
 HOLDS, CORRECTED, FAILS, UNDECIDED = "holds", "holds with change", "fails", "undecided"
 UNSTATED, NOT_TESTED = "not reproducible as stated", "not tested"
@@ -120,7 +120,7 @@ def _measured(rule: Mapping[str, Any], absent: Mapping[str, str]) -> Mapping[str
 
 def decide(
     rule: Mapping[str, Any], values: Values, printed: Values, support: float = LEVEL, refute: float = LEVEL
-) -> Outcome:
+) -> Decision:
     """Whether a rule holds (True), is refuted (False), or neither (None).
 
     Args:
@@ -284,7 +284,7 @@ def interval(value: Any, level: float) -> tuple[float, float]:
     return value.value - scale * (value.value - value.low), value.value + scale * (value.high - value.value)
 
 
-def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     measured, wanted = _value(values, about["value"]), about["equals"]
     if isinstance(wanted, str):
         wanted = printed.get(wanted, wanted)
@@ -295,7 +295,7 @@ def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: f
     return measured == wanted
 
 
-def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     centre = _number(about["of"], printed)
     least, most = _around(centre, about["by"])
     slack = 1e-9 * max(abs(centre), most - centre)  # 98.31 is within 0.1 of 98.21, whatever binary fractions make of it
@@ -303,7 +303,7 @@ def _within(about: Mapping[str, Any], values: Values, printed: Values, support: 
     return _in_range(bounds, values, printed, support, refute)
 
 
-def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     least, most = (_number(about.get(key, end), printed) for key, end in (("least", -math.inf), ("most", math.inf)))
     value = _value(values, about["value"])
     low, high = interval(value, support)
@@ -313,7 +313,7 @@ def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support
     return False if high < least or low > most else None
 
 
-def _ahead(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _ahead(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
     if interval(value, support)[0] > by:
         return True
@@ -321,7 +321,7 @@ def _ahead(about: Mapping[str, Any], values: Values, printed: Values, support: f
     return False if high < by or low == high == by else None
 
 
-def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
     if interval(value, support)[1] < by:
         return True
@@ -329,13 +329,13 @@ def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: 
     return False if low > by or low == high == by else None
 
 
-def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     least, most = _around(_neutral(about["margin"]), about["margin"])
     bounds = {"value": about["value"], "least": least, "most": most}
     return _in_range(bounds, values, printed, 2 * support, refute)  # two one-sided tests, each at the level
 
 
-def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     measured = [_value(values, name) for name in about["values"]]
     pairs = list(itertools.pairwise(measured))
     refute /= len(pairs)  # as in all_of: it is refuted by one of them
@@ -344,7 +344,7 @@ def _ordered(about: Mapping[str, Any], values: Values, printed: Values, support:
     return False if any(interval(a, refute)[0] >= interval(b, refute)[1] for a, b in pairs) else None
 
 
-def _count(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Outcome:
+def _count(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     measured = _value(values, about["value"])
     total = _value(values, about["of"]) if isinstance(about["of"], str) else about["of"]
     against = _value(values, about["against"]) if "against" in about else 0
@@ -359,7 +359,7 @@ def _count(about: Mapping[str, Any], values: Values, printed: Values, support: f
 
 
 # What a rule must have, what it may have, of what it must have at least one, lest it always hold, and who decides it.
-KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Outcome] | None]] = {
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Decision] | None]] = {
     "exact": (("value", "equals"), (), (), _exact),
     "within": (("value", "of", "by"), (), (), _within),
     "ahead": (("value",), ("by",), (), _ahead),
@@ -377,13 +377,13 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
 COMBINED = {"all_of": "; ", "any_of": " or ", "readings": "; and, read otherwise: "}  # rules of rules, and in words
 
 
-def _all(outcomes: list[Outcome]) -> Outcome:
+def _all(outcomes: list[Decision]) -> Decision:
     if False in outcomes:
         return False
     return None if None in outcomes else True
 
 
-def _not(outcome: Outcome) -> Outcome:
+def _not(outcome: Decision) -> Decision:
     return None if outcome is None else not outcome
 
 

@@ -45,7 +45,7 @@ Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class Line:
+class Sentence:
     """A sentence of a box, and the ids of the ledger's rows that it rests on."""
 
     text: Text
@@ -57,13 +57,13 @@ class Box(BaseModel, extra="forbid"):
 
     sure: Text
     claimed: Text = ""
-    holds: tuple[Line, ...] = ()
-    changed: tuple[Line, ...] = ()
-    fails: tuple[Line, ...] = ()
-    open: tuple[Line, ...] = ()
+    holds: tuple[Sentence, ...] = ()
+    changed: tuple[Sentence, ...] = ()
+    fails: tuple[Sentence, ...] = ()
+    open: tuple[Sentence, ...] = ()
 
     @property
-    def sections(self) -> dict[str, tuple[Line, ...]]:
+    def sections(self) -> dict[str, tuple[Sentence, ...]]:
         """The lists that are not empty, by key of SECTIONS."""
         return {name: lines for name in SECTIONS if (lines := getattr(self, name))}
 

@@ -23,7 +23,7 @@ NOISES = ("none", "unit", "L2", "L1")  # as in gmm_experiments.NOISES
 SEED = 1
 
 
-def mixture(signal: str, p: int) -> gmm.Setting:
+def mixture(signal: str, p: int) -> gmm.Mixture:
     """The mixture of chapter 1 with p features, without noise."""
     return gmm.two_classes(p, N_PER_CLASS, DISTANCE, SIGNALS[signal])
 
@@ -47,7 +47,7 @@ def gmm_error(signal: str, noise: str, p: int, epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TwoModels:
     """A simple model and a complex one on real data: test accuracy (%) and its 95% interval, (2, k), at k budgets.
 
     Attributes:
@@ -79,7 +79,7 @@ _SWEEPS = {"longer": "MNIST, 1,200 steps", "mnist": "MNIST, 400 steps", "fashion
 
 
 @cache
-def pairs() -> tuple[Pair, ...]:
+def pairs() -> tuple[TwoModels, ...]:
     """Every pair of curves of chapter 4 with four budgets or more: Figure 7's networks, and the models of Figure 8."""
     study = plans.load("04")
     seven, (eight, crossings) = crossover_rows.pairs(study), crossover_model_rows.three(study)
@@ -88,7 +88,7 @@ def pairs() -> tuple[Pair, ...]:
     panels += [("MNIST, 400 steps of batch 256", models, [eight[model] for model in models], crossing, None)
               for models, (crossing, _) in crossings.items()]  # fmt: skip
     return tuple(
-        Pair(name, models, next(iter(curves))["epsilon"].to_numpy(),
+        TwoModels(name, models, next(iter(curves))["epsilon"].to_numpy(),
              *(np.stack([curve[end] for curve in curves]) for end in ("mean", "low", "high")), crossing, leads)
         for name, models, curves, crossing, leads in panels
     )  # fmt: skip

@@ -19,7 +19,7 @@ from dplib.data import fetch, loaders, registry
 from dplib.data.archives import FormatError
 from dplib.data.fetch import DataError
 
-__all__ = ["DataError", "Dataset", "Row", "download", "listing", "load", "names", "table", "verify"]
+__all__ = ["DataError", "Dataset", "Listed", "download", "listing", "load", "names", "table", "verify"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Row:
+class Listed:
     """One line of :func:`table`.
 
     Args:
@@ -159,7 +159,7 @@ def verify(name: str) -> None:
         fetch.verify(fetch.obtain(entry, file, allow_download=False))
 
 
-def table() -> list[Row]:
+def table() -> list[Listed]:
     """One row for each data set, without reading any file: ``present`` says that the files exist, not that they are
     sound (see :func:`verify`)."""
     return [_row(entry) for entry in registry.registry().values()]
@@ -186,14 +186,14 @@ def listing() -> str:
     return "\n".join([*lines, *faults])
 
 
-def _row(entry: registry.Entry) -> Row:
+def _row(entry: registry.Entry) -> Listed:
     places = [fetch.find(entry, file) for file in entry.files]
     sizes = [file.bytes for file in entry.files]
     if entry.embedded:
         where = "inside scikit-learn"
     else:
         where = str(places[0].path.parent if places[0] else cache_folder() / entry.name)
-    return Row(
+    return Listed(
         name=entry.name,
         papers=entry.papers,
         where=where,

@@ -24,7 +24,7 @@ STRICT = 10  # by the first rule
 DELTA = 1e-5
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 
-Setting = tuple[float, ...]
+Numbers = tuple[float, ...]
 
 
 def settings_of(groups: Sequence[Sequence[Any]]) -> list[list[float]]:
@@ -48,7 +48,7 @@ def choices(
     plain: Mapping[str, Sequence[Mapping[str, Any]]],
     tried: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
     grids: Mapping[str, Sequence[Sequence[float]]],
-) -> dict[str, dict[str, Setting]]:
+) -> dict[str, dict[str, Numbers]]:
     """Rule 3: for each method, and each table that is left out ("": none), the setting that is chosen."""
     gain, best = gains(plain), {}
     for method, grid in grids.items():
@@ -104,7 +104,7 @@ class Advice:
     plain: Mapping[str, Sequence[Mapping[str, Any]]]
     reported: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
     settings: Mapping[tuple[str, str], Sequence[Sequence[float]]]
-    chosen: Mapping[str, Mapping[str, Setting]]
+    chosen: Mapping[str, Mapping[str, Numbers]]
 
     @functools.cached_property
     def points(self) -> dict[str, list[Point]]:

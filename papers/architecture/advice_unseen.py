@@ -16,11 +16,11 @@ LEVEL = 0.9  # of the interval, each of whose ends is a one-sided bound of 95%
 LOW = 0.25  # of the gain: a promise that is farther below what is kept says little
 STRICTER = (4, 5, 6, 8, 10, 15)  # all but one of so many tables, in the order in which they are tried
 
-Pair = tuple[Point, Promise]
+PointAndPromise = tuple[Point, Promise]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PromisesKept:
     """What came of the promises to some tables.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
         return self.kept.value < CLAIMED
 
 
-def outcome(pairs: Sequence[Pair]) -> Outcome:
+def outcome(pairs: Sequence[PointAndPromise]) -> PromisesKept:
     """What came of the promises to tables, each at several budgets.
 
     Raises:
@@ -67,10 +67,10 @@ def outcome(pairs: Sequence[Pair]) -> Outcome:
         held = [point.share.value >= share for point, share in promised if point.epsilon == epsilon]
         budgets[epsilon] = stats.proportion_interval(sum(held), len(held)) if held else None
     levels = (stats.mean_interval(np.array(values), LEVEL) for values in (kept, above))
-    return Outcome(*levels, budgets, len(promised), len(pairs))
+    return PromisesKept(*levels, budgets, len(promised), len(pairs))
 
 
-def unseen(advice: Advice, plan: Any, of: int = OF) -> list[Pair]:
+def unseen(advice: Advice, plan: Any, of: int = OF) -> list[PointAndPromise]:
     """The tables of rule 9 at every budget, with what our tables promise them."""
     return [(point, advice.promise(SIMPLE, point.strength, of=of)) for point in points(plan)]
 

@@ -11,7 +11,7 @@ from book.evidence.plans import Plan
 from dplib.stats import Measured
 from papers.architecture import length_rows
 from papers.architecture import printed_budgets as budgets
-from papers.architecture.crossover_rows import Curves, Pair
+from papers.architecture.crossover_rows import Curves, TwoNetworks
 
 TALL = (5.4, 6.2)  # inches: two panels above each other, which a phone can show
 SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
@@ -19,7 +19,7 @@ NETWORKS = ("small", "large")
 PRINTED_CROSSING = 1e4
 
 
-def leads(pairs: Mapping[str, Pair], names: Mapping[str, str]) -> None:
+def leads(pairs: Mapping[str, TwoNetworks], names: Mapping[str, str]) -> None:
     """The small network's lead in points over ε, a line for each training.
 
     Args:
@@ -68,7 +68,7 @@ def by_length(study: Plan) -> None:
     figure.tight_layout()
 
 
-def curves(pairs: Mapping[str, Pair], titles: Mapping[str, str], printed: Mapping[str, str]) -> None:
+def curves(pairs: Mapping[str, TwoNetworks], titles: Mapping[str, str], printed: Mapping[str, str]) -> None:
     """Figure 7: both networks' accuracies over ε, a panel for each training.
 
     Args:

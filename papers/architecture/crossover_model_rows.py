@@ -17,14 +17,14 @@ from dplib.data import registry
 from dplib.models import parameter_count
 from dplib.stats import Measured
 from papers.architecture import crossover, crossover_rows
-from papers.architecture.crossover_rows import AGREES, Curves, Pair, Values, at, cells
+from papers.architecture.crossover_rows import AGREES, Curves, TwoNetworks, Values, at, cells
 from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
 from papers.common import printed
 
 SERVES = 0.5  # points that a network may lose at a rate that is not its own
 
 
-def every(study: Plan, pairs: Mapping[str, Pair]) -> Values:
+def every(study: Plan, pairs: Mapping[str, TwoNetworks]) -> Values:
     """The values of the chapter's rows that rest on runs, but for those that trainings at the paper's batch decide
     (:mod:`length_rows`); ``found`` of :func:`crossover_rows.pairs`.
     """

@@ -40,7 +40,7 @@ AGREES = 1.0  # points around a printed accuracy in which our interval agrees: b
 
 
 @dataclass(frozen=True)
-class Pair:
+class TwoNetworks:
     """Two networks on one data set, trained alike at all budgets.
 
     Attributes:
@@ -95,12 +95,12 @@ class Runs:
     sgd: tuple[np.ndarray, np.ndarray]
 
 
-def pairs(study: Plan) -> dict[str, Pair]:
+def pairs(study: Plan) -> dict[str, TwoNetworks]:
     """Every pair of networks by its part of the plan."""
     return {part: of_runs(study.read(part), printed) for part, printed in PRINTED.items()}
 
 
-def of_runs(swept: Swept, printed: float) -> Pair:
+def of_runs(swept: Swept, printed: float) -> TwoNetworks:
     """A pair from its runs, :func:`crossover_study.pair`; ``printed``: the budget of Table I."""
     at = sorted(e for e in swept[SIMPLE] if math.isfinite(e))
 
@@ -110,7 +110,7 @@ def of_runs(swept: Swept, printed: float) -> Pair:
     test = matrix("test")
     crossing = crossover.estimate(at, *test, rng=np.random.default_rng(0))
     later = _later_gaps(100 * (test[0] - test[1]) / test[1], np.array(at) <= crossing.value)
-    return Pair(
+    return TwoNetworks(
         curves={
             name: plotting.bands("epsilon", at, accuracies_.T)
             for name, accuracies_ in zip((SIMPLE, COMPLEX), test, strict=True)
@@ -126,7 +126,7 @@ def of_runs(swept: Swept, printed: float) -> Pair:
 
 
 def at_print(swept: Swept, printed: float) -> dict[str, Any]:
-    """A pair's accuracies with SGD and at the printed budget, and what :class:`Pair` says of their differences."""
+    """Accuracies with SGD and at the printed budget, and what :class:`TwoNetworks` says of their differences."""
     sgd, dp = ([accuracies(swept[name][e]) for name in (SIMPLE, COMPLEX)] for e in (math.inf, printed))
     return {
         "sgd": tuple(map(stats.mean_interval, sgd)),
@@ -156,7 +156,7 @@ def at(curves: Curves, name: str, epsilon: float) -> Measured:
 # --- rows on pairs ----------------------------------------------------------------------------------------------------
 
 
-def of_pairs(pairs: Mapping[str, Pair]) -> Values:
+def of_pairs(pairs: Mapping[str, TwoNetworks]) -> Values:
     """The rows on pairs of networks; ``found`` of :func:`pairs`."""
     sets = {name: pairs[part] for name, part in PAPERS.items()}
     every, papers = list(pairs.values()), [pairs[part] for part in pairs if part != "location"]
@@ -225,7 +225,7 @@ def _around(crossing: tuple[float, float, float], centre: float = 1e4, factor: f
     return -1 if low > centre * factor or high < centre / factor else 0
 
 
-def of_seeds(pairs: Mapping[str, Pair]) -> Values:
+def of_seeds(pairs: Mapping[str, TwoNetworks]) -> Values:
     """The rows that need single runs."""
     runs_by_part = {part: pair.runs for part, pair in pairs.items()}
     cheaper, gains = [], {"simple": [], "complex": []}
@@ -287,7 +287,7 @@ def predicted() -> dict[str, Any]:
     }
 
 
-def table_1(study: Plan, pairs: Mapping[str, Pair]) -> Values:
+def table_1(study: Plan, pairs: Mapping[str, TwoNetworks]) -> Values:
     """Cells of Table I: accuracies, gaps beside the simple network, and how many of the two accuracies agree.
 
     In the paper's own training where the study has it, as plan "paper" does for all eight pairs, else in ours.

@@ -26,7 +26,7 @@ EPOCHS = np.array([*range(1, 11), *range(15, 101, 5), *range(120, 501, 10), *ran
 
 
 @dataclass(frozen=True)
-class Setting:
+class PrintedTraining:
     """A training: ``n`` examples, fixed ``batch_size``, whole ``epochs``, noise over clipping norm, and delta."""
 
     n: int
@@ -56,7 +56,7 @@ class Printed:
     """
 
     epsilon: str
-    fit: Setting | None
+    fit: PrintedTraining | None
     claims: tuple[str, ...]
     stated: bool = False
 
@@ -76,39 +76,39 @@ def _table6(*names):
 _CIFAR, _MNIST, _SVHN, _PURCHASE, _ADULT, _SMS = 50_000, 60_000, 42_000, 157_750, 22_750, 4_700  # Section IV-A
 ROWS: tuple[Printed, ...] = (
     # the CNNs of Table I, then its fully connected networks
-    Printed("4.87", Setting(_CIFAR, 100, 300, 1.0), _pair("cnn-cifar10")),
-    Printed("4.39", Setting(_MNIST, 100, 300, 1.0), _pair("cnn-mnist")),
-    Printed("5.38", Setting(_SVHN, 100, 300, 1.0), _pair("cnn-svhn")),
-    Printed("2.34", Setting(_CIFAR, 250, 200, 2.0), _pair("fcn-cifar10")),
-    Printed("2.11", Setting(_MNIST, 250, 200, 2.0), _pair("fcn-mnist") + _pair("fcn-fashion-mnist")),
-    Printed("2.58", Setting(_SVHN, 250, 200, 2.0), (*_pair("fcn-svhn"), "B.pca")),
-    Printed("1.54", Setting(_PURCHASE, 250, 200, 2.0, 1e-7), _pair("fcn-purchase100")),
+    Printed("4.87", PrintedTraining(_CIFAR, 100, 300, 1.0), _pair("cnn-cifar10")),
+    Printed("4.39", PrintedTraining(_MNIST, 100, 300, 1.0), _pair("cnn-mnist")),
+    Printed("5.38", PrintedTraining(_SVHN, 100, 300, 1.0), _pair("cnn-svhn")),
+    Printed("2.34", PrintedTraining(_CIFAR, 250, 200, 2.0), _pair("fcn-cifar10")),
+    Printed("2.11", PrintedTraining(_MNIST, 250, 200, 2.0), _pair("fcn-mnist") + _pair("fcn-fashion-mnist")),
+    Printed("2.58", PrintedTraining(_SVHN, 250, 200, 2.0), (*_pair("fcn-svhn"), "B.pca")),
+    Printed("1.54", PrintedTraining(_PURCHASE, 250, 200, 2.0, 1e-7), _pair("fcn-purchase100")),
     # MNIST elsewhere
-    Printed("4.39", Setting(_MNIST, 100, 300, 1.0), _table4("4.39"), stated=True),
-    Printed("2.98", Setting(_MNIST, 100, 150, 1.0), _table4("2.98"), stated=True),
-    Printed("1.09", Setting(_MNIST, 100, 150, 2.0), _table4("1.09"), stated=True),
-    Printed("1.05", Setting(_MNIST, 200, 70, 2.0), _table4("1.05"), stated=True),
-    Printed("2.11", Setting(_MNIST, 100, 500, 2.0), ("B.fcn-beats-cnn",), stated=True),
-    Printed("2.11", Setting(_MNIST, 250, 200, 2.0),
+    Printed("4.39", PrintedTraining(_MNIST, 100, 300, 1.0), _table4("4.39"), stated=True),
+    Printed("2.98", PrintedTraining(_MNIST, 100, 150, 1.0), _table4("2.98"), stated=True),
+    Printed("1.09", PrintedTraining(_MNIST, 100, 150, 2.0), _table4("1.09"), stated=True),
+    Printed("1.05", PrintedTraining(_MNIST, 200, 70, 2.0), _table4("1.05"), stated=True),
+    Printed("2.11", PrintedTraining(_MNIST, 100, 500, 2.0), ("B.fcn-beats-cnn",), stated=True),
+    Printed("2.11", PrintedTraining(_MNIST, 250, 200, 2.0),
             (*_table6("fcn-large"), "B.table9.eps2.11-stw", "B.table9.eps2.11-paw", "B.search-comparison")),
-    Printed("5.92", Setting(_MNIST, 250, 200, 1.0), _table6("cnn-large")),
-    Printed("0.341", Setting(_MNIST, 250, 200, 10.0),
+    Printed("5.92", PrintedTraining(_MNIST, 250, 200, 1.0), _table6("cnn-large")),
+    Printed("0.341", PrintedTraining(_MNIST, 250, 200, 10.0),
             (*_table6("fcn-small", "cnn-small"), "B.rwt-beats-simple", "B.rwt-search")),
     # SMS Spam
-    Printed("1.47e11", Setting(_SMS, 100, 50, 1e-4), _table6("rnn-large")),
-    Printed("0.391", Setting(_SMS, 100, 50, 10.0), _table6("rnn-small")),
-    Printed("7.21", Setting(_SMS, 100, 50, 1.0), ("B.rnn",)),
+    Printed("1.47e11", PrintedTraining(_SMS, 100, 50, 1e-4), _table6("rnn-large")),
+    Printed("0.391", PrintedTraining(_SMS, 100, 50, 10.0), _table6("rnn-small")),
+    Printed("7.21", PrintedTraining(_SMS, 100, 50, 1.0), ("B.rnn",)),
     # tables; no setting that the paper names gives these, but for one
     Printed("0.95", None, ("B.regression-setup",)),
     Printed("0.236", None, ("B.table2.eps0.236-all",)),
     Printed("0.014", None, ("B.table2.eps0.014-all",)),
-    Printed("0.0196", Setting(_ADULT, 250, 40, 100.0), ("B.table18.eps0.0196-all",)),
+    Printed("0.0196", PrintedTraining(_ADULT, 250, 40, 100.0), ("B.table18.eps0.0196-all",)),
     Printed("0.00817", None, ("B.table18.eps0.00817-all",)),
     Printed("0.0355", None, ("B.table3.input-10",)),
 )  # fmt: skip
 
 
-def tool_epsilon(setting: Setting, conversion="improved") -> float:
+def tool_epsilon(setting: PrintedTraining, conversion="improved") -> float:
     """What the paper's tool reports; nan where it refuses, because a batch exceeds the data.
 
     ``conversion``: "improved" is what version 0.6.2 has; "classical" what versions before 2021 had.
@@ -160,7 +160,7 @@ def common_fits(rows, own_noise: bool = False, **grid) -> list[tuple]:
     return sorted(set.intersection(*({fit[own_noise:] for fit in fits_} for fits_ in by_row)))
 
 
-def shuffled_epsilon(setting: Setting) -> float:
+def shuffled_epsilon(setting: PrintedTraining) -> float:
     """What is proven when every epoch visits each example once, in batches of a fixed size, without amplification.
 
     An example then enters ``epochs`` of the noisy sums, each with norm at most C: that is one Gaussian of sensitivity
@@ -170,7 +170,7 @@ def shuffled_epsilon(setting: Setting) -> float:
     return float(mechanisms.gaussian_epsilon(setting.noise_multiplier, math.sqrt(setting.epochs), setting.delta))
 
 
-def shuffled_lower_bound(setting: Setting) -> float:
+def shuffled_lower_bound(setting: PrintedTraining) -> float:
     """An epsilon that the shuffled training cannot be below, for zeroed gradients of one example.
 
     All noisy sums added up are a Gaussian: an example whose clipped gradient always points the same way moves them by
@@ -200,7 +200,8 @@ def contradictions() -> "pd.DataFrame":
          f"{percent('fcn-beats-cnn', 'acc_cnn')} at ε = 2.11 (Section VI-D, 500 epochs)", "04"),
         ("ε of the MNIST trainings inside the search",
          f"{said('search-comparison', 'epsilon_training')} (Table VIII)",
-         f"{tool_epsilon(Setting(_MNIST, batch, epochs, 2.0)):.2f}, from noise 2, batch {batch}, {epochs} epochs, "
+         f"{tool_epsilon(PrintedTraining(_MNIST, batch, epochs, 2.0)):.2f}, from noise 2, batch {batch}, "
+        f"{epochs} epochs, "
          "n = 60,000 (Sections IV-B, IX-A)", "07"),
         ("MNIST examples for 85% at ε = 1, simple network",
          f"{said('effective-sample', 'n_simple'):,} (Section VI-B)",

@@ -12,7 +12,7 @@ from dplib.models import block_cnn, parameter_count
 from dplib.search_budgets import Search, dpsgd_epsilon
 from dplib.stats import Measured, mean_interval, paired
 from papers.architecture.cost_runs import perceptron_parameters
-from papers.architecture.printed_budgets import Setting, tool_epsilon
+from papers.architecture.printed_budgets import PrintedTraining, tool_epsilon
 from papers.architecture.search import CNN, FCN, Space
 from papers.architecture.search_runs import accuracies
 from papers.common import printed
@@ -269,7 +269,7 @@ def trained(study: Plan) -> Values:
 
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
-TABLE_8 = Setting(60_000, 250, 200, 2.0)  # gives the printed 2.11
+TABLE_8 = PrintedTraining(60_000, 250, 200, 2.0)  # gives the printed 2.11
 
 
 def table_8_epsilon(search: Search, delta: float = 1e-5) -> float:
@@ -345,8 +345,8 @@ def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
         },
         "B.paas-settings": {
             "generations": 6, "population": 10,
-            "epsilon_at_300_epochs": tool_epsilon(Setting(60_000, 100, 300, 2.0)),
-            "epsilon_at_500_epochs": tool_epsilon(Setting(60_000, 100, 500, 2.0)),
+            "epsilon_at_300_epochs": tool_epsilon(PrintedTraining(60_000, 100, 300, 2.0)),
+            "epsilon_at_500_epochs": tool_epsilon(PrintedTraining(60_000, 100, 500, 2.0)),
         },
         "B.workflow-not-dp": {"last_training_alone": 2.11, "paas_cap_60": sure["paas"]["fixed"]},
     }  # fmt: skip

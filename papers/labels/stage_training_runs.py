@@ -90,7 +90,7 @@ def train(
             the test part. start: a public set, on whose true labels a ResNet is trained first, with the same settings.
 
     Returns:
-        "stages": those of :class:`dplib.stages.Outcome` with "top", the top-1 to top-10 accuracies, and,
+        "stages": those of :class:`dplib.stages.Staged` with "top", the top-1 to top-10 accuracies, and,
             where asked for, their "curve" over epochs; "accuracy": the last top-1; with validation "randomised", its
             estimate from answers.
     """

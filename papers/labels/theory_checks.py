@@ -153,7 +153,7 @@ def lemma_20(draws: int, rng) -> float:
     return float(largest)
 
 
-def generalisation(line: debiased.Line, n: int, epsilon: float, seeds: int, rng) -> dict[str, np.ndarray]:
+def generalisation(line: debiased.LabelsOnLine, n: int, epsilon: float, seeds: int, rng) -> dict[str, np.ndarray]:
     """Theorem 17 on fresh data sets: arrays of shape (seeds,).
 
     deviation: sup over thresholds of |debiased empirical - population risk|. regret: excess risk of the empirical

@@ -187,7 +187,7 @@ def sets(
     }
 
 
-LINE = debiased.Line(classes=4, k=2, rho=0.9)
+LINE = debiased.LabelsOnLine(classes=4, k=2, rho=0.9)
 
 
 @runs.experiment("debiased_risk", version=1, probe={"epsilon": 0.5, "n": 200, "draws": 20, "seed": 3})

@@ -282,7 +282,7 @@ def noisy(
     distance: float = 2.0,
     informative: int | None = None,
     n_per_class: int = 30,
-) -> gmm.Setting:
+) -> gmm.Mixture:
     """The two classes with one of :data:`papers.larger_models.gmm_trials.NOISES`."""
     scale = {"none": 0.0, "unit": 1.0}.get(noise)
     if scale is None:

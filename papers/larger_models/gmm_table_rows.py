@@ -23,7 +23,7 @@ def separation(results: Results, signal: str) -> pd.DataFrame:
     return table.assign(formula=[formula(setting) for setting in settings])
 
 
-def formula(setting: gmm.Setting) -> float:
+def formula(setting: gmm.Mixture) -> float:
     """Psi of Theorem 6, with both o(1) set to 0, corrected for finite n."""
     psi = gmm.theorem6_psi(gmm.gamma(setting), setting.p, setting.n)
     return float(gmm.finite_n(setting.n_per_class) * psi)

@@ -32,7 +32,7 @@ def worst_delta(move: float, c_before: float, c_after: float, coordinates: int, 
 
 
 def replace_the_longest(
-    setting: gmm.Setting, epsilon: float, delta: float, rng: np.random.Generator
+    setting: gmm.Mixture, epsilon: float, delta: float, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Replace the longest record of a clean data set by a fresh point: relative change of C_p, and exact delta."""
     x = np.vstack(gmm.draw_samples(replace(setting, noise_sd=0.0), rng))
@@ -43,7 +43,7 @@ def replace_the_longest(
     return norms[longest] / after - 1, worst_delta(move, norms[longest], after, x.size, epsilon, delta)
 
 
-def released_variance_ratio(setting: gmm.Setting, epsilon: float, delta: float, rng: np.random.Generator) -> float:
+def released_variance_ratio(setting: gmm.Mixture, epsilon: float, delta: float, rng: np.random.Generator) -> float:
     """Definition 3 to the letter, C_p from the data: mean over features of estimated variance / (Sigma + s^2)."""
     clean = gmm.draw_samples(replace(setting, noise_sd=0.0), rng)
     noise_sd = mechanisms.paper_sigma(epsilon, delta, 2 * max(np.abs(x).sum(axis=1).max() for x in clean))
@@ -54,7 +54,7 @@ def released_variance_ratio(setting: gmm.Setting, epsilon: float, delta: float, 
 # ------------------------------------------------------------------------------------------ estimates and their error
 
 
-def count_errors(setting: gmm.Setting, fresh: int, rng: np.random.Generator):
+def count_errors(setting: gmm.Mixture, fresh: int, rng: np.random.Generator):
     """Fit one classifier and classify ``fresh`` noisy points of each class.
 
     Returns points misclassified, exact errors, and errors by eq. (8) as printed; for class 1 and 2, each of shape (2,).
@@ -65,14 +65,14 @@ def count_errors(setting: gmm.Setting, fresh: int, rng: np.random.Generator):
     return wrong, fisher.errors(setting), norm.cdf(-fisher.printed_psi(setting))
 
 
-def setting_with_psi_one(p: int, n_per_class: int, informative: int, noise_sd: float) -> gmm.Setting:
+def setting_with_psi_one(p: int, n_per_class: int, informative: int, noise_sd: float) -> gmm.Mixture:
     """A sparse signal of the strength at which Theorem 6, with o(1) = 0, says Psi = 1: Gamma^2 = 4 (4p/n + Gamma)."""
     informative = min(informative, p)
     gamma = 2 + np.sqrt(4 + 8 * p / n_per_class)
     return gmm.two_classes(p, n_per_class, np.sqrt(gamma * (1 + noise_sd**2) / informative), informative, noise_sd)
 
 
-def bias_z_scores(setting: gmm.Setting, rng: np.random.Generator) -> np.ndarray:
+def bias_z_scores(setting: gmm.Mixture, rng: np.random.Generator) -> np.ndarray:
     """Mean errors over the features of mu_hat_1, mu_hat_2 and Sigma_hat in one data set, in standard errors: (3,)."""
     x1, x2 = gmm.draw_samples(setting, rng)
     sd, n = np.sqrt(setting.released), setting.n_per_class
@@ -84,7 +84,7 @@ def bias_z_scores(setting: gmm.Setting, rng: np.random.Generator) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------- Example 1
 
 
-EXAMPLE1 = gmm.Setting(np.zeros(2), np.array([5.0, 10.0]), np.array([1.0, 10.0]), 200)
+EXAMPLE1 = gmm.Mixture(np.zeros(2), np.array([5.0, 10.0]), np.array([1.0, 10.0]), 200)
 
 
 def draw_example1(noise_sd: float, draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -144,6 +144,6 @@ def image_errors(
         return (np.mean(~fisher.is_class1(x1)) + np.mean(fisher.is_class1(x2))) / 2
 
     means = [pool[:, pixels].mean(axis=0) for pool in images.pools]
-    setting = gmm.Setting(*means, images.variances[pixels], n_per_class, noise_sd)
+    setting = gmm.Mixture(*means, images.variances[pixels], n_per_class, noise_sd)
     formula = [gmm.predicted_error(setting, test) for test in ("noisy", "clean")]
     return np.array([error(noise_sd), error(0.0), *formula])

@@ -83,7 +83,7 @@ def tight(noise_multiplier: float, sample_rate: float, steps: int, delta: float)
 
 
 @dataclass(frozen=True)
-class Setting:
+class PrintedTraining:
     """A column of Table 2 with the size of its training set."""
 
     name: str
@@ -99,9 +99,9 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("MNIST", 60_000, 512, 1.23, 10),
-    Setting("Fashion-MNIST", 60_000, 2048, 2.15, 5),
-    Setting("CIFAR-10", 50_000, 1024, 1.54, 10),
+    PrintedTraining("MNIST", 60_000, 512, 1.23, 10),
+    PrintedTraining("Fashion-MNIST", 60_000, 2048, 2.15, 5),
+    PrintedTraining("CIFAR-10", 50_000, 1024, 1.54, 10),
 )
 
 
@@ -167,7 +167,7 @@ def candidates_per_update(rejection_rate: float, limit: int) -> float:
     return float((rejection_rate ** np.arange(limit + 1)).sum())
 
 
-def all_queries(setting: Setting, steps: int, acceptance_rate: float, delta: float = DELTA) -> float:
+def all_queries(setting: PrintedTraining, steps: int, acceptance_rate: float, delta: float = DELTA) -> float:
     """Epsilon of every noisy gradient of a run with ``steps`` accepted ones, at accepted over drawn ones in (0, 1]."""
     return tight(setting.noise_multiplier, setting.sample_rate, round(steps / acceptance_rate), delta)
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from dplib import exact_loss, mechanisms, rdp
 from papers.screening import composition, one_update
-from papers.screening.accounts import DELTA, ORDERS, Setting, candidates_per_update
+from papers.screening.accounts import DELTA, ORDERS, PrintedTraining, candidates_per_update
 from papers.screening.one_update import pair
 
 UP = one_update.threshold(0.0)  # the energy falls along the record's gradient, steeply
@@ -69,7 +69,7 @@ class Instance:
         return 1 / self.queries[1]
 
 
-def others(setting: Setting, least: float) -> tuple[np.ndarray, np.ndarray]:
+def others(setting: PrintedTraining, least: float) -> tuple[np.ndarray, np.ndarray]:
     """(weights, centres): how the batch of the N - 1 other records moves a candidate, exactly binomial."""
     count = setting.records - 1
     mean = count * setting.sample_rate
@@ -81,11 +81,11 @@ def others(setting: Setting, least: float) -> tuple[np.ndarray, np.ndarray]:
     return weights / weights.sum(), -least * k / mean
 
 
-def _pushes(setting: Setting, least: float, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+def _pushes(setting: PrintedTraining, least: float, constant: bool) -> tuple[np.ndarray, np.ndarray]:
     return (np.ones(1), np.array([-float(least)])) if constant else others(setting, least)
 
 
-def linear(setting: Setting, least: float, limit: int, constant: bool = False) -> Instance:
+def linear(setting: PrintedTraining, least: float, limit: int, constant: bool = False) -> Instance:
     """The instance above.
 
     least: mean of the other records' push against the energy, in standard deviations of the noise. limit: mu_0.
@@ -99,7 +99,7 @@ def linear(setting: Setting, least: float, limit: int, constant: bool = False) -
     return Instance(one_update.cells(*parts, CELL), rates, queries)
 
 
-def kept(setting: Setting, least: float, constant: bool = False) -> one_update.Cells:
+def kept(setting: PrintedTraining, least: float, constant: bool = False) -> one_update.Cells:
     """One accepted update where the batch is kept until a candidate is accepted, without a limit."""
     weights, centres = _pushes(setting, least, constant)
     each = [pair(1 / setting.noise_multiplier, UP, None, others=([1.0], [centre])) for centre in centres]
@@ -113,7 +113,7 @@ def epsilon(cells: one_update.Cells, steps: int, delta: float = DELTA) -> float:
     return composition.least_epsilon([(cells, steps)], delta)
 
 
-def replacement_epsilon(setting: Setting, steps: int, delta: float = DELTA) -> float:
+def replacement_epsilon(setting: PrintedTraining, steps: int, delta: float = DELTA) -> float:
     """Epsilon of plain DP-SGD when one record is *replaced*: its gradient turns from one direction to the other."""
     shift, always = 1 / setting.noise_multiplier, one_update.always()
     parts = [pair(sign * shift, always, 0, setting.sample_rate)[0] for sign in (1, -1)]

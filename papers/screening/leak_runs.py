@@ -15,7 +15,7 @@ from book.evidence.plans import FIRST, Get, by_seed, repeated
 from dplib import accounting, checks, exact_loss, mechanisms
 from dplib.checks import ParameterError
 from papers.screening import accounts, annealed_runs, composition, instances, one_parameter_audit, one_update
-from papers.screening.accounts import DELTA, Setting
+from papers.screening.accounts import DELTA, PrintedTraining
 from papers.screening.alignment_runs import train as aligned_training
 from papers.screening.free_runs import compare as free_compare
 from papers.screening.network_audit_runs import train as audited_training
@@ -25,13 +25,13 @@ LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies 
 ORDERS = (2, 5, 9)  # of Renyi divergences
 
 
-def setting_of(name: str) -> Setting:
+def setting_of(name: str) -> PrintedTraining:
     """A column of paper D's Table 2 by the name of its data set."""
     checks.one_of(*NAMES).check("setting", name)
     return accounts.SETTINGS[NAMES.index(name)]
 
 
-def updates(setting: Setting, epsilon: float, delta: float = DELTA) -> int:
+def updates(setting: PrintedTraining, epsilon: float, delta: float = DELTA) -> int:
     """Accepted updates that a budget pays for by Lemma 2."""
     steps = accounts.steps_allowed(epsilon, setting.noise_multiplier, setting.sample_rate, delta)
     if steps < 1:

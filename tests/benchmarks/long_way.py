@@ -5,7 +5,7 @@ import numpy as np
 from dplib import gmm
 
 
-def draw_the_long_way(setting: gmm.Setting, replicates: int, rng: np.random.Generator) -> gmm.Draws:
+def draw_the_long_way(setting: gmm.Mixture, replicates: int, rng: np.random.Generator) -> gmm.Draws:
     """As :func:`dplib.gmm.draw`, from whole training sets: the reference for its law and its speed."""
     n, p = setting.n_per_class, setting.p
     sums = np.empty((5, replicates))

@@ -140,7 +140,7 @@ CALLS = {
     "debiased.theorem17_bound": lambda: {
         "miss": 0.1, "k": 3, "epsilon": 1.0, "n": 9, "beta": 0.1, "complexity": 0.1, "lipschitz": 1.0,
     },
-    "debiased.Line": lambda: {"classes": 4, "k": 2, "rho": 0.3},
+    "debiased.LabelsOnLine": lambda: {"classes": 4, "k": 2, "rho": 0.3},
     "dpsgd.DPSGD": lambda: GAUSS | {
         "learning_rate": 0.1, "max_grad_norm": 1.0, "momentum": 0.5, "physical_batch": 9, "divisor": 3.0,
     },
@@ -161,7 +161,7 @@ CALLS = {
     "examples.poisson": lambda: {"n": 12, "sample_rate": 0.5, "rng": rng()},
     "examples.poisson_table": lambda: {"n": 12, "sample_rate": 0.5, "rng": rng(), "steps": 3},
     "examples.Sampler": lambda: {"kind": "poisson", "n": 12, "sample_rate": 0.5, "rng": rng()},
-    "gmm.Setting": lambda: {
+    "gmm.Mixture": lambda: {
         "mu1": np.zeros(3), "mu2": np.ones(3), "variances": np.ones(3), "n_per_class": 8, "noise_sd": 0.5,
     },
     "gmm.two_classes": lambda: {"p": 4, "n_per_class": 8, "distance": 1.0, "informative": 2, "noise_sd": 0.5},

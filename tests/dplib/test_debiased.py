@@ -76,7 +76,7 @@ def test_rademacher_complexity_of_thresholds_by_enumeration():
 
 
 def test_population_risk_of_the_line():
-    line = debiased.Line(4, 2, 0.5)
+    line = debiased.LabelsOnLine(4, 2, 0.5)
     rng = np.random.default_rng(1)
     x, labels, _ = line.draw(400_000, 1.0, rng)
     for theta in (0.0, 0.3, 0.5, 1.0):
@@ -85,7 +85,7 @@ def test_population_risk_of_the_line():
 
 
 def test_draws_follow_rr_top_k():
-    line, epsilon = debiased.Line(5, 3, 0.7), 0.9
+    line, epsilon = debiased.LabelsOnLine(5, 3, 0.7), 0.9
     x, labels, answer = line.draw(200_000, epsilon, np.random.default_rng(2))
     own = (x * 5).astype(int)
     inside = (line.members[own] == labels[:, None]).any(axis=1)
@@ -96,7 +96,7 @@ def test_draws_follow_rr_top_k():
 
 
 def test_the_largest_deviation_is_that_of_a_fine_grid():
-    line = debiased.Line(3, 2, 0.6)
+    line = debiased.LabelsOnLine(3, 2, 0.6)
     rng = np.random.default_rng(3)
     x, _, answer = line.draw(30, 1.0, rng)
     values = line.answered_losses(x, answer, 1.0)

@@ -20,7 +20,7 @@ FIELDS = ("signal", "shift", "noisy", "clean", "printed")
 def setting():
     """Unequal variances, unequal distances and noise: nothing cancels by symmetry."""
     rng = np.random.default_rng(0)
-    return gmm.Setting(rng.normal(0, 0.4, 50), rng.normal(0, 0.4, 50), rng.uniform(0.5, 3, 50), 12, noise_sd=0.8)
+    return gmm.Mixture(rng.normal(0, 0.4, 50), rng.normal(0, 0.4, 50), rng.uniform(0.5, 3, 50), 12, noise_sd=0.8)
 
 
 def test_settings_that_make_no_sense_are_refused(setting):

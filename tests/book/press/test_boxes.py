@@ -8,7 +8,7 @@ import pytest
 from book.evidence import claims, sources
 from book.evidence.execution import RunError
 from book.press import boxes, ledger
-from book.press.boxes import Box, Line
+from book.press.boxes import Box, Sentence
 from book.press.ledger import Row
 from dplib.checks import ParameterError
 
@@ -25,7 +25,7 @@ def row(id_, verdict):
 
 
 def box(section="holds", text="It is so.", ids=("A.thm6",)):
-    return Box(claimed="It was said.", sure="Quite.", **{section: (Line(text, tuple(ids)),)})
+    return Box(claimed="It was said.", sure="Quite.", **{section: (Sentence(text, tuple(ids)),)})
 
 
 @pytest.mark.parametrize("chapter", sources.chapters())

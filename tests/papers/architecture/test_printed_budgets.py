@@ -11,9 +11,9 @@ from book.evidence import claims
 from dplib import accounting, mechanisms
 from dplib.checks import ParameterError
 from papers.architecture import printed_budgets
-from papers.architecture.printed_budgets import ROWS, Setting
+from papers.architecture.printed_budgets import ROWS, PrintedTraining
 
-TUTORIAL = Setting(60_000, 250, 15, 1.3)  # the setting of tensorflow-privacy's tutorial
+TUTORIAL = PrintedTraining(60_000, 250, 15, 1.3)  # the setting of tensorflow-privacy's tutorial
 FIT = {row.epsilon: row.fit for row in ROWS if row.epsilon != "2.11"}
 
 
@@ -33,14 +33,14 @@ def test_the_tool_is_googles_accountant_at_its_orders(setting):
 
 def test_the_tool_by_hand():
     """A full batch: order a costs steps a / (2 noise^2), and the price of the conversion; least over orders."""
-    setting = Setting(191, 191, 40, 100.0)
+    setting = PrintedTraining(191, 191, 40, 100.0)
     by_hand = min(
         40 * a / 2e4 + math.log(1 - 1 / a) - (math.log(1e-5) + math.log(a)) / (a - 1)
         for a in printed_budgets.TOOL_ORDERS
     )
     assert setting.steps == 40
     assert printed_budgets.tool_epsilon(setting) == pytest.approx(by_hand, rel=1e-12)
-    assert math.isnan(printed_budgets.tool_epsilon(Setting(191, 250, 40, 100.0)))  # the tool refuses
+    assert math.isnan(printed_budgets.tool_epsilon(PrintedTraining(191, 250, 40, 100.0)))  # the tool refuses
 
 
 def test_a_little_noise_costs_what_the_least_order_says():
@@ -54,9 +54,9 @@ def test_the_floor_of_the_tool():
     """No order above 512: 0.00837 at delta 1e-5, above one printed value; 0 where the noise is beyond all use."""
     floor = printed_budgets.tool_floor(1e-5)
     assert floor == pytest.approx(math.log(511 / 512) - math.log(512e-5) / 511, rel=1e-12)
-    noisy = [printed_budgets.tool_epsilon(Setting(22_750, 250, 40, noise)) for noise in (1e2, 1e3, 1e4)]
+    noisy = [printed_budgets.tool_epsilon(PrintedTraining(22_750, 250, 40, noise)) for noise in (1e2, 1e3, 1e4)]
     assert noisy[0] > noisy[1] > noisy[2] > floor > 0.00817
-    assert printed_budgets.tool_epsilon(Setting(22_750, 250, 40, 1e7)) == 0
+    assert printed_budgets.tool_epsilon(PrintedTraining(22_750, 250, 40, 1e7)) == 0
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.epsilon}-{row.claims[0]}")
@@ -84,7 +84,9 @@ def test_fits_are_those_of_an_exhaustive_search():
     expected = {
         one
         for one in itertools.product(*grid.values())
-        if printed_budgets.rounds_to(printed_budgets.tool_epsilon(Setting(50_000, one[1], one[2], one[0])), "2.34")
+        if printed_budgets.rounds_to(
+            printed_budgets.tool_epsilon(PrintedTraining(50_000, one[1], one[2], one[0])), "2.34"
+        )
     }
     assert printed_budgets.fits("2.34", 50_000, 1e-5, **grid) == expected
     assert (2.0, 250, 200) in expected
@@ -105,7 +107,7 @@ def test_shuffled_bounds():
     exact = mechanisms.gaussian_epsilon(2.0, math.sqrt(200), 1e-5)
     assert printed_budgets.shuffled_epsilon(setting) == pytest.approx(exact)
     assert printed_budgets.shuffled_lower_bound(setting) < accounting.inverted_epsilon(2.0, 1 / 200, 40_000, 1e-5)
-    one_batch = Setting(100, 100, 30, 5.0)  # a full batch leaves nothing open: the two bounds meet
+    one_batch = PrintedTraining(100, 100, 30, 5.0)  # a full batch leaves nothing open: the two bounds meet
     assert printed_budgets.shuffled_lower_bound(one_batch) == pytest.approx(printed_budgets.shuffled_epsilon(one_batch))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from papers.architecture import sample_size_runs
-from papers.architecture.printed_budgets import Setting, tool_epsilon
+from papers.architecture.printed_budgets import PrintedTraining, tool_epsilon
 
 QUICK = {
     "dataset": "digits", "hidden": [32], "n": 4000, "learning_rate": 2.0, "batch": 200, "noise_multiplier": 0.5,
@@ -14,7 +14,7 @@ QUICK = {
 
 def test_the_papers_accountant_is_its_tool():
     """Whose printed budgets test_printed_budgets reproduces to every digit."""
-    setting = Setting(60_000, 200, 70, 2.0)
+    setting = PrintedTraining(60_000, 200, 70, 2.0)
     found = sample_size_runs.epsilon(2.0, setting.sample_rate, setting.steps, 1e-5)
     assert found == pytest.approx(tool_epsilon(setting), rel=1e-12)
 

@@ -43,7 +43,7 @@ def test_lemma_20_is_an_inequality_that_can_be_reached():
 
 
 def test_generalisation_runs_and_its_mean():
-    line = debiased.Line(4, 2, 0.7)
+    line = debiased.LabelsOnLine(4, 2, 0.7)
     found = checks.generalisation(line, 400, 0.8, 200, np.random.default_rng(6))
     assert all(v.shape == (200,) for v in found.values())
     single, members = found["single"], line.members
