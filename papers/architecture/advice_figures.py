@@ -99,7 +99,7 @@ def batches(rates: np.ndarray, noises: Mapping[float, np.ndarray]) -> None:
         axes.loglog(rates, relative, "o-", ms=4)
         height, shift, side = (12, (8, 0), "left") if place else (2, (-8, 0), "right")  # where there is room
         at = int(np.argmin(abs(np.log(relative / height))))
-        style = {"textcoords": "offset points", "color": axes.lines[-1].get_color(), "ha": side, "fontsize": 11}
+        style = {"textcoords": "offset points", "color": axes.lines[-1].get_color(), "ha": side, "fontsize": 10}
         axes.annotate(f"ε = {epsilon:g}", (rates[at], relative[at]), shift, **style)
     axes.axhline(1.1, ls="--", color="black", lw=1)
     axes.set(xlabel="sample rate q", ylabel="noise, relative to q = 1", ylim=(0.9, 30))

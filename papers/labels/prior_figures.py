@@ -50,7 +50,7 @@ def votes(votes_: Votes) -> None:
 
 def beside_records(compared: Mapping[str, Compared], sgd: Mapping[str, Compared]) -> None:
     """Label privacy by three methods beside DP-SGD for whole records, in black; a panel for each data set."""
-    figure, panels = plt.subplots(len(sgd), 1, figsize=(WIDTH, 3.2 * len(sgd)), squeeze=False)
+    figure, panels = plt.subplots(len(sgd), 1, figsize=(WIDTH, 4.4 * len(sgd)), squeeze=False)
     for axes, name in zip(panels[:, 0], sgd, strict=True):
         rows.curves(axes, compared[name], ("stages", "clusters", "subset"), sgd[name])
         axes.set_title(TITLES[name])
