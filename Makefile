@@ -93,7 +93,7 @@ pair: $(READY) ## bring each .ipynb in step with its .md source
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
-	@{ sed '/^[^#]/,$$d' requirements.lock; echo torch==2.13.0 | .venv-lock/bin/uv pip compile pyproject.toml - \
+	@{ sed '/^[^#]/,$$d' requirements.lock; printf 'torch==2.13.0\nuv\n' | .venv-lock/bin/uv pip compile pyproject.toml - \
 	  --extra book --extra test --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
 	  | awk '/^[^ ]/ { drop = /^(nvidia-|cuda-|triton)/ } !drop'; } > .venv-lock/new
 	@mv .venv-lock/new requirements.lock && rm -rf .venv-lock

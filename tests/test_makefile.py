@@ -50,23 +50,44 @@ def test_a_moved_folder_runs_its_own_code(tmp_path):
 
 PYTHON = """#!/bin/sh
 echo "$@" >> log
+case "$*" in
+  *" config list") echo "$CONFIGURED" ;;
+  *"--requirement "*) cat >> log; echo "$@" | grep -vqe "$BROKEN" ;;
+esac
 """
 
 
-def test_every_file_but_that_of_torch_is_checked_by_its_hash(tmp_path):
-    """What make env, Binder and conda users run, on a stand-in for Python."""
+@pytest.mark.parametrize(
+    ("configured", "broken", "programs"),
+    [
+        ("global.extra-index-url='file:///more'", "none", ["pip", "uv"]),
+        (":env:.index-url='https://mirror'", "none", ["pip"]),
+        ("global.no-index='true'", "none", ["pip"]),
+        ("", "-m pip", ["pip", "pip"]),
+        ("", "-m uv", ["pip", "uv", "pip"]),
+    ],
+)
+def test_every_file_but_that_of_torch_is_checked_by_its_hash(tmp_path, configured, broken, programs):
+    """What make env, Binder and conda users run, on a stand-in for Python: by uv where it can be."""
     for name in ("postBuild", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    subprocess.run([tmp_path / "postBuild", "--index-url", "cpu"], cwd=tmp_path, env=env, check=True)
-    torch, lock, *_ = (tmp_path / "log").read_text().splitlines()
-    assert re.search(r" --index-url cpu torch==[\d.]+$", torch)
-    assert lock.endswith("--require-hashes --requirement requirements.lock")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CONFIGURED": configured, "BROKEN": broken}
+    status = subprocess.run([tmp_path / "postBuild", "--index-url", "cpu"], cwd=tmp_path, env=env, check=False)
+    assert bool(status.returncode) == (broken == "-m pip"), "it is not silent about a failure"
+    calls = re.split(r"^(?=-[mc] )", (tmp_path / "log").read_text(), flags=re.MULTILINE)[1:]
+    assert re.search(r"^-m pip .* --index-url cpu torch==[\d.]+$", calls[0].strip())
+    made = [call for call in calls[1:] if " --requirement " in call]
+    assert [call.split()[1] for call in made] == programs
+    assert all("--require-hashes" in call.partition("\n")[0] for call in made)
     text = (tmp_path / "requirements.lock").read_text()
-    hashed = re.findall(r"^[\w.-]+==[^#\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    hashed = re.findall(r"^([\w.-]+)==[^#\n]*\\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
     assert len(hashed) == len(re.findall(r"^\w", text, re.MULTILINE)) > 100
+    if len(programs) > 1:
+        assert re.findall(r"^([\w.-]+)==", made[0], re.MULTILINE) == ["uv"]
+    asked = re.findall(r"^([\w.-]+)==", made[-1], re.MULTILINE)
+    assert asked == [name for name in hashed if name != ("torch" if programs[-1] == "uv" else "uv")]
 
 
 COMMAND = """

@@ -51,7 +51,7 @@ def test_a_chapter_executes_and_records(executed, chapter):
     assert basis["seeds"]
     assert basis["datasets"]
     assert basis["accounting"]
-    assert notebook.metadata["dplib"]["digest"] == sources.digest(chapter)
+    assert notebook.metadata["dplib"]["inputs"] == sources.inputs(chapter)
 
 
 @pytest.mark.site
