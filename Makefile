@@ -69,8 +69,9 @@ assignments: $(READY) $(OTTER) ## assignments for students and their graders, _b
 # Side by side, one file at a time: what a file's tests share, such as a browser, is made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 TESTS ?= not long
+IN ?= tests
 test: $(READY) ## the tests
-	@$(PYTEST) -m "$(TESTS)"
+	@$(PYTEST) $(IN) -m "$(TESTS)"
 
 test-long: $(READY) ## what the tests leave out: more settings, more kills, large files
 	@$(PYTEST) -m long

@@ -119,3 +119,10 @@ def test_the_workflow_calls_targets_that_exist_on_every_python():
     assert called[:2] == ["book", "test"], "the README's two commands, in its order"
     assert set(called) <= set(TARGETS)
     assert {job.get("needs", "book") for job in workflow["jobs"].values()} == {"book"}, "nothing is published untested"
+
+
+def test_tests_of_the_site_stand_where_ci_looks_for_them():
+    told = re.search(r'IN="([^"]+)" TESTS="site', (ROOT / ".ci" / "run").read_text(encoding="utf-8"))[1].split()
+    marked = [path for path in (ROOT / "tests").rglob("*.py") if ("pytest.mark." + "site") in path.read_text("utf-8")]
+    assert len(marked) > 5
+    assert all(any(path.is_relative_to(ROOT / folder) for folder in told) for path in marked)
