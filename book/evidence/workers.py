@@ -93,7 +93,7 @@ class Workers:
         if _KIND == "forkserver":
             context.set_forkserver_preload(_LOADED)
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there, *self._started_with))
+        process = context.Process(target=_serve, args=(there, dict(os.environ), *self._started_with))
         process.start()
         there.close()
         return _Worker(process, here)
@@ -105,7 +105,10 @@ def _end(worker: _Worker) -> None:
     worker.pipe.close()
 
 
-def _serve(pipe: Connection, work: Callable, first: Callable, given: tuple) -> None:
+def _serve(pipe: Connection, environment: dict[str, str], work: Callable, first: Callable, given: tuple) -> None:
+    os.environ.update(environment)  # what this is a copy of may have begun with another one
+    for name in set(os.environ) - set(environment):
+        del os.environ[name]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends its processes
     execution.end_with_parent()
     first(*given)

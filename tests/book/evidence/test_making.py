@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from book.evidence import making, plans, runs
+from book.evidence import making, plans, runs, workers
 from book.evidence.making import Shard
 from dplib.checks import ParameterError
 from tests import run_toys
@@ -124,6 +124,14 @@ def test_a_process_that_cannot_go_on_is_replaced(folder, scheme, said):
         making.make(wanted, said=told.append)
     assert sum(text.startswith("FAILED") for text in told) == 1
     assert len(runs.filed("toy")) == 2
+
+
+def test_a_process_has_the_environment_of_its_moment(monkeypatch):
+    for value in ("a", "b", None):
+        monkeypatch.setenv("TOLD", value) if value else monkeypatch.delenv("TOLD")
+        with workers.Workers(1, run_toys.told, int, ()) as processes:
+            processes.begin(("TOLD",))
+            assert processes.ended() == [(("TOLD",), value)]
 
 
 def test_where_the_gpu_of_this_process_has_failed_nothing_else_is_tried(monkeypatch):
