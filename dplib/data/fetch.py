@@ -7,6 +7,7 @@ whole one.
 """
 
 import contextlib
+import fcntl
 import functools
 import os
 import time
@@ -199,11 +200,14 @@ def _transfer(url: str, place: Found) -> None:
             open(part, "xb") as out,
             tqdm(desc=place.path.name, total=1, unit="B", unit_scale=True, leave=False) as bar,
         ):
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
             bounded = _Bounded(out, place.holder.bytes or registry.LARGE)
             HTTPDownloader(progressbar=bar, **options)(url, bounded, None)
+            out.flush()
             os.fsync(out.fileno())
-        _verify(replace(place, path=part))
-        os.replace(part, place.path)
+            _verify(replace(place, path=part))
+            os.replace(part, place.path)
     finally:
         part.unlink(missing_ok=True)
 
@@ -225,9 +229,12 @@ class _Bounded:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed downloads left behind; a live one writes at least every half minute."""
+    """Remove what killed downloads left behind. A live one writes at least every half minute; and it holds its file,
+    should the clock be set forward, or a server of files have another one.
+    """
     for part in folder.glob("*.part"):
-        with contextlib.suppress(OSError):  # another process was faster
+        with contextlib.suppress(OSError), part.open("rb+") as file:  # held, or another process was faster
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.time() - part.stat().st_mtime > STALE:
                 part.unlink()
 

@@ -294,3 +294,32 @@ def test_a_report_of_a_gpu_becomes_the_books(tmp_path, monkeypatch):
     np.testing.assert_allclose(
         json.loads(written.read_text())["speed"]["CNN, 512"]["sides"]["SGD"]["steps_a_second"], 2e3
     )
+
+
+@pytest.mark.parametrize("hours", [-48, 48])
+def test_runs_that_were_made_are_reported_whatever_the_clock_says(tmp_path, monkeypatch, hours):
+    """One was there before, one is made, one is made anew; the clock jumps in between."""
+    store, out, begun = tmp_path / "store", tmp_path / "out", time.time()
+    (store / "toy").mkdir(parents=True)
+
+    def filed(name, when):
+        path = store / "toy" / f"{name}.json"
+        path.write_text(json.dumps({"name": name, "at": when}), encoding="utf-8")
+        os.utime(path, (when, when))
+
+    def make(wanted, *, workers, limit, said):
+        filed("new", begun + 3600 * hours)
+        said("one")
+        filed("old", begun + 3600 * hours + 1)
+        said("two")
+
+    filed("old", begun + 10 * 3600 * 24)
+    filed("older", begun - 10 * 3600 * 24)
+    monkeypatch.setattr(runs, "STORE", store)
+    monkeypatch.setattr(runs, "parsed", lambda text: ("", json.loads(text)))
+    monkeypatch.setattr(pages, "in_order", list)
+    monkeypatch.setattr(pages, "workers", lambda out: 1)
+    monkeypatch.setattr(pages.making, "make", make)
+    facts = pages.planned("cpu", time.monotonic() + 5, out)
+    assert [line["name"] for line in first_light.Report(out / "lines.jsonl").lines()] == ["new", "old"]
+    assert facts["runs"] == 2

@@ -209,6 +209,34 @@ def test_a_download_that_dies_midway_leaves_nothing_that_passes_for_the_file(cac
     assert left(cache) == [f"movielens-1m/{NAME}"]
 
 
+@pytest.mark.parametrize("hours", [-100, 2])
+def test_a_clock_that_jumps_removes_no_live_download(cache, monkeypatch, hours):
+    """Another download sweeps the folder in the middle of this one, by a clock that was set since."""
+    swept = []
+
+    def answer(handler, path):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(ARCHIVE)))
+        handler.end_headers()
+        handler.wfile.write(ARCHIVE[:300_000])
+        deadline = time.monotonic() + 20
+        while not any(part.stat().st_size for part in cache.rglob("*.part")) and time.monotonic() < deadline:
+            threading.Event().wait(0.02)
+        now = time.time()
+        with monkeypatch.context() as patch:
+            patch.setattr(fetch.time, "time", lambda: now + 3600 * hours)
+            fetch._sweep(cache / "movielens-1m")
+        swept.append(left(cache))
+        handler.wfile.write(ARCHIVE[300_000:])
+
+    with server(answer) as (address, _):
+        offer(monkeypatch, f"{address}/{NAME}")
+        data.download("movielens-1m")
+    assert len(swept) == 1, "it was asked for again"
+    assert left(cache) == [f"movielens-1m/{NAME}"]
+    assert (cache / "movielens-1m" / NAME).read_bytes() == ARCHIVE
+
+
 def test_without_a_network_each_address_is_tried_once(monkeypatch):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
