@@ -152,7 +152,7 @@ def crossover() -> Dial:
     )
 
 
-def _accuracies(pair: data.Pair, epsilon: float) -> str:
+def _accuracies(pair: data.TwoModels, epsilon: float) -> str:
     at = pair.at(epsilon)
     if not np.isfinite(at).all():
         first, last = (_plain(pair.epsilon[i]) for i in (0, -1))
@@ -172,14 +172,14 @@ def _accuracies(pair: data.Pair, epsilon: float) -> str:
     return f"ε = {_plain(epsilon)}: {values}; {lead.get(pair.leads[i], 'no difference beyond chance')}."
 
 
-def _crossing(pair: data.Pair) -> str:
+def _crossing(pair: data.TwoModels) -> str:
     value, low, high = (_end(x, pair) for x in pair.crossing)
     if pair.crossing[1] == np.inf:
         return f"Crossing: {value}, if there is one, and so is its whole 95% interval."
     return f"Crossing: ε = {value}, 95% interval from {low} to {high}."
 
 
-def _end(value: float, pair: data.Pair) -> str:
+def _end(value: float, pair: data.TwoModels) -> str:
     if value == 0:
         return f"below {pair.epsilon[0]:,g}"
     if value == np.inf:
@@ -187,7 +187,7 @@ def _end(value: float, pair: data.Pair) -> str:
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _advice(pair: data.Pair, epsilon: float) -> str:
+def _advice(pair: data.TwoModels, epsilon: float) -> str:
     simple, larger = pair.models
     side = pair.verdict(epsilon)
     where = {1: "below", 0: "inside", -1: "above"}[side]
