@@ -1,15 +1,15 @@
 """Numbers that somebody has typed on a slide or on the page of a week, held against the book.
 
 A line ``% numbers: A.fig3, chapter 00a, 21 * log(3), 64`` says where the numbers of a slide come from, its notes
-included; a plan or a question of ``book/teaching`` has the same after ``numbers:``. A row of the ledger stands for what
-was measured and printed there, a chapter for what it states and answers, and arithmetic for its result, so that a plain
-number is one that the slide sets itself. A number that none of them has is refused.
+included; a plan or a question of ``book/teaching`` has the same after ``numbers:``. A row of the ledger stands for the
+means and counts that were measured and for what is printed there, a chapter for what it states, and arithmetic for its
+result, so that a plain number is one that the slide sets itself. A number that none of them has is refused.
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nbformat
 
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the executed chapters say: rows by id, and by chapter the values that it states and answers."""
+    """What the executed chapters say: rows by id, and by chapter the values that it states."""
 
     rows: Mapping[str, Row]
     chapters: Mapping[str, list[float]]
@@ -50,10 +50,8 @@ class Known(NamedTuple):
 
 def known(rows: Iterable[Row], notebooks: Mapping[str, nbformat.NotebookNode]) -> Known:
     """Gather what numbers may come from."""
-    keys = (stated.STATED, claims.ANSWER)
     said = {
-        chapter: list(boxes.numbers([found for key in keys for found in claims.outputs(notebook, key)]))
-        for chapter, notebook in notebooks.items()
+        chapter: list(boxes.numbers(claims.outputs(notebook, stated.STATED))) for chapter, notebook in notebooks.items()
     }
     return Known({row.claim.id: row for row in rows}, said)
 
@@ -101,8 +99,13 @@ def sources_of(part: Part, book: Known) -> tuple[list[float], set[str]] | None:
             raise RunError(f"{part.where} names “{name}”, which is no row, no chapter and no arithmetic.")
     if any(row.claim.chapter not in book.chapters for row in rows):
         return None
-    values += boxes.numbers([[row.values, dict(row.claim.published)] for row in rows])
+    values += boxes.numbers([[_means(row.values), dict(row.claim.published)] for row in rows])
     return values, boxes.printed(rows)
+
+
+def _means(values: Mapping[str, Any]) -> list[Any]:
+    """A row's values without ends of intervals and counts of runs, which would let a wrong number pass for one."""
+    return [one["value"] if isinstance(one, Mapping) and "value" in one else one for one in values.values()]
 
 
 def _agrees(token: str, value: float) -> bool:
