@@ -176,7 +176,8 @@ def site_files() -> list[Path]:
     """
     rendering = {*module_files("book.press.pages"), *module_files("book.press.reference")}
     library = {path for path in PACKAGES["dplib"].rglob("*") if path.suffix in (".py", ".toml")}
-    return sorted({*page_files(), *rendering, *library, *PLANS.glob("*.yml")})
+    tables = (PACKAGES["book"] / "press").glob("*.json")  # of the dials
+    return sorted({*page_files(), *rendering, *library, *tables, *PLANS.glob("*.yml")})
 
 
 def digest(chapter: str) -> str:
