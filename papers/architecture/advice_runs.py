@@ -75,9 +75,9 @@ from dplib import checks
 from dplib import tables as dp_tables
 from papers.architecture import advice_methods, advice_ranges, advice_rows, advice_tables
 from papers.architecture.advice_tables import Table
-from papers.architecture.table_runs import tables, train
+from papers.architecture.table_runs import logistic_training, tables
 
-__all__ = ["advice", "ordinary", "private", "ranges", "tables", "train"]
+__all__ = ["advice", "logistic_training", "ordinary", "private", "ranges", "tables"]
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 RIDGES = (0.01, 0.1, 1.0, 10.0)  # C of scikit-learn: one over the ridge

@@ -112,8 +112,8 @@ def gradient_signal(
     """The signal of one step: how long the mean clipped gradient is, after some steps of DP-SGD.
 
     Args:
-        dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of :func:`papers.common.network_runs.train`,
-            pixels in
+        dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of
+            :func:`papers.common.network_runs.network_training`, pixels in
             a row, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
 
     Returns "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.

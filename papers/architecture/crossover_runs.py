@@ -1,6 +1,6 @@
 """Chapter 4's runs: a simple and a complex network of paper B at many budgets, each at its own learning rate.
 
-Parts of plans (:mod:`book.evidence.plans`). Every training is :func:`papers.common.network_runs.train`.
+Parts of plans (:mod:`book.evidence.plans`). Every training is :func:`papers.common.network_runs.network_training`.
 """
 
 import math
@@ -15,7 +15,7 @@ from book.evidence.runs import Result
 from dplib import checks
 from dplib.checks import ParameterError
 from papers.common import diverged
-from papers.common.network_runs import measured, train
+from papers.common.network_runs import measured, network_training
 
 SIMPLE, COMPLEX = "simple (PAW)", "complex (STW)"
 # The two FCNs of each data set (Table I), with what they see; digits has 64 pixels as MNIST has 64 components.
@@ -72,7 +72,7 @@ def at_rates(
         settings_ = {k: v for k, v in PAIRS[dataset].items() if k not in ("simple", "complex")}
         cell = {"dataset": dataset, **settings_, "model": PAIRS[dataset][kind], "epsilon": epsilon, **settings}
         by_model[name] = plans.by_seed(
-            get, train, {float(r): {**cell, "learning_rate": float(r)} for r in rates}, seeds
+            get, network_training, {float(r): {**cell, "learning_rate": float(r)} for r in rates}, seeds
         )
     return by_model
 
@@ -97,7 +97,7 @@ def swept(
     Args:
         cells: model to its part of a job. rates, sgd_rates: grids with and without privacy, increasing.
         first: the first seed that is reported.
-        settings: further arguments of :func:`papers.common.network_runs.train`, for all models alike.
+        settings: further arguments of :func:`papers.common.network_runs.network_training`, for all models alike.
     """
     asked = {(name, e): {**cell, **settings, **budget(e)} for e in epsilons for name, cell in cells.items()}
     grids = {"sgd": sgd_rates, "dp": rates}

@@ -74,7 +74,7 @@ def with_freezing(space: Space) -> Space:
 
 def network_of(genome: Genome) -> dict[str, Any]:
     """The network of a genome: arguments "model", "activation" and "frozen" of
-    :func:`papers.common.network_runs.train`.
+    :func:`papers.common.network_runs.network_training`.
     """
     if "blocks" in genome:
         return {
@@ -109,7 +109,7 @@ def rate_cell(network: Mapping[str, Any]) -> str:
 
 
 def job(network: Mapping[str, Any], rates: Mapping[str, float], **settings: Any) -> dict[str, Any]:
-    """A job of :func:`papers.common.network_runs.train`: the network, the learning rate of its kind, and the
+    """A job of :func:`papers.common.network_runs.network_training`: the network, the learning rate of its kind, and the
     settings.
     """
     return {**network, "learning_rate": rates[rate_cell(network)], **settings}

@@ -14,7 +14,7 @@ from scipy import special
 
 from book.evidence import runs
 from papers.architecture.search import FCN, Evolution, Network, Space, job, key, network_of, paas
-from papers.common.network_runs import train
+from papers.common.network_runs import network_training
 
 FRESH = 1000  # repeats from here on are for reports
 TARGET = {"model": [512, 128], "activation": ["relu", "tanh"]}  # best of the known fitness
@@ -210,7 +210,7 @@ def replayed(
     Args:
         rates: kind of network to learning rate. layers, widest: at most so many hidden layers, of so many units.
         generations, population, noise_scale, searches: of the searches. Others: of
-            :func:`papers.common.network_runs.train`.
+            :func:`papers.common.network_runs.network_training`.
 
     Returns:
         Test accuracies, from 0 to 1: "mean" and "sd" over the searches, by kind of search as in :func:`replay`; "best",
@@ -222,7 +222,7 @@ def replayed(
 
     def trainer(asked: Sequence[tuple[Network, int]]) -> list[runs.Result]:
         jobs = [job(network, rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked]
-        return [train(**job, device=device) for job in jobs]
+        return [network_training(**job, device=device) for job in jobs]
 
     table = complete(space, trainer, FRESH)
     replayed_ = replay(

@@ -32,7 +32,7 @@ from papers.architecture.search import (
 )
 from papers.architecture.search_replay_runs import FRESH, best_of_k, known_fitness, replayed, training_seed
 from papers.common import network_runs
-from papers.common.network_runs import train
+from papers.common.network_runs import network_training
 
 Result = dict[str, Any]
 FIXED = {"model": [128], "activation": ["relu"]}  # the network of the arm without a search
@@ -51,8 +51,9 @@ PRINTED = {
 class Trainer:
     """Trains candidates with one optimiser, on one split: what a search calls (:mod:`papers.architecture.search`).
 
-    ``common`` and ``how`` (of the optimiser) are arguments of every :func:`papers.common.network_runs.train`;
-    ``rates``: kind of network (:func:`papers.architecture.search.rate_cell`) to learning rate.
+    ``common`` and ``how`` (of the optimiser) are arguments of every
+    :func:`papers.common.network_runs.network_training`; ``rates``: kind of network
+    (:func:`papers.architecture.search.rate_cell`) to learning rate.
     """
 
     get: Get
@@ -65,7 +66,8 @@ class Trainer:
         """Results of (network, repeat): repeat 0, 1, ... are independent trainings of the same network."""
         how = {**self.common, **self.how, "split_seed": self.split_seed}
         return self.get(
-            train, [job(network, self.rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked]
+            network_training,
+            [job(network, self.rates, **how, seed=training_seed(network, repeat)) for network, repeat in asked],
         )
 
     def fresh(self, network: Network, count: int) -> list[Result]:
@@ -84,8 +86,8 @@ def learning_rates(
 ) -> dict[str, dict[str, float]]:
     """The best learning rate by optimiser and kind of network, on records that no report uses.
 
-    ``common``: arguments of every :func:`papers.common.network_runs.train`. ``optimisers``: name to those of an
-    optimiser. ``rates``: grid by name of the optimiser. ``units``: of the hidden layers of the deepest perceptron.
+    ``common``: arguments of every :func:`papers.common.network_runs.network_training`. ``optimisers``: name to those of
+    an optimiser. ``rates``: grid by name of the optimiser. ``units``: of the hidden layers of the deepest perceptron.
     """
     kinds = {}
     for layers in range(1, len(units) + 1):
@@ -96,7 +98,7 @@ def learning_rates(
     best = {}
     for name, how in optimisers.items():
         cells = {kind: {**common, **how, **network, "part": "tune"} for kind, network in kinds.items()}
-        tuned = plans.tune(get, train, cells, rates[name], seeds=tuning_seeds)
+        tuned = plans.tune(get, network_training, cells, rates[name], seeds=tuning_seeds)
         best[name] = {kind: rate.value for kind, rate in tuned.items()}
     return best
 

@@ -50,7 +50,7 @@ def unit_rows(x: np.ndarray) -> np.ndarray:
     data=("dataset",),
     probe={"dataset": "synthetic-census", "n": 600, "epsilon": 1.0, "learning_rate": 4.0, "seed": 3},
 )
-def train(
+def logistic_training(
     *,
     dataset: str,
     n: int | None,
@@ -109,10 +109,15 @@ def tables(
     cells = {(name, n, e): {"dataset": name, "n": n, "epsilon": e, **settings}
              for name, sizes in records.items() for n in sizes for e in epsilons}  # fmt: skip
     best = plans.tune(
-        get, train, {at: {**job, "part": "tune"} for at, job in cells.items()}, rates, seeds=tuning_seeds, score="test"
+        get,
+        logistic_training,
+        {at: {**job, "part": "tune"} for at, job in cells.items()},
+        rates,
+        seeds=tuning_seeds,
+        score="test",
     )
     rates = {at: {"learning_rate": rate.value} for at, rate in best.items()}
-    results = by_seed(get, train, {at: job | rates[at] for at, job in cells.items()}, seeds)
+    results = by_seed(get, logistic_training, {at: job | rates[at] for at, job in cells.items()}, seeds)
     by_network: dict[tuple[str, int | None], dict[float, list[runs.Result]]] = {}
     for (name, n, e), runs_ in results.items():
         results_ = [run | rates[name, n, e] for run in runs_]

@@ -20,7 +20,7 @@ from dplib.models import ACTIVATIONS, block_cnn, mlp
 from dplib.sgd import seeded
 from papers.common import printed
 
-__all__ = ["Model", "Outcome", "freeze", "measured", "network", "noise_for", "shifted", "task", "train"]
+__all__ = ["Model", "Outcome", "freeze", "measured", "network", "network_training", "noise_for", "shifted", "task"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
 RESNETS = ("resnet18", "resnet50")
@@ -111,7 +111,7 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
 
 
 def _work(job: runs.Job) -> Work:
-    """How much a job of :func:`train` is."""
+    """How much a job of :func:`network_training` is."""
     data = task(job["dataset"], job["features"], None, 0, "report", job["length"])
     outputs = 1 if job["dataset"] in PATIENTS else len(data.classes)
     net = network(job["model"], data.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
@@ -127,7 +127,7 @@ def _work(job: runs.Job) -> Work:
     probe={"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3,
            "batch": 250, "steps": 60, "momentum": 0.5, "dropout": 0.1},
 )  # fmt: skip
-def train(
+def network_training(
     *,
     dataset: str,
     model: Model,
@@ -291,7 +291,7 @@ class Outcome:
 
     Attributes:
         job: the cell. tuned: what :func:`book.evidence.plans.tune` found, None where the cell had a rate of its own.
-        runs: what :func:`train` returned, in the order of the seeds.
+        runs: what :func:`network_training` returned, in the order of the seeds.
     """
 
     job: Mapping[str, Any]
@@ -342,9 +342,9 @@ def measured(
         smaller = any(job["dataset"] in PATIENTS for job in untuned.values())
         if untuned:
             chosen |= plans.tune(
-                get, train, untuned, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
+                get, network_training, untuned, rates[kind], smaller=smaller, seeds=tuning_seeds, extensions=extensions
             )
     rate = {key: chosen[key].value if key in chosen else job["learning_rate"] for key, job in cells.items()}
     reported = {key: {**job, "learning_rate": rate[key]} for key, job in cells.items()}
-    by_key = plans.by_seed(get, train, reported, seeds, first)
+    by_key = plans.by_seed(get, network_training, reported, seeds, first)
     return {key: Outcome(job, rate[key], chosen.get(key), by_key[key]) for key, job in cells.items()}

@@ -184,7 +184,8 @@ def rating_network(
         dataset, whole, validation: of :func:`load`, None for synthetic ratings; with ``validation`` errors are on
             these.
         epsilon: None: no privacy. shares: of the training ratings in each stage. temperature, unmix: of stage 2, as in
-            :func:`papers.labels.stage_training_runs.train`. factors, widths: of :func:`dplib.models.two_branch`.
+            :func:`papers.labels.stage_training_runs.staged_training`. factors, widths: of
+            :func:`dplib.models.two_branch`.
         seed: of split, parts, answers, weights and order; equal seeds give equal splits.
 
     Returns "stages", with "rmse", "likeliest" and "unmixed" (for answers of plain RR), and those of the last one again.

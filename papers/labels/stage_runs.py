@@ -15,7 +15,7 @@ from book.evidence import runs
 from book.evidence.plans import FIRST, Get, by_seed
 from dplib import checks
 from papers.labels.rating_runs import rating_biases, rating_network
-from papers.labels.stage_training_runs import train
+from papers.labels.stage_training_runs import staged_training
 
 if TYPE_CHECKING:
     from papers.common.network_runs import Outcome
@@ -58,7 +58,7 @@ def tuned(
     by_epsilon: dict[float, dict[str, Any]] = {e: {"tried": {}} for e in epsilons}
 
     def choose(name: str, values: Sequence[Any], jobs: Mapping[tuple[float, Any], Mapping[str, Any]]) -> None:
-        for (e, value), results in by_seed(get, train, jobs, tuning_seeds, FIRST).items():
+        for (e, value), results in by_seed(get, staged_training, jobs, tuning_seeds, FIRST).items():
             means = {
                 key: 100 * float(np.mean([result[key] for result in results])) for key in ("randomised", "accuracy")
             }
@@ -124,7 +124,7 @@ def compared(
     if free:
         cells[math.inf, 1] = {"epsilon": None, "shares": [1.0], **chosen(choices, None, 1)}
     every = {at: {"dataset": dataset, **settings, **job} for at, job in cells.items()}
-    return {"choices": choices, "cells": by_seed(get, train, every, seeds)}
+    return {"choices": choices, "cells": by_seed(get, staged_training, every, seeds)}
 
 
 def recipes(
@@ -154,7 +154,7 @@ def recipes(
     }
     cells |= {("mixups", (a, b)): {**base, "mixup": [a, b]} for a in mixups for b in mixups}
     by_group: dict[str, Any] = {"chosen": choice, "recipes": {}, "shares": {}, "mixups": {}}
-    for (group, cell), results in by_seed(get, train, cells, seeds).items():
+    for (group, cell), results in by_seed(get, staged_training, cells, seeds).items():
         by_group[group][cell] = results
     return by_group
 
@@ -229,7 +229,7 @@ def yours(get: Get, *, dataset: str, epsilon: float, seeds: int) -> dict[Any, li
         "half": {"shares": shares(2), "epsilon": epsilon / 2},
     }
     base = {"dataset": dataset, "epsilon": epsilon, "learning_rate": 0.2, **YOURS[dataset]}
-    return by_seed(get, train, {name: {**base, **arm} for name, arm in arms.items()}, seeds)
+    return by_seed(get, staged_training, {name: {**base, **arm} for name, arm in arms.items()}, seeds)
 
 
 def records(

@@ -35,7 +35,7 @@ NETWORKS = ("small-cnn", "larger-cnn", "inception", "resnet18", "linear", "mlp-W
 
 
 def _work(job: runs.Job) -> Work:
-    """How much a job of :func:`train` is."""
+    """How much a job of :func:`staged_training` is."""
     x, y, _, _ = inputs(job["dataset"], job["form"])
     net = built(job["network"], tuple(x.shape[1:]), int(y.max()) + 1)
     batch = min(job["batch"], n := (job["n_train"] or len(y)) - job["validation"])
@@ -50,7 +50,7 @@ def _work(job: runs.Job) -> Work:
            "epochs": 2, "batch": 100, "learning_rate": 0.2, "shift": 1, "validation": 500, "seed": 3},
     data=("dataset", "start"),
 )  # fmt: skip
-def train(
+def staged_training(
     *,
     dataset: str,
     seed: int,
@@ -340,7 +340,7 @@ def _pretrained(
 ) -> Mapping[str, Tensor]:
     """Weights below the classifier; a file has them for the runs that share them, which other processes may make."""
     x, y, _, _ = inputs(public, "image")
-    decides = network, seed, sorted(settings.items()), device.type, train.experiment.version, x.shape
+    decides = network, seed, sorted(settings.items()), device.type, staged_training.experiment.version, x.shape
     key = hashlib.sha256(repr(decides).encode() + _digest(x.numpy()) + _digest(y)).hexdigest()[:32]
     PRETRAINED.mkdir(parents=True, exist_ok=True)
     path, part = PRETRAINED / f"{key}.pt", PRETRAINED / f"{key}.part"

@@ -343,8 +343,9 @@ def networks(
     """Figure 1 and Appendix A.1: {(network, budget): results by seed}, each at the rate best on validation records.
 
     Args:
-        cells: name to what :func:`papers.common.network_runs.train` takes; with part "fit" its "test" is the training
-            accuracy, its "validation" that on the test part. epsilons: budgets; None: SGD, with rates of its own.
+        cells: name to what :func:`papers.common.network_runs.network_training` takes; with part "fit" its "test" is the
+            training accuracy, its "validation" that on the test part. epsilons: budgets; None: SGD, with rates of its
+            own.
     """
     budgets = [{"epsilon": e, "max_grad_norm": None if e is None else 1.0} for e in epsilons]
     asked = {(name, e["epsilon"]): {**settings, **cell, **e} for e in budgets for name, cell in cells.items()}

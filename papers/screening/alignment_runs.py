@@ -33,7 +33,7 @@ from papers.screening.attacks import flat_weights, per_example_gradients
     probe={"dataset": "digits", "seed": 3, "epsilon": 1.0, "stops": 2, "candidates": 4, "ordinary": 3, "wrong": 3,
            "energy_size": 50, "momentum": 0.0},
 )  # fmt: skip
-def train(
+def aligned_training(
     *,
     dataset: str,
     seed: int,

@@ -13,7 +13,7 @@ import numpy as np
 from book.evidence import runs
 from book.evidence.plans import FIRST, Get, by_seed
 from dplib import checks
-from papers.screening.annealed_training_runs import line, train
+from papers.screening.annealed_training_runs import annealed_training, line
 
 # Arms of Table 1 by the ledger's column names; "ours_held" computes J on held-out training records.
 ARMS: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ def table_1(
         watch = {"energy": "train"} if arm == "dpsgd_tanh" and seed < watched else {}
         keep = {"trace": True} if arm == "ours" and seed < traced else {}
         jobs[name, arm, seed] = {"dataset": name, **ARMS[arm], **watch, **keep, **settings, "seed": seed}
-    by_job = dict(zip(jobs, get(train, list(jobs.values())), strict=True))
+    by_job = dict(zip(jobs, get(annealed_training, list(jobs.values())), strict=True))
     return {name: {arm: [by_job[name, arm, seed] for seed in range(seeds)] for arm in arms} for name in datasets}
 
 
@@ -73,7 +73,7 @@ def non_private(
     cells = {(name, rate): {"dataset": name, **fixed, "learning_rate": rate} for name in datasets for rate in rates}
     tried = _means(get, {cell: {**job, **tuning} for cell, job in cells.items()}, tuning_seeds)
     best = {name: max(rates, key=lambda rate, name=name: tried[name, rate]) for name in datasets}
-    results = by_seed(get, train, {name: cells[name, best[name]] for name in datasets}, seeds, first)
+    results = by_seed(get, annealed_training, {name: cells[name, best[name]] for name in datasets}, seeds, first)
     return {
         name: {"rate": best[name], "tried": {r: tried[name, r] for r in rates}, "results": arms_}
         for name, arms_ in results.items()
@@ -96,7 +96,7 @@ def variants(
                **{k: v for k, v in job.items() if k != "arm"}}
         for name, job in cells.items()
     }  # fmt: skip
-    return by_seed(get, train, jobs, seeds, first)
+    return by_seed(get, annealed_training, jobs, seeds, first)
 
 
 def tuned(
@@ -134,7 +134,7 @@ def tuned(
 
 def _means(get: Get, cells: Mapping[Any, runs.Job], seeds: int) -> dict[Any, float]:
     """Mean accuracy of each cell over the tuning seeds; a run that diverged counts as -1."""
-    by_cell = by_seed(get, train, cells, seeds, FIRST)
+    by_cell = by_seed(get, annealed_training, cells, seeds, FIRST)
     return {
         cell: float(np.mean([-1.0 if result["accuracy"] is None else result["accuracy"] for result in results]))
         for cell, results in by_cell.items()

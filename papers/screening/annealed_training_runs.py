@@ -32,7 +32,7 @@ OUTCOMES = ("rejected", "lower", "by_chance", "forced")
 
 
 def _work(job: runs.Job) -> Work:
-    """How much a job of :func:`train` is, without J and without what is rejected."""
+    """How much a job of :func:`annealed_training` is, without J and without what is rejected."""
     x = annealed_settings.records(job["dataset"], 0, 0)["train"][0]
     names = "learning_rate", "batch", "noise_multiplier"
     used, _ = annealed_settings.settings(job["dataset"], job["rejection_limit"], **{name: job[name] for name in names})
@@ -55,7 +55,7 @@ def _work(job: runs.Job) -> Work:
     probe={"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "epsilon": 2.0, "queries": 200,
            "batch": 64, "learning_rate": 4.0, "initial_temperature": 3.0, "seed": 3, "points": 4},
 )  # fmt: skip
-def train(
+def annealed_training(
     *,
     dataset: str,
     scheme: str,
@@ -335,8 +335,8 @@ def _short(value: float | None) -> float | None:
 def same_as_plain() -> float:
     """With Q0 = 0 every candidate is kept: the largest difference of the loss to plain DP-SGD's, over 20 updates."""
     shared = {"dataset": "digits", "seed": 0, "queries": 20}
-    plain = train(**shared, scheme="dpsgd-tanh")
-    kept = train(**shared, scheme="annealed", energy="test", initial_temperature=0.0)
+    plain = annealed_training(**shared, scheme="dpsgd-tanh")
+    kept = annealed_training(**shared, scheme="annealed", energy="test", initial_temperature=0.0)
     return float(np.abs(np.subtract(plain["curve"]["loss"], kept["curve"]["loss"])).max())
 
 

@@ -51,7 +51,7 @@ def records(dataset: str, private: int, public: int, seed: int) -> Records:
     return Records(*((scaled(x[part]), y[part]) for part in rows), test, len(loaded.classes))
 
 
-def train(
+def screened_training(
     parts: Records,
     arm: str,
     *,
@@ -150,7 +150,7 @@ def compare(
     sigma = float(accounting.noise_multiplier(epsilon, sample_rate, updates, delta, "pld"))
     counts: dict[str, list] = {"validation": [], "test": [], "candidates": []}
     for rate, strength in pairs:
-        weights, candidates = train(
+        weights, candidates = screened_training(
             parts, arm, updates=updates, sample_rate=sample_rate, noise_multiplier=sigma, learning_rate=rate,
             strength=strength, seed=seed,
         )  # fmt: skip

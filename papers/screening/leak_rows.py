@@ -301,7 +301,7 @@ def of_records(trained: Mapping[str, Results]) -> dict[str, dict[str, Any]]:
     """What screening tells of the watched records, by data set, by the rule that plan 12 registers.
 
     Args:
-        trained: results of :func:`papers.screening.alignment_runs.train` by data set.
+        trained: results of :func:`papers.screening.alignment_runs.aligned_training` by data set.
 
     Returns:
         "plain" and "claimed" epsilon; "ordinary" and "wrong", epsilon of these records in rising order; "cosines" of

@@ -16,9 +16,9 @@ from dplib import accounting, checks, exact_loss, mechanisms
 from dplib.checks import ParameterError
 from papers.screening import accounts, annealed_runs, composition, instances, one_parameter_audit, one_update
 from papers.screening.accounts import DELTA, PrintedTraining
-from papers.screening.alignment_runs import train as aligned_training
+from papers.screening.alignment_runs import aligned_training
 from papers.screening.free_runs import compare as free_compare
-from papers.screening.network_audit_runs import train as audited_training
+from papers.screening.network_audit_runs import audited_training
 
 NAMES = tuple(setting.name for setting in accounts.SETTINGS)
 LEVELS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)  # of epsilon, at which random energies are looked at
@@ -85,7 +85,7 @@ def noisy_sum(*, seed: int, draws: int = 20_000) -> runs.Result:
     """
     task = one_parameter_audit.Task((0.5,) * 19, 1.0, noise_multiplier=2.0, sample_rate=0.3, limit=0, clipping_norm=0.5)
     rng = np.random.default_rng(np.random.SeedSequence([12, 1, seed]))
-    sums = -one_parameter_audit.train(task, True, draws, 1, rng).iterates[:, 1] * task.batch
+    sums = -one_parameter_audit.one_parameter_trainings(task, True, draws, 1, rng).iterates[:, 1] * task.batch
     return {"mean": _short(sums.mean()), "variance": _short(sums.var(ddof=1))}
 
 

@@ -63,7 +63,7 @@ def present_cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     probe={"dataset": "digits", "seed": 3, "judged": "test", "canaries": 20, "energy_size": 20, "accepted": 5,
            "block": 4, "batch": 16, "momentum": 0.0, "initial_temperature": 100.0},
 )  # fmt: skip
-def train(
+def audited_training(
     *,
     dataset: str,
     seed: int,

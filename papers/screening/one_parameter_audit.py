@@ -101,7 +101,7 @@ class Runs:
     queries: np.ndarray
 
 
-def train(task: Task, present: bool, runs: int, updates: int, rng: np.random.Generator) -> Runs:
+def one_parameter_trainings(task: Task, present: bool, runs: int, updates: int, rng: np.random.Generator) -> Runs:
     """Algorithm 2, line by line, each run stopped after ``updates`` accepted ones: the most favourable reading."""
     x, batch = task.trained_on(present), task.batch
     w, accepted = np.full(runs, task.start), np.zeros(runs, dtype=int)
@@ -145,7 +145,7 @@ def attack(task: Task, runs: int, updates: int, delta: float, rng: np.random.Gen
     """Lower bound on epsilon (95%) from ``runs`` runs with the canary and as many without it."""
 
     def scores(present, count, rng):
-        return log_likelihood_ratios(task, train(task, present, count, updates, rng).iterates)
+        return log_likelihood_ratios(task, one_parameter_trainings(task, present, count, updates, rng).iterates)
 
     return audit.audit_by_repetition(scores, runs, delta, rng)
 

@@ -17,7 +17,7 @@ from papers.common.network_runs import network, noise_for
 from papers.sizes import public_part
 from papers.sizes.random_feature_runs import features
 
-__all__ = ["features", "random_features", "train", "widths"]
+__all__ = ["features", "random_features", "training_of_width", "widths"]
 
 BATCH = 512
 Key = tuple[int, float | None, int]  # n, epsilon, width (0: no hidden layer)
@@ -29,7 +29,7 @@ Key = tuple[int, float | None, int]  # n, epsilon, width (0: no hidden layer)
     data=("dataset",),
     probe={"dataset": "digits", "width": 16, "n": 1000, "epsilon": 2.0, "steps": 40, "spread": 0.1, "seed": 3},
 )
-def train(
+def training_of_width(
     *,
     dataset: str,
     width: int,
@@ -106,14 +106,14 @@ def widths(
     }
     private = {at: cell for at, cell in cells.items() if cell["epsilon"] is not None}
     plain = {at: cell for at, cell in cells.items() if cell["epsilon"] is None}
-    tuned = plans.tune(get, train, private, spreads, seeds=tuning_seeds, name="spread") if private else {}
-    tuned |= plans.tune(get, train, plain, rates, seeds=tuning_seeds) if plain else {}
+    tuned = plans.tune(get, training_of_width, private, spreads, seeds=tuning_seeds, name="spread") if private else {}
+    tuned |= plans.tune(get, training_of_width, plain, rates, seeds=tuning_seeds) if plain else {}
     best = {key: max(steps, key=lambda t, key=key: tuned[key, t].tried[tuned[key, t].value]) for key in keys}
     jobs = {}
     for key, t in best.items():
         name = "learning_rate" if key[1] is None else "spread"
         jobs[key] = {**cells[key, t], name: tuned[key, t].value}
-    results = by_seed(get, train, jobs, seeds)
+    results = by_seed(get, training_of_width, jobs, seeds)
     return {key: _cell(results[key], job, key, tuned, steps) for key, job in jobs.items()}
 
 

@@ -43,15 +43,15 @@ def test_components_of_a_subsample_are_computed_from_it_alone():
 
 
 def test_a_run_is_repeated_by_its_job_and_changed_by_its_seed():
-    first, again = network_runs.train(**SMALL), network_runs.train(**SMALL)
-    other = network_runs.train(**{**SMALL, "seed": 4})
+    first, again = network_runs.network_training(**SMALL), network_runs.network_training(**SMALL)
+    other = network_runs.network_training(**{**SMALL, "seed": 4})
     assert first == again
     assert first["train_loss"] != other["train_loss"]
 
 
 @pytest.mark.parametrize(("epsilon", "accountant"), [(2.0, "prv"), (1e4, "rdp")])
 def test_the_noise_is_that_of_the_budget(epsilon, accountant):
-    run = network_runs.train(**{**SMALL, "epsilon": epsilon})
+    run = network_runs.network_training(**{**SMALL, "epsilon": epsilon})
     assert run["n"] == 600
     spent = accounting.epsilon(run["noise_multiplier"], run["sample_rate"], 30, 1e-5, accountant)
     assert (run["sample_rate"], spent) == (pytest.approx(100 / 600), pytest.approx(epsilon, rel=1e-3))
@@ -59,7 +59,7 @@ def test_the_noise_is_that_of_the_budget(epsilon, accountant):
 
 @pytest.mark.parametrize(("frozen", "trained"), [([0], 17 * 8 + 9 * 10), ([1], 65 * 16 + 9 * 10), ([0, 1], 9 * 10)])
 def test_frozen_layers_are_not_trained(frozen, trained):
-    run = network_runs.train(**{**SMALL, "model": [16, 8], "frozen": frozen})
+    run = network_runs.network_training(**{**SMALL, "model": [16, 8], "frozen": frozen})
     assert run["parameters"] == 65 * 16 + 17 * 8 + 9 * 10
     assert run["trained"] == trained
 
@@ -87,7 +87,7 @@ def test_a_layer_in_the_middle_keeps_its_weights_and_passes_gradients_on():
 )
 def test_what_is_not_allowed_is_named(change, named):
     with pytest.raises(ParameterError, match=named):
-        network_runs.train(**{**SMALL, **change})
+        network_runs.network_training(**{**SMALL, **change})
 
 
 def test_a_tuning_run_sees_no_record_of_a_report_beyond_its_training_part():
@@ -97,7 +97,7 @@ def test_a_tuning_run_sees_no_record_of_a_report_beyond_its_training_part():
     assert len(tune.y_train) + len(tune.y_valid) == len(report.y_train)
     assert len(tune.y_valid) == round(len(report.y_train) / 12)
     assert not held_out & seen
-    report, tune = network_runs.train(**SMALL), network_runs.train(**SMALL, part="tune")
+    report, tune = network_runs.network_training(**SMALL), network_runs.network_training(**SMALL, part="tune")
     for name in ("noise_multiplier", "sample_rate"):
         assert tune[name] == report[name]
     assert "test" not in tune
@@ -105,25 +105,25 @@ def test_a_tuning_run_sees_no_record_of_a_report_beyond_its_training_part():
 
 
 def test_candidates_of_one_search_share_their_split():
-    one, other = (network_runs.train(**{**SMALL, "split_seed": 5, "seed": s}) for s in (0, 1))
+    one, other = (network_runs.network_training(**{**SMALL, "split_seed": 5, "seed": s}) for s in (0, 1))
     assert one["constant"] == other["constant"]
     assert one["train_loss"] != other["train_loss"]
 
 
 def test_frozen_first_layers_computed_once_change_nothing(monkeypatch):
     job = {**SMALL, "model": [16, 12], "frozen": [0, 1], "init": "keras"}
-    once = network_runs.train(**job)
+    once = network_runs.network_training(**job)
     monkeypatch.setattr(network_runs, "_frozen_once", lambda net, x, _: (net, x))
-    assert network_runs.train(**job) == {
+    assert network_runs.network_training(**job) == {
         k: pytest.approx(v, rel=1e-4) if isinstance(v, float) else v for k, v in once.items()
     }
 
 
 def test_messages_and_patients_have_splits_of_their_own():
-    spam = network_runs.train(
+    spam = network_runs.network_training(
         dataset="synthetic-messages", model="lstm-4-4", epsilon=2.0, learning_rate=0.5, seed=1, batch=200, steps=4
     )
-    costs = network_runs.train(
+    costs = network_runs.network_training(
         dataset="synthetic-patients", model=[4], epsilon=2.0, learning_rate=0.1, seed=1, batch=200, steps=4, part="tune"
     )
     assert 0 <= spam["test"] <= 1

@@ -14,7 +14,7 @@ TWO = {**JOB, "shares": [0.6, 0.4], "n_train": 2000, "seed": 1}
 
 
 def result(**job):
-    return runs.made(stage_training_runs.train, job)["result"]
+    return runs.made(stage_training_runs.staged_training, job)["result"]
 
 
 def test_a_run_is_the_same_whether_its_first_stage_is_remembered_or_not():

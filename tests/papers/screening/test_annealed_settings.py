@@ -15,7 +15,7 @@ JOB = {"dataset": "digits", "scheme": "annealed", "seed": 3, "queries": 12, "ene
 
 
 def train(**changes):
-    return annealed_training_runs.train(**{**JOB, **changes})
+    return annealed_training_runs.annealed_training(**{**JOB, **changes})
 
 
 # --- data

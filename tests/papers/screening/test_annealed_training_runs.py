@@ -16,7 +16,7 @@ BUSY = {**SMALL, "updates": 120, "learning_rate": 2.0, "initial_temperature": 30
 
 @pytest.fixture(scope="module")
 def busy():
-    return annealed_training_runs.train(**BUSY, trace=True)
+    return annealed_training_runs.annealed_training(**BUSY, trace=True)
 
 
 def test_the_budget_is_spent_and_no_more():

@@ -84,7 +84,7 @@ def ordered_pairs(noise: float, seed: int) -> list[float]:
 
 def test_a_private_energy_is_caught_and_repeats():
     job = SMALL | {"judged": "training", "canaries": 24, "energy_size": 24, "accepted": 160, "batch": 16}
-    done = screening_canaries.train(**job, initial_temperature=100.0)
+    done = screening_canaries.audited_training(**job, initial_temperature=100.0)
     assert done["rejected"] > 100
     found = network_audit_runs.lower_bound([done], 1e-5)
     assert found.correct >= 0.75 * found.guesses

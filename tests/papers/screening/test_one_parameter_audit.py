@@ -5,7 +5,14 @@ import pytest
 
 from dplib import mechanisms
 from papers.screening import one_update
-from papers.screening.one_parameter_audit import HELD_OUT, TRAINING, Task, attack, log_likelihood_ratios, train
+from papers.screening.one_parameter_audit import (
+    HELD_OUT,
+    TRAINING,
+    Task,
+    attack,
+    log_likelihood_ratios,
+    one_parameter_trainings,
+)
 
 LINEAR = Task(records=(-0.75,), canary=1.0, noise_multiplier=1.5)
 
@@ -13,7 +20,7 @@ LINEAR = Task(records=(-0.75,), canary=1.0, noise_multiplier=1.5)
 def test_accepted_steps_have_the_exact_distribution():
     """First and second update of the printed loop; a chi-square test that fails once in 10^4 seeds."""
     rng = np.random.default_rng(0)
-    runs = train(LINEAR, True, 60_000, 2, rng)
+    runs = one_parameter_trainings(LINEAR, True, 60_000, 2, rng)
     centre = (1.0 - 0.75) / 1.5
     for k, limit in ((0, 1), (1, 10)):
         steps = (runs.iterates[:, k + 1] - runs.iterates[:, k]) / LINEAR.unit
@@ -28,11 +35,11 @@ def test_accepted_steps_have_the_exact_distribution():
 def test_limit_and_temperature():
     """After a first rejection the temperature is 0; later at most ``limit`` rejections in a row."""
     task = Task(records=(-1.0,) * 6, canary=1.0, noise_multiplier=0.5, limit=4)
-    runs = train(task, False, 2000, 3, np.random.default_rng(1))
+    runs = one_parameter_trainings(task, False, 2000, 3, np.random.default_rng(1))
     assert runs.queries.max() <= 2 + 2 * 5
     assert runs.queries.min() >= 3
     assert (np.diff(runs.iterates[:, :2]) < 0).mean() > 0.5  # pushed the wrong way, and taken all the same
-    plain = train(Task(records=(0.0,), canary=1.0, limit=0), True, 100, 5, np.random.default_rng(2))
+    plain = one_parameter_trainings(Task(records=(0.0,), canary=1.0, limit=0), True, 100, 5, np.random.default_rng(2))
     assert (plain.queries == 5).all()
 
 
@@ -82,7 +89,7 @@ def test_without_screening_the_audit_stays_below_the_claim():
 def test_poisson_batches():
     """Mean and variance of a step without rejections at q = 0.5."""
     task = Task(records=(0.5, -0.25), canary=1.0, noise_multiplier=1.0, sample_rate=0.5, limit=0)
-    steps = train(task, True, 100_000, 1, np.random.default_rng(6)).iterates[:, 1] * task.batch
+    steps = one_parameter_trainings(task, True, 100_000, 1, np.random.default_rng(6)).iterates[:, 1] * task.batch
     x = np.array([0.5, -0.25, 1.0])
     assert steps.mean() == pytest.approx(0.5 * x.sum(), abs=0.02)
     assert steps.var() == pytest.approx(1 + 0.25 * (x**2).sum(), rel=0.02)

@@ -25,7 +25,7 @@ def test_principal_components_are_of_the_public_part():
 
 
 def test_a_spread_is_the_noise_of_all_steps_in_one_weight():
-    found = width_runs.train(**SMALL, epsilon=2.0, spread=0.1)
+    found = width_runs.training_of_width(**SMALL, epsilon=2.0, spread=0.1)
     noise = found["noise_multiplier"]
     assert accounting.epsilon(noise, 512 / 600, 20, 1e-5, "pld") == pytest.approx(2.0, rel=0.02)
     assert found["learning_rate"] * noise * 20**0.5 / 512 == pytest.approx(0.1)
