@@ -44,6 +44,20 @@ def test_a_deck_is_whole_offline_and_fits(page, name):
 
 
 @needs_chromium
+@pytest.mark.parametrize("path", sorted((HTML / "slides").glob("week[0-9].html")), ids=lambda path: path.stem)
+def test_a_weeks_slides_fit_without_being_small_and_are_printed(page, path):
+    page.goto(path.as_uri(), wait_until="load")
+    page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
+    assert not page.errors
+    measured = page.evaluate(MEASURE)
+    for title, _, _, _, size, scrolls in measured:
+        assert size >= 0.85, f"{title}: too small to read from the back"
+        assert not scrolls, f"{title}: it is cut off"
+    pages = re.findall(rb"/Type /Page\b", path.with_suffix(".pdf").read_bytes())
+    assert len(pages) == len(measured), "a page a slide"
+
+
+@needs_chromium
 @needs_slides
 def test_keys_go_on_and_back(page):
     opened(page, NAMES[0])
