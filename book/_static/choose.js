@@ -6,6 +6,7 @@
   const form = document.getElementById("choose-form");
   const answer = document.getElementById("choose-answer");
   const code = document.getElementById("choose-code");
+  const printer = document.getElementById("choose-print");
   const rule = chooseRule;
 
   const refuse = (field, reason) => {
@@ -68,8 +69,27 @@
     }));
   }
 
+  // The question and its answer on a sheet of their own, which the browser prints.
+  function print() {
+    const fields = [...form.querySelectorAll("label")].map((label) => {
+      const field = label.querySelector("input, select");
+      return `${label.dataset.label}: ${field.selectedOptions?.[0].textContent ?? field.value}`;
+    });
+    const asked = document.createElement("p");
+    asked.textContent = `${fields.join("; ")}.`;
+    document.getElementById("choose-paper")?.remove();
+    const paper = document.createElement("iframe");
+    Object.assign(paper, { id: "choose-paper", title: "The answer, to be printed" });
+    paper.style = "position: absolute; width: 0; height: 0; border: 0";
+    const sheet = document.getElementById("choose-sheet").innerHTML;
+    paper.srcdoc = `<!doctype html><html lang="en"><meta charset="utf-8">${sheet}${asked.outerHTML}${answer.outerHTML}${code.outerHTML}`;
+    paper.addEventListener("load", () => paper.contentWindow.print());
+    document.body.append(paper);
+  }
+
   form.addEventListener("input", show);
+  printer.addEventListener("click", print);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.hidden = false;
+  form.hidden = printer.hidden = false;
   show();
 })();

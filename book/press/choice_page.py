@@ -36,7 +36,19 @@ STYLE = """
 .choose dd:first-of-type { font-size: 1.1em; font-weight: 600; }
 html[data-theme="dark"] .bd-content div.cell_output .text_html:has(.choose) {
   background: transparent !important; padding: 0; }
-@media print { .choose form { display: none; } }
+.choose button { font: inherit; min-height: 2.2em; padding: 0.3em 0.8em; margin-top: 0.5em; }
+@media print { .choose form, .choose button { display: none; } }
+"""
+# Of the answer on a sheet of its own: one page of A4, as a test counts.
+SHEET = """
+@page { size: A4; margin: 12mm; }
+body { font: 8.5pt/1.25 sans-serif; margin: 0; }
+h1 { font-size: 13pt; margin: 0 0 4pt; }
+h3 { font-size: 9pt; margin: 5pt 0 1pt; }
+dl { margin: 4pt 0; columns: 2; column-gap: 8mm; }
+dt { font-weight: bold; break-after: avoid; margin-top: 2pt; }
+dd { margin: 0 0 0 6pt; overflow-wrap: anywhere; }
+pre { font: 7pt/1.2 monospace; white-space: pre-wrap; margin: 0; }
 """
 
 
@@ -58,7 +70,9 @@ def page(answer: Answer) -> str:
     return (
         f'<style>{STYLE}</style><div class="choose"><form id="choose-form" hidden>{_fields(answer)}</form>'
         f'<div role="status" aria-label="Answer"><dl id="choose-answer">{rows}</dl></div>'
-        f'<div id="choose-code">{programs}</div></div>'
+        f'<div id="choose-code">{programs}</div>'
+        '<button type="button" id="choose-print" hidden>Print this answer</button>'
+        f'<template id="choose-sheet"><style>{SHEET}</style><h1>Choose a model</h1></template></div>'
         f'<script type="application/json" id="choose-data">{embedded}</script>'
         f"<script>var chooseRule = {script()};</script>"
         '<script src="../_static/choose.js" defer></script>'

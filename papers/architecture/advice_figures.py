@@ -1,15 +1,15 @@
 """The figures of chapter 13: what tables kept, and what was promised to each of them by the others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from papers.architecture import advice_rows
-from papers.architecture.advice_rows import Advice
+from papers.architecture.advice_rows import Advice, Point, Promise
 
+FLOOR = -12.0  # percent: what is lower stands there, with its number
 SMALL = (5.6, 4.2)  # inches: legible on a phone
 
 
@@ -39,15 +39,18 @@ def kept(advice: Advice, method: str) -> None:
     axes.xaxis.set_major_formatter("{x:g}")
 
 
-def promised(advice: Advice, method: str) -> None:
-    """What the others promise a table, against what it kept, a dot for each table and budget with a promise."""
-    pairs = [(made.share, point.share.value) for point, made in advice_rows.left_out(advice, method) if made.share]
-    made, kept = 100 * np.array(pairs).T
+def promised(pairs: Sequence[tuple[Point, Promise]]) -> None:
+    """What was promised to a table, against what it kept, a dot for each table and budget with a promise."""
+    made, kept = 100 * np.array([(made.share, one.share.value) for one, made in pairs if made.share]).T
     _, axes = plt.subplots(figsize=SMALL)
     axes.fill_between([0, 105], 0, [0, 105], color="0.92")
-    axes.scatter(made, kept, s=30)
+    below = kept < FLOOR
+    axes.scatter(made[~below], kept[~below], s=30)
+    axes.scatter(made[below], np.full(below.sum(), FLOOR), s=30, marker="v")
+    for x, y in zip(made[below], kept[below], strict=True):
+        axes.annotate(f"{y:.0f}", (x, FLOOR), (7, -2), textcoords="offset points", fontsize=11)
     axes.text(97, 40, "promise broken", ha="right", fontsize=12, style="italic")
-    axes.set(xlim=(0, 105), ylim=(0, 150), xlabel="promised, % of the gain", ylabel="kept, %")
+    axes.set(xlim=(0, 105), ylim=(FLOOR - 8, 150), xlabel="promised, % of the gain", ylabel="kept, %")
 
 
 # What the lines on images are called, by method and by data set.

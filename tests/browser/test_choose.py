@@ -128,3 +128,19 @@ def test_two_hundred_random_problems_have_one_answer(page):
         programs = [text for library, program in choice.code(answer).items() for text in (f"With {library}", program)]
         assert code == programs, problem
     assert not page.errors
+
+
+@pytest.mark.parametrize("problem", PROBLEMS[::3], ids=lambda one: f"{one.kind}-{one.private}-{one.n}-{one.epsilon:g}")
+def test_an_answer_prints_on_one_page(page, browser, problem):
+    """The sheet that the button gives to the printer has the question, all lines and all programs."""
+    fill(page, problem)
+    page.click("#choose-print")
+    paper = browser.new_page()
+    paper.set_content(page.get_attribute("#choose-paper", "srcdoc"))
+    assert paper.locator("dd").count() == len(choice.lines(choice.choose(problem)))
+    assert paper.locator("pre").count() == len(choice.code(choice.choose(problem)))
+    assert f"Training records n: {problem.n};" in paper.locator("p").text_content()
+    pages = paper.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+    paper.close()
+    assert pages == 1
+    assert not page.errors

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from book.evidence import plans
+from book.evidence import plans, sources
 from dplib import mechanisms, tables
 from dplib.stats import Measured
 from papers.architecture import advice_methods, advice_ranges, advice_rows, advice_tables
@@ -154,3 +154,23 @@ def test_the_tables_of_numbers_are_those_whose_ranges_somebody_must_know():
         if advice_tables.unknown(advice_tables.load(name).columns).any()
     ]
     assert [*advice_tables.NUMBERS] == ["adult", "medical-cost", *found]
+
+
+def test_the_chapter_says_what_ranges_cost(advice):
+    runs = advice_ranges.runs_by_table(plans.load("13"))
+    cost = {at: (100 * c.value, 100 * c.low, 100 * c.high) for at, c in advice_ranges.costs(runs, advice.plain).items()}
+    wine = [np.mean([r["accuracy"][2][way] for r in runs["wine"]]) for way in (0, 2)]
+    lost = (wine[0] - wine[1]) / advice_rows.gains(advice.plain, "logistic")["wine"]
+    mean, low, high = (f"{-end:.0f}".replace("-", "−") for end in cost["private", 1.0])
+    tables, rows = set(runs) & set(advice_rows.gains(advice.plain, "logistic")), runs["wine"][0]["n"]
+    for said in (
+        f"costs {-cost['wide', 1.0][0]:.0f} points at ε = 1", f"cost {mean} points [{high}, {low}] there",
+        f"and {-cost['private', 0.1][0]:.0f} at 0.1",
+        f"on {rows} wines at ε = 1 it is {100 * lost:.0f} points",
+        f"on {len(tables)} tables the public ranges",
+    ):  # fmt: skip
+        assert said in sources.source("13_choose_a_model").read_text(encoding="utf-8")
+    little = {
+        e for e in advice_rows.EPSILONS if advice_ranges.little(advice_ranges.costs(runs, advice.plain)["private", e])
+    }
+    assert little == {3.0}  # "nothing to speak of"

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from book.evidence import plans, sources
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 from papers.architecture import advice_tables, advice_unseen
 from papers.architecture.advice_rows import EPSILONS, Point, Promise
+
+NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
 def point(table, share, epsilon=1.0, strength=50.0):
@@ -62,3 +65,22 @@ def test_a_lower_promise_is_the_first_that_the_tables_keep():
 def test_what_rule_9_draws_from_was_used_for_nothing():
     assert len(advice_tables.UNSEEN) == 24
     assert not {*advice_tables.UNSEEN} & {*advice_tables.NAMES, *advice_tables.MADE, *advice_tables.OPENED}
+
+
+def test_the_chapter_says_what_came_of_the_test():
+    plan = plans.load("13")
+    pairs = advice_unseen.unseen(plan.read("advice"), plan)
+    found, made = advice_unseen.outcome(pairs), [(one.share.value, said.share) for one, said in pairs if said.share]
+    kept, above = (
+        f"{100 * v.value:.0f}{{}} [{100 * v.low:.0f}, {100 * v.high:.0f}]" for v in (found.kept, found.above)
+    )
+    broken = sum(share < promise for share, promise in made)
+    text = sources.source("13_choose_a_model").read_text(encoding="utf-8")
+    for said in (
+        f"There are {len({one.table for one, _ in pairs})}.", f"kept {kept.format('% of their promises')}.",
+        f"{above.format(' points')} above them", f"{NUMBERS[broken].title()} of {len(made)} were broken",
+    ):  # fmt: skip
+        assert said in text
+    assert found.verdict == "shown"
+    assert "By the rule, three in four is shown." in text
+    assert (found.above.value > advice_unseen.LOW) == ("the promise is low" in text)
