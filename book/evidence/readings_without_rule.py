@@ -217,7 +217,7 @@ def write(packets: Sequence[Packet], folder: Path, texts: Mapping[str, Sequence[
 
 
 def score(folder: Path, key: Path | None = None) -> dict[str, Any]:
-    """What the readings of a folder say: ``first/*.json`` and ``second/*.json``.
+    """What the readings of a folder say: ``first/*.json``, and ``second/*.json`` where there is a second.
 
     Returns:
         "packets", and "plants" of them; "caught", of each reading the plants that it puts on the side of their turned
@@ -230,29 +230,39 @@ def score(folder: Path, key: Path | None = None) -> dict[str, Any]:
         ParameterError: for a word that is no verdict, a packet that does not exist, or one that a reading leaves out.
     """
     entries = files.read(key or folder / "key.json")
-    given = [_answers(folder / name, entries) for name in ("first", "second")]
+    given = [_answers(folder / name, entries) for name in _there(folder)]
     plants = [packet for packet, entry in entries.items() if entry["plant"]]
     rest = [packet for packet in entries if packet not in plants]
     ledger = {packet: entries[packet]["wanted"] for packet in rest}
-    pairs = [(given[0][packet], given[1][packet]) for packet in rest]
+    pairs = [(given[0][packet], given[-1][packet]) for packet in rest]
     coarse = [(COARSE[a], COARSE[b]) for a, b in pairs]
     against = [
-        {"row": entries[packet]["row"], "ledger": ledger[packet], "first": a, "second": b}
+        {"row": entries[packet]["row"], "ledger": ledger[packet], "first": a, "second": b if len(given) > 1 else "–"}
         for packet, (a, b) in zip(rest, pairs, strict=True)
         if COARSE[a] != COARSE[ledger[packet]] != COARSE[b]
     ]
     return {
-        "packets": len(entries), "plants": len(plants),
+        "packets": len(entries), "plants": len(plants), "readings": len(given),
         "caught": [sum(COARSE[of[p]] == COARSE[entries[p]["wanted"]] for p in plants) for of in given],
         "fooled": [sum(COARSE[of[p]] == COARSE[entries[p]["ledger"]] for p in plants) for of in given],
         "both": len(rest),
-        "agree": sum(a == b for a, b in pairs), "kappa": round(readings.kappa(pairs), 3),
-        "agree_coarse": sum(a == b for a, b in coarse), "kappa_coarse": round(readings.kappa(coarse), 3),
+        **(_agreement(pairs, coarse) if len(given) > 1 else {}),
         "with_ledger": [sum(of[p] == ledger[p] for p in rest) for of in given],
         "with_ledger_coarse": [sum(COARSE[of[p]] == COARSE[ledger[p]] for p in rest) for of in given],
         "by_verdict": {word: _same(word, ledger, given) for word in STRATA},
         "against": against,
     }  # fmt: skip
+
+
+def _agreement(pairs: Sequence[tuple[str, str]], coarse: Sequence[tuple[str, str]]) -> dict[str, float]:
+    return {
+        "agree": sum(a == b for a, b in pairs), "kappa": round(readings.kappa(pairs), 3),
+        "agree_coarse": sum(a == b for a, b in coarse), "kappa_coarse": round(readings.kappa(coarse), 3),
+    }  # fmt: skip
+
+
+def _there(folder: Path) -> list[str]:
+    return ["first", *(name for name in ("second",) if (folder / name).exists())]
 
 
 def _same(word: str, ledger: Mapping[str, str], given: Sequence[Mapping[str, str]]) -> list[int]:

@@ -77,24 +77,31 @@ def readings_without_rule(path: Path | None = None) -> str:
     if not path.exists():
         return f"Nobody has read packets without a rule yet. {how}"
     found = files.read(path)
+    if found["readings"] == 1:
+        apart = f"So far one reader has read them, so that nothing is known of agreement. Rows: {found['both']}."
+    else:
+        apart = (
+            f"Of {found['both']} rows both give {found['agree']} the same verdict (Cohen's kappa "
+            f"{found['kappa']:.2f}), and {found['agree_coarse']} the same side of three: as printed, not as printed, open "
+            f"({found['kappa_coarse']:.2f})."
+        )
     text = (
-        f"{how}\nThe readers put {_each(found['caught'])} of {found['plants']} plants on the side of their turned "
-        f"numbers, and {_each(found['fooled'])} on that of the row as it was. Of {found['both']} rows they give "
-        f"{found['agree']} the same verdict (Cohen's kappa {found['kappa']:.2f}), and {found['agree_coarse']} the same "
-        f"side of three: as printed, not as printed, open ({found['kappa_coarse']:.2f}). With the ledger's verdict "
-        f"they agree in {_each(found['with_ledger'])}, with its side in {_each(found['with_ledger_coarse'])}.\n\n"
+        f"{how}\nReaders put {_each(found['caught'])} of {found['plants']} plants on the side of their turned numbers, "
+        f"and {_each(found['fooled'])} on that of the row as it was. {apart} The ledger's own verdict has "
+        f"{_each(found['with_ledger'])} of them, its side {_each(found['with_ledger_coarse'])}.\n\n"
         "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
-        "comes to the ledger's word. What it does not: these are two automated readings of one kind, whose errors may "
-        "be the same; the sample has as many of each verdict, and so says nothing of the share of right rows in the "
-        "ledger; and a reader without the paper's figures, the margins and the readings that a row lists has less to "
+        "comes to the ledger's word. What it does not: the readings are automated and of one kind, so that their "
+        "errors may be the same; the sample has as many of each verdict, and so says nothing of the share of right rows "
+        "in the ledger; and a reader without the paper's figures, the margins and the readings that a row lists has less to "
         "judge by.\n"
     )
-    words = [[word, *counts] for word, counts in found["by_verdict"].items()]
+    words = [[word, *(*counts, "–")[:3]] for word, counts in found["by_verdict"].items()]
     lines = [[f"`{row['row']}`", row["ledger"], row["first"], row["second"]] for row in found["against"]]
     told = table("verdict of the ledger | rows: | the first says the same: | the second:", words)
     if not lines:
         return f"{text}\n{told}"
-    return f"{text}\n{told}\nRows that both put on another side:\n\n{table('row | ledger | first | second', lines)}"
+    others = table("row | ledger | first | second", lines)
+    return f"{text}\n{told}\nRows that every reading puts on another side:\n\n{others}"
 
 
 def _each(numbers: Sequence[int]) -> str:
