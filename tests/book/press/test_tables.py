@@ -34,7 +34,8 @@ def test_what_readers_without_a_rule_said_is_told_with_what_it_does_not_show(tmp
     assert "Nobody has read" in tables.readings_without_rule(path)
     found = {
         "packets": 60, "plants": 20, "readings": 2, "caught": [17, 15], "fooled": [1, 2], "both": 40,
-        "agree": 26, "kappa": 0.561, "agree_coarse": 31, "kappa_coarse": 0.62, "with_ledger": [21, 24], "with_ledger_coarse": [29, 30],
+        "agree": 26, "kappa": 0.561, "agree_coarse": 31, "kappa_coarse": 0.62, "with_ledger": [21, 24],
+        "with_ledger_coarse": [29, 30],
         "by_verdict": {"holds": [8, 7, 6]}, "against": [],
     }  # fmt: skip
     path.write_text(json.dumps(found), encoding="utf-8")
