@@ -313,6 +313,9 @@ CALLS = {
     "stats.provable_margin": lambda: {"n": 9, "power": 0.7, "level": 0.9},
     "tables.Settings": lambda: {"moments": 0.1, "max_grad_norm": 1.5, "learning_rate": 1.6, "steps": 40},
     "tables.noise_for": lambda: {"n": 100.0, "attributes": 4, "epsilon": 1.0, "delta": 1e-5},
+    "tables.find_ranges": lambda: {
+        "x": ROWS, "low": np.full(4, np.nan), "high": np.full(4, np.nan), "epsilon": 1.0, "delta": 1e-5, "rng": rng(),
+    },
     "tables.fit": lambda: {
         "z": ROWS.clip(-1, 1), "y": LABELS, "columns": module("tables").Columns(-np.ones(4), np.ones(4)), "classes": 3,
         "epsilon": 1.0, "delta": 1e-5, "rng": rng(),
