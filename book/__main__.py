@@ -309,13 +309,11 @@ def cli() -> None:
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
-    except OSError as error:
-        if not (said := execution.of_disk(error)):
+    except (OSError, MemoryError, ImportError, RuntimeError) as error:
+        said = execution.of_memory(error) or (execution.of_disk(error) if isinstance(error, OSError) else "")
+        if not said:
             raise
         click.echo(f"Error: {said}", err=True)
-        sys.exit(2)
-    except MemoryError:
-        click.echo("Error: this machine has too little memory left: end other programs, and try again.", err=True)
         sys.exit(2)
 
 

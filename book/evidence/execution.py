@@ -170,6 +170,19 @@ def of_disk(error: OSError) -> str:
     return f"{path}: {os.strerror(number)}. {what}, and give the same command again: what was kept before is as it was."
 
 
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't allocate memory", "unable to allocate")
+
+
+def of_memory(error: BaseException) -> str:
+    """What to say where memory is at its end; "" for another error. A library that cannot be loaded for want of memory
+    says so in an ImportError or OSError, PyTorch in a RuntimeError.
+    """
+    short = getattr(error, "errno", None) == errno.ENOMEM or any(said in str(error).lower() for said in _NO_MEMORY)
+    if isinstance(error, MemoryError) or short:
+        return "This machine has too little memory left: end other programs, and give the same command again."
+    return ""
+
+
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Date, commit, digests of sources and inputs, versions, hardware and parameters of a run that begins now."""
     from book.evidence import sources

@@ -275,3 +275,34 @@ def test_a_kernel_that_ends_before_its_first_cell_is_started_again(monkeypatch, 
     with context:
         execution.execute(None, {}, tmp_path / "a.ipynb")
     assert len(begun) == starts
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_too_little_memory_is_one_sentence(monkeypatch, capsys, error):
+    monkeypatch.setattr(__main__, "main", raising(error))
+    with pytest.raises(SystemExit) as end:
+        __main__.cli()
+    assert end.value.code == 2
+    assert "too little memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [ImportError("no module named x"), RuntimeError("a shape"), OSError("a socket")])
+def test_other_errors_keep_their_traceback(monkeypatch, error):
+    monkeypatch.setattr(__main__, "main", raising(error))
+    with pytest.raises(type(error), match=str(error)):
+        __main__.cli()
+
+
+def raising(error):
+    def main(**_settings):
+        raise error
+
+    return main
