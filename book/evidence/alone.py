@@ -25,12 +25,13 @@ from book.evidence import stamp
 from dplib import files
 
 BUILD = "DPBOOK_BUILD"  # tells jobs the process and the lock of their build
+NOT_BEGUN = 3  # exit status where nothing was run; Snakemake's own is 1
 PATIENCE = 120  # seconds that Snakemake may be without a job; it begins and ends in some seconds
 _BETWEEN = 0.25  # seconds between two looks at a build
 
 
 def run(arguments: Sequence[str]) -> str:
-    """Be Snakemake with these arguments, in the folder one is in; returns only to say why not."""
+    """Be Snakemake with these arguments, in the folder one is in; returns only to say why not, "" where all is made."""
     if not shutil.which("which"):  # the plugin for SLURM asks it, on every start
         return "The program which is missing, and Snakemake needs it: install it (Fedora: dnf install which)."
     path = Path(".snakemake").absolute() / "alone.lock"
@@ -151,5 +152,13 @@ def end() -> None:
     os._exit(1)
 
 
+def command(arguments: Sequence[str]) -> int:
+    """:func:`run` as a command: its exit status, unless Snakemake ends the process with its own."""
+    reason = run(arguments)
+    if reason:
+        print(reason, file=sys.stderr)
+    return NOT_BEGUN if reason else 0
+
+
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(command(sys.argv[1:]))

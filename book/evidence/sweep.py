@@ -20,8 +20,8 @@ from typing import Any
 
 import pandas as pd
 
+from book.evidence import alone, places, sources, sweep_run
 from book.evidence import grid as grids
-from book.evidence import places, sources, sweep_run
 from book.evidence.execution import RunError
 from book.evidence.grid import Grid
 from dplib.checks import ParameterError, shown
@@ -130,7 +130,8 @@ def make(grid: Grid, folder: Path, runs: Mapping[str, Mapping], engine: Sequence
     )  # fmt: skip
     sweep_run.check_sources(sweep)
     begun = {path.name for path in (folder / "runs").iterdir()} - before
-    if ended.returncode and not begun:
+    # Another sweep in this folder may have begun runs meanwhile.
+    if ended.returncode == alone.NOT_BEGUN or (ended.returncode and not begun):
         raise RunError(f"No run was begun in {folder}: the lines above say why.")
 
 

@@ -87,7 +87,7 @@ def test_a_second_run_is_refused_and_after_a_kill_no_job_goes_on_and_the_next_ru
         time.sleep(0.05)
 
     status, errors = finished(tmp_path, **options)
-    assert status == 1
+    assert status == alone.NOT_BEGUN
     assert errors.startswith(f"Another run works in {tmp_path} (process {first.pid} on ")
     assert f"`kill -KILL {first.pid}`" in errors, "it says how to end it"
     assert errors.count("\n") == 1
@@ -191,7 +191,10 @@ def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else
         return sorted((folder / "log").read_text().splitlines())
 
     def said(folder):
-        return start(folder, "site", env={**os.environ, "PYTHONPATH": str(folder)}).communicate(timeout=LIMIT)[0]
+        build = start(folder, "site", env={**os.environ, "PYTHONPATH": str(folder)})
+        told, errors = build.communicate(timeout=LIMIT)
+        assert (build.returncode, errors) == (0, ""), "make would take it for a failure"
+        return told
 
     assert made(first) == ["run 01_first", "run 13_last", "site"]
     assert (first / "executed" / "13_last.ipynb").read_text() == "old", "it was edited while it ran"
@@ -210,13 +213,13 @@ def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else
 def test_without_the_program_which_there_is_one_sentence(tmp_path):
     done = start(tmp_path, "all", env={**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT)})
     assert done.communicate(timeout=LIMIT)[1].startswith("The program which is missing, and Snakemake needs it")
-    assert done.returncode == 1
+    assert done.returncode == alone.NOT_BEGUN
 
 
 def test_where_nothing_can_be_written_there_is_one_sentence(tmp_path):
     (tmp_path / ".snakemake").touch()  # as on a full disk, another error of the same kind
     done = start(tmp_path, "all", env={**os.environ, "PYTHONPATH": str(ROOT)})
     errors = done.communicate(timeout=LIMIT)[1]
-    assert done.returncode == 1
+    assert done.returncode == alone.NOT_BEGUN
     assert str(tmp_path / ".snakemake") in errors
     assert errors.count("\n") == 1

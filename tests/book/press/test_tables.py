@@ -115,7 +115,7 @@ def test_a_damaged_executed_chapter_is_named(tmp_path, change):
     [
         ("course.yml", "weeks: [", "cannot be read"),
         ("course.yml", "", "all of it = None is not allowed"),
-        ("course.yml", "weeks: [{title: a}]", "weeks, 0, aim is missing"),
+        ("course.yml", "weeks: [{title: a}]", "weeks, 0, minutes is missing"),
         ("course.yml", "before: {}", "weeks is missing"),
         ("bench_a.json", "{", "cannot be read"),
         ("bench_a.json", '{"benchmark": "a", "rows": [{"what": "b"}]}', "rows, 0, ratio_of is missing"),
