@@ -59,7 +59,7 @@ def two_bells(noises: tuple[float, float] = (0.5, 2.0), threshold: float = 1.2) 
     for axes, noise in zip(panels, noises, strict=True):
         right = x >= threshold
         tails = []
-        for mean, colour, name in ((0, "C1", "without her"), (1, "C0", "with her")):
+        for mean, colour, name in ((0, "C0", "without her"), (1, "C1", "with her")):
             density = norm.pdf(x, mean, noise)
             axes.plot(x, density, color=colour, lw=2, label=name)
             axes.fill_between(x[right], density[right], color=colour, alpha=0.35, lw=0)
