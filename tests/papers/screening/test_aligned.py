@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 from dplib import annealing
-from papers.screening import accounts, aligned, alignment_runs, composition, instances, one_update
+from papers.screening import accounts, aligned, alignment_runs, composition, instances, leak_rows, one_update
 
 MNIST = accounts.SETTINGS[0]
 
@@ -56,3 +57,24 @@ def test_shares_of_a_training_by_part():
                          annealing.REJECTED, annealing.LOWER])  # fmt: skip
     shares = alignment_runs.shares_passed(outcomes, np.array([0, 2, 4]))
     assert shares == pytest.approx([(1 + 0.5) / (3 + 1), (2 + 0.5) / (4 + 1)])
+
+
+@pytest.mark.parametrize(
+    ("most", "off", "said"),
+    [
+        (2.4, 0.0, "next to nothing"),
+        (2.7, 0.0, "something, within the claim"),
+        (3.2, 0.0, "more than it may"),
+        (2.4, 0.5, "the model does not hold"),
+    ],
+)
+def test_what_is_said_of_records_can_come_out_each_way(most, off, said):
+    """The rule that plan 12 registers, on made-up trainings with two watched records and one look."""
+    shift, cosine, spread, passed = 0.8, 0.3, 2.0, 0.5
+    moved = special.ndtr(cosine / spread * shift) - 0.5
+    run = {"ordinary": 1, "plain": 2.37, "claimed": 3.0, "epsilon": [2.3, most], "spread": [spread],
+           "drawn_passed": [passed], "shift": [[shift, shift]], "cosine": [[cosine, -cosine]],
+           "moved": [[moved * (1 - off), -moved]]}  # fmt: skip
+    found = leak_rows.of_records({"mnist": [run]})["mnist"]
+    assert found["verdict"] == said
+    assert (list(found["ordinary"]), list(found["wrong"])) == ([2.3], [most])
