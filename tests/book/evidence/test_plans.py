@@ -3,12 +3,14 @@
 import copy
 import functools
 import itertools
+import math
 import random
 
 import pytest
 import yaml
 
 from book.evidence import claims, plans, runs
+from dplib import rdp
 from dplib.checks import ParameterError
 from tests import run_toys
 
@@ -22,6 +24,26 @@ def folder(run_folder):
 
 def sizes(wanted):
     return [(one.job["size"], one.job["seed"]) for one in wanted]
+
+
+def budgets(value):
+    """The values of epsilon that stand anywhere in a plan."""
+    if isinstance(value, list):
+        return {budget for item in value for budget in budgets(item)}
+    found = set()
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        listed = inner if isinstance(inner, list) else [inner]
+        if key in ("epsilon", "epsilons"):
+            found |= {float(budget) for budget in listed if isinstance(budget, int | float)}
+        found |= budgets(listed)
+    return found
+
+
+def test_every_budget_of_a_plan_has_its_noise():
+    """A bound of the library that refuses a plan's own budget is found here, and not by whoever makes its runs."""
+    asked = set().union(*(budgets(yaml.safe_load(file.read_text())) for file in plans.PLANS.glob("*.yml")))
+    assert len(asked) > 20
+    assert (rdp.noise_multiplier(sorted(asked - {math.inf}), 0.01, 100, 1e-5) > 0).all()
 
 
 def test_every_kept_seed_of_a_published_setting_is_read_by_some_part():
