@@ -6,7 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew when the lock or the list of packages changes in content, not in date.
 LOCKED := $(shell cat requirements.lock pyproject.toml postBuild | cksum | cut -d" " -f1)
-# Bytecode is made of what is imported, when it is imported: of all 14,000 files it takes half a minute.
+# Bytecode is made of what is imported, when it is imported: of all 14,000 files it takes half a minute. Without it every
+# process compiles PyTorch, pandas and seaborn anew, 6 s of processor: images of containers often forbid Python to write it.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := --quiet --disable-pip-version-check --no-compile
 READY := $(VENV)/ready-$(LOCKED)
 export PATH := $(CURDIR)/$(BIN):$(PATH)

@@ -48,6 +48,16 @@ def test_a_moved_folder_runs_its_own_code(tmp_path):
     assert shown.stdout.strip() == str(moved / "dplib" / "__init__.py")
 
 
+def test_what_make_starts_keeps_its_bytecode():
+    """Else every process compiles every library anew, which takes most of the time that a chapter and a test take."""
+    command = ["make", "--no-print-directory", "--eval", "told: ; @env", "told"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    env = {**plain, "PYTHONDONTWRITEBYTECODE": "1"}
+    shown = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert "JUPYTER_PREFER_ENV_PATH=1" in shown.stdout
+    assert "PYTHONDONTWRITEBYTECODE" not in shown.stdout
+
+
 PYTHON = """#!/bin/sh
 echo "$@" >> log
 case "$*" in
