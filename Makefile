@@ -91,7 +91,7 @@ bench: $(READY) ## ratios of run times, both sides measured in one run
 lint: $(READY) ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-pair: $(READY) ## bring each .ipynb in step with its .md source
+pair: $(READY) ## bring each .ipynb and its .md source in step
 	@$(BIN)/python -m book pair
 
 lock: ## resolve requirements.lock anew from pyproject.toml

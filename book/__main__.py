@@ -194,13 +194,13 @@ def chapters() -> None:
 
 
 @main.command()
-@click.option("--force", is_flag=True, help="Overwrite a notebook that is newer than its source, too.")
+@click.option("--force", is_flag=True, help="The source counts, whatever was edited in the notebook.")
 def pair(force: bool) -> None:
-    """Bring each notebook (.ipynb) in step with its source (.md)."""
-    from book.evidence import sources
+    """Bring each notebook (.ipynb) and its source (.md) in step: whichever was edited since they were counts."""
+    from book.evidence import pairing, sources
 
     for chapter in sources.chapters():
-        click.echo(sources.write_pair(chapter, force=force))
+        click.echo(pairing.pair(chapter, force=force))
 
 
 @main.command("history")

@@ -89,31 +89,6 @@ def as_notebook(path: Path) -> "nbformat.NotebookNode":
     return notebook
 
 
-def write_pair(chapter: str, *, force: bool = False) -> Path:
-    """Write the notebook that pairs with a chapter's source, where it is not in step; returns its path.
-
-    Args:
-        chapter: its name.
-        force: whether a notebook that somebody edited since may be overwritten.
-
-    Raises:
-        ParameterError: for such a notebook: it is newer than the source, and says something else.
-    """
-    import nbformat
-
-    path = NOTEBOOKS / f"{chapter}.ipynb"
-    text = nbformat.writes(as_notebook(source(chapter))) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return path
-    if path.exists() and not force and path.stat().st_mtime_ns > source(chapter).stat().st_mtime_ns:
-        raise ParameterError(
-            f"{path} is newer than its source and says something else: `jupytext --to md:myst {path.name}` "
-            "in its folder takes the edit over, `python -m book pair --force` throws it away."
-        )
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def depends_on(chapter: str) -> list[Path]:
     """Every file of this project that can change what a chapter shows, sorted.
 

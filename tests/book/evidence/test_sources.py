@@ -1,6 +1,5 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
-import os
 import re
 import subprocess
 import sys
@@ -210,30 +209,6 @@ def test_chapters_resolve_by_name_and_number(toy):
     assert sources.resolve("01") == sources.resolve("1") == sources.resolve("01_a") == "01_a"
     with pytest.raises(ParameterError, match="'3' does not exist: it must be one of 00_o, 01_a"):
         sources.resolve("3")
-
-
-def test_pairs_are_written_only_when_out_of_step(toy):
-    toy("01_a", "pass")
-    path = sources.write_pair("01_a")
-    first = path.stat().st_mtime_ns
-    assert sources.write_pair("01_a").stat().st_mtime_ns == first
-
-
-def test_an_edited_pair_is_not_overwritten(toy):
-    root = toy("01_a", "pass")
-    path = sources.write_pair("01_a")
-    later = (root / "notebooks" / "01_a.md").stat().st_mtime_ns + 10**9
-    edited = path.read_text().replace("A toy", "Mine")
-    path.write_text(edited)
-    os.utime(path, ns=(later, later))
-    with pytest.raises(ParameterError, match=r"01_a\.ipynb is newer"):
-        sources.write_pair("01_a")
-    assert path.read_text() == edited
-    assert sources.write_pair("01_a", force=True).read_text() != edited
-    path.write_text(edited)
-    os.utime(path, ns=(later, later))
-    os.utime(root / "notebooks" / "01_a.md", ns=(later + 1, later + 1))
-    assert sources.write_pair("01_a").read_text() != edited
 
 
 def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
