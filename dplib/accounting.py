@@ -133,7 +133,7 @@ def noise_multiplier(
     scalars.
 
     Args:
-        target_epsilon: the budget, in [1e-9, 1e9].
+        target_epsilon: the budget, in [1e-9, 2e11].
         sample_rate: chance of each example to be in a step's batch, in (0, 1]; the one that was sampled with.
         steps: how many steps will be taken; whole, >= 1.
         delta: in (0, 1).
@@ -307,7 +307,7 @@ def _selection(phases, delta, mean_runs, shape, version):
 
 
 def _noise_multiplier(target, q, steps, delta, accountant, rtol):
-    number(1e-9, 1e9).check("target_epsilon", float(target))
+    number(1e-9, 2e11).check("target_epsilon", float(target))
     _, q, steps = (float(value) for value in rdp.check_settings(1.0, q, steps))
     fraction().check("delta", float(delta))
     if steps < 1:

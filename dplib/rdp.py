@@ -117,7 +117,7 @@ def noise_multiplier(
     broadcast; a float for scalars.
 
     Args:
-        target_epsilon: the budget, in [1e-9, 1e9].
+        target_epsilon: the budget, in [1e-9, 2e11].
         sample_rate: chance of each example to be in a batch, in [1e-100, 1].
         steps: whole, in [1, 2^53].
         delta: in [1e-300, 1).
@@ -130,8 +130,8 @@ def noise_multiplier(
         ParameterError: for a value outside its range, or a target that no noise reaches with these orders.
     """
     target_epsilon = numbers("target_epsilon", target_epsilon)
-    right = (target_epsilon >= 1e-9) & (target_epsilon <= 1e9)
-    require("target_epsilon", target_epsilon, right, "a number in [1e-9, 1e9]")
+    right = (target_epsilon >= 1e-9) & (target_epsilon <= 2e11)
+    require("target_epsilon", target_epsilon, right, "a number in [1e-9, 2e11]")
     number(1e-12, 1).check("rtol", rtol)
     _, sample_rate, steps = check_settings(1.0, sample_rate, steps)
     require("steps", steps, steps >= 1, "at least 1 to need any noise")
