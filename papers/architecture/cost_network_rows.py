@@ -313,6 +313,36 @@ def feature_extractor(fcn: Found, signals: Mapping[tuple[str, int], np.ndarray],
     }
 
 
+def new_seeds_fcn(outcomes: Found) -> Rows:
+    """A row of Table VI by seeds that no earlier run has."""
+    return {"B.table6.fcn-large-normal": {"acc": outcomes["complex", "all", 2.11].mean}}
+
+
+def new_seeds_cnn(outcomes: Found) -> Rows:
+    """A row of Table VI by seeds that no earlier run has."""
+    return {"B.table6.cnn-small-rwt": {"acc": outcomes["complex", "last two", 0.341].mean}}
+
+
+def image_extractor(signals: Mapping[tuple[str, int], np.ndarray], frozen: Found, without: Found) -> Rows:
+    """Whether the printed reason fits the CNN.
+
+    Args:
+        signals: of a step, at two moments; their geometric mean counts. frozen: with two trained layers; without: these
+            two alone, on pixels in the place of what the frozen layers make of them.
+    """
+    two, alone = frozen["complex", "last two", 0.341], without["complex", "all", 0.341]
+    counts = math.sqrt(two.parameters / two.runs[0]["trained"])
+    moments = sorted({after for _, after in signals})
+    ratios = np.array([signals["last two", after] / signals["all", after] for after in moments])
+    return {
+        "B.rwt-feature-extractor": {
+            "snr_ratio_cnn": mean_interval(counts * np.exp(np.log(ratios).mean(axis=0))),
+            "snr_ratio_cnn_by_the_counts_alone": counts,
+            "frozen_less_none_cnn": less(two, alone),
+        }
+    }
+
+
 def components(outcomes: Found) -> Rows:
     """Table V on other data; keys ("flat" or "pca-K", network, budget)."""
     e = budget_of(outcomes)
@@ -462,6 +492,9 @@ FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the pa
     messages: ("messages",),
     clipping: ("clipping",),
     feature_extractor: ("random_weights", "signal", "convolutions"),
+    new_seeds_fcn: ("table_6_fcn",),
+    new_seeds_cnn: ("table_6_cnn",),
+    image_extractor: ("signal_cnn", "table_6_cnn", "pixels"),
     frozen_early: ("random_weights", "convolutions"),
     frozen_early_again: ("random_weights_all",),
     frozen_images: ("random_weights", "convolutions"),

@@ -20,11 +20,13 @@ from dplib.checks import ParameterError
 from dplib.data import tasks
 from dplib.devices import find_device
 from papers.architecture import feature_data
+from papers.common import network_runs
 from papers.common.network_runs import Outcome, freeze, measured, network, noise_for
 
 SGD, CLIPPED = "SGD", "clipped SGD"
 Budget = float | str
 LAST_TWO = [0, 1]  # layers that stay as they were drawn where the last two of four are trained (Section VII-C)
+TRAINED: Mapping[str, Mapping[str, Any]] = {"all": {}, "last two": {"frozen": LAST_TWO}}
 PCA_RATES = {"sgd": [0.1, 0.3, 0.9], "dp": [0.6, 1.8, 5.4]}
 IMAGE_RATES = {"sgd": [0.1, 0.3, 0.9], "dp": [0.2, 0.6, 1.8]}
 MESSAGE_RATES = {"sgd": [0.1, 0.3, 0.9], "dp": [0.03333, 0.1, 0.3]}
@@ -99,7 +101,7 @@ def release(
 def gradient_signal(
     *,
     dataset: str,
-    model: list[int],
+    model: network_runs.Model,
     epsilon: float,
     learning_rate: float,
     seed: int,
@@ -113,15 +115,16 @@ def gradient_signal(
 
     Args:
         dataset, model, frozen, batch, steps, epsilon, learning_rate, seed: of
-            :func:`papers.common.network_runs.network_training`, pixels in
-            a row, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
+            :func:`papers.common.network_runs.network_training`, pixels in a row for a perceptron and an image for a
+            CNN, Keras's weights, clipping norm 1. after: steps taken before it is looked at, 0 to ``steps``.
 
     Returns "length": norm of the mean over the training part, 0 to 1; "trained": weights that are trained.
 
     Raises ParameterError or DataError for what is not allowed or not there.
     """
     checks.integer(0, steps).check("after", after)
-    data, place = tasks.task(dataset, "flat", None, seed, "report"), find_device(device)
+    data = tasks.task(dataset, "flat" if isinstance(model, list) else "image", None, seed, "report")
+    place = find_device(device)
     weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
     seeded = int(weights.generate_state(1)[0])
     net = network(model, data.x_train.shape[1:], len(data.classes), "relu", 0.0, seeded, "keras").to(place)
@@ -231,19 +234,23 @@ def random_weights(
     others: Mapping[str, Any] | None = None,
     small: float | None = None,
     untuned: Sequence[float] = (),
+    trained: Sequence[str] = ("all", "last two"),
+    plain: bool = True,
+    first: int = 0,
     **settings: Any,
 ) -> dict[tuple[str, str, Any], Outcome]:
     """Tables VI and VII, Figure 10: (network, "all" or "last two" trained, budget) to an outcome.
 
     Args:
         model: the complex network. others: further networks by name, all layers trained, at the budget ``small``.
+        trained: which layers of it. plain: with SGD, too. first: of the seeds.
         untuned: rates at which the complex network runs at ``small`` without tuning; the key ends with ("rate", rate).
     """
     settings = {"features": features, **settings}
-    methods = {"all": {}, "last two": {"frozen": LAST_TWO}}
+    methods = {name: frozen for name, frozen in TRAINED.items() if name in trained}
     cells = {
         ("complex", name, budget): cell(dataset, model, budget, **frozen, **settings)
-        for budget in (*epsilons, SGD)
+        for budget in (*epsilons, *([SGD] if plain else []))
         for name, frozen in methods.items()
     }
     for name, layers in (others or {}).items():
@@ -254,7 +261,7 @@ def random_weights(
             "learning_rate": rate,
         }
     rates = MESSAGE_RATES if isinstance(model, str) and model.startswith("lstm") else IMAGE_RATES
-    return measured(get, cells, rates, seeds=seeds)
+    return measured(get, cells, rates, seeds=seeds, first=first)
 
 
 def components(
@@ -291,12 +298,12 @@ def clipping(
 
 
 def signal(
-    get: Get, *, seeds: int, afters: Sequence[int] = (0, 40), **settings: Any
+    get: Get, *, seeds: int, first: int = 0, afters: Sequence[int] = (0, 40), **settings: Any
 ) -> dict[tuple[str, int], np.ndarray]:
     """("all" or "last two" layers trained, steps taken) to the length of the mean clipped gradient, (seeds,)."""
     cells = {(name, after): {**settings, "frozen": frozen, "after": after}
              for name, frozen in (("all", None), ("last two", LAST_TWO)) for after in afters}  # fmt: skip
-    by_cell = plans.by_seed(get, gradient_signal, cells, seeds)
+    by_cell = plans.by_seed(get, gradient_signal, cells, seeds, first)
     return {cell: np.array([run["length"] for run in runs]) for cell, runs in by_cell.items()}
 
 

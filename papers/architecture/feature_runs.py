@@ -190,9 +190,16 @@ def table_10(
 
 
 def one_budget(
-    get: Get, *, dataset: str, totals: Sequence[float], methods: Sequence[str], seeds: int, **settings: Any
+    get: Get,
+    *,
+    dataset: str,
+    totals: Sequence[float],
+    methods: Sequence[str],
+    seeds: int,
+    first: int = 0,
+    **settings: Any,
 ) -> dict[tuple[str, float], np.ndarray]:
     """One total for selection and model: {(method, total): test accuracies (%) by split}."""
     cells = {(m, e): {"dataset": dataset, "method": m, "epsilon": e, **settings} for m, e in product(methods, totals)}
-    by_cell = by_seed(get, released, cells, seeds)
+    by_cell = by_seed(get, released, cells, seeds, first)
     return {cell: np.array([result["percent"] for result in results]) for cell, results in by_cell.items()}

@@ -53,6 +53,12 @@ def table_3(table: Task, tuned: Task) -> Values:
     }
 
 
+def table_3_many(found: Mapping[str, np.ndarray]) -> Values:
+    """The row of 500 inputs by many new repeats, of :func:`papers.architecture.privacy_cost_runs.many`."""
+    cells = {"acc_sgd": "sgd_accuracies", "acc_dpsgd": "accuracies"}
+    return {"B.table3.input-500": {cell: mean_interval(100 * found[name]) for cell, name in cells.items()}}
+
+
 def figure_5(table: Task, kept: Task) -> Values:
     """Figure 5: the distance to SGD by epoch, and the part of it that acts on the data."""
     ends = {m: np.array([r["distances"] for r in rs]) for m, rs in table.items()}

@@ -7,6 +7,8 @@ A part is a function of ``get`` (:func:`book.evidence.runs.read`, or what makes 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from book.evidence import plans, runs
 from book.evidence.plans import Get, by_seed
 from dplib import accounting, rdp
@@ -71,6 +73,54 @@ def split_features(
     return curves | short | {"noise_multiplier": noise}
 
 
+@runs.experiment(
+    "split_features_many",
+    version=1,
+    probe={"size": 50, "seed": 3, "repeats": 2, "epsilon": 0.5, "sgd_learning_rate": 5.0},
+)
+def many_split_features(
+    *, size: int, seed: int, repeats: int, epsilon: float, sgd_learning_rate: float, learning_rate: float = 0.1
+) -> runs.Result:
+    """Accuracies alone of many repeats of :func:`split_features`, of the seeds seed * repeats, seed * repeats + 1, ...
+
+    Returns "accuracies" and "sgd_accuracies", (repeats,), 0 to 1.
+    """
+    job = {"size": size, "epsilon": epsilon, "sgd_learning_rate": sgd_learning_rate, "learning_rate": learning_rate}
+    found = [split_features(**job, seed=seed * repeats + i) for i in range(repeats)]
+    return {name: [one[name.removesuffix("ies") + "y"] for one in found] for name in ("accuracies", "sgd_accuracies")}
+
+
+def many(
+    get: Get,
+    *,
+    size: int,
+    epsilon: float,
+    seeds: int,
+    first: int,
+    repeats: int,
+    sgd_rates: Sequence[float],
+    tuning_seeds: int = 3,
+) -> dict[str, np.ndarray]:
+    """One row of :func:`rows` by many repeats, tuned as there: {"accuracies", "sgd_accuracies": (seeds * repeats,)}."""
+    rate = _sgd_rates(get, [size], epsilon, sgd_rates, tuning_seeds)[size]
+    job = {"size": size, "epsilon": epsilon, "repeats": repeats, "sgd_learning_rate": rate}
+    found = by_seed(get, many_split_features, {0: job}, seeds, first)[0]
+    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+
+
+def _sgd_rates(get: Get, sizes: Sequence[int], epsilon: float, rates: Sequence[float], seeds: int) -> dict[int, float]:
+    tuned = plans.tune(
+        get,
+        split_features,
+        {m: {"size": m, "epsilon": epsilon} for m in sizes},
+        rates,
+        seeds=seeds,
+        name="sgd_learning_rate",
+        score="sgd_validation",
+    )
+    return {m: rate.value for m, rate in tuned.items()}
+
+
 def rows(
     get: Get,
     *,
@@ -89,16 +139,8 @@ def rows(
         tuned_at: budget of the jobs that tune SGD's rate, which does not depend on it; ``epsilon`` by default.
         rates: tried for DP-SGD at each size; none: one rate for all, 0.1. settings: of :func:`split_features`.
     """
-    sgd = plans.tune(
-        get,
-        split_features,
-        {m: {"size": m, "epsilon": tuned_at or epsilon} for m in sizes},
-        sgd_rates,
-        seeds=tuning_seeds,
-        name="sgd_learning_rate",
-        score="sgd_validation",
-    )
-    cells = {m: {"size": m, "epsilon": epsilon, **settings, "sgd_learning_rate": sgd[m].value} for m in sizes}
+    sgd = _sgd_rates(get, sizes, tuned_at or epsilon, sgd_rates, tuning_seeds)
+    cells = {m: {"size": m, "epsilon": epsilon, **settings, "sgd_learning_rate": sgd[m]} for m in sizes}
     if rates:
         chosen = plans.tune(get, split_features, cells, rates, seeds=tuning_seeds)
         cells = {m: {**cell, "learning_rate": chosen[m].value} for m, cell in cells.items()}

@@ -21,6 +21,7 @@ Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
 SHAPES = {"geometric": 1.0, "logarithmic": 0.0, "shape_minus_half": -0.5, "shape_minus_0.9": -0.9}
 SIZES = {"rs": (400.0,), "mgrs": (40.0, 20.0, 10.0)}
+SEARCHES = ("rs", "rs_fixed", "mgrs", "paas")  # arms of one budget
 CAP = 60  # trainings of PAAS at most
 _ROWS = {
     "B.table11": (FCN, {name.replace("units", "neurons"): name for name in FCN.entries}),
@@ -197,7 +198,21 @@ def replays(replays_: Sequence[Mapping[str, Any]]) -> Values:
 
 def one_budget(by_budget: Mapping[float, Mapping[str, np.ndarray]]) -> dict[str, Measured]:
     """Differences of released models, of :func:`papers.architecture.search_runs.one_budget`, by total and arms."""
-    pairs = [(arm, "fixed") for arm in ("rs", "rs_fixed", "mgrs", "paas")] + [("rs", "random"), ("rs_fixed", "random")]
+    pairs = [(arm, "fixed") for arm in SEARCHES] + [("rs", "random"), ("rs_fixed", "random")]
+    return _differences(by_budget, pairs)
+
+
+def same_guarantee(by_budget: Mapping[float, Mapping[str, np.ndarray]]) -> Values:
+    """The rows on searches that are paid for, of :func:`papers.architecture.search_runs.one_budget` on new splits."""
+    blind = [(arm, choice) for choice in ("fixed", "random") for arm in SEARCHES]
+    others = [(rs, other) for rs in ("rs", "rs_fixed") for other in ("mgrs", "paas", "fixed")]
+    return {
+        "B.search-same-guarantee": _differences(by_budget, blind),
+        "B.rs-tight-budget": _differences(by_budget, others),
+    }
+
+
+def _differences(by_budget, pairs) -> dict[str, Measured]:
     return {
         f"total_{total:g}_{a}_minus_{b}": paired(by[a], by[b]).difference
         for total, by in by_budget.items()
@@ -221,10 +236,10 @@ def learning_rates(rates: Mapping[str, Mapping[str, float]], momentum: float) ->
     }
 
 
-def table_9(frozen: Mapping[str, Any]) -> Values:
-    """The rows on layers that stay random, of :func:`papers.architecture.search_runs.table_9`."""
+def printed_networks(printed_: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> Values:
+    """The rows of Table IX, of :func:`papers.architecture.search_runs.printed_networks`."""
     rows: Values = {}
-    for row, by in frozen["printed"].items():
+    for row, by in printed_.items():
         shown = claims.get(f"B.table9.{row}").published
         rows[f"B.table9.{row}"] = {
             "parameters": by["sgd"][0]["parameters"],
@@ -237,8 +252,14 @@ def table_9(frozen: Mapping[str, Any]) -> Values:
                 f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
             }
             if row.endswith("paw"):
-                other = accuracies(frozen["printed"][row.replace("paw", "stw")][how])
+                other = accuracies(printed_[row.replace("paw", "stw")][how])
                 rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
+    return rows
+
+
+def table_9(frozen: Mapping[str, Any]) -> Values:
+    """The rows on layers that stay random, of :func:`papers.architecture.search_runs.table_9`."""
+    rows = printed_networks(frozen["printed"])
     rows["B.rwt-search"] = {
         "best_with_frozen_minus_best_without": paired(
             column(frozen["drawn"], "with"), column(frozen["drawn"], "without")
@@ -264,7 +285,19 @@ def trained(study: Plan) -> Values:
         "B.learning-rates": learning_rates(study.read("learning_rates"), momentum),
     }
     rows["B.search-when"] |= one_budget(study.read("one_budget"))
+    for part, function in AGAIN.items():  # on splits that no earlier run has
+        if part in study.parts:
+            for row, values in function(study.read(part)).items():
+                rows[row] = rows.get(row, {}) | values
     return rows
+
+
+AGAIN = {
+    "printed_networks": printed_networks,
+    "evolution": lambda found: {"B.evolution-beats-random": replays(found)["B.evolution-beats-random"]},
+    "same_guarantee_small": same_guarantee,
+    "same_guarantee_large": same_guarantee,
+}
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------

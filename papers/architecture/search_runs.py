@@ -103,11 +103,13 @@ def learning_rates(
     return best
 
 
-def trainers(get: Get, *, common, optimisers, splits: int, **others: Any) -> dict[str, list[Trainer]]:
-    """For every optimiser a trainer on each split; the arguments are those of :func:`learning_rates`."""
+def trainers(get: Get, *, common, optimisers, splits: int, first: int = 0, **others: Any) -> dict[str, list[Trainer]]:
+    """For every optimiser a trainer on each split, ``first``, first + 1, ...; the other arguments are those of
+    :func:`learning_rates`.
+    """
     tuned = learning_rates(get, common=common, optimisers=optimisers, **others)
     return {
-        name: [Trainer(get, common, how, tuned[name], split) for split in range(splits)]
+        name: [Trainer(get, common, how, tuned[name], split) for split in range(first, first + splits)]
         for name, how in optimisers.items()
     }
 
@@ -144,13 +146,15 @@ def known(get: Get, *, sizes: Mapping[str, Mapping[str, Any]], searches: int, se
     return dict(zip(sizes, get(known_fitness, jobs), strict=True))
 
 
-def replays(get: Get, *, common, how: Mapping[str, Any], splits: int, rates, units, tuning_seeds, **sizes: Any):
+def replays(
+    get: Get, *, common, how: Mapping[str, Any], splits: int, rates, units, tuning_seeds, first: int = 0, **sizes: Any
+):
     """:func:`papers.architecture.search_replay_runs.replayed` on each split; ``sizes`` are its further arguments."""
     tuned = learning_rates(
         get, common=common, optimisers={"dp": how}, rates={"dp": rates}, units=units, tuning_seeds=tuning_seeds
     )
     shared = {**common, **how, **sizes, "rates": tuned["dp"]}
-    return get(replayed, [{**shared, "split_seed": split} for split in range(splits)])
+    return get(replayed, [{**shared, "split_seed": split} for split in range(first, first + splits)])
 
 
 NOISY = 200  # draws of the noise on the scores of random networks
@@ -225,23 +229,31 @@ def table_9(get: Get, *, trained: Mapping[str, Any], draws: int, seed: int = 7) 
         network of the row "eps0.34-paw"; "drawn": for each split test accuracies of the best draw by validation, of
         those "with" and "without" frozen layers, and the "network" that RS returns.
     """
-    by = trainers(get, **trained)
-
-    def fresh(name: str, network: Network) -> list[Result]:
-        return [trainer.fresh(network, 1)[0] for trainer in by[name]]
-
-    last = PRINTED["eps0.34-paw"]
+    by, last = trainers(get, **trained), PRINTED["eps0.34-paw"]
     return {
-        "printed": {
-            row: {"dpsgd": fresh("dp" if "2.11" in row else "small", network), "sgd": fresh("sgd", network)}
-            for row, network in PRINTED.items()
-        },
+        "printed": _printed_networks(by),
         "one_frozen": {
-            activation: {name: fresh(name, {**last, "activation": [activation]}) for name in ("small", "sgd")}
+            activation: {name: _fresh(by[name], {**last, "activation": [activation]}) for name in ("small", "sgd")}
             for activation in FCN.entries["activation1"]
         },
         "drawn": [_with_and_without(trainer, draws, seed) for trainer in by["small"]],
     }
+
+
+def printed_networks(get: Get, *, trained: Mapping[str, Any]) -> dict[str, dict[str, list[Result]]]:
+    """Of :func:`table_9` the printed networks alone: {row: {"dpsgd", "sgd": results}}."""
+    return _printed_networks(trainers(get, **trained))
+
+
+def _printed_networks(by: Mapping[str, Sequence[Trainer]]) -> dict[str, dict[str, list[Result]]]:
+    return {
+        row: {"dpsgd": _fresh(by["dp" if "2.11" in row else "small"], network), "sgd": _fresh(by["sgd"], network)}
+        for row, network in PRINTED.items()
+    }
+
+
+def _fresh(by_split: Sequence[Trainer], network: Network) -> list[Result]:
+    return [trainer.fresh(network, 1)[0] for trainer in by_split]
 
 
 def _with_and_without(trainer: Trainer, draws: int, seed: int) -> Result:
@@ -370,6 +382,7 @@ def one_budget(
     records: Mapping[str, int],
     tuned: Mapping[str, Any],
     seed: int = 7,
+    first: int = 0,
     **sizes: Any,
 ) -> dict[float, dict[str, np.ndarray]]:
     """Expected test accuracies in per cent (splits,) of what each arm releases, by total budget and arm.
@@ -378,7 +391,7 @@ def one_budget(
         optimisers: at whose budgets learning rates are tuned (``tuned``: the further arguments of
             :func:`learning_rates`); an arm has those of the nearest noise, by ratio.
         totals: budgets, each of a whole search. records: how many there are for "train" and "validation".
-        steps: of every training. sizes: of :class:`Sizes`.
+        steps: of every training. first: of the splits. sizes: of :class:`Sizes`.
     """
     sample_rate, delta, size = common["batch"] / records["train"], common["delta"], Sizes(**sizes)
     by_noise = {
@@ -396,6 +409,6 @@ def one_budget(
                     key=lambda noise, noise_multiplier=arm.noise_multiplier: abs(np.log(noise / noise_multiplier)),
                 )
             ]
-            trainers = [Trainer(get, common, how, rates, split) for split in range(splits)]
+            trainers = [Trainer(get, common, how, rates, split) for split in range(first, first + splits)]
             by_budget[total][name] = np.array([released(trainer, name, arm, size, seed) for trainer in trainers])
     return by_budget

@@ -158,3 +158,34 @@ def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
 def test_nonsense_is_refused(call, message):
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+def test_the_signal_of_a_cnn_is_taken_on_images_and_of_the_layers_that_are_trained():
+    asked = {"dataset": "digits", "model": "cnn", "epsilon": 2.0, "learning_rate": 0.5, "seed": 0, "steps": 3}
+    every, two = (cost_runs.gradient_signal(**asked, after=2, frozen=frozen) for frozen in (None, [0, 1]))
+    assert every["trained"] - two["trained"] == 9 * 8 + 8 + 4 * 8 * 16 + 16  # two convolutions
+    assert 0 < two["length"] < 1
+
+
+def test_the_reason_is_tested_by_signal_over_noise_and_by_the_layers_without_what_is_frozen():
+    two, alone = outcome(93, 100), outcome(90, 100)
+    for run in two.runs:
+        run["parameters"] = 400
+    signals = {
+        (name, after): np.full(3, length) for name, length in (("all", 0.5), ("last two", 0.25)) for after in (0, 200)
+    }
+    signals["last two", 200] = np.full(3, 1.0)
+    found = cost_network_rows.image_extractor(
+        signals, {("complex", "last two", 0.341): two}, {("complex", "all", 0.341): alone}
+    )["B.rwt-feature-extractor"]
+    assert found["snr_ratio_cnn"].value == pytest.approx(2.0)  # ratios of 1/2 and 2, times the root of 400 / 100
+    assert found["frozen_less_none_cnn"].value == pytest.approx(3.0)
+
+
+def test_one_kind_of_training_on_its_registered_seeds():
+    get = Asked(lambda job: {"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9, "trained": 9})
+    found = cost_runs.random_weights(
+        get, dataset="digits", model=[8, 8, 8], epsilons=[0.3], trained=["last two"], plain=False, seeds=2, first=100
+    )
+    assert list(found) == [("complex", "last two", 0.3)]
+    assert {job["seed"] for job in get.reported()} == {100, 101}

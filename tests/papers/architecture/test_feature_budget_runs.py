@@ -99,3 +99,17 @@ def test_sizes_are_log_uniform():
     assert sizes.min() == 1
     assert sizes.max() == 43
     assert stats.binomtest(int((sizes <= 6).sum()), 3000, np.log(7) / np.log(44)).pvalue > 1e-3
+
+
+def test_what_was_named_beforehand_looks_at_no_record(spent):
+    fb.released(**JOB, method="one named", repeats=2)
+    assert spent.pop() == (6.0, 2, 191)
+    table = feature_data.load(NAME, 0)
+    assert table.attributes[fb._named(table)] == "deg-malig"
+    constant = fb.released(**JOB, method="constant", repeats=2)
+    assert constant == {"percent": pytest.approx(100 * table.constant()), "size": 0.0, "trained": 0.0}
+    assert not spent
+
+
+def test_new_methods_leave_the_random_numbers_of_others_as_they_were():
+    assert fb.EVERY[: len(fb.METHODS + fb.UNPAID)] == fb.METHODS + fb.UNPAID

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from book.evidence import claims, plans
+from book.evidence import rules as judged
 from papers.architecture import feature_rows as rows
 from papers.architecture import feature_runs as study
 from papers.architecture.feature_runs import Curves
@@ -78,3 +80,20 @@ def test_learning_rates_are_chosen_for_each_cell():
     assert set(found.rates.values()) == {0.1}
     assert found.values[2, 0.5].tolist() == [20.5, 20.5]
     assert found.values[43, None].tolist() == [430.0, 430.0]
+
+
+def test_the_registered_parts_give_what_the_rules_of_one_guarantee_ask_for():
+    parts = {name: part for plan in ("published", "wanted") for name, part in plans.load("06", plan).parts.items()}
+    by_table = {}
+    for table in ("bc", "adult"):
+        get = Asked(lambda job: {"percent": 60 + len(job["method"]) + job["seed"] % 7})
+        part = parts[f"same_guarantee_{table}"]
+        by_table[table] = part.function(get, **part.inputs)
+        assert min(job["seed"] for job in get.jobs) == 100
+    found = rows.same_guarantee(by_table)
+    for row in ("B.selection-same-guarantee", "B.pafs-same-guarantee"):
+        assert set(judged.names(claims.get(row).rule)) <= set(found[row])
+    lead = found["B.pafs-same-guarantee"]["pafs_less_one_named_bc"]
+    assert (lead.value, lead.n) == (pytest.approx(len("pafs") - len("one named")), 50)
+    best = found["B.selection-same-guarantee"]["best_paid_less_constant_adult"]
+    assert best.value == pytest.approx(len("tables attributes") - len("constant"))

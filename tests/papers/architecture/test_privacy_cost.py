@@ -75,3 +75,10 @@ def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():
     assert all(job["seed"] >= 1000 for job in get.tuning())
     assert [job["seed"] for job in get.reported()] == [0, 1, 0, 1]
     assert {job["learning_rate"] for job in get.reported()} == {1.0}
+
+
+def test_many_repeats_are_those_of_single_runs_on_seeds_of_their_own():
+    job = {"size": 50, "epsilon": 0.5, "sgd_learning_rate": 5.0}
+    many = study.many_split_features(**job, seed=7, repeats=2)
+    single = study.split_features(**job, seed=15)
+    assert (many["accuracies"][1], many["sgd_accuracies"][1]) == (single["accuracy"], single["sgd_accuracy"])

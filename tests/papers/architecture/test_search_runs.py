@@ -7,6 +7,7 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
+from book.evidence import claims, plans, rules
 from dplib import rdp
 from dplib.search_budgets import Search
 from papers.architecture import search_rows, search_runs
@@ -151,3 +152,31 @@ def test_release_of_a_random_number_of_candidates_by_simulation():
     simulated = [VALUES[rows[SCORES[rows].argmax()]] for rows in orders]
     expected = expected_release(SCORES, VALUES, search)
     assert expected == pytest.approx(np.mean(simulated), abs=5 * np.std(simulated) / 200)
+
+
+PARTS = {name: part for plan in ("published", "wanted") for name, part in plans.load("07", plan).parts.items()}
+
+
+@pytest.mark.parametrize("name", ["same_guarantee_large", "same_guarantee_small"])
+def test_the_registered_splits_are_searched_and_the_rules_have_their_values(name):
+    get = Asked(drawn)
+    part = PARTS[name]
+    found = part.function(get, **{**part.inputs, "splits": 2})
+    assert {job["split_seed"] for job in get.reported()} == {100, 101}
+    values = search_rows.same_guarantee(found)
+    (total,) = part.inputs["totals"]
+    for row in ("B.search-same-guarantee", "B.rs-tight-budget"):
+        asked = {name for name in rules.names(claims.get(row).rule) if name.startswith(f"total_{total:g}_")}
+        assert asked
+        assert asked <= set(values[row])
+    arms_ = found[total]
+    lead = values["B.rs-tight-budget"][f"total_{total:g}_rs_minus_paas"]
+    assert lead.value == pytest.approx((arms_["rs"] - arms_["paas"]).mean())
+
+
+def test_printed_networks_are_trained_on_new_splits():
+    get = Asked(drawn)
+    part = PARTS["printed_networks"]
+    found = part.function(get, **part.inputs)
+    assert {job["split_seed"] for job in get.reported()} == {100 + i for i in range(20)}
+    assert len(found["eps0.34-paw"]["sgd"]) == 20
