@@ -21,7 +21,7 @@ from dplib import checks, data, randomised_response, releases, stages
 from dplib import priors as label_priors
 from dplib.data import Dataset, tasks
 from dplib.releases import Evidence
-from papers.labels import heads, patch_features
+from papers.labels import cluster_rr, heads, patch_features
 
 KINDS = ("learned", "fixed")
 VALIDATION = 5000  # training records held out; of the digits, half of the test part
@@ -88,6 +88,7 @@ METHODS = {
     "stages-likelihood": "two stages, likelihood",
     "stages-subset": "two stages, subsets first, likelihood",
 }
+EARLIER = {"cluster-rr": "ClusterRR, as we read it"}  # what paper C stands beside
 _STAGED = {"stages": "rr", "stages-likelihood": "rr-likelihood", "stages-subset": "subset"}  # what stage 1 is
 
 
@@ -119,7 +120,8 @@ def compare(
 
     Args:
         maps, dimensions: of the task (:func:`task`). epsilons: budgets, > 0.
-        methods: names of :data:`METHODS`. rates: learning rate: one for all, or for each method one for each budget.
+        methods: names of :data:`METHODS` and :data:`EARLIER`. rates: learning rate: one for all, or for each method one
+            for each budget.
         seed: of the validation part, the groups, all randomness of the releases, the stages and the order of records.
         group_count, group_dimensions: groups of Algorithm 4, and the leading components they are made from. epsilon_p:
             the histograms' share; all of the budget where that is smaller. share: of the records in stage 1.
@@ -131,7 +133,7 @@ def compare(
             right answers.
     """
     for method in methods:
-        checks.one_of(*METHODS).check("method", method)
+        checks.one_of(*METHODS, *EARLIER).check("method", method)
     problem = task(dataset, "learned", maps, dimensions, seed)
     made = _Releases(problem, seed, group_count, group_dimensions, epsilon_p)
     cells = [(method, i) for method in methods for i in range(len(epsilons))]
@@ -196,6 +198,13 @@ class _Releases:
                 return releases.debiased(answers, every, epsilon)
             if method == "rr-likelihood":
                 return releases.answer_likelihood(answers, every, epsilon)
+            return releases.plain(answers, classes)
+        if method == "cluster-rr":
+            share = min(self.epsilon_p, epsilon)
+            answers = cluster_rr.respond(
+                labels, self.groups, self.group_count, classes, epsilon, share, self._rng(8, epsilon)
+            )
+            self.facts.setdefault("cluster-rr right", {})[epsilon] = float((answers == labels).mean())
             return releases.plain(answers, classes)
         smoothed = method != "clusters"
         answers, members, prior, left = self._once("smoothed" if smoothed else "clusters", epsilon, self._clusters)

@@ -10,18 +10,18 @@ import pandas as pd
 import seaborn as sns
 from scipy import stats as sps
 
-from book.evidence import plotting, runs
+from book.evidence import margins, plotting, runs
 from dplib import audit, exact_loss, mechanisms, priors
 from dplib.stats import Measured, mean_interval, paired
 from papers.labels.later_method_runs import LATER
-from papers.labels.prior_method_runs import METHODS
+from papers.labels.prior_method_runs import EARLIER, METHODS
 from papers.labels.prior_runs import Compared, Votes
 
 Values = dict[str, dict[str, Any]]
 GROUPS = ((1, 3), (2, 2), (2, 3), (3, 2))  # records and labels of a group that is enumerated
 BUDGETS = ((0.1, 0.05), (1.0, 0.25), (2.0, 1.0), (4.0, 0.5))  # whole, and the histogram's share
 SMALL, LARGE = (0.05, 0.1), (2.0, 8.0)  # budgets at which cluster priors help, and at which they harm
-NAMES = METHODS | LATER
+NAMES = METHODS | LATER | EARLIER | {"dp-sgd": "DP-SGD at ε/2, records hidden too"}
 SGD = "DP-SGD (whole records, δ > 0)"
 # One colour a method in every figure of the chapter.
 COLOURS = dict(
@@ -138,6 +138,66 @@ def helped(compared: Compared, epsilon_p: float = 0.05) -> Values:
             "the_same_with_smoothed_counts": compared.fact("smoothed lost", 8.0),
         },
     }
+
+
+def earlier(compared: Compared) -> Values:
+    """Cluster priors against ClusterRR and the uniform prior, on seeds of their own: {claim: values}."""
+    over = {
+        name: {f"{name}_at_eps_{e:g}": compared.gain("clusters", other, e) for e in compared.epsilons}
+        for name, other in (("gain", "rr"), ("lead_over_clusterrr", "cluster-rr"))
+    }
+    right = {f"percent_right_of_clusterrr_at_eps_{e:g}": compared.fact("cluster-rr right", e) for e in SMALL}
+    return {
+        "C.fig1b": over["gain"] | over["lead_over_clusterrr"],
+        "C.s-clusterrr": over["lead_over_clusterrr"] | right,
+    }
+
+
+MARGIN = {"margin": ["accuracy_points", "fashion-mnist"]}
+FRONTIER = {  # what is said of the frontier, each a rule that can come out either way
+    "one sum is best up to 1": {
+        "all_of": [{"ahead": {"value": f"sums_less_best_local_at_{e:g}", "by": MARGIN}} for e in (0.1, 0.25, 0.5, 1.0)]
+    },
+    "subsets lead the stages from 0.5 to 2": {
+        "all_of": [{"ahead": {"value": f"subset_less_stages_at_{e:g}", "by": MARGIN}} for e in (0.5, 1.0, 2.0)]
+    },
+    "DP-SGD at half is never best": {
+        "all_of": [
+            {"behind": {"value": f"dp-sgd_less_best_other_at_{e:g}", "by": MARGIN | {"side": "lower"}}}
+            for e in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+        ]
+    },
+}
+
+
+def on_frontier(compared: Compared) -> tuple[dict[str, Measured], dict[float, list[str]]]:
+    """Of :func:`papers.labels.prior_runs.frontier`: values of :data:`FRONTIER`, and who is best at each budget.
+
+    The best method is named by the first half of the seeds, and compared on the second, so that the choice is free of
+    the values that it is judged by. "Best" at a budget: that one, and all that are not behind it by the margin, beyond
+    chance (each 95%).
+    """
+    seeds = len(compared.test["rr"]) // 2
+    margin = margins.bound(MARGIN)
+
+    def top(e: float, names: Sequence[str]) -> str:
+        return max(names, key=lambda name: compared.of(name, e)[:seeds].mean())
+
+    def less(one: str, other: str, e: float) -> Measured:
+        return paired(compared.of(one, e)[seeds:], compared.of(other, e)[seeds:]).difference
+
+    every = list(compared.test)
+    local = [name for name in every if name not in ("sums", "dp-sgd")]
+    values, best = {}, {}
+    for e in compared.epsilons:
+        values |= {
+            f"sums_less_best_local_at_{e:g}": less("sums", top(e, local), e),
+            f"subset_less_stages_at_{e:g}": less("subset", "stages", e),
+            f"dp-sgd_less_best_other_at_{e:g}": less("dp-sgd", top(e, [n for n in every if n != "dp-sgd"]), e),
+        }
+        first = top(e, every)
+        best[e] = [n for n in every if n == first or (less(first, n, e).low or 0.0) <= margin]
+    return values, best
 
 
 def beside_records(compared: Compared, sgd: Compared) -> dict[str, Any]:

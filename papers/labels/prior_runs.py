@@ -63,6 +63,7 @@ def methods(
     seeds: int,
     tuning_seeds: int,
     methods: Sequence[str] = tuple(METHODS),
+    first: int = 0,
     **settings: Any,
 ) -> dict[str, Compared]:
     """All methods on the same records, features and batches: {data set: :class:`Compared`}.
@@ -71,7 +72,9 @@ def methods(
     rate of a private method lies, up to MOST rates; with one rate nothing is tuned.
     """
     return {
-        name: _tuned(get, {"dataset": name, **settings}, list(epsilons), list(methods), rates, seeds, tuning_seeds)
+        name: _tuned(
+            get, {"dataset": name, **settings}, list(epsilons), list(methods), rates, seeds, tuning_seeds, first=first
+        )
         for name in datasets
     }
 
@@ -107,11 +110,15 @@ def later(
     return by_data
 
 
-def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare) -> Compared:
+def _tuned(
+    get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare, *, public=None, first: int = 0
+) -> Compared:
+    """public: the data set whose validation records choose; None: the one that is reported. first: of the seeds."""
     fixed = {**fixed, "epsilons": epsilons, "methods": names}
+    tuned_on = fixed if public is None else {**fixed, "dataset": public}
 
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
-        every = by_seed(get, run, {rate: {**fixed, "rates": rate} for rate in new}, tuning_seeds, FIRST)
+        every = by_seed(get, run, {rate: {**tuned_on, "rates": rate} for rate in new}, tuning_seeds, FIRST)
         return {
             r: {n: np.mean([result["validation"][n] for result in results], axis=0) for n in names}
             for r, results in every.items()
@@ -121,7 +128,7 @@ def _tuned(get, fixed, epsilons, names, rates, seeds, tuning_seeds, run=compare)
         best, grid = _chosen(rates, scored)
     else:
         best, grid = {name: [float(rates[0])] * len(epsilons) for name in names}, [float(rates[0])]
-    results = get(run, [{**fixed, "rates": best, "seed": seed} for seed in range(seeds)])
+    results = get(run, [{**fixed, "rates": best, "seed": first + i} for i in range(seeds)])
     return Compared(
         tuple(epsilons),
         {name: 100 * np.array([result["test"][name] for result in results]) for name in names},
@@ -169,20 +176,55 @@ def records(
     return {name: _sgd(get, {"dataset": name, **settings}, epsilons, rates, seeds, tuning_seeds) for name in datasets}
 
 
-def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds) -> Compared:
+def _sgd(get, fixed, epsilons, rates, seeds, tuning_seeds, *, public=None, first: int = 0) -> Compared:
+    tuned_on = fixed if public is None else {**fixed, "dataset": public}
+
     def scored(new: list[float]) -> dict[float, dict[str, np.ndarray]]:
         pairs = [[epsilon, rate] for rate in new for epsilon in epsilons]
-        results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": FIRST + i} for i in range(tuning_seeds)])
+        results = get(private_sgd, [{**tuned_on, "pairs": pairs, "seed": FIRST + i} for i in range(tuning_seeds)])
         means = np.mean([result["validation"] for result in results], axis=0).reshape(len(new), -1)
         return {rate: {"dp-sgd": mean} for rate, mean in zip(new, means, strict=True)}
 
     best, grid = _chosen(rates, scored)
     pairs = [[epsilon, rate] for epsilon, rate in zip(epsilons, best["dp-sgd"], strict=True)]
-    results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": seed} for seed in range(seeds)])
+    results = get(private_sgd, [{**fixed, "pairs": pairs, "seed": first + i} for i in range(seeds)])
     noise = {"noise multiplier": np.array([result["noise_multiplier"] for result in results])}
     noise["sample rate"] = np.array([[result["sample_rate"]] * len(epsilons) for result in results])
     test = {"dp-sgd": 100 * np.array([result["test"] for result in results])}
     return Compared(tuple(epsilons), test, best, noise, tuple(grid))
+
+
+def frontier(
+    get: Get,
+    *,
+    dataset: str,
+    public: str,
+    epsilons: Sequence[float],
+    methods: Sequence[str],
+    rates: Sequence[float],
+    ridges: Sequence[float],
+    sgd_rates: Sequence[float],
+    seeds: int,
+    tuning_seeds: int,
+    first: int,
+    delta: float = 1e-5,
+) -> Compared:
+    """One task, one account: each method is (epsilon, delta)-label-DP for one replaced label, its choices included.
+
+    Rates and ridges are those that are best on the data set ``public``, so that no private label chose them. "sums" is
+    one noisy sum. "dp-sgd" hides whole records by epsilon / 2 and delta / (1 + e^(epsilon / 2)): to replace a label is
+    to remove a record and to add one. Its features look at no training image, those of the others may.
+    """
+    tune = {"seeds": seeds, "tuning_seeds": tuning_seeds, "public": public, "first": first}
+    fixed, budgets = {"dataset": dataset}, list(epsilons)
+    asked = _tuned(get, fixed, budgets, list(methods), rates, **tune)
+    summed = _tuned(get, fixed | {"delta": delta}, budgets, ["sums"], ridges, run=compare_later, **tune)
+    each = [
+        _sgd(get, fixed | {"delta": delta / (1 + float(np.exp(e / 2)))}, [e / 2], sgd_rates, **tune) for e in budgets
+    ]
+    sgd = np.concatenate([found.test["dp-sgd"] for found in each], axis=1)
+    chosen = dict(asked.rates) | dict(summed.rates) | {"dp-sgd": [found.rates["dp-sgd"][0] for found in each]}
+    return Compared(tuple(epsilons), {**asked.test, **summed.test, "dp-sgd": sgd}, chosen, asked.facts, asked.tried)
 
 
 @dataclass(frozen=True, eq=False)

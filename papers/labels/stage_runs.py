@@ -102,15 +102,17 @@ def compared(
     more_epsilon: float = 1.0,
     curve_at: float | None = None,
     free: bool = True,
+    first: int = 0,
     **settings: Any,
 ) -> dict[str, Any]:
     """LP-MST over budgets and numbers of stages: Tables 1 and 4, Figures 1(a) and 3.
 
     LP-2ST also runs at :data:`CONTROLS` at the budgets ``controls``, ``more_stages`` at ``more_epsilon``, with learning
-    curves at ``curve_at``, and one stage on true labels if ``free``. Returns "choices" of :func:`tuned`, and "cells":
-    {(epsilon, stages or the name of a control): results by seed}, epsilon inf for true labels.
+    curves at ``curve_at``, and one stage on true labels if ``free``; with the seeds ``first``, ... Returns "choices" of
+    :func:`tuned`, and "cells": {(epsilon, stages or the name of a control): results by seed}, epsilon inf for true
+    labels.
     """
-    tuned_settings = {key: value for key, value in settings.items() if key != "curve"}
+    tuned_settings = {key: value for key, value in settings.items() if key not in ("curve", "losses")}
     choices = tuned(get, dataset=dataset, **{**tuned_settings, **tuning})
     cells: dict[tuple[float, Any], dict[str, Any]] = {}
     for e in epsilons:
@@ -124,7 +126,41 @@ def compared(
     if free:
         cells[math.inf, 1] = {"epsilon": None, "shares": [1.0], **chosen(choices, None, 1)}
     every = {at: {"dataset": dataset, **settings, **job} for at, job in cells.items()}
-    return {"choices": choices, "cells": by_seed(get, staged_training, every, seeds)}
+    return {"choices": choices, "cells": by_seed(get, staged_training, every, seeds, first)}
+
+
+def law(
+    get: Get,
+    *,
+    tasks: Mapping[str, Mapping[str, Any]],
+    epsilons: Sequence[float],
+    mixups: Sequence[float],
+    seeds: int,
+    first: int,
+    **settings: Any,
+) -> dict[tuple[str, float, float], dict[str, list[runs.Result]]]:
+    """What a second stage gains, and what the first one's prior knew: settings are fixed, nothing is tuned.
+
+    tasks: a name to arguments of :func:`staged_training`. Returns {(task, mixup, epsilon): {"one", "two", "no prior",
+    "true labels": results by seed}}.
+    """
+    arms: dict[str, dict[str, Any]] = {
+        "two": {"shares": shares(2), "losses": True},
+        "no prior": {"shares": shares(2), "temperature": CONTROLS["no prior"]},
+        "one": {},
+        "true labels": {"epsilon": None},
+    }
+    cells = {
+        (name, mixup, e, arm): {**settings, **task, "mixup": [mixup], "epsilon": e, **arms[arm]}
+        for name, task in tasks.items()
+        for mixup in mixups
+        for e in epsilons
+        for arm in arms
+    }
+    by_cell: dict[tuple[str, float, float], dict[str, list[runs.Result]]] = {}
+    for (*cell, arm), results in by_seed(get, staged_training, cells, seeds, first).items():
+        by_cell.setdefault((cell[0], cell[1], cell[2]), {})[arm] = results
+    return by_cell
 
 
 def recipes(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from book.evidence import runs
@@ -31,6 +32,7 @@ PRETRAINED = ROOT / "_build" / "pretrained"
 DIGITS = 6_000  # training records that "digits" is enlarged to: its budget protects nobody
 TOP = 10  # top-k accuracies that are kept, k = 1, 2, ...
 LEAST = 1e-9  # of an unmixed probability, so that its logarithm is finite and the order of classes stays
+TEMPERATURES = (0.125, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # at which a prior's log-loss is reported
 NETWORKS = ("small-cnn", "larger-cnn", "inception", "resnet18", "linear", "mlp-WIDTH")
 
 
@@ -76,6 +78,7 @@ def staged_training(
     precision: str = "float32",
     start: str | None = None,
     curve: bool = False,
+    losses: bool = False,
     device: str = "cpu",
 ) -> runs.Result:
     """Train by LP-MST once and report each stage; ParameterError for settings that are not allowed.
@@ -88,11 +91,13 @@ def staged_training(
         mixup: one coefficient, or one for each stage. epochs to precision: of :func:`papers.labels.soft_labels.fit`.
         n_train: so many random training examples. validation: so many of them are kept out, and evaluated on instead of
             the test part. start: a public set, on whose true labels a ResNet is trained first, with the same settings.
+        losses: how well each later stage's prior knew the labels that it was asked for; no result of a stage moves.
 
     Returns:
         "stages": those of :class:`dplib.stages.Staged` with "top", the top-1 to top-10 accuracies, and,
-            where asked for, their "curve" over epochs; "accuracy": the last top-1; with validation "randomised", its
-            estimate from answers.
+            where asked for, their "curve" over epochs; "losses": for each stage from the second on the log-loss of its
+            prior on the true labels asked, in nats, one for each of :data:`TEMPERATURES`; "accuracy": the last top-1;
+            with validation "randomised", its estimate from answers.
     """
     x, y, x_test, y_test = inputs(dataset, form)
     split, answers, checking = (np.random.default_rng([seed, stream]) for stream in range(3))
@@ -122,6 +127,7 @@ def staged_training(
         seed=seed,
         curve=curve,
         unmix=epsilon if unmix else None,
+        keep_priors=losses,
         named=f"{dataset} {form} {network} {start} {n_train} {validation} {device}",
     )
     outcome = stages.run(
@@ -138,6 +144,8 @@ def staged_training(
     )
     by_stage = [reported(stage) for stage in outcome.stages]
     result = {"stages": by_stage, "accuracy": by_stage[-1]["top"][0]}
+    if losses:
+        result["losses"] = [log_losses(scores, y[asked]) for asked, scores in learner.priors]
     if validation:
         guessed = soft_labels.logits(outcome.model, learner.test_inputs).argmax(1)
         result["randomised"] = estimated_accuracy(guessed, y_test, classes, epsilon, checking)
@@ -159,8 +167,8 @@ class Learner:
         build: makes a network with fresh weights from PyTorch's CPU generator. inputs: of all training examples (n,
             ...).
         settings: arguments of :func:`papers.labels.soft_labels.fit` but the seed, one mapping for each stage.
-        unmix: epsilon of the answers that priors of labels are wanted from. named: what inputs and network are, for the
-            memory of trained stages; "" keeps none.
+        unmix: epsilon of the answers that priors of labels are wanted from. keep_priors: rows and scores of each prior
+            stay in "priors". named: what inputs and network are, for the memory of trained stages; "" keeps none.
     """
 
     def __init__(
@@ -174,12 +182,15 @@ class Learner:
         seed: int,
         curve: bool = False,
         unmix: float | None = None,
+        keep_priors: bool = False,
         named: str = "",
     ):
         self.build, self.inputs, self.settings, self.seed = build, inputs, settings, seed
         self.test_inputs, self.test_labels = test_inputs, np.asarray(test_labels)
         self.curve, self.unmix, self.named = curve, unmix, named
+        self.keep_priors, self.priors = keep_priors, list[tuple[np.ndarray, np.ndarray]]()
         self._points: list[Any] = []
+        self._model: nn.Module | None = None  # the last whose scores made a prior
 
     def train(self, rows: np.ndarray, labels: np.ndarray, stage: int, start: nn.Module | None) -> nn.Module:
         """A network trained on examples ``rows`` with ``labels``, from a copy of ``start`` or from fresh weights."""
@@ -210,7 +221,12 @@ class Learner:
     def logits(self, model: nn.Module, rows: np.ndarray) -> np.ndarray:
         """Scores (m, K) of the training examples ``rows``; logarithms of unmixed probabilities where asked for."""
         scores = soft_labels.logits(model, self.inputs[torch.as_tensor(rows)])
-        return scores if self.unmix is None else np.log(unmixed(stages.tempered(scores, 1.0), self.unmix))
+        if self.unmix is not None:
+            scores = np.log(unmixed(stages.tempered(scores, 1.0), self.unmix))
+        if self.keep_priors and model is not self._model:  # the filter asks for the same model's scores afterwards
+            self.priors.append((rows, scores))
+            self._model = model
+        return scores
 
     def evaluate(self, model: nn.Module) -> dict[str, Any]:
         """Top-k accuracies on the test data, k = 1, 2, ...; and after each epoch of the last training, if asked."""
@@ -242,6 +258,17 @@ def unmixed(answers: np.ndarray, epsilon: float) -> np.ndarray:
     a = -np.expm1(-epsilon) / (1 + (classes - 1) * np.exp(-epsilon))
     labels = np.maximum((answers - (1 - a) / classes) / a, LEAST * answers)
     return labels / labels.sum(axis=1, keepdims=True)
+
+
+def log_losses(scores: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Mean of -ln p(label) in nats for priors p ~ exp(score / t), one for each t of :data:`TEMPERATURES`.
+
+    Args:
+        scores: (n, K). labels: (n,), whole numbers from 0 to K - 1.
+    """
+    of_label = np.take_along_axis(scores, np.asarray(labels)[:, None], axis=1)[:, 0]
+    below = (scores - of_label[:, None]).astype(float)
+    return [round(float(logsumexp(below / t, axis=1).mean()), 6) for t in TEMPERATURES]
 
 
 def estimated_accuracy(guessed, labels, classes: int, epsilon: float | None, rng) -> float:

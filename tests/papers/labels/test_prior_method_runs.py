@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from book.evidence import plans
+from book.evidence import plans, rules
 from dplib import accounting, priors, randomised_response
 from dplib import releases as label_releases
 from dplib.checks import ParameterError
 from dplib.data import Dataset
-from papers.labels import prior_check_runs, prior_method_runs, prior_rows, prior_runs
-from tests.toys import in_memory
+from papers.labels import cluster_rr, prior_check_runs, prior_method_runs, prior_rows, prior_runs
+from tests.toys import Asked, in_memory
 
 SETTINGS = {
     "dataset": "toy",
@@ -146,3 +146,88 @@ def test_noise_of_the_published_dpsgd_runs_by_a_second_accountant():
         one.epsilons, *(one.facts[n][0] for n in ("noise multiplier", "sample rate")), strict=True
     ):
         assert accounting.epsilon(noise, rate, 300, 1e-5, "pld") == pytest.approx(epsilon, rel=0.02)
+
+
+def test_cluster_rr_spends_its_budget_and_no_more():
+    """Given counts that are known, all answers by enumeration; and draws have these probabilities."""
+    rng = np.random.default_rng(2)
+    noisy = np.array([[500, 20, -3, 0], [0, 0, -1, -4]])
+    q = cluster_rr.shares(noisy)
+    assert q.min() >= cluster_rr.FLOOR / 4 / 1.5
+    np.testing.assert_allclose(q[1], 0.25)
+    for epsilon in (0.0, 0.5, 4.0):
+        drawn = cluster_rr.redrawn(q, epsilon)[:, None, None]
+        table = (1 - drawn) * np.eye(4) + drawn * q[:, None, :]  # (groups, label, answer)
+        np.testing.assert_allclose(table.sum(axis=2), 1)
+        loss = np.log(table[:, :, None] / table[:, None]).max(axis=(1, 2, 3))
+        np.testing.assert_allclose(loss, epsilon, atol=1e-12)
+    labels, group = np.tile(np.arange(4), 50_000), np.zeros(200_000, dtype=int)
+    answers = cluster_rr.respond(labels, group, 1, 4, 2.0, 1.0, rng)
+    drawn = 1 / (1 + 0.25 * np.expm1(1.0))
+    expected = (1 - drawn) * np.eye(4) + drawn / 4
+    found = np.array([np.bincount(answers[labels == k], minlength=4) / 50_000 for k in range(4)])
+    np.testing.assert_allclose(found, expected, atol=0.01)
+
+
+def test_cluster_rr_is_a_method_beside_the_others(toy):
+    found = prior_method_runs.compare(
+        **SETTINGS, epsilons=[0.5, 8.0], methods=["cluster-rr", "clusters"], rates=0.05, seed=1
+    )
+    assert found["test"]["cluster-rr"][1] > 0.9
+    assert found["facts"]["cluster-rr right"][0] < found["facts"]["cluster-rr right"][1]
+
+
+def test_the_frontier_chooses_on_the_public_set_and_hides_a_label_by_epsilon():
+    """Made-up scores: on the public set the middle rate is best, on the private one the first would be."""
+
+    def result(job):
+        rate = job.get("rates", 0.02)
+        score = {0.02: 0.9, 2e-4: 0.9}.get(rate, 0.5) if job["dataset"] == "mnist" else 0.1
+        if "pairs" in job:
+            score = [0.9 if r == 2.5 else 0.5 for _, r in job["pairs"]]
+            return {"validation": score, "test": score, "noise_multiplier": score, "sample_rate": 0.1}
+        each = {name: [score] * len(job["epsilons"]) for name in job["methods"]}
+        return {"validation": each, "test": each, "facts": {}}
+
+    get = Asked(result)
+    found = plans.load("10", "wanted").call("frontier", get)
+    reported = [job for job in get.jobs if job["dataset"] == "fashion-mnist"]
+    assert {job["seed"] for job in reported} == set(range(100, 110))
+    assert {job["seed"] for job in get.jobs if job["dataset"] == "mnist"} == {1000, 1001}
+    assert set(found.rates["subset"]) == {0.02}
+    assert set(found.rates["sums"]) == {2e-4}
+    assert set(found.rates["dp-sgd"]) == {2.5}
+    spent = {job["pairs"][0][0]: job["delta"] for job in reported if "pairs" in job}
+    assert sorted(spent) == [0.05, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0]
+    for epsilon, delta in spent.items():
+        assert (1 + np.exp(epsilon)) * delta == pytest.approx(1e-5)
+
+
+def test_what_is_said_of_the_frontier_can_come_out_either_way():
+    def compared(sums, subset, sgd):
+        rng = np.random.default_rng(3)
+        level = {"rr": 60, "stages": 62, "subset": subset, "clusters": 50, "sums": sums, "dp-sgd": sgd}
+        budgets = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+        test = {name: mean + 0.2 * rng.standard_normal((10, 7)) for name, mean in level.items()}
+        return prior_rows.on_frontier(prior_runs.Compared(budgets, test, {}, {}, ()))
+
+    def said(values):
+        return {name: rules.decide(rule, values, {}) for name, rule in prior_rows.FRONTIER.items()}
+
+    values, best = compared(70, 65, 50)
+    assert set(said(values).values()) == {True}
+    assert best[0.1] == ["sums"]
+    values, best = compared(55, 55, 80)
+    assert set(said(values).values()) == {False}
+    assert best[8.0] == ["dp-sgd"]
+    values, best = compared(65.3, 65, 65.3)
+    assert None in said(values).values()
+    assert set(best[1.0]) == {"subset", "sums", "dp-sgd"}
+
+
+def test_cluster_priors_stand_beside_cluster_rr():
+    budgets = (0.05, 0.1)
+    test = {name: np.full((10, 2), level) for name, level in (("rr", 20.0), ("clusters", 45.0), ("cluster-rr", 44.0))}
+    values = prior_rows.earlier(prior_runs.Compared(budgets, test, {}, {"cluster-rr right": np.full((10, 2), 0.4)}, ()))
+    assert values["C.fig1b"]["gain_at_eps_0.05"].value == 25
+    assert values["C.s-clusterrr"]["lead_over_clusterrr_at_eps_0.1"].value == 1
