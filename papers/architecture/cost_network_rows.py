@@ -7,7 +7,7 @@ A name with ``_less_`` says which is taken from which.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,12 @@ def regression(outcomes: Found) -> Rows:
         "mae_sgd_best": outcomes[best[SGD]].mean,
         "validation_error_6x120": scores(outcomes[*wide, e]),
     }
+    rows["B.regression-across-board"] = {
+        f"dp_less_sgd_{depth}_layers_{width}_units": less(outcomes[depth, width, e], outcomes[depth, width, SGD])
+        for depth in depths
+        for width in widths
+    }
+    rows["B.regression-depth-weaker"] = sgd_gains(outcomes, depths, widths)
     rows["B.regression-pair"] = {
         "mae_dp_12x60": outcomes[*deep, e].mean,
         "mae_dp_6x120": outcomes[*wide, e].mean,
@@ -101,6 +107,25 @@ def regression(outcomes: Found) -> Rows:
     train, _, test = preprocess.PAPER_B["medical-cost"]
     rows["B.data-medical-cost"] = {"n_train": train, "n_test": test}
     return rows
+
+
+def sgd_gains(outcomes: Found, depths: Sequence[int], widths: Sequence[int]) -> dict[str, Measured]:
+    """How far the error with SGD falls from end to end of Table XV: by units, a mean over the depths, and by layers, a
+    mean over the widths; one from the other, and the same for each doubling of either.
+    """
+    by_units = np.mean([_fall(outcomes, (depth, widths[0]), (depth, widths[-1])) for depth in depths], axis=0)
+    by_layers = np.mean([_fall(outcomes, (depths[0], width), (depths[-1], width)) for width in widths], axis=0)
+    doublings = [math.log2(sizes[-1] / sizes[0]) for sizes in (widths, depths)]
+    return {
+        "sgd_gain_by_units": mean_interval(by_units),
+        "sgd_gain_by_layers": mean_interval(by_layers),
+        "sgd_units_less_layers": mean_interval(by_units - by_layers),
+        "sgd_units_less_layers_per_doubling": mean_interval(by_units / doublings[0] - by_layers / doublings[1]),
+    }
+
+
+def _fall(outcomes: Found, small: tuple[int, int], large: tuple[int, int]) -> np.ndarray:
+    return outcomes[*small, SGD].values() - outcomes[*large, SGD].values()
 
 
 def ladder(outcomes: Found, kind: str) -> dict[int, dict[Any, Outcome]]:
@@ -135,6 +160,10 @@ def ladders(outcomes: Found) -> Rows:
             "loss_by_depth": mean_interval(loss[e]),
             "loss_by_the_last_step_of_width": mean_interval(step),
             "points_per_tenfold_width_minus_depth": mean_interval(loss[e] / tenfold[0] - step / tenfold[1]),
+        },
+        "B.sgd-complexity": {
+            "sgd_gain_by_width": less(width[-1][SGD], width[0][SGD]),
+            "sgd_gain_by_depth": less(last[SGD], depth[0][SGD]),
         },
         "B.width-depth-setup": {
             f"{kind}_{end}": pick(ladder(outcomes, kind))

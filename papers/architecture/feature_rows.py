@@ -435,6 +435,13 @@ def same_guarantee(by_table: Mapping[str, Mapping[tuple[str, float], np.ndarray]
     return {"B.selection-same-guarantee": found, "B.pafs-same-guarantee": pafs}
 
 
+def amenable(best: Values, paid: Values) -> Values:
+    """PAFS against CFS, at one ε for the model and at one total; of :func:`pafs_best` and :func:`totals`."""
+    values = best["B.pafs-best"] | paid["B.cfs-private-choice"]
+    names = ("validation_minus_CFS-Greedy", "validation_minus_CFS-GA", "cfs_minus_pafs")
+    return {"B.pafs-amenable": {name: values[name] for name in names}}
+
+
 # --- what a selection spends ------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,28 @@ def test_printed_regression_counts():
     assert cost_runs.perceptron_parameters(6, [120] * 6, 1) == 73_561
 
 
+class Errors:
+    """An outcome of which only the values are asked."""
+
+    def __init__(self, *errors: float) -> None:
+        self.errors = np.array(errors)
+
+    def values(self) -> np.ndarray:
+        return self.errors
+
+
+def test_what_units_and_layers_gain_with_sgd():
+    """Errors of two splits, (layers, units): units gain 0.2 and 0.4, layers lose a tenth of that."""
+    errors = {(2, 10): (0.5, 0.6), (2, 40): (0.3, 0.2), (4, 10): (0.52, 0.64), (4, 40): (0.32, 0.24)}
+    found = cost_network_rows.sgd_gains({(*key, SGD): Errors(*e) for key, e in errors.items()}, [2, 4], [10, 40])
+    assert {name: round(gain.value, 9) for name, gain in found.items()} == {
+        "sgd_gain_by_units": 0.3,
+        "sgd_gain_by_layers": -0.03,
+        "sgd_units_less_layers": 0.33,
+        "sgd_units_less_layers_per_doubling": 0.18,
+    }
+
+
 def test_pairs_must_be_rungs():
     inputs = {"dataset": "digits", "features": "flat", "inputs": 64, "widths": [4], "depths": [1, 2], "units": 8}
     with pytest.raises(ParameterError, match="pairs"):

@@ -7,6 +7,7 @@ import pytest
 
 from book.evidence import claims, rules
 from dplib import debiased
+from dplib import randomised_response as response
 from papers.labels import theory_checks as checks
 from papers.labels import theory_rows
 from papers.labels import theory_runs as study
@@ -54,3 +55,23 @@ def test_generalisation_runs_and_its_mean():
     assert 0 < abs(moved) <= line.miss
     assert abs(single.mean() - moved) < 5 * single.std() / np.sqrt(200)
     assert (found["deviation"] >= abs(found["regret"]) / 2 - 1e-12).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_remarks_of_the_appendices(k, epsilon):
+    """(a), (c) and (e) of chapter 10b's five: a plain gradient leans, two labels are the known case, and k* is k."""
+    rng = np.random.default_rng(k)
+    q, gradients = 1 / (np.exp(epsilon) + k - 1), rng.standard_normal((k, 3))
+    law = np.full(k, q)
+    law[0] = np.exp(epsilon) * q
+    mean = law @ gradients  # of the plain gradient at the answer, the true label being the first
+    assert np.allclose(mean, (np.exp(epsilon) - 1) * q * gradients[0] + q * gradients.sum(axis=0))
+    assert (abs(mean - gradients[0]).max() > 1e-3) == (k > 1)
+    prior = rng.permutation([1 / k] * k + [0.0] * (9 - k))
+    assert response.best_k(prior, epsilon) == k
+    assert (response.kept(prior, epsilon) == (prior > 0)).all()
+    if k == 2:
+        losses, flip = np.array([0.3, 0.9]), 1 / (1 + np.exp(epsilon))
+        known = ((1 - flip) * losses - flip * losses[::-1]) / (1 - 2 * flip)  # Natarajan and others (2013), Lemma 1
+        assert np.allclose(debiased.debiased_loss(losses, epsilon), known)
