@@ -31,7 +31,12 @@ WORDS = {
     "not reproducible as stated": "not reproducible as stated",
 }
 # What the answer calls the share of a verdict.
-SHARES = {"holds": "holds", "corrected": "holds with change", "fails": "fails"}
+SHARES = {
+    "holds": "holds",
+    "corrected": "holds with change",
+    "unstated": "not reproducible as stated",
+    "fails": "fails",
+}
 CARD = (4.2, 3.0)  # inches, of a card's picture
 TEXT = 13  # points: a card is about as wide on a screen as its picture
 
