@@ -9,8 +9,8 @@ One step on n records, with clipping norm C, noise multiplier s and sample rate 
 
 Neighbouring data sets differ by adding or removing one record. ``dplib.accounting`` turns s, q and the number of steps
 into epsilon, for a constant divisor or a public n (an absent record is then one with gradient zero). Seeded noise is
-reproducible and therefore not a private release; ``secure=True`` draws sampling and noise from the operating system's
-cryptographic source (:mod:`dplib.examples` says what that still leaves open).
+reproducible and therefore not a private release; ``secure=True`` draws sampling and noise from a cryptographic stream
+under keys of the operating system (:mod:`dplib.secure` says what that still leaves open).
 """
 
 import copy
@@ -56,7 +56,7 @@ class DPSGD:
         sampling: "poisson", or "shuffled" for training without noise only.
         physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on the
             processor, and more on a GPU (``dplib.devices``).
-        secure: sampling and noise from the operating system's cryptographic source.
+        secure: sampling and noise from a cryptographic stream that nobody can draw again, :mod:`dplib.secure`.
         divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
             records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
 
@@ -136,7 +136,7 @@ class Engine:
         settings: of the training; ``steps`` only tells when the network is tried once more.
         train: the n training records.
         loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
-        generator: of the noise, on that device; None for the cryptographic source.
+        generator: of the noise, on that device; None for the cryptographic stream.
 
     Attributes:
         steps: steps made so far.

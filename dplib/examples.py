@@ -1,7 +1,6 @@
 """Examples and targets for training: checked once, then gathered a batch at a time into memory that is used again."""
 
 import copy
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dplib import secure
 from dplib.checks import ParameterError, bounded, integer, number, one_of, shown
 from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
@@ -348,7 +348,6 @@ def needs_plain_order(module: nn.Module) -> bool:
 
 SAMPLING = ("poisson", "shuffled")
 BLOCK, BLOCK_ROWS = 64, 2**22  # batches that are drawn ahead for a GPU, and their rows
-_UNIT = 2.0**-53  # distance of neighbouring doubles just below 1
 
 
 RECORDS = integer(1, 10**12)
@@ -364,7 +363,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     Args:
         n: records, whole, in [1, 1e12].
         sample_rate: chance of each record, in [1e-12, 1].
-        rng: a generator; None for the operating system's cryptographic source.
+        rng: a generator; None for :mod:`dplib.secure`.
 
     Raises:
         ParameterError: for a value outside its range.
@@ -372,7 +371,7 @@ def poisson(n: int, sample_rate: float, rng: np.random.Generator | None) -> np.n
     RATE.check("sample_rate", sample_rate)
     RECORDS.check("n", n)
     if rng is None:
-        return np.flatnonzero(_secure_uniform(n) < sample_rate)
+        return secure.successes(n, sample_rate)
     size = room(n, sample_rate)
     ends = rng.geometric(sample_rate, size).cumsum()
     while ends[-1] <= n:  # trials have no memory, so the sequence just goes on
@@ -440,7 +439,7 @@ class Sampler:
         kind: one of ``SAMPLING``, "poisson" or "shuffled".
         n: records, whole, in [1, 1e12].
         sample_rate: chance of each record, in [1e-12, 1].
-        rng: a generator; None for the operating system's cryptographic source.
+        rng: a generator; None for :mod:`dplib.secure`.
 
     Raises:
         ParameterError: for a value outside its range.
@@ -485,21 +484,8 @@ def fill_normal(out: Tensor, sd: float, generator: torch.Generator | None) -> Te
     Args:
         out: a tensor of any shape.
         sd: standard deviation, >= 0.
-        generator: on the device of ``out``; None for the operating system's cryptographic source.
+        generator: on the device of ``out``; None for :mod:`dplib.secure`, in float64, rounded to the type of ``out``.
     """
     if generator is None:
-        return out.copy_(torch.from_numpy(_secure_normal(out.numel())).mul_(sd).view(out.shape))
+        return out.copy_(secure.normal(out.numel()).mul_(sd).view(out.shape))
     return out.normal_(0.0, sd, generator=generator)
-
-
-def _secure_normal(n: int) -> np.ndarray:
-    """(n,) independent standard normals in float64: half the sum of four, by Box-Muller."""
-    pairs = -(-n // 2)
-    u, v = _secure_uniform(4 * pairs), _secure_uniform(4 * pairs)
-    radius, angle = np.sqrt(-2 * np.log(u + _UNIT)), 2 * np.pi * v  # u + _UNIT is in (0, 1]
-    return (np.concatenate([radius * np.cos(angle), radius * np.sin(angle)]).reshape(4, -1).sum(0) / 2)[:n]
-
-
-def _secure_uniform(n: int) -> np.ndarray:
-    """(n,) independent uniforms on the multiples of 2^-53 in [0, 1)."""
-    return (np.frombuffer(secrets.token_bytes(8 * n), np.uint64) >> np.uint64(11)) * _UNIT

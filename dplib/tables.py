@@ -232,7 +232,7 @@ def find_ranges(
         categories: as in :class:`Columns`.
         epsilon: of the whole training, for one row added or removed, in [1e-9, 1e6]; infinite: no noise.
         delta: of the whole training, in (0, 1).
-        rng: of the noise; None for the operating system's cryptographic source, which a release needs.
+        rng: of the noise; None for :mod:`dplib.secure`, which a release needs.
 
     Raises:
         ParameterError: for rows that are not as wide as the ranges, or ranges that :class:`Columns` refuses.
@@ -309,7 +309,7 @@ def fit(
         classes: how many, at least 2.
         epsilon: for one row added or removed, in [1e-9, 1e6]; infinite for a training that clips and adds no noise.
         delta: in (0, 1), well below 1/n.
-        rng: of the noise; None for the operating system's cryptographic source, which a release needs.
+        rng: of the noise; None for :mod:`dplib.secure`, which a release needs.
         settings: how to train.
         public_n: whether the number of rows may be known; else a noisy count takes its place.
         public_ranges: False where ``columns`` are those of :func:`find_ranges` at the same budget, which spent a part.
@@ -339,7 +339,7 @@ def moments(
         columns: what is public of the columns.
         n: number of rows, or a noisy count of them.
         noise: in the unit of :func:`most_moments`; infinite: no row is looked at.
-        generator: of the noise; None for the operating system's cryptographic source.
+        generator: of the noise; None for :mod:`dplib.secure`.
     """
     d, length = z.shape[1], LENGTH / math.sqrt(columns.attributes)
     if math.isinf(noise):
@@ -394,7 +394,7 @@ def descend(
         settings: how to train.
         n: what sums are divided by: the number of rows, or a noisy count.
         noise_multiplier: standard deviation of the noise on a sum over the clipping norm, >= 0.
-        generator: of the noise; None for the operating system's cryptographic source.
+        generator: of the noise; None for :mod:`dplib.secure`.
     """
     x, target = np.float32(np.hstack([x, np.ones((len(x), 1))])), np.eye(classes, dtype=np.float32)[y]
     lengths = np.linalg.norm(x, axis=1)
@@ -415,11 +415,11 @@ def descend(
 
 
 def normal(shape: tuple[int, ...], generator: torch.Generator | None) -> np.ndarray:
-    """Independent standard normals; without a generator from the operating system's cryptographic source.
+    """Independent standard normals; without a generator from :mod:`dplib.secure`.
 
     Args:
         shape: of the array.
-        generator: of the noise; None for the operating system's cryptographic source.
+        generator: of the noise; None for :mod:`dplib.secure`.
     """
     return examples.fill_normal(torch.empty(shape, dtype=torch.float64), 1.0, generator).numpy()
 

@@ -21,8 +21,8 @@ from dplib.checks import ParameterError
 
 # What serves the others; and whole settings (``Run``, ``Bounds``) that functions return and nobody makes.
 INTERNAL = {
-    "cache", "checks", "clipping", "devices", "failing", "files", "layers", "many_annealing", "stacked", "steps",
-    "sums",
+    "cache", "checks", "clipping", "devices", "failing", "files", "layers", "many_annealing", "secure", "stacked",
+    "steps", "sums",
 }  # fmt: skip
 RETURNED = {
     "Bounds", "Run", "LowerBound", "Response", "Fit", "Constants", "Evidence", "Release", "Fisher", "Draws", "Measured",
