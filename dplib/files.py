@@ -118,8 +118,8 @@ def sign(handle: int) -> None:
 
 
 def value(text: str) -> Any:
-    """A parameter from the command line: a Python literal, nan or inf, true or false, else the text itself. A list may
-    have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
+    """A parameter from the command line: a Python literal, true, false or none, what a file may have (null, .inf, 010),
+    else the text itself. A list may have bare words, ``[mnist, digits]``: a shell takes quotation marks away.
 
     Args:
         text: as it stands on the command line.
@@ -128,9 +128,9 @@ def value(text: str) -> Any:
     if text.lower() in words:
         return words[text.lower()]
     try:
-        return float(text) if text.lower().strip("+-") in ("nan", "inf") else ast.literal_eval(text)
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return _words(text) if text.startswith("[") else text
+        return _words(text) if text.startswith("[") or any(form.match(text) for form in _FORMS) else text
 
 
 def plain(name: str, value: Any, depth: int = 0) -> Any:
@@ -165,7 +165,8 @@ _BASES = (Composer, _Parser, SafeConstructor, Resolver) if _Parser else (yaml.Sa
 class Loader(*_BASES):
     """YAML of bounded size, since ten lines of aliases can stand for more values than a machine holds, or have no end;
     and with each key once, since YAML keeps the last of two in silence. Plain words are numbers, truth values or texts
-    as YAML 1.2 says: 1e-5 is a number, as on a command line, and ``no`` a text.
+    as YAML 1.2 says: 1e-5 is a number, as on a command line, and ``no`` a text. So are inf, nan, 1_000 and 0b11, which
+    a command line has.
 
     Args:
         stream: what is read, as :mod:`yaml` takes it.
@@ -200,26 +201,30 @@ class Loader(*_BASES):
 
 def _whole(loader: Loader, node: yaml.ScalarNode) -> int:
     text = loader.construct_scalar(node)
-    return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    return int(text, {"0o": 8, "0x": 16, "0b": 2}.get(text[:2], 10))
 
 
 def _real(loader: Loader, node: yaml.ScalarNode) -> float:
     return float(loader.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan"))
 
 
-# The core schema of YAML 1.2.2, section 10.3.2; and <<, which takes in a mapping.
+_FORMS: list[re.Pattern[str]] = []  # of plain words that are no texts
+_DIGITS = "[0-9]+(?:_[0-9]+)*"
+# The core schema of YAML 1.2.2, section 10.3.2, with Python's forms beside it; and <<, which takes in a mapping.
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    ("int", rf"[-+]?{_DIGITS}|0o[0-7]+|0x[0-9a-fA-F]+|0b[01]+", list("-+0123456789")),
     (
         "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-        list("-+.0123456789"),
+        rf"[-+]?(?:\.{_DIGITS}|{_DIGITS}(?:\.(?:{_DIGITS})?)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.?(?:inf|Inf|INF)|[-+]?\.?(?:nan|NaN|NAN)",
+        list("-+.0123456789iInN"),
     ),
     ("merge", "<<", ["<"]),
 ):
     Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), _first)
+    _FORMS += [re.compile(f"(?=.)(?:{_pattern})$")] if _tag in ("null", "int", "float") else []
 Loader.add_constructor("tag:yaml.org,2002:int", _whole)
 Loader.add_constructor("tag:yaml.org,2002:float", _real)
 
