@@ -119,6 +119,7 @@ def _read(path: Path) -> Executed:
 
 KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
 OPEN = "cannot be evaluated"  # of a first rule: it names a value that is not there any more
+IN_FULL = {rules.CORRECTED: "holds with change: with a correction"}
 SHOWN = 4  # values of a row that one sees without unfolding the others
 # What a reader looks for first stands first.
 SORTED = ("fails", "not reproducible as stated", "holds with change", "holds", "undecided", rules.NOT_TESTED, NOT_RUN)
@@ -144,7 +145,7 @@ def ledger_html(rows: list[Row]) -> str:
         _menu("paper", "all", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
         _menu("chapter", "all", {name: _title(name) for name in chapters}),
         _menu("sort", "all", _counted(row.claim.sort for row in rows), "kind of row"),
-        _menu("verdict", "all", {verdict: verdict for verdict in (*SORTED, OPEN)}),
+        _menu("verdict", "all", {verdict: IN_FULL.get(verdict, verdict) for verdict in (*SORTED, OPEN)}),
         _menu("points", "all", {points: points for points in rules.POINTS}, "if undecided"),
         _menu("order", "all", BEFORE, "rule set before its runs"),
         _menu("differs", "all", {"yes": "another than today", "no": "the same as today"}, "verdict by the first rule"),
