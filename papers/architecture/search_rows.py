@@ -251,8 +251,8 @@ def printed_networks(printed_: Mapping[str, Mapping[str, Sequence[Mapping[str, A
                 f"acc_{how}": mean_interval(values),
                 f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
             }
-            if row.endswith("paw"):
-                other = accuracies(printed_[row.replace("paw", "stw")][how])
+            if (pair := row.replace("paw", "stw")) != row and pair in printed_:
+                other = accuracies(printed_[pair][how])
                 rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
     return rows
 
