@@ -305,6 +305,7 @@ def cli() -> None:
     here = str(Path(__file__).resolve().parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
+        execution.check_address_space()
         main(prog_name="python -m book")
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)

@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ EXECUTED = ROOT / "executed"
 AGAIN = "The same command again takes it as it is now."
 PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "opacus", "dp-accounting", "papermill")
 
+LIBRARIES = 1_200_000_000  # bytes that a process addresses with all of them loaded; most of it takes no memory
 # Kernels that begin at the same time may be given one port, and the second of them ends before its first cell.
 STARTS = 3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -181,6 +183,18 @@ def of_memory(error: BaseException) -> str:
     if isinstance(error, MemoryError) or short:
         return "This machine has too little memory left: end other programs, and give the same command again."
     return ""
+
+
+def check_address_space() -> None:
+    """Raise ParameterError where this process may not address what the libraries take (``ulimit -v``): the one below
+    SciPy does not fail for want of it, but asks again without end.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= limit < LIBRARIES:
+        raise ParameterError(
+            f"A process may address {limit / 1e9:.2g} GB here (`ulimit -v`), and the book's libraries take "
+            f"{LIBRARIES / 1e9:.2g} GB of it: give it more."
+        )
 
 
 def provenance(chapter: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -294,6 +294,14 @@ def test_too_little_memory_is_one_sentence(monkeypatch, capsys, error):
     assert "too little memory" in capsys.readouterr().err
 
 
+def test_too_little_room_to_address_is_said_before_a_library_waits_for_it_without_end():
+    """With 0.4 or 0.45 GB to address `python -m book site` stood still while SciPy was loaded."""
+    command = ["bash", "-c", 'ulimit -v 450000; exec "$0" -m book site', sys.executable]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("Error: A process may address 0.46 GB here (`ulimit -v`)")
+
+
 @pytest.mark.parametrize("error", [ImportError("no module named x"), RuntimeError("a shape"), OSError("a socket")])
 def test_other_errors_keep_their_traceback(monkeypatch, error):
     monkeypatch.setattr(__main__, "main", raising(error))
