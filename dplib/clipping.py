@@ -29,6 +29,7 @@ __all__ = ["RULES", "ClippedSums", "auto_s", "check", "check_again", "check_loss
 FEW = 5  # examples that a trial tries one by one
 SOME = 64  # at most, at other weights than the first
 DRAWS = 24  # of a random network: what happens in one of ten draws is seen with probability 0.92
+SCALES = (30.0, 1e3, 1e6, math.inf)  # of outputs
 FAR = 30.0  # times an example: where a network treats outliers in a way of their own
 IMPOSSIBLE = (RuntimeError, IndexError, ValueError, AssertionError)  # what a network says of examples that are none
 MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
@@ -45,7 +46,8 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     for the first and the last of the whole batch. Then once more at other weights, moved both ways from where they are,
     since a branch behind a factor of 0 is not to be seen before that factor has moved. Random layers draw the same
     numbers each time, and the first examples are tried at several draws, since some mix in few of them only; losses of
-    the whole batch and of outliers are compared in other orders and parts of it. The network is left as it was.
+    the whole batch and of outliers are compared in other orders and parts of it, what an example adds beside others far
+    away or not finite, and the loss at outputs of other sizes. The network is left as it was.
 
     What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to their
     words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a network
@@ -70,6 +72,8 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     for name, p in net.named_parameters():
         if p.requires_grad and p.dtype not in WHOLE:
             raise ParameterError(f"{name} is of {p.dtype}, which bounds no clipped sum: it must be float32 or float64.")
+        if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None):
+            raise ParameterError(f"{name} has a hook on its gradient, which no clipped sum goes through: remove it.")
     trained_layers(net)  # a copy would untie what shares its memory, and not every network can be copied
     with failing.named(net):
         copied = copy.deepcopy(net)  # with the hooks that name the layers
@@ -97,6 +101,8 @@ def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     for sign in (1, -1):
         moved = _moved(net, sign)
         _try(moved, some, targets, loss, _ends(some))
+    if x.is_floating_point():
+        _check_beside(moved, x[:SOME], targets, loss)
     _check_sizes(moved, x, y, loss)
 
 
@@ -192,6 +198,7 @@ def _check_company(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, within: flo
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         due = _losses(net, x, y, loss, 0)
+        _check_loss(net(x.clone()), y, loss, within)
         for order in (torch.randperm(len(x), generator=generator).to(x.device) for _ in range(3)):
             for part in order.tensor_split(2) if len(x) > 1 else ():
                 try:
@@ -200,6 +207,23 @@ def _check_company(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, within: flo
                     continue
                 if (apart > within * (due[part].abs() + 1e-3)).any():
                     raise ParameterError(MIXED)
+
+
+def _check_loss(outputs: Tensor, y: Tensor, loss: Loss, within: float) -> None:
+    """A loss treats each example by itself where outputs (b, ...) are such as a training may come to, too."""
+    for far in SCALES if isinstance(outputs, Tensor) and len(y) > 1 else ():
+        given, parts = outputs.clone(), (slice(0, 1), slice(1, None))
+        given[: len(y) // 2] *= far
+        try:
+            with same_randomness(outputs.device):
+                due = loss(given, y.clone())
+            with same_randomness(outputs.device):
+                found = torch.cat([loss(given[part], y[part].clone()) for part in parts])
+        except IMPOSSIBLE:
+            continue
+        finite = due.isfinite() | found.isfinite()
+        if ((found - due).abs() > within * (due.abs() + 1e-3))[finite].any() or (found - due)[finite].isnan().any():
+            raise ParameterError(MIXED)
 
 
 def _check_draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
@@ -280,8 +304,8 @@ def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int])
             if name not in before or not torch.equal(kept, before[name]):
                 raise ParameterError(f"{name} changes with the examples, and no noise protects what it keeps.")
         _check_alone(singles, net, x, y, loss, which)
-        if x.is_cuda and x.is_floating_point():
-            _check_beside_infinite(watched, x, y, loss, which[0])
+        if x.is_cuda and x.is_floating_point():  # a step on a GPU does not wait to see whether they did
+            _check_passes(watched, x, y, loss, which[0], [math.inf])
     finally:
         watched.close()
     _check_sums(names, sums, singles, weights[0][list(which)])
@@ -381,15 +405,43 @@ def _beside(x: Tensor, i: int, factor: float) -> Tensor:
     return beside
 
 
-def _check_beside_infinite(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int) -> None:
-    """Examples that are not finite spoil no other: on a GPU a step does not wait to see whether they did."""
-    passes = []
-    for batch in (x, _beside(x, i, math.inf)):
+def _check_beside(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """What an example adds to a step stays the same beside others that are far away or not finite, as where code looks
+    for what is not a number in a whole batch, or scales all gradients by their common norm.
+    """
+    watched = ClippedSums(net, {p: p.detach() for p in net.parameters() if p.requires_grad})
+    try:
+        _check_passes(watched, x, y, loss, 0, [-1e3, math.inf])
+    finally:
+        watched.close()
+
+
+def _check_passes(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factors: Sequence[float]) -> None:
+    """Loss and norm of example i in a step are the same where the others (b, ...) are multiplied by factors."""
+    due, *others = (_of_step(watched, x, y, loss, i, factor) for factor in (1.0, *factors))
+    for found in others:
+        spoiled = found is not None and not found.isfinite().all()
+        if found is None or (spoiled and not x.is_cuda):  # there a step takes such an example by itself
+            continue
+        if not _same([due], [found], 1e-3):
+            raise ParameterError(MIXED)
+
+
+def _of_step(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factor: float) -> Tensor | None:
+    """Loss and gradient norm of example i, (2,), whose neighbours are multiplied by a factor, real targets as well;
+    None where these are impossible.
+    """
+    targets = _beside(y, i, factor) if y.is_floating_point() else y.clone()
+    try:
         with same_randomness(x.device), torch.no_grad():
-            losses, _, norms, _ = watched._pass(batch.clone(), y, loss)
-        passes.append(losses[i : i + 1] if norms is None else torch.stack([losses[i], norms[i]]))
-    if not _same(passes[:1], passes[1:], 1e-3):
-        raise ParameterError(MIXED)
+            losses, _, norms, _ = watched._pass(_beside(x, i, factor), targets, loss)
+    except IMPOSSIBLE as problem:
+        if factor == 1:
+            raise
+        if isinstance(problem, ParameterError):
+            raise ParameterError(MIXED) from problem
+        return None
+    return torch.stack([losses[i], losses.new_zeros(()) if norms is None else norms[i].to(losses.dtype)])
 
 
 def _same(one: Sequence[Tensor], other: Sequence[Tensor], within: float) -> bool:

@@ -180,13 +180,18 @@ class Examples:
         return self._rows, self.y
 
     def pieces(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """All of them in order, as pairs (x, y).
+        """All of them in order, as pairs (x, y). The first is a copy, and so are those after one that was changed, as
+        by a network that begins with an activation in place: the records themselves stay as they are.
 
         Args:
             size: most examples of a pair.
         """
+        changes = True
         for x, y in zip(self._rows.split(size), self.y.split(size), strict=True):
-            yield self._shaped(x), y
+            given = (x.clone(), y.clone()) if changes else (x, y)
+            versions = [array._version for array in given]
+            yield self._shaped(given[0]), given[1]
+            changes = [array._version for array in given] != versions
 
     def extremes(self) -> Tensor:
         """Rows of the records that hold the least or the largest number of a column, or such a target: what a network
@@ -199,8 +204,8 @@ class Examples:
         return torch.cat([*ends, *(place.view(1) // self._rows.shape[1] for place in overall)]).unique()
 
     def first(self) -> Tensor:
-        """The first example, as a batch of one."""
-        return self._shaped(self._rows[:1])
+        """The first example, as a batch of one; a copy."""
+        return self._shaped(self._rows[:1].clone())
 
     def _shaped(self, x: Tensor) -> Tensor:
         if len(self._shape) == 1:

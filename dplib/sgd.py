@@ -111,7 +111,8 @@ def outputs(net: nn.Module, x: np.ndarray, device: torch.device, batch_size: int
     """
     net.to(device).eval()
     parts = torch.as_tensor(x).split(int(batch_size or LABELLED.on(device)))
-    return torch.cat([net(part.to(device)) for part in parts]).cpu().numpy()
+    # Copies: a network may begin with an activation in place.
+    return torch.cat([net(part.to(device, copy=True)) for part in parts]).cpu().numpy()
 
 
 @checks.bounded(seed=checks.integer(0))

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import clipping, dpsgd, models
+from dplib import clipping, dpsgd, many, models, sgd
 from dplib.checks import ParameterError
-from dplib.examples import Examples, cross_entropy, squared_error
+from dplib.examples import Examples, correct, cross_entropy, evaluate, squared_error
 
 CPU = torch.device("cpu")
 
@@ -373,3 +373,87 @@ def test_examples_that_are_not_finite_neither_blind_a_trial_nor_fail_it():
         sums = code(lambda net, x: net.second(torch.tanh(net.first(x)).cumsum(0)))()
         with pytest.raises(ParameterError, match="other examples"):
             clipping.check(sums, spoiled, y, cross_entropy)
+
+
+def hooked(limit):
+    """All gradients of a batch scaled by their common norm, where it is large."""
+
+    def forward(net, x):
+        h = torch.tanh(net.first(x))
+        if h.requires_grad:
+            h.register_hook(lambda g: g * (limit / (g.norm() + 1e-9)).clamp(max=1))
+        return net.second(h)
+
+    return code(forward)
+
+
+class Guarded(torch.autograd.Function):
+    """Gradients of a batch in which one is not finite are none, as guards against a failed step have it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g if g.isfinite().all() else torch.zeros_like(g)
+
+
+def by_batch(where, then):
+    def loss(outputs, y):
+        losses = cross_entropy(outputs, y)
+        return then(losses) if where(losses) else losses
+
+    return plain, loss
+
+
+GUARDS = {
+    "no step with a loss that is not finite": by_batch(lambda x: not x.isfinite().all(), lambda x: 0 * x.nan_to_num()),
+    "no step with a loss that is no number": by_batch(lambda x: x.isnan().any(), torch.zeros_like),
+    "losses over a spike": by_batch(lambda x: x.max() > 50, lambda x: x / x.max()),
+    "losses over a large spike": by_batch(lambda x: x.max() > 1e5, lambda x: x / x.max().clamp_max(1e30)),
+    "no gradients beside one that is not finite": (
+        code(lambda net, x: net.second(Guarded.apply(torch.relu(net.first(x))))), cross_entropy,
+    ),
+    "inputs over a number that is not finite": (
+        code(lambda net, x: net.second(net.first(x if x.isfinite().all() else 0 * x.nan_to_num()))), cross_entropy,
+    ),
+    **{
+        f"gradients clipped together at {limit}": (hooked(limit), lambda o, y: (o[:, 0] - y).square())
+        for limit in (30, 300)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_a_guard_that_one_record_sets_off_for_all_is_refused(name):
+    build, loss = GUARDS[name]
+    x, y = records(40)
+    with pytest.raises(ParameterError, match="other examples"):
+        clipping.check(build(), x, y.float() if "clipped" in name else y, loss)
+
+
+def test_a_hook_on_a_gradient_is_refused_as_no_sum_goes_through_it():
+    for hook in ("register_hook", "register_post_accumulate_grad_hook"):
+        net = plain()
+        getattr(net[0].weight, hook)(lambda g: None)
+        with pytest.raises(ParameterError, match=r"0\.weight has a hook"):
+            clipping.check(net, *records(), cross_entropy)
+
+
+def test_a_network_that_begins_in_place_leaves_the_records_as_they_are():
+    arrays = [records(60)[i].numpy() for i in (0, 1, 0, 1)]
+    before = [array.copy() for array in arrays]
+
+    def loss(outputs, y):
+        return cross_entropy(outputs, y.clamp_(1, 2))
+
+    net = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 4))
+    data = dpsgd.Data(tuple(arrays[:2]), tuple(arrays[2:]))
+    settings = dpsgd.DPSGD(2, 0.5, 0.1, 1.0, 1.0)
+    dpsgd.train(net, data, settings, np.random.default_rng(0), loss=loss, evaluate_every=1, progress=False)
+    many.train([net], data, [settings], [np.random.default_rng(0)], loss=loss)
+    kept = Examples(tuple(arrays[2:]), "test", CPU, torch.float32)
+    assert evaluate(net, kept, loss, correct) == evaluate(net, kept, loss, correct)
+    sgd.outputs(net, arrays[0], CPU)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
