@@ -37,6 +37,7 @@ def gmm() -> Dial:
         "height": HEIGHT,
         "data": {"name": "curves", "values": [{"noise": name, "k": k} for k, name in enumerate(names.values())]},
         "transform": [
+            {"filter": "shown === 0 || datum.k === shown - 1"},
             {"calculate": "grid", "as": "p"},
             {"calculate": "scales[signal][datum.k]", "as": "scale"},
             {"flatten": ["p", "scale"]},
@@ -55,11 +56,11 @@ def gmm() -> Dial:
             Control(
                 "signal", "signal", ["dense: every feature differs", "sparse: only 20 features differ"], 1, menu=True
             ),
+            Control("shown", "curves", ["all four", *names.values()], menu=True),
         ],
         [chart],
         [
-            "At ε = {epsilon} and p = {features} the error is {none} without noise, {unit} with noise of sensitivity "
-            "one, {L2} by the largest ℓ₂ norm, and {L1} by the largest ℓ₁ norm.",
+            "At ε = {epsilon} and p = {features} the error is {errors}.",
             "Where it claims ε = {epsilon}, the noise of Definition 2 spends {spent}{excess}.",
         ],
         "Test error against the number of features, from 20 to 10,000, at ε = 10 with a signal in 20 features only. "

@@ -50,7 +50,27 @@ def mixture() -> dict[str, Formula]:
             lambda at, name=name: "below 0.001" if at[name] < 0.0005 else f"{at[name]:.3f}",
         )
         formulas[noise] = words
-    return formulas | spent()
+    return formulas | {"errors": _errors()} | spent()
+
+
+_ERRORS = {
+    "none": " without noise",
+    "unit": " with noise of sensitivity one",
+    "L2": " by the largest ℓ₂ norm",
+    "L1": " by the largest ℓ₁ norm",
+}
+
+
+def _errors() -> Formula:
+    """The errors of the curves that are shown, in words: a curve that is to be guessed is not given away."""
+    each = [f"{noise} + '{words}'" for noise, words in _ERRORS.items()]
+    every = " + ', ' + ".join(each[:-1]) + f" + ', and ' + {each[-1]}"
+
+    def python(at):
+        told = [f"{at[noise]}{words}" for noise, words in _ERRORS.items()]
+        return told[at["shown"] - 1] if at["shown"] else f"{', '.join(told[:-1])}, and {told[-1]}"
+
+    return Formula(f"shown === 0 ? {every} : [{', '.join(each)}][shown - 1]", python)
 
 
 def spent() -> dict[str, Formula]:

@@ -76,6 +76,37 @@ def test_a_typed_number_is_answered_as_python_does(browser, tmp_path, make):
     assert not page.errors
 
 
+def test_a_curve_is_shown_alone_and_the_answer_gives_no_other_away(browser, tmp_path):
+    dial = dials.gmm()
+    (tmp_path / "notebooks").mkdir()
+    shutil.copytree(STATIC, tmp_path / "_static")
+    dials_page.write([dial], tmp_path / "notebooks", tmp_path / "_static")
+    page = watched(browser.new_page(viewport={"width": 1000, "height": 900}))
+    page.goto((tmp_path / "notebooks" / "dial_01.html").as_uri(), wait_until="load")
+    page.wait_for_function("window.dials?.['01']")
+    seen = """(async () => {
+      const [view] = window.dials["01"];
+      await view.runAsync();
+      const names = new Set();
+      const visit = node => node.marktype === "line" && node.role === "mark"
+        ? node.items.forEach(item => names.add(item.datum.noise)) : (node.items ?? []).forEach(visit);
+      visit(view.scenegraph().root);
+      return [...names];
+    })()"""
+    every, *each = next(one.options for one in dial.controls if one.name == "shown")
+    assert page.evaluate(seen) == each
+    assert every == "all four"
+    for place, name in enumerate(each, start=1):
+        page.select_option("select[name=shown]", label=name)
+        assert page.evaluate(seen) == [name]
+        said = page.locator(".dial-answer span").all_inner_texts()
+        assert said == dial.answer(shown=place)
+        assert said[0].count("without noise") + said[0].count(" by ") + said[0].count("sensitivity one") == 1
+    page.select_option("select[name=shown]", label=every)
+    assert page.evaluate(seen) == each
+    assert not page.errors
+
+
 def drawn(one, rng):
     """A random number of a control's range, or a random position."""
     if not isinstance(one, Number):

@@ -125,8 +125,11 @@ def test_answers_agree_with_dplib():
     from papers.labels.bounds import rr_worst_second_moment
 
     first, one, four, six, eight, ten, twelve = map(solved, ("00a", "01", "04", "06", "08", "10b", "12"))
-    groups, sums = np.eye(4)[[0, 1, 2, 3, 0]], np.array([0.9, 0.2, 0.6, 0.0, 1.0])
-    assert first["reconstruct"](groups, sums).tolist() == reconstruction.from_sums(groups, sums).tolist()
+    groups, secret = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 0]]), np.array([1, 0, 1, 1])
+    fixed = first["exposed"](groups, groups @ secret)
+    assert fixed.tolist() == [True, True, True, False]
+    assert (reconstruction.from_sums(groups, groups @ secret) == secret)[fixed].all()
+    assert first["die_epsilon"](0.2, 0.3) == pytest.approx(exact_loss.discrete_epsilon([[0.7, 0.3], [0.2, 0.8]], 0))
     assert one["gaussian_delta"](2.0, 1.0, 0.7) == pytest.approx(mechanisms.gaussian_delta(2.0, 1.0, 0.7))
     assert one["gaussian_sigma"](0.8, 1e-5, 2.0) == pytest.approx(mechanisms.analytic_sigma(0.8, 1e-5, 2.0), rel=1e-6)
     assert four["best_of"]([0.1, 0.5, 0.7, 0.2], 3) == pytest.approx(crossover_rows.best_of([0.1, 0.5, 0.7, 0.2], 3))
