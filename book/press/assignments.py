@@ -14,8 +14,7 @@ import importlib.util
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,50 +26,15 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from book.evidence import sources
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
+from book.press.marking import KINDS, Assignment, Question
 from dplib.checks import ParameterError
 
 SOURCES = ROOT / "book" / "assignments"
 OUTPUT = ROOT / "_build" / "assignments"
-KINDS = ("solution", "check", "hidden")
 INTRODUCTION = (
     "*Replace each `...` by your own code. The cell below a question runs checks that you can see; marks come from "
     "others that you cannot. You need numpy and scipy, and not the book's own package.*"
 )
-# A solution, from its first line to its last, with the indentation of both.
-_SOLUTION = re.compile(r"^( *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION *$", re.DOTALL | re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Question:
-    """One question: what it asks, its points, and the cells of each kind (solution, check, hidden)."""
-
-    title: str
-    points: int
-    text: str
-    cells: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-
-    @property
-    def shares(self) -> list[float]:
-        """Points of each test: none for those that students see, the rest in equal parts, whole hundredths."""
-        hidden = len(self.cells["hidden"])
-        each = round(self.points / hidden, 2)
-        last = round(self.points - each * (hidden - 1), 2)  # so that they add up
-        return [0.0] * len(self.cells["check"]) + [each] * (hidden - 1) + [last]
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """An assignment's name, introduction, cells for everybody, and questions."""
-
-    name: str
-    introduction: str
-    setup: list[str]
-    questions: list[Question]
-
-    @property
-    def points(self) -> int:
-        """Full marks."""
-        return sum(question.points for question in self.questions)
 
 
 def names() -> list[str]:
@@ -98,26 +62,6 @@ def load(name: str) -> Assignment:
         if missing:
             raise ParameterError(f"{name}, {question.title!r}: it has no cell tagged {missing[0]}.")
     return Assignment(name, introduction, setup, questions)
-
-
-def stub(code: str) -> str:
-    """A solution cell as students get it: ``...`` in place of what they are to write."""
-    return _SOLUTION.sub(r"\1...", code)
-
-
-def marks(assignment: Assignment, answers: Sequence[str], only: int | None = None) -> float:
-    """Points that code cells earn, by running the tests here and now: for the book's own solutions, not for strangers'.
-
-    ``only`` is the place of a question, from 0; None for all of them.
-    """
-    namespace: dict[str, Any] = {}
-    for code in (*assignment.setup, *answers):
-        exec(code, namespace)
-    earned = 0.0
-    for question in assignment.questions if only is None else [assignment.questions[only]]:
-        tests = [*question.cells["check"], *question.cells["hidden"]]
-        earned += sum(share for test, share in zip(tests, question.shares, strict=True) if _passes(test, namespace))
-    return earned
 
 
 def master(assignment: Assignment) -> nbformat.NotebookNode:
@@ -216,11 +160,3 @@ def _assign(assignment: Assignment, folder: Path) -> None:
         # Otter puts the time into the archive's name; here a name that a script can count on.
         (archive,) = made.glob("*autograder*.zip")
         shutil.copyfile(archive, folder / "grader" / "autograder.zip")
-
-
-def _passes(test: str, namespace: dict[str, Any]) -> bool:
-    try:
-        exec(test, dict(namespace))
-    except Exception:  # whatever a wrong answer may raise
-        return False
-    return True

@@ -5,19 +5,18 @@ assignments to download with what earns the points, and its slides. Nothing has 
 """
 
 import html
+import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import nbformat
 import numpy as np
-from nbformat.v4 import new_code_cell, new_markdown_cell
 from pydantic import AfterValidator, BaseModel, Field
 
 from book.evidence import sources
 from book.evidence.places import ROOT
-from book.press import assignments, course, typed, week_slides
+from book.press import assignments, course, marking, typed, week_slides
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -115,40 +114,14 @@ def build(generated: Path, book: typed.Known | None) -> None:
         for part in parts(number):
             typed.check(part, book)
     (generated / "handouts").mkdir(exist_ok=True)
-    for name in assignments.names():
-        assignment = assignments.load(name)
-        for kind, notebook in (("", handout(assignment)), ("-solved", solved(assignment))):
-            nbformat.write(notebook, generated / "handouts" / f"{name}{kind}.ipynb")
+    every = [assignments.load(name) for name in assignments.names()]
+    for assignment in every:
+        for kind, notebook in (("", marking.handout(assignment)), ("-solved", marking.solved(assignment))):
+            path = generated / "handouts" / f"{assignment.name}{kind}.ipynb"
+            path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    marking.pack(every, ROOT, generated / "handouts" / "mark.pyz")
     for number, week in enumerate(plan, start=1):
         (generated / f"week{number}.md").write_text(markdown(number, load(number), week), encoding="utf-8")
-
-
-def handout(assignment: assignments.Assignment) -> nbformat.NotebookNode:
-    """An assignment as students get it: without solutions and hidden tests, and without anything to install."""
-    cells = [new_markdown_cell(f"{assignment.introduction}\n\n{INTRODUCTION}"), *map(new_code_cell, assignment.setup)]
-    for question in assignment.questions:
-        cells.append(new_markdown_cell(_heading(question)))
-        cells += [new_code_cell(assignments.stub(code)) for code in question.cells["solution"]]
-        cells += map(new_code_cell, question.cells["check"])
-    return _notebook(cells)
-
-
-def solved(assignment: assignments.Assignment) -> nbformat.NotebookNode:
-    """An assignment for the teacher: solutions, and every test with the points that it earns."""
-    cells = [new_markdown_cell(assignment.introduction), *map(new_code_cell, assignment.setup)]
-    for question in assignment.questions:
-        tests = [*question.cells["check"], *question.cells["hidden"]]
-        cells.append(new_markdown_cell(_heading(question)))
-        cells += map(new_code_cell, question.cells["solution"])
-        marked = zip(tests, question.shares, strict=True)
-        cells += [new_code_cell(f"# {share:g} points\n{test}") for test, share in marked]
-    return _notebook(cells)
-
-
-INTRODUCTION = (
-    "*Replace each `...` by your own code. The cell below a question is a check that you can see; marks come from "
-    "others that you cannot. Python with numpy and scipy is enough.*"
-)
 
 
 def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
@@ -230,14 +203,3 @@ def _notes(deck: Path) -> str:
     return (
         f'<details><summary>Slide by slide, to read or to print</summary><ol class="notes">\n{items}\n</ol></details>'
     )
-
-
-def _heading(question: assignments.Question) -> str:
-    return f"## {question.title} ({question.points} point{'s' * (question.points != 1)})\n\n{question.text}"
-
-
-def _notebook(cells: Sequence[nbformat.NotebookNode]) -> nbformat.NotebookNode:
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number:03d}"
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return nbformat.v4.new_notebook(cells=list(cells), metadata={"kernelspec": kernel})

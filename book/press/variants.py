@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from book.evidence.execution import RunError
-from book.press import assignments
-from book.press.assignments import Assignment, Question
+from book.press import marking
+from book.press.marking import Assignment, Question
+from dplib.checks import ParameterError
 
 
 def variant(assignment: Assignment, seed: int) -> Assignment:
     """The assignment with other numbers; the same for the same seed.
 
     Raises:
-        RunError: where no question can be changed.
+        ParameterError: where no question can be changed.
     """
     rng = np.random.default_rng([seed, zlib.crc32(assignment.name.encode())])
     units = rng.choice(np.arange(11, 98), len(assignment.questions), replace=False) / 10
@@ -30,7 +30,7 @@ def variant(assignment: Assignment, seed: int) -> Assignment:
         if tried and _works(changed, tried, place):
             changed = tried
     if changed is assignment:
-        raise RunError(f"{assignment.name}: no question of it returns a number that nothing else uses.")
+        raise ParameterError(f"{assignment.name}: no question of it returns a number that nothing else uses.")
     return changed
 
 
@@ -66,5 +66,5 @@ def _works(public: Assignment, tried: Assignment, place: int) -> bool:
     solutions = [
         [code for question in which.questions for code in question.cells["solution"]] for which in (tried, public)
     ]
-    mine, theirs = (assignments.marks(tried, answers, only=place) for answers in solutions)
+    mine, theirs = (marking.marks(tried, answers, only=place) for answers in solutions)
     return abs(mine - tried.questions[place].points) < 1e-9 and theirs < mine

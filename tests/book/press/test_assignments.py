@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from book.evidence import sources
-from book.press import assignments, variants
+from book.press import assignments, marking, variants
 from dplib.checks import ParameterError
 from tests.conftest import ROOT
 
@@ -27,7 +27,7 @@ def answers(assignment, change=lambda place, code: code):
 
 
 def stubs(_, code):
-    return assignments.stub(code)
+    return marking.stub(code)
 
 
 def solved(number):
@@ -49,8 +49,8 @@ def test_every_chapter_has_an_assignment():
 def test_solutions_earn_full_marks_and_empty_answers_none(name):
     assignment = assignments.load(name)
     assert assignment.points == 10
-    assert assignments.marks(assignment, answers(assignment)) == pytest.approx(10, abs=1e-9)
-    assert assignments.marks(assignment, answers(assignment, stubs)) == 0
+    assert marking.marks(assignment, answers(assignment)) == pytest.approx(10, abs=1e-9)
+    assert marking.marks(assignment, answers(assignment, stubs)) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -69,7 +69,7 @@ def test_each_question_is_worth_its_own_points(name):
     assignment = assignments.load(name)
     for left_out, question in enumerate(assignment.questions):
         given = answers(assignment, lambda place, code, out=left_out: stubs(place, code) if place == out else code)
-        left = assignments.marks(assignment, given)
+        left = marking.marks(assignment, given)
         assert left <= assignment.points - question.points + 1e-9
     assert left == pytest.approx(assignment.points - question.points), "nothing builds on the last one"
 
@@ -104,7 +104,7 @@ def test_hidden_tests_notice_wrong_numbers(name):
             count = min(6, sum(_is_number(node) for node in ast.walk(ast.parse(code))))
             wrong = [ast.unparse(_Nudge(number).visit(ast.parse(code))) for number in range(count)]
             tried = [answers(assignment, lambda _, one, c=code, w=w: w if one == c else one) for w in wrong]
-            noticed = sum(assignments.marks(assignment, given, place) < question.points - 1e-9 for given in tried)
+            noticed = sum(marking.marks(assignment, given, place) < question.points - 1e-9 for given in tried)
             assert noticed >= count / 3, f"{question.title}: {noticed} of {count} wrong numbers noticed"
 
 
@@ -191,6 +191,6 @@ def test_a_variant_fails_the_public_solution_and_passes_its_own(name):
     public = assignments.load(name)
     mine = variants.variant(public, 5)
     assert mine == variants.variant(public, 5) != variants.variant(public, 6)
-    assert assignments.marks(mine, answers(mine)) == pytest.approx(10, abs=1e-9)
-    assert assignments.marks(mine, answers(mine, stubs)) == 0
-    assert assignments.marks(mine, answers(public)) < 10
+    assert marking.marks(mine, answers(mine)) == pytest.approx(10, abs=1e-9)
+    assert marking.marks(mine, answers(mine, stubs)) == 0
+    assert marking.marks(mine, answers(public)) < 10

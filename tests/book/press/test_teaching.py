@@ -8,7 +8,7 @@ import yaml
 
 from book.evidence import claims, sources
 from book.evidence.execution import RunError
-from book.press import assignments, authors, course, teaching, week_slides
+from book.press import assignments, authors, course, marking, teaching, week_slides
 from book.press.ledger import Row
 from dplib.checks import ParameterError
 
@@ -57,7 +57,7 @@ def test_a_week_with_a_fault_is_refused(tmp_path, monkeypatch, change, name):
 
 def test_a_handout_runs_has_no_solution_and_the_solved_one_passes_every_test():
     assignment = assignments.load("00a_why_noise")
-    student, solved = teaching.handout(assignment), teaching.solved(assignment)
+    student, solved = map(nbformat.from_dict, (marking.handout(assignment), marking.solved(assignment)))
     for notebook in (student, solved):
         nbformat.validate(notebook)
     text = nbformat.writes(student)

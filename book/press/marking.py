@@ -1,0 +1,313 @@
+"""Assignments marked with Python, NumPy and SciPy alone: the core of them, and the program that a teacher downloads.
+
+:func:`pack` puts this module, :mod:`book.press.variants` and every assignment into one file, ``mark.pyz``, which the
+site carries. ``python mark.pyz mark 00a_why_noise submissions`` runs every notebook of a folder in a process of its
+own, with a limit of time for each cell, and writes ``marks.csv``. A process is no wall: it has the teacher's rights.
+"""
+
+import argparse
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dplib.checks import ParameterError
+
+KINDS = ("solution", "check", "hidden")
+SECONDS = 20  # of a cell, and of a test
+MODULES = ("book/__init__.py", "book/press/__init__.py", "book/press/marking.py", "book/press/variants.py")
+LIBRARY = ("dplib/__init__.py", "dplib/checks.py")
+MAIN = "from book.press.marking import main\n\nmain()\n"
+DATA = "assignments.json"
+EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal files give equal bytes
+INTRODUCTION = (
+    "*Replace each `...` by your own code. The cell below a question is a check that you can see; marks come from "
+    "others that you cannot. Python with numpy and scipy is enough.*"
+)
+# A solution, from its first line to its last, with the indentation of both.
+_SOLUTION = re.compile(r"^( *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION *$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: what it asks, its points, and the cells of each kind (solution, check, hidden)."""
+
+    title: str
+    points: int
+    text: str
+    cells: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+
+    @property
+    def shares(self) -> list[float]:
+        """Points of each test: none for those that students see, the rest in equal parts, whole hundredths."""
+        hidden = len(self.cells["hidden"])
+        each = round(self.points / hidden, 2)
+        last = round(self.points - each * (hidden - 1), 2)  # so that they add up
+        return [0.0] * len(self.cells["check"]) + [each] * (hidden - 1) + [last]
+
+    @property
+    def tests(self) -> list[str]:
+        """The tests that students see, and then those that they do not."""
+        return [*self.cells["check"], *self.cells["hidden"]]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An assignment's name, introduction, cells for everybody, and questions."""
+
+    name: str
+    introduction: str
+    setup: list[str]
+    questions: list[Question]
+
+    @property
+    def points(self) -> int:
+        """Full marks."""
+        return sum(question.points for question in self.questions)
+
+
+def stub(code: str) -> str:
+    """A solution cell as students get it: ``...`` in place of what they are to write."""
+    return _SOLUTION.sub(r"\1...", code)
+
+
+def about(test: str) -> str:
+    """What a test is about: the comment in its first line, empty where there is none."""
+    first = re.search(r"(?m)^(?!def |    |\s*$).*$", test)  # a variant has a helper above it
+    return first[0][2:] if first and first[0].startswith("# ") else ""
+
+
+def marks(assignment: Assignment, answers: Sequence[str], only: int | None = None) -> float:
+    """Points that code cells earn, by running the tests here and now: for the book's own solutions, not for strangers'.
+
+    ``only`` is the place of a question, from 0; None for all of them.
+    """
+    namespace: dict[str, Any] = {}
+    for code in (*assignment.setup, *answers):
+        exec(code, namespace)
+    questions = assignment.questions if only is None else [assignment.questions[only]]
+    return sum(
+        share
+        for question in questions
+        for test, share in zip(question.tests, question.shares, strict=True)
+        if not _failure(test, dict(namespace))
+    )
+
+
+def handout(assignment: Assignment) -> dict[str, Any]:
+    """An assignment as students get it, a notebook: without solutions and hidden tests, and with nothing to install."""
+    cells = [("markdown", f"{assignment.introduction}\n\n{INTRODUCTION}"), *_code(assignment.setup)]
+    for question in assignment.questions:
+        cells += [("markdown", _heading(question)), *_code(map(stub, question.cells["solution"]))]
+        cells += _code(question.cells["check"])
+    return _notebook(cells)
+
+
+def solved(assignment: Assignment) -> dict[str, Any]:
+    """An assignment for the teacher, a notebook: solutions, and every test with the points that it earns."""
+    cells = [("markdown", assignment.introduction), *_code(assignment.setup)]
+    for question in assignment.questions:
+        cells += [("markdown", _heading(question)), *_code(question.cells["solution"])]
+        marked = zip(question.tests, question.shares, strict=True)
+        cells += _code(f"# {share:g} points\n{test}" for test, share in marked)
+    return _notebook(cells)
+
+
+def pack(assignments: Sequence[Assignment], root: Path, path: Path) -> None:
+    """Write the program with these assignments in it.
+
+    Args:
+        assignments: what it can mark.
+        root: the folder that ``book`` and ``dplib`` are in.
+        path: the file, which any Python runs.
+    """
+    files = {name: (root / name).read_text(encoding="utf-8") for name in (*MODULES, *LIBRARY)}
+    files |= {"__main__.py": MAIN, DATA: json.dumps([asdict(one) for one in assignments], ensure_ascii=False)}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, text.encode())
+
+
+def main() -> None:
+    """The command line of ``mark.pyz``."""
+    program = Path(sys.argv[0])
+    parser = argparse.ArgumentParser(prog=f"python {program.name}", description="Mark the assignments of the course.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="the assignments, with their points")
+    marker = commands.add_parser("mark", help="mark every notebook of a folder; writes marks.csv")
+    maker = commands.add_parser("make", help="write the notebook for students, and the one with solutions and tests")
+    one = commands.add_parser("one", help="mark one notebook here and now; mark calls it")
+    for sub, argument in ((marker, "folder"), (maker, "folder"), (one, "notebook")):
+        sub.add_argument("assignment")
+        sub.add_argument(argument, type=Path)
+        sub.add_argument("--seed", type=int, help="of a variant in which the public solutions fail: keep it secret")
+        sub.add_argument("--seconds", type=float, default=SECONDS, help="for each cell and test (20)")
+    one.add_argument("result", type=Path)
+    asked = parser.parse_args()
+    with zipfile.ZipFile(program) as archive:
+        known = {item["name"]: _loaded(item) for item in json.loads(archive.read(DATA))}
+    if asked.command == "list":
+        print("\n".join(f"{name}: {assignment.points} points" for name, assignment in known.items()))
+        return
+    try:
+        if asked.assignment not in known:
+            raise ParameterError(f"{asked.assignment} is none of the assignments: {', '.join(known)}.")
+        assignment = known[asked.assignment]
+        if asked.seed is not None:
+            from book.press import variants
+
+            assignment = variants.variant(assignment, asked.seed)
+        if asked.command == "make":
+            _make(assignment, asked.folder)
+        elif asked.command == "one":
+            asked.result.write_text(json.dumps(one_notebook(assignment, asked.notebook, asked.seconds)))
+        else:
+            _mark(program, assignment, asked)
+    except ParameterError as error:
+        sys.exit(f"Error: {error}")
+
+
+def one_notebook(assignment: Assignment, path: Path, seconds: float) -> dict[str, Any]:
+    """Run a student's notebook here and test it: points by question, and what failed.
+
+    A cell that fails is passed over, as one wrong answer costs no other. Magic commands are left out.
+    """
+    namespace: dict[str, Any] = {}
+    for code in assignment.setup:
+        exec(code, namespace)
+    notes = []
+    for number, code in enumerate(_cells(path), start=1):
+        if (failed := _failure(code, namespace, seconds)) and not failed.startswith("AssertionError"):
+            notes.append(f"cell {number}: {failed}")
+    points = []
+    for number, question in enumerate(assignment.questions, start=1):
+        earned = 0.0
+        for place, (test, share) in enumerate(zip(question.tests, question.shares, strict=True)):
+            failed = _failure(test, dict(namespace), seconds)
+            earned += 0 if failed else share
+            if failed and share:
+                hidden = place + 1 - len(question.cells["check"])
+                what = f" ({about(test)})" if about(test) else ""
+                notes.append(f"question {number}, hidden test {hidden}{what}: {failed}")
+        points.append(round(earned, 2))
+    return {"points": points, "notes": notes}
+
+
+def _mark(program: Path, assignment: Assignment, asked: argparse.Namespace) -> None:
+    """Mark a folder's notebooks, each in a process of its own, and write marks.csv beside them."""
+    notebooks = sorted(asked.folder.glob("*.ipynb"))
+    if not notebooks:
+        raise ParameterError(f"{asked.folder} has no notebook (.ipynb).")
+    path = asked.folder / "marks.csv"
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        table = csv.writer(file)
+        table.writerow(["notebook", *(question.title for question in assignment.questions), "points", "notes"])
+        for notebook in notebooks:
+            found = _apart(program, assignment, notebook, asked)
+            total = round(sum(found["points"]), 2)
+            table.writerow([notebook.name, *found["points"], total, "; ".join(found["notes"])])
+            print(f"{notebook.name}: {total:g} of {assignment.points}")
+    print(path)
+
+
+def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """What :func:`one_notebook` finds, in a process and an empty folder of its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "result.json"
+        command = [sys.executable, str(program.resolve()), "one", asked.assignment, str(notebook.resolve())]
+        command += [str(result), "--seconds", str(asked.seconds)]
+        command += [] if asked.seed is None else ["--seed", str(asked.seed)]
+        tests = sum(len(question.tests) for question in assignment.questions)
+        note = "the program ended before its marks"
+        try:
+            limit = (2 * tests + 20) * asked.seconds  # where a system has no alarm for each cell
+            done = subprocess.run(
+                command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
+            )
+            if result.exists():
+                return json.loads(result.read_text())
+            note = (done.stderr.strip().splitlines() or [note])[-1]
+        except subprocess.TimeoutExpired:
+            note = "took too long"
+        return {"points": [0] * len(assignment.questions), "notes": [f"not marked: {note}"]}
+
+
+def _make(assignment: Assignment, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind, notebook in (("", handout(assignment)), ("-solved", solved(assignment))):
+        path = folder / f"{assignment.name}{kind}.ipynb"
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False), encoding="utf-8")
+        print(path)
+
+
+def _cells(path: Path) -> Iterator[str]:
+    """The code cells of a notebook, without magic commands."""
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ParameterError(f"{path.name} is no notebook: {type(error).__name__}.") from error
+    for source in sources:
+        yield re.sub(r"(?m)^\s*[%!].*$", "", source)
+
+
+def _failure(code: str, namespace: dict[str, Any], seconds: float = 0) -> str:
+    """Run code; "" where it ends well, else what it raised, whatever a wrong answer may raise."""
+    try:
+        with _alarm(seconds):
+            exec(code, namespace)
+    except (Exception, SystemExit) as error:
+        return f"{type(error).__name__}: {error}".strip(": ").replace("\n", " ")[:200]
+    return ""
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """TimeoutError after so many seconds; 0, and systems without such alarms, for none."""
+    if not seconds or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _loaded(item: Mapping[str, Any]) -> Assignment:
+    questions = [Question(**question) for question in item["questions"]]
+    return Assignment(item["name"], item["introduction"], item["setup"], questions)
+
+
+def _heading(question: Question) -> str:
+    return f"## {question.title} ({question.points} point{'s' * (question.points != 1)})\n\n{question.text}"
+
+
+def _code(cells: Any) -> list[tuple[str, str]]:
+    return [("code", source) for source in cells]
+
+
+def _notebook(cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    made = []
+    for number, (kind, source) in enumerate(cells):
+        more = {"execution_count": None, "outputs": []} if kind == "code" else {}
+        made.append({"id": f"cell-{number:03d}", "cell_type": kind, "metadata": {}, "source": source, **more})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

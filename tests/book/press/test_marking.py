@@ -1,0 +1,95 @@
+"""The program that a teacher downloads: it marks a folder of notebooks with nothing but NumPy and SciPy."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from book.press import assignments, marking, variants
+from tests.conftest import ROOT
+
+NAME = "00a_why_noise"
+LOOP = "while True:\n    pass"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "mark.pyz"
+    marking.pack([assignments.load(NAME)], ROOT, path)
+    return path
+
+
+def called(program, *arguments):
+    """The program in a folder where no module of the book is found."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-P", str(program), *map(str, arguments)]
+    return subprocess.run(command, cwd=program.parent, env=environment, capture_output=True, text=True, check=False)
+
+
+def hand_in(folder, name, cells):
+    folder.mkdir(exist_ok=True)
+    notebook = marking._notebook([("code", code) for code in cells])
+    (folder / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def answers(assignment, change=lambda code: code):
+    return [change(code) for question in assignment.questions for code in question.cells["solution"]]
+
+
+def marked(folder):
+    with (folder / "marks.csv").open(encoding="utf-8-sig") as file:
+        return {row["notebook"].removesuffix(".ipynb"): row for row in csv.DictReader(file)}
+
+
+def test_a_folder_is_marked_whatever_is_in_it(program, tmp_path):
+    assignment = assignments.load(NAME)
+    right = answers(assignment)
+    hand_in(tmp_path, "right", right)
+    hand_in(tmp_path, "empty", answers(assignment, marking.stub))
+    hand_in(tmp_path, "one-never-ends", [right[0].split("# BEGIN")[0] + LOOP.replace("\n", "\n    "), *right[1:]])
+    hand_in(tmp_path, "a-cell-never-ends", [LOOP, *right])
+    hand_in(tmp_path, "leaves", ["%matplotlib inline\n!ls", *right, "raise SystemExit", "import os; os._exit(0)"])
+    hand_in(tmp_path, "only-a-yes", [right[0].replace("max(of_a_yes, of_a_no)", "of_a_yes"), *right[1:]])
+    (tmp_path / "broken.ipynb").write_text("{", encoding="utf-8")
+    done = called(program, "mark", NAME, tmp_path, "--seconds", 2)
+    assert done.returncode == 0, done.stderr
+    found = marked(tmp_path)
+    points = {name: float(row["points"]) for name, row in found.items()}
+    assert points == {
+        "right": 10, "empty": 0, "one-never-ends": 8, "a-cell-never-ends": 10, "leaves": 0, "only-a-yes": 8, "broken": 0
+    }  # fmt: skip
+    assert "both answers count" in found["only-a-yes"]["notes"]
+    assert "more than 2 seconds" in found["one-never-ends"]["notes"]
+    assert "no notebook" in found["broken"]["notes"]
+    assert "ended before its marks" in found["leaves"]["notes"]
+    assert not found["right"]["notes"]
+
+
+def test_a_variant_is_made_and_marked_by_its_seed(program, tmp_path):
+    assert called(program, "make", NAME, tmp_path / "made", "--seed", 7).returncode == 0
+    student = json.loads((tmp_path / "made" / f"{NAME}.ipynb").read_text(encoding="utf-8"))
+    assert "In your version" in json.dumps(student)
+    mine = variants.variant(assignments.load(NAME), 7)
+    hand_in(tmp_path, "mine", answers(mine))
+    hand_in(tmp_path, "public", answers(assignments.load(NAME)))
+    assert called(program, "mark", NAME, tmp_path, "--seed", 7).returncode == 0
+    points = {name: float(row["points"]) for name, row in marked(tmp_path).items()}
+    assert points["mine"] == 10
+    assert points["public"] <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(("mark", "99_none", "."), "none of the assignments"), (("mark", NAME, "."), "no notebook")]
+)
+def test_a_mistake_is_one_sentence(program, arguments, said):
+    done = called(program, *arguments)
+    assert done.returncode
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_says_what_it_has(program):
+    assert called(program, "list").stdout.strip() == f"{NAME}: 10 points"
