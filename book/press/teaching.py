@@ -1,22 +1,28 @@
 """The teacher's kit: a page for each week of the course, from ``book/teaching/weekN.yml``, with all that a class needs.
 
-A week has a plan by the minute, ten questions with answers and why the wrong ones tempt, prompts for a discussion, its
-assignments to download with what earns the points, and its slides. Nothing has to be installed to teach from it.
+A week has a plan by the minute, the sentences of its paper that it needs, ten questions with answers and why the wrong
+ones tempt, prompts for a discussion, its assignments to download with what earns the points and what marks them, and
+its slides. Nothing has to be installed to teach from it.
 """
 
 import html
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+from pybtex.database import Entry, parse_file
 from pydantic import AfterValidator, BaseModel, Field
 
-from book.evidence import sources
+from book.evidence import claims, sources
+from book.evidence.execution import RunError
 from book.evidence.places import ROOT
 from book.press import assignments, course, marking, typed, week_slides
+from book.press.slides import KEYS
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -72,6 +78,8 @@ class Week(BaseModel, extra="forbid"):
     quiz: list[Question]
     discuss: list[Text]
     after: Text
+    sentences: list[str] = []  # rows of the ledger: what of a paper the week needs
+    terms: Text = ""  # what its letters and short names mean
 
 
 def load(number: int) -> Week:
@@ -94,7 +102,9 @@ def load(number: int) -> Week:
 def parts(number: int) -> Iterator[typed.Part]:
     """The texts of a week, and what their numbers come from."""
     week, name = load(number), f"week{number}.yml"
-    yield typed.Part(name, " ".join([week.goal, week.before, week.room, *week.discuss, week.after]), week.numbers)
+    yield typed.Part(
+        name, " ".join([week.goal, week.before, week.room, *week.discuss, week.after, week.terms]), week.numbers
+    )
     for step in week.lesson:
         yield typed.Part(f"{name}, “{step.title}”", step.what, step.numbers)
     for place, one in enumerate(week.quiz, start=1):
@@ -133,7 +143,10 @@ def markdown(number: int, week: Week, plan: Mapping[str, list[str]]) -> str:
             f'Slides\n: <a href="../slides/week{number}.html">Week {number}</a>, a message and a picture each. '
             f"`S` opens your notes, `F` fills the screen, `O` shows all. {_printed(number)}"
         )
-    parts += ["## Ninety minutes", _lesson(week.lesson), "## Ten questions", _quiz(week.quiz)]
+    parts += ["## Ninety minutes", _lesson(week.lesson)]
+    if week.sentences:
+        parts += ["## What the paper says", *_paper(week.sentences, week.terms)]
+    parts += ["## Ten questions", _quiz(week.quiz)]
     parts += ["## To talk about", "\n".join(f"- {topic}" for topic in week.discuss)]
     parts += ["## Assignments", *_assignments(plan["assignments"]), "## After class", week.after]
     if f"week{number}" in decks:
@@ -174,10 +187,57 @@ def _question(number: int, question: Question) -> str:
     return "\n\n".join([f"**{number}.** {question.ask}", "\n".join(listed), answers])
 
 
+def _paper(ids: Sequence[str], terms: str) -> Iterator[str]:
+    """The paper's reference, and the sentences that a week needs, each with its place and a link to its row."""
+    rows = claims.load_all()
+    if unknown := [id_ for id_ in ids if id_ not in rows]:
+        raise RunError(f"book/teaching names {', '.join(unknown)}, which the ledger does not have.")
+    papers = sorted({id_[0] for id_ in ids})
+    yield (
+        "Who has no copy of the paper needs no more of it than this, told in our words, wrong sentences included. The "
+        "place leads to the ledger, where each sentence is tested: leave that for after class."
+    )
+    yield "\n\n".join(f"Paper {paper}\n: {reference(KEYS[paper])}" for paper in papers)
+    if terms:
+        yield f"Its words\n: {terms}"
+    yield "\n".join(
+        f'1. <a href="ledger.html#{id_}">{html.escape(rows[id_].where)}</a>: {_plain(rows[id_].statement)}'
+        for id_ in ids
+    )
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is Markdown, HTML or a formula."""
+    return re.sub(r"([\\*_`$|\[\]{}<>])", r"\\\1", text)
+
+
+@cache
+def _library() -> Mapping[str, Entry]:
+    return parse_file(str(ROOT / "book" / "references.bib")).entries
+
+
+def reference(key: str) -> str:
+    """A work of the bibliography in full: authors, title, where and when it appeared, its address if it has one."""
+    entry = _library()[key]
+    fields = {
+        name: " ".join(re.sub("[{}]", "", text).split()).replace("--", "–") for name, text in entry.fields.items()
+    }
+    names = [
+        re.sub("[{}]", "", str(" ".join([*one.first_names, *one.middle_names, *one.last_names])))
+        for one in entry.persons["author"]
+    ]
+    where = [fields.get("journal") or fields.get("booktitle") or fields.get("note", "")]
+    where += [f"volume {fields['volume']}"] if "volume" in fields else []
+    address = next((fields[name] for name in ("doi", "url") if name in fields), "")
+    if address.startswith("10."):
+        address = f"https://doi.org/{address}"
+    known = f"<{address}>" if address else "We know of no DOI and no address where it can be read."
+    return f"{', '.join(names)}: *{fields['title']}*. {', '.join([*where, fields['year']])}. {known}"
+
+
 def _assignments(numbers: Sequence[str]) -> Iterator[str]:
-    for name in map(sources.resolve, numbers):
-        if name not in assignments.names():
-            continue
+    handed = [name for name in map(sources.resolve, numbers) if name in assignments.names()]
+    for name in handed:
         assignment = assignments.load(name)
         yield (
             f"**{sources.title(name)}** (chapter {sources.shown_number(name)}): "
@@ -186,20 +246,32 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
         )
         lines = ["| question | points | earned by hidden tests |", "|---|---:|---|"]
         for question in assignment.questions:
-            hidden = [code.count("assert ") for code in question.cells["hidden"]]
-            each = f"{question.points / len(hidden):.3g}"
-            tests = "; ".join(f"{each} for a test with {checks} check{'s' * (checks > 1)}" for checks in hidden)
-            lines.append(f"| {question.title} | {question.points} | {tests} |")
+            earned = "; ".join(
+                map(_earned, question.cells["hidden"], question.shares[-len(question.cells["hidden"]) :])
+            )
+            lines.append(f"| {question.title} | {question.points} | {earned} |")
         yield "\n".join(lines)
     yield (
-        "A test is passed when all of its checks are: half a function earns nothing. Variants with other numbers, and "
-        "marking many at once: [the course](course.md)."
+        "A test is passed when all of its checks are: half a function earns nothing. A test that students can see "
+        "earns nothing either."
     )
+    yield (FOLDER / "marking.txt").read_text(encoding="utf-8").replace("NAME", handed[0]).strip()
+
+
+def _earned(test: str, share: float) -> str:
+    """A hidden test in the table of points: what it is about, or how many checks it has."""
+    checks = test.count("assert ")
+    return f"{share:.3g}: {marking.about(test) or f'a test with {checks} check' + 's' * (checks > 1)}"
 
 
 def _notes(deck: Path) -> str:
     told = week_slides.slides(deck.read_text(encoding="utf-8"))
-    items = "\n".join(f"<li><strong>{html.escape(title)}</strong> {html.escape(notes)}</li>" for title, notes in told)
+    items = "\n".join(f"<li><strong>{html.escape(title)}</strong> {_inline(notes)}</li>" for title, notes in told)
     return (
         f'<details><summary>Slide by slide, to read or to print</summary><ol class="notes">\n{items}\n</ol></details>'
     )
+
+
+def _inline(text: str) -> str:
+    """A note as HTML, with what it stresses."""
+    return re.sub(r"\*(\w[^*]*\w|\w)\*", r"<em>\1</em>", html.escape(text))
