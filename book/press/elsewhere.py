@@ -2,8 +2,10 @@
 
 The first wheel is the library, the second, ``dpbook``, has the experiments and what keeps and judges runs. The folder
 has the notebook, the kept runs that it draws, and the rows and plans that it reads; opened there, it finds all of them.
+And the whole repository as one file, which the site carries, so that whoever has the site has its source.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +20,8 @@ from book.evidence.execution import RunError
 from book.evidence.places import ROOT
 
 OUTPUT = ROOT / "_build" / "elsewhere"
+# What is made, and hidden files and folders but two.
+_OWN = re.compile(r"(?:^|/)(?:\.(?!gitignore$|github/)[^/]*|_build|executed|__pycache__|[^/]*\.egg-info)(?:/|$)")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal files give equal bytes
 BOOK = """[build-system]
 requires = ["setuptools>=77"]
@@ -102,6 +106,32 @@ def pack(chapter: str, output: Path = OUTPUT) -> Path:
         for file in beside(chapter):
             add(file.relative_to(ROOT).as_posix(), file.read_bytes())
     return path
+
+
+def archive(path: Path) -> None:
+    """The repository as one file, in a folder ``dp-book``: what Git knows, or all but what is made, where Git is not.
+
+    Args:
+        path: the file.
+    """
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in tracked():
+            entry = zipfile.ZipInfo(f"dp-book/{file.relative_to(ROOT).as_posix()}", EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system, entry.external_attr = 3, (0o100755 if os.access(file, os.X_OK) else 0o100644) << 16
+            packed.writestr(entry, file.read_bytes())
+
+
+def tracked() -> list[Path]:
+    """The files of the repository, without what one workplace keeps in folders of its own, such as ``.ci``."""
+    done = None
+    if (ROOT / ".git").exists():
+        done = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if done and not done.returncode:
+        paths = (ROOT / name for name in filter(None, done.stdout.split("\0")))
+    else:
+        paths = ROOT.rglob("*")
+    return sorted(path for path in paths if path.is_file() and not _OWN.search(path.relative_to(ROOT).as_posix()))
 
 
 def beside(chapter: str) -> Iterator[Path]:

@@ -17,7 +17,20 @@ import nbformat
 from book.evidence import claims, sources
 from book.evidence.execution import AGAIN, RunError
 from book.evidence.places import ROOT
-from book.press import authors, boxes, course, dials, findings, finish, front, ledger, tables, teaching, typed
+from book.press import (
+    authors,
+    boxes,
+    course,
+    dials,
+    elsewhere,
+    findings,
+    finish,
+    front,
+    ledger,
+    tables,
+    teaching,
+    typed,
+)
 from book.press import week_slides as decks
 from dplib import files
 
@@ -65,6 +78,7 @@ def build(*, draft: bool = False) -> Path:
     authors.build(rows, GENERATED)
     said = None if draft else typed.known(rows, notebooks)
     teaching.build(GENERATED, said)
+    elsewhere.archive(GENERATED / "handouts" / "dp-book.zip")
     dials.build(GENERATED, SOURCE / "book" / "_static")
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):

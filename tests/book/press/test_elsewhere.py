@@ -1,6 +1,7 @@
 """A chapter outside of the repository: what it reads lies beside it, and its modules find it there."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,3 +56,26 @@ def test_the_wheels_hold_library_and_experiments(tmp_path):
     assert {"book/evidence/runs.py", "papers/labels/response_runs.py", "book/__init__.py"} <= second
     assert not [name for name in second if name.startswith(("dplib/", "tests/", "book/press"))]
     assert {path.name for path in ROOT.iterdir()} == before, "pip leaves nothing in the repository"
+
+
+@pytest.mark.parametrize("by_git", [True, False])
+def test_the_archive_is_the_repository_and_works_where_it_was_unpacked(tmp_path, monkeypatch, by_git):
+    known = set(elsewhere.tracked())
+    if not by_git:
+        monkeypatch.setattr(elsewhere.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 1))
+        names = {path.relative_to(ROOT).as_posix() for path in set(elsewhere.tracked()) - known}
+        assert not [name for name in names if re.search(r"\.pyc$|^_build|^executed|^\.(git|venv|snakemake)/", name)]
+        assert known <= set(elsewhere.tracked())
+        return
+    elsewhere.archive(tmp_path / "dp-book.zip")
+    with zipfile.ZipFile(tmp_path / "dp-book.zip") as archive:
+        archive.extractall(tmp_path)
+    folder = tmp_path / "dp-book"
+    assert {"Makefile", "README.md", "pyproject.toml", "Snakefile", "book", "dplib", "tests"} <= {
+        path.name for path in folder.iterdir()
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "book", "chapters"], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": ""},
+    )  # fmt: skip
+    assert done.stdout.split() == sources.chapters(), done.stderr
