@@ -2,7 +2,7 @@
 
 :func:`pack` puts this module, :mod:`book.press.variants` and every assignment into one file, ``mark.pyz``, which the
 site carries. ``python mark.pyz mark 00a_why_noise submissions`` runs every notebook of a folder in a process of its
-own, with a limit of time for each cell, and writes ``marks.csv``. A process is no wall: it has the teacher's rights.
+own, with a limit of computing for each cell, and writes ``marks.csv``. A process is no wall: it has the teacher's rights.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 from dplib.checks import ParameterError
 
 KINDS = ("solution", "check", "hidden")
-SECONDS = 20  # of a cell, and of a test
+SECONDS = 20  # of computing, for a cell and for a test: a busy machine takes no marks
 MODULES = ("book/__init__.py", "book/press/__init__.py", "book/press/marking.py", "book/press/variants.py")
 LIBRARY = ("dplib/__init__.py", "dplib/checks.py")
 MAIN = "from book.press.marking import main\n\nmain()\n"
@@ -152,7 +152,7 @@ def main() -> None:
         sub.add_argument("assignment")
         sub.add_argument(argument, type=Path)
         sub.add_argument("--seed", type=int, help="of a variant in which the public solutions fail: keep it secret")
-        sub.add_argument("--seconds", type=float, default=SECONDS, help="for each cell and test (20)")
+        sub.add_argument("--seconds", type=float, default=SECONDS, help="of computing, for each cell and test (20)")
     one.add_argument("result", type=Path)
     asked = parser.parse_args()
     with zipfile.ZipFile(program) as archive:
@@ -231,7 +231,7 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
         tests = sum(len(question.tests) for question in assignment.questions)
         note = "the program ended before its marks"
         try:
-            limit = (2 * tests + 20) * asked.seconds  # where a system has no alarm for each cell
+            limit = (2 * tests + 20) * asked.seconds  # of a clock: for who sleeps, and where a system has no alarm
             done = subprocess.run(
                 command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
             )
@@ -274,21 +274,21 @@ def _failure(code: str, namespace: dict[str, Any], seconds: float = 0) -> str:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """TimeoutError after so many seconds; 0, and systems without such alarms, for none."""
+    """TimeoutError after so many seconds of computing; 0, and systems without such alarms, for none."""
     if not seconds or not hasattr(signal, "setitimer"):
         yield
         return
 
     def late(*_: Any) -> None:
-        raise TimeoutError(f"more than {seconds:g} seconds")
+        raise TimeoutError(f"more than {seconds:g} seconds of computing")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _loaded(item: Mapping[str, Any]) -> Assignment:
