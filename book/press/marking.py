@@ -2,7 +2,8 @@
 
 :func:`pack` puts this module, :mod:`book.press.variants` and every assignment into one file, ``mark.pyz``, which the
 site carries. ``python mark.pyz mark 00a_why_noise submissions`` runs every notebook of a folder in a process of its
-own, with a limit of computing for each cell, and writes ``marks.csv``. A process is no wall: it has the teacher's rights.
+own, with a limit of computing for each cell, and writes ``marks.csv``. A process is no wall: it has the teacher's
+rights.
 """
 
 import argparse
@@ -231,7 +232,9 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
         tests = sum(len(question.tests) for question in assignment.questions)
         note = "the program ended before its marks"
         try:
-            limit = (2 * tests + 20) * asked.seconds  # of a clock: for who sleeps, and where a system has no alarm
+            limit = max(
+                300, (2 * tests + 20) * asked.seconds
+            )  # of a clock: for who sleeps, and where a system has no alarm
             done = subprocess.run(
                 command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
             )
