@@ -234,7 +234,7 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
         try:
             limit = max(
                 300, (2 * tests + 20) * asked.seconds
-            )  # of a clock: for who sleeps, and where a system has no alarm
+            )  # of a clock, for who sleeps
             done = subprocess.run(
                 command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
             )
