@@ -232,9 +232,7 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
         tests = sum(len(question.tests) for question in assignment.questions)
         note = "the program ended before its marks"
         try:
-            limit = max(
-                300, (2 * tests + 20) * asked.seconds
-            )  # of a clock, for who sleeps
+            limit = max(300, (2 * tests + 20) * asked.seconds)  # of a clock, for who sleeps
             done = subprocess.run(
                 command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
             )
