@@ -177,6 +177,10 @@ def net(file: Path, against: Path | None) -> None:
     """Write every recorded value, verdict, answer and anchor to a file, and compare it with an earlier one."""
     from book.press import net as nets
 
+    if against and file.exists() and file.samefile(against):
+        raise ParameterError(f"{file} is both: the earlier values would be gone before they are compared.")
+    if file.exists() and not nets.is_one(file):
+        raise ParameterError(f"{file} is there, and no file of recorded values: move it away first.")
     recorded = nets.write(file)
     click.echo(f"{len(recorded['records'])} records, {len(recorded['anchors'])} anchors: {file}")
     if against and (lines := list(nets.differences(json.loads(against.read_text(encoding="utf-8")), recorded))):

@@ -97,6 +97,8 @@ def check_parameters(net: nn.Module) -> None:
     """
     if not isinstance(net, nn.Module):
         raise ParameterError(f"net is a {type(net).__name__}: it must be a torch.nn.Module.")
+    if "_modules" not in vars(net):
+        raise ParameterError(f"net is a {type(net).__name__} whose __init__ does not call super().__init__().")
     for name, module in net.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise ParameterError(

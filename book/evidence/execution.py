@@ -93,6 +93,10 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: st
     sources.check_parameter_names(chapter, parameters)
     parameters = {name: files.plain(name, value) for name, value in parameters.items()}
     check_writable(output)
+    if output.parent != EXECUTED and sources.recorded_inputs(output) == "":
+        raise ParameterError(
+            f"output = {output} is not allowed: it is there, and no executed chapter. Move it away first."
+        )
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     before = sources.state(sources.depends_on(chapter))
     origin = provenance(chapter, parameters)

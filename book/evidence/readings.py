@@ -200,8 +200,15 @@ def _runs(value: Any) -> int | None:
     return value.n if isinstance(value, Measured) else value.get("n") if isinstance(value, Mapping) else None
 
 
+def check_key(path: Path) -> None:
+    """Refuse a folder whose packets are out: with another key nothing that their readers answer could be scored."""
+    if path.exists():
+        raise ParameterError(f"{path} is there: without it the answers to its packets are lost. Give another folder.")
+
+
 def write(batches: Sequence[Sequence[Packet]], folder: Path) -> None:
     """Write batches to a folder, a text each, and ``key.json``, which no reader may see."""
+    check_key(folder / "key.json")
     page = words_page()
     (folder / "batches").mkdir(parents=True, exist_ok=True)
     key = {}

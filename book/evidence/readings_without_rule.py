@@ -201,6 +201,7 @@ def words_page() -> str:
 def write(packets: Sequence[Packet], folder: Path, texts: Mapping[str, Sequence[str]], key: Path | None = None) -> None:
     """Write packets to a folder, some to a text, and the key, which no reader may see, to ``key``."""
     named = [(f"{number:02d}", packet) for number, packet in enumerate(packets, 1)]
+    readings.check_key(key or folder / "key.json")
     page = words_page()
     (folder / "batches").mkdir(parents=True, exist_ok=True)
     for first in range(0, len(named), IN_A_BATCH):

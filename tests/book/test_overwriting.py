@@ -1,0 +1,68 @@
+"""No command writes over what somebody has made, without a word."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from book import __main__
+from book.evidence import execution, readings, readings_without_rule
+from book.press import net
+from dplib.checks import ParameterError
+from tests.conftest import ROOT
+
+
+def refused(*arguments):
+    with pytest.raises(ParameterError) as caught:
+        __main__.main(list(map(str, arguments)), standalone_mode=False)
+    return str(caught.value)
+
+
+def test_a_chapter_is_written_over_no_source_and_no_file_of_somebody(toy):
+    root = toy("01_a", "pass")
+    mine = root / "mine.ipynb"
+    mine.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    for path in (root / "notebooks" / "01_a.md", mine):
+        before = path.read_bytes()
+        with pytest.raises(ParameterError, match="no executed chapter"):
+            execution.run("01_a", {}, path)
+        assert path.read_bytes() == before
+    mine.write_text(json.dumps({"metadata": {"dplib": {"inputs": "of an earlier run"}}}))
+    with pytest.raises(ParameterError, match="epsilonn"):  # it goes on, to the next reason
+        execution.run("01_a", {"epsilonn": 1}, mine)
+
+
+def test_recorded_values_are_written_over_such_only_and_not_over_what_they_are_compared_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(net, "gather", lambda: {"records": {}, "answers": {}, "anchors": {}})
+    mine, values = tmp_path / "mine.json", tmp_path / "values.json"
+    mine.write_text("{}")
+    assert "no file of recorded values" in refused("net", mine)
+    assert mine.read_text() == "{}"
+    for _ in range(2):
+        __main__.main(["net", str(values)], standalone_mode=False)
+    assert "is both" in refused("net", values, "--against", values)
+
+
+def test_the_key_of_packets_that_are_out_stays(tmp_path):
+    key = tmp_path / "key.json"
+    key.write_text("{}")
+    for write in (lambda: readings.write([], tmp_path), lambda: readings_without_rule.write([], tmp_path, {})):
+        with pytest.raises(ParameterError, match="Give another folder"):
+            write()
+    assert key.read_text() == "{}"
+    assert list(tmp_path.iterdir()) == [key]
+
+
+def test_make_clean_keeps_what_took_hours(tmp_path):
+    """The report of a GPU among it, which `make gpu` adds to, and whose runs may not be kept yet."""
+    folder = tmp_path / "my own"
+    kept = ("gpu", "store", "studies", "sweeps")
+    for name in (*kept, "html"):
+        (folder / "_build" / name).mkdir(parents=True)
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
+        shutil.copy(ROOT / name, folder)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(["make", "clean"], cwd=folder, env=plain, check=True)
+    assert sorted(path.name for path in (folder / "_build").iterdir()) == sorted(kept)
