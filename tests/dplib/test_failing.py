@@ -293,3 +293,12 @@ def test_held_out_records_of_another_width_are_refused_before_any_step(what):
     with pytest.raises(ParameterError, match=f"{what}: "):
         logistic_grid.train_grid(data, [PRIVATE], np.random.default_rng(0), classes=3, progress=False)
     assert torch.equal(net[0].weight, before)
+
+
+def test_a_network_that_never_began_is_named():
+    class Mine(torch.nn.Module):
+        def __init__(self):
+            self.width = 6
+
+    with pytest.raises(ParameterError, match=r"Mine whose __init__ does not call super\(\)"):
+        train(Mine())
