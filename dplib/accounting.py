@@ -11,13 +11,15 @@ noise tells n, the more so the more numbers are noisy: divide by a constant (``d
 
 Accountants, all upper bounds:
 
-- ``prv``: numerical composition (Gopi, Lee and Wutschitz 2021) by Opacus; proven error, a hundredth of epsilon or so.
-  It composes the loss of removing an example only: of Rényi divergences that is proven the larger one. Its error is at
-  least 0.001, so that small budgets cost much noise: for epsilon 0.001 at rate 0.1, 10 steps and delta 1e-5 it asks for
-  4,674, "pld" for 546. Name "pld" where epsilon is below 0.1 or so; the default stays, since kept runs rest on it.
-- ``pld``: privacy loss distributions (Doroshenko et al. 2022) by dp_accounting, both directions; an upper bound
-  whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300). Both take some seconds
-  at most: where their grids would have millions of points they are coarser, and the bound is looser; never than "rdp".
+- ``pld``, the default: privacy loss distributions (Doroshenko et al. 2022) by dp_accounting, both directions; an upper
+  bound whatever the grid, refined until the grid adds less than a thousandth or so (at most 1 in 300).
+- ``prv``: numerical composition (Gopi, Lee and Wutschitz 2021) by Opacus, whose import takes seconds; proven error, a
+  hundredth of epsilon or so. It composes the loss of removing an example only: of Rényi divergences that is proven the
+  larger one. Its error is at least 0.001, so that small budgets cost much noise: for epsilon 0.001 at rate 0.1, 10
+  steps and delta 1e-5 it asks for 4,674, "pld" for 546. Kept runs that rest on it name it.
+
+  Where the grids of these two would have millions of points they are coarser, and the bound is looser, but no looser
+  than that of "rdp", which stands in for "pld" beyond 10^8 steps, beyond 200 phases, and for losses above 700.
 - ``rdp``: Rényi DP (Mironov, Talwar and Zhang 2019) with the improved conversion, :mod:`dplib.rdp`. Vectorised, often
   5 to 15% above the others, and more where delta is large or few steps are taken.
 """
@@ -35,11 +37,14 @@ from scipy import optimize
 from dplib import cache, mechanisms, rdp
 from dplib.checks import ParameterError, bounded, fraction, number, numbers, one_of
 
-ACCOUNTANTS = ("prv", "pld", "rdp")
+ACCOUNTANTS = ("pld", "prv", "rdp")
 _REFINEMENTS = 7  # of the PLD grid, by 4 each
 # What a second or two can do: points of a PRV grid; of a PLD grid those of one step and of all, steps, phases.
 _POINTS, _LOSSES, _SUMS, _STEPS, _PHASES = 1_500_000, 60_000, 1_000_000, 10**8, 200
 _EVALUATIONS = 12  # of a calibration; four or five are usual
+# Of a calibration by "pld", in points of composed grids, a million a second or so; one of a step takes as long as 8.
+_WORK, _ONE_STEP = 3_000_000, 8
+_NEAR = 0.01  # of the noise, where a calibration that has worked so much may end
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Bounds:
 
 
 def epsilon(
-    noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike, delta: ArrayLike, accountant: str = "prv"
+    noise_multiplier: ArrayLike, sample_rate: ArrayLike, steps: ArrayLike, delta: ArrayLike, accountant: str = "pld"
 ) -> float | np.ndarray:
     """Epsilon at ``delta`` of ``steps`` steps of DP-SGD, an upper bound; see the module for the neighbouring relation.
 
@@ -85,7 +90,7 @@ def epsilon(
     return np.vectorize(of_setting, otypes=[float])(*rdp.together(*settings, rdp.numbers("delta", delta)))[()]
 
 
-def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "prv") -> Bounds:
+def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant: str = "pld") -> Bounds:
     """Epsilon at ``delta`` of phases with different settings from below and above, the accountant's error included.
 
     Args:
@@ -96,10 +101,10 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
         accountant: one of :data:`ACCOUNTANTS`.
 
     Returns:
-        "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "pld": the pessimistic value, and that less a third of what the last refinement of the grid (by 4) took off: an
         estimate on the safe side, since the error falls with the square of the interval once it is small, or 0 where
         the grid could not be refined so far; of over 200 phases, those of "rdp".
+        "prv": the proven bounds, about 1% of epsilon on both sides, at least 0.001, more after very many steps.
         "rdp": 0 and the bound. Full batches alone: the exact value, twice.
 
     Raises:
@@ -107,18 +112,24 @@ def bounds(phases: Sequence[tuple[float, float, int]], delta: float, accountant:
     """
     one_of(*ACCOUNTANTS).check("accountant", accountant)
     fraction().check("delta", delta)
+    return _bounds(phases, delta, accountant)[0]
+
+
+def _bounds(phases, delta, accountant):
+    """What :func:`bounds` returns, and the work of it; without "pld", 0."""
     phases, delta = _merged(phases), float(delta)
     if not phases or phases[0][0] == 0:
         spent = np.inf if phases else 0.0
-        return Bounds(spent, spent)
+        return Bounds(spent, spent), 0
     rdp_epsilon = _rdp_epsilon(phases, delta)
     if accountant == "rdp" or rdp_epsilon <= 0:
-        return Bounds(0.0, rdp_epsilon)
+        return Bounds(0.0, rdp_epsilon), 0
     if all(q == 1 for _, q, _ in phases):
         exact = float(mechanisms.gaussian_epsilon(phases[0][0], 1.0, delta))
-        return Bounds(exact, exact)
+        return Bounds(exact, exact), 0
     compute, package = {"prv": (_prv, "opacus"), "pld": (_pld, "dp-accounting")}[accountant]
-    return Bounds(*_cached(compute)(phases, delta, rdp_epsilon, importlib.metadata.version(package)))
+    low, high, *work = _cached(compute)(phases, delta, rdp_epsilon, importlib.metadata.version(package))
+    return Bounds(low, high), sum(work)
 
 
 def noise_multiplier(
@@ -126,7 +137,7 @@ def noise_multiplier(
     sample_rate: ArrayLike,
     steps: ArrayLike,
     delta: ArrayLike,
-    accountant: str = "prv",
+    accountant: str = "pld",
     rtol: float = 1e-4,
 ) -> float | np.ndarray:
     """The least noise multiplier for which :func:`epsilon` is at most the target. Arrays broadcast; a float for
@@ -139,8 +150,8 @@ def noise_multiplier(
         delta: in (0, 1).
         accountant: one of :data:`ACCOUNTANTS`.
         rtol: the result is at most this much above the least, relatively, and never below it, in [1e-12, 1]. By "prv"
-            and "pld" it is found in twelve evaluations, some seconds; where these are not enough it is the least of
-            those tried.
+            and "pld" it is found in twelve evaluations; where these are not enough it is the least of those tried. By
+            "pld", where they take seconds, it is at most 0.01 above instead.
 
     Raises:
         ParameterError: for a value outside its range, or a target out of reach.
@@ -247,18 +258,23 @@ def _affordable_error(phases, delta):
 
 
 def _pld(phases, delta, rdp_epsilon, version):
-    """Refine the grid by 4 until the last refinement took off less than 1%; see :func:`bounds` for the error."""
+    """Refine the grid by 4 until the last refinement took off less than 1%; see :func:`bounds` for the error. The third
+    number returned is the work of it, as :data:`_WORK` counts.
+    """
     if sum(count for *_, count in phases) > _STEPS or len(phases) > _PHASES:
-        return 0.0, rdp_epsilon
+        return 0.0, rdp_epsilon, 0
     finest = sum(_widest_loss(sigma, q) for sigma, q, _ in phases) / _LOSSES
     interval = max(max(rdp_epsilon, 1e-3) / 500, finest)
-    best, last, low = rdp_epsilon, np.inf, 0.0
+    best, last, low, work = rdp_epsilon, np.inf, 0.0, 0
     for _ in range(_REFINEMENTS + 1):
         try:
             distribution = _loss_distribution(phases, interval)
-            high = float(distribution.get_epsilon_for_delta(delta))
+            with np.errstate(over="ignore"):  # a quotient of masses that is infinite
+                high = float(distribution.get_epsilon_for_delta(delta))
         except OverflowError:  # losses beyond 700
             break
+        composed = distribution._pmf_remove.size + distribution._pmf_add.size
+        work += composed + round(_ONE_STEP * _LOSSES * finest / interval)
         best, change, last = min(best, high), abs(last - high), high
         if change <= 0.01 * high + 1e-5:
             low = min(best, high - change / 3)
@@ -268,7 +284,7 @@ def _pld(phases, delta, rdp_epsilon, version):
             break
     if not np.isfinite(best):
         raise ParameterError(f"accountant = 'pld' cannot compute {phases} at delta = {delta:g}: use 'rdp'.")
-    return max(0.0, low), best
+    return max(0.0, low), best, work
 
 
 def _widest_loss(sigma, q):
@@ -316,18 +332,21 @@ def _noise_multiplier(target, q, steps, delta, accountant, rtol):
         raise ParameterError(f"delta = {delta:g} exceeds the chance that an example is ever used: no noise is needed.")
 
     def excess(log_sigma):
+        spent, work = _bounds([(float(np.exp(log_sigma)), q, steps)], float(delta), accountant)
         with np.errstate(divide="ignore"):
-            return np.log(bounds([(float(np.exp(log_sigma)), q, steps)], float(delta), accountant).high / target)
+            return np.log(spent.high / target), work
 
     try:
         x = float(np.log(rdp.noise_multiplier(target, q, steps, delta)))  # a little more noise than is needed
     except ParameterError:
         x = float(np.log(max(0.5, q * np.sqrt(-2 * steps * np.log(delta)) / target)))
     low, high, last, slope = -np.inf, np.inf, (np.nan, np.nan), -1.0  # log epsilon is almost linear in log noise
+    worked = 0
     for _ in range(_EVALUATIONS):
-        y = excess(x)
+        y, work = excess(x)
+        worked += work
         low, high = (low, min(high, x)) if y <= 0 else (max(low, x), high)
-        if high - low <= rtol / 2:
+        if high - low <= max(_NEAR * (worked > _WORK), rtol / 2):
             break
         if np.isfinite(y) and (y - last[1]) * (x - last[0]) < 0:
             slope = (y - last[1]) / (x - last[0])

@@ -123,7 +123,7 @@ def private_sgd(
     problem = task(dataset, "fixed", maps, 0, seed)
     rate = min(1.0, batch / len(problem.y_train))
     noise = [
-        0.0 if math.isinf(epsilon) else float(accounting.noise_multiplier(epsilon, rate, steps, delta))
+        0.0 if math.isinf(epsilon) else float(accounting.noise_multiplier(epsilon, rate, steps, delta, "prv"))
         for epsilon, _ in pairs
     ]
     settings = [DPSGD(steps, rate, step, s, max_grad_norm) for (_, step), s in zip(pairs, noise, strict=True)]
@@ -199,7 +199,7 @@ def membership(
         results["label"].append(attack(net))
         results["test"].append(float((test == problem.y_test).mean()))
         results["memory"].append(float((soft_labels.logits(net, inside).argmax(1) == answers).mean()))
-        noise = float(accounting.noise_multiplier(epsilon, 1.0, dpsgd_steps, delta))
+        noise = float(accounting.noise_multiplier(epsilon, 1.0, dpsgd_steps, delta, "prv"))
         settings = DPSGD(dpsgd_steps, 1.0, 1.0, noise, max_grad_norm=1.0)
         net = network()
         sets = Data((x[:records], y[:records]))
