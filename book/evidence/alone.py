@@ -34,6 +34,8 @@ def run(arguments: Sequence[str]) -> str:
     """Be Snakemake with these arguments, in the folder one is in; returns only to say why not, "" where all is made."""
     if not shutil.which("which"):  # the plugin for SLURM asks it, on every start
         return "The program which is missing, and Snakemake needs it: install it (Fedora: dnf install which)."
+    if os.pathsep in str(Path.cwd()):  # python would be another one, without a word
+        return f"{Path.cwd()} has a {os.pathsep} in its name, which ends a name in PATH: rename it. Nothing was run."
     path = Path(".snakemake").absolute() / "alone.lock"
     with contextlib.ExitStack() as stack:
         try:

@@ -223,3 +223,12 @@ def test_where_nothing_can_be_written_there_is_one_sentence(tmp_path):
     assert done.returncode == alone.NOT_BEGUN
     assert str(tmp_path / ".snakemake") in errors
     assert errors.count("\n") == 1
+
+
+def test_a_folder_that_no_search_path_can_name_is_refused(tmp_path, monkeypatch):
+    """Its chapters were begun by another Python, and failed without a reason."""
+    folder = tmp_path / "a: b"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert alone.run(["site"]).startswith(f"{folder} has a : in its name")
+    assert list(folder.iterdir()) == []
