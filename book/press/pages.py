@@ -78,7 +78,7 @@ def build(*, draft: bool = False) -> Path:
     authors.build(rows, GENERATED)
     said = None if draft else typed.known(rows, notebooks)
     teaching.build(GENERATED, said)
-    elsewhere.archive(GENERATED / "handouts" / "dp-book.zip")
+    elsewhere.archive(GENERATED / "handouts" / "dp-book.tar.xz")
     dials.build(GENERATED, SOURCE / "book" / "_static")
     shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
     if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):

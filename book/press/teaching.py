@@ -244,12 +244,12 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
             f"{{download}}`for students <_generated/handouts/{name}.ipynb>`, "
             f"{{download}}`with solutions and all tests <_generated/handouts/{name}-solved.ipynb>`."
         )
-        lines = ["| question | points | earned by hidden tests |", "|---|---:|---|"]
+        lines = []
         for question in assignment.questions:
             earned = "; ".join(
                 map(_earned, question.cells["hidden"], question.shares[-len(question.cells["hidden"]) :])
             )
-            lines.append(f"| {question.title} | {question.points} | {earned} |")
+            lines.append(f"- **{question.title}**, {question.points} point{'s' * (question.points != 1)}. {earned}.")
         yield "\n".join(lines)
     yield (
         "A test is passed when all of its checks are: half a function earns nothing. A test that students can see "
@@ -259,7 +259,7 @@ def _assignments(numbers: Sequence[str]) -> Iterator[str]:
 
 
 def _earned(test: str, share: float) -> str:
-    """A hidden test in the table of points: what it is about, or how many checks it has."""
+    """A hidden test in the list of points: what it is about, or how many checks it has."""
     checks = test.count("assert ")
     return f"{share:.3g}: {marking.about(test) or f'a test with {checks} check' + 's' * (checks > 1)}"
 

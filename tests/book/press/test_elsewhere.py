@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -67,9 +68,9 @@ def test_the_archive_is_the_repository_and_works_where_it_was_unpacked(tmp_path,
         assert not [name for name in names if re.search(r"\.pyc$|^_build|^executed|^\.(git|venv|snakemake)/", name)]
         assert known <= set(elsewhere.tracked())
         return
-    elsewhere.archive(tmp_path / "dp-book.zip")
-    with zipfile.ZipFile(tmp_path / "dp-book.zip") as archive:
-        archive.extractall(tmp_path)
+    elsewhere.archive(tmp_path / "dp-book.tar.xz")
+    with tarfile.open(tmp_path / "dp-book.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
     folder = tmp_path / "dp-book"
     assert {"Makefile", "README.md", "pyproject.toml", "Snakefile", "book", "dplib", "tests"} <= {
         path.name for path in folder.iterdir()
