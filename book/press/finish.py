@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from PIL import Image
 
@@ -23,6 +24,8 @@ from dplib import files
 HTML = ROOT / "_build" / "html"
 FOLDER = "dp-book"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold
+_BY_NAME = ("_images", "_downloads")  # of earlier builds what they hold stays, under other names
+_SHOWN = re.compile(rf"(?:{'|'.join(_BY_NAME)})/[^\"'#?)\s]+")
 BUNDLES = ("mathjax/tex-*.js", "mathjax/mml-*.js")
 _UNUSED = (
     "locales",  # of buttons, in 50 languages
@@ -76,8 +79,17 @@ _MENU, _NAMED_MENU = '<div id="pst-primary-sidebar" ', '<div id="pst-primary-sid
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
 
-def finish(site: Path) -> None:
-    """Trim the built site and mend its pages, in place."""
+def finish(built: Path, site: Path) -> None:
+    """Copy the built site without what no page needs, such as figures of earlier runs, and with its pages mended."""
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(built, site)
+    shown = set()
+    for path in site.rglob("*.html"):
+        shown |= set(map(unquote, _SHOWN.findall(path.read_text(encoding="utf-8"))))
+    for folder in _BY_NAME:
+        for path in (site / folder).rglob("*"):
+            if path.is_file() and path.relative_to(site).as_posix() not in shown:
+                path.unlink()
     static = site / "_static"
     remove(static, _UNUSED)
     theme = static / "scripts" / "pydata-sphinx-theme.js"

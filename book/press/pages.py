@@ -6,6 +6,7 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 import base64
 import copy
 import html
+import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -30,6 +31,7 @@ from book.press import (
     tables,
     teaching,
     typed,
+    unchanged,
 )
 from book.press import week_slides as decks
 from dplib import files
@@ -37,6 +39,7 @@ from dplib import files
 BUILD = ROOT / "_build"
 SOURCE = BUILD / "source"
 GENERATED = SOURCE / "book" / "_generated"
+PAGES = BUILD / "pages"
 
 
 def build(*, draft: bool = False) -> Path:
@@ -80,15 +83,25 @@ def build(*, draft: bool = False) -> Path:
     teaching.build(GENERATED, said)
     elsewhere.archive(GENERATED / "handouts" / "dp-book.tar.xz")
     dials.build(GENERATED, SOURCE / "book" / "_static")
-    shutil.rmtree(BUILD / "html", ignore_errors=True)  # figures of earlier runs would stay, under other names
-    if _jupyter_book(ROOT, "--all", "-W", "-n", "--keep-going", "-q"):
+    # The pages as Sphinx writes them lie apart: what shows nothing new stays, and is not written again.
+    machine = _machine()
+    every = [] if unchanged.begin(PAGES, SOURCE, machine) else ["--all"]
+    if _jupyter_book(PAGES, *every, "-W", "-n", "--keep-going", "-q"):
         files.check_room(BUILD)
         raise RunError("the site has warnings, which count as errors: see above.")
-    finish.finish(BUILD / "html")
-    decks.build(BUILD / "html", said)
+    finish.finish(PAGES / "_build" / "html", BUILD / "html")
+    decks.build(BUILD / "html", said, machine)
     if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
         raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
     return BUILD / "html" / "index.html"
+
+
+def _machine() -> str:
+    """What differs where more has changed than the texts of pages and what chapters and ledger tell."""
+    told = (claims.CLAIMS, claims.RESULTS, sources.PLANS, sources.KEPT)
+    paths = [path for path in sources.site_files() if path.suffix != ".md" and path.parent not in told]
+    installed = {f"{package.name}=={package.version}" for package in importlib.metadata.distributions()}
+    return " ".join([sources.fingerprint(paths), sys.version, *sorted(installed)])
 
 
 def check_links() -> Path:

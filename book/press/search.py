@@ -4,6 +4,7 @@ Sphinx's own index knows the pages of a word and must read a page to show its pl
 This one is a script, ``_static/search_index.js``, that the search page loads; ``_static/find.js`` searches it.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ _TAGS = re.compile(r"(?s)<(style|script|svg)\b.*?</\1>|<[^>]*>")
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
     pages: dict[str, list] = {}  # what was collected, by page
+    kept = Path(app.doctreedir) / "sections.json"  # of pages that are not written again
 
     def collect(_: Any, document: nodes.document, docname: str) -> None:
         # The ledger has a search of its own, by row.
@@ -28,6 +30,10 @@ def setup(app: Any) -> dict[str, bool]:
 
     def write(app: Any, exception: Exception | None) -> None:
         if not exception and app.builder.format == "html":
+            with contextlib.suppress(OSError, ValueError):
+                last = json.loads(kept.read_text(encoding="utf-8"))
+                pages.update({name: last[name] for name in app.env.found_docs & last.keys() - pages.keys()})
+            kept.write_text(json.dumps(pages), encoding="utf-8")
             titles = {name: title.astext() for name, title in app.env.titles.items()}
             (Path(app.outdir) / "_static" / INDEX).write_text(script(pages, titles), encoding="utf-8")
 

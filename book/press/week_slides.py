@@ -9,6 +9,7 @@ slide, which :mod:`book.press.typed` reads. Where there is Chromium, each deck i
 """
 
 import base64
+import json
 import os
 import re
 import shutil
@@ -22,10 +23,12 @@ import nbformat
 from book.evidence import sources
 from book.evidence.execution import EXECUTED, RunError
 from book.evidence.places import ROOT
-from book.press import finish, panels, pdf, typed
+from book.press import finish, panels, pdf, typed, unchanged
 from book.press.slides import CONFIGURATION, LOOKS, ORPHAN
+from dplib import files
 
 SOURCE = ROOT / "_build" / "week-slides-source"
+RENDERED = ROOT / "_build" / "week-slides"
 PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)|]+?)(?: \| (\d) of (\d)| \| (\d) beside)?\)")
 NOTE = re.compile(r"(?ms)^:::\{revealjs-notes\}\n(.*?)^:::$")
 # Of reveal.js a deck loads the core, and the window with the speaker's notes when S is pressed.
@@ -80,8 +83,9 @@ def cell_of(chapter: str, words: str) -> int:
     return places[0]
 
 
-def build(site: Path, book: typed.Known | None) -> list[Path]:
-    """Render every deck whose chapters are executed into the folder ``slides`` of the site; their pages.
+def build(site: Path, book: typed.Known | None, machine: str) -> list[Path]:
+    """Render every deck whose chapters are executed into the folder ``slides`` of the site; their pages. Decks are
+    rendered again where one of them, a picture or ``machine`` is not what it was.
 
     Raises:
         RunError: when a picture is not there, a number is not the book's, or Sphinx gives a warning.
@@ -98,17 +102,27 @@ def build(site: Path, book: typed.Known | None) -> list[Path]:
         (SOURCE / path.name).write_text(ORPHAN + text, encoding="utf-8")
     listed = "\n".join(f"- [{next(slides(path.read_text(encoding='utf-8')))[0]}]({path.name})" for path in decks)
     (SOURCE / "index.md").write_text(f"{ORPHAN}# Slides\n\n## Weeks\n\n{listed}\n", encoding="utf-8")
-    output = site / "slides"
+    names = [f"{path.stem}.html" for path in decks]
+    told = json.dumps([unchanged.contents(SOURCE), machine, printable()])
+    stamp, output = RENDERED.with_suffix(".json"), site / "slides"
+    if not (stamp.exists() and stamp.read_text(encoding="utf-8") == told):
+        stamp.unlink(missing_ok=True)
+        _render([RENDERED / name for name in names])
+        files.publish(stamp, told)
     shutil.rmtree(output, ignore_errors=True)
-    command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(output)]
+    shutil.copytree(RENDERED, output)
+    return [output / name for name in names]
+
+
+def _render(pages: Sequence[Path]) -> None:
+    shutil.rmtree(RENDERED, ignore_errors=True)
+    command = [sys.executable, "-m", "sphinx", "-b", "revealjs", "-W", "--keep-going", "-q", str(SOURCE), str(RENDERED)]
     if subprocess.run(command, check=False).returncode:
         raise RunError("the slides of the weeks have warnings, which count as errors: see above.")
-    finish.remove(output / "_static", UNUSED)
-    shutil.rmtree(output / ".doctrees", ignore_errors=True)
-    pages = [output / f"{path.stem}.html" for path in decks]
+    finish.remove(RENDERED / "_static", UNUSED)
+    shutil.rmtree(RENDERED / ".doctrees", ignore_errors=True)
     if printable():
         print_decks(pages)
-    return pages
 
 
 def printable() -> bool:

@@ -73,6 +73,9 @@ def test_a_palette_is_near_the_colours_of_a_busy_figure():
     assert np.abs(found - pixels).max() <= 24
 
 
+LINKS = '<img src="_images/now.png"><a href="_downloads/1/now.csv">data</a>'
+
+
 def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
     for name in (
         "_static/locales/de/a.mo", "_static/scripts/bootstrap.js", "_static/scripts/bootstrap.js.map",
@@ -82,25 +85,29 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/svg/fonts/tex.js",
         "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/lazy.js",
         "_static/mathjax/sre/mathmaps/de.json", "_static/mathjax/sre/mathmaps/en.json",
-        "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css",
+        "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css", "_images/now.png",
+        "_images/earlier.png", "_downloads/1/now.csv", "_downloads/2/earlier.csv",
     ):  # fmt: skip
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("", encoding="utf-8")
-    (tmp_path / "_static/scripts/fontawesome.js").write_text(ICONS, encoding="utf-8")
-    (tmp_path / "page.html").write_text(f'{SCRIPTS}<i class="fa fa-arrow-up"></i><i class="fa fa-adjust"></i>')
-    (tmp_path / "search.html").write_text(SCRIPTS)
-    finish.finish(tmp_path)
-    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+        (tmp_path / "built" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "built" / name).write_text("", encoding="utf-8")
+    (tmp_path / "built/_static/scripts/fontawesome.js").write_text(ICONS, encoding="utf-8")
+    (tmp_path / "built/page.html").write_text(
+        f'{SCRIPTS}<i class="fa fa-arrow-up"></i><i class="fa fa-adjust"></i>{LINKS}'
+    )
+    (tmp_path / "built/search.html").write_text(SCRIPTS)
+    site = tmp_path / "site"
+    finish.finish(tmp_path / "built", site)
+    left = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     assert left == {
-        "page.html", "search.html", "_static/scripts/bootstrap.js",
+        "page.html", "search.html", "_images/now.png", "_downloads/1/now.csv", "_static/scripts/bootstrap.js",
         "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css",
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
         "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
     }  # fmt: skip
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (site / "page.html").read_text(encoding="utf-8")
     assert [page.count(f'd="{path}"') for path in ("M1 2z", "M7z", "M3 4z")] == [1, 1, 0]
-    searched = (tmp_path / "search.html").read_text(encoding="utf-8")
+    searched = (site / "search.html").read_text(encoding="utf-8")
     assert re.findall(r'src="([^"]+)"', searched) == ["_static/search_index.js", "_static/find.js"]
 
 

@@ -1,0 +1,162 @@
+"""A site of which only pages with something new were written is the site that is made from nothing."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from book.press import finish, unchanged, week_slides
+from tests.conftest import ROOT
+
+PAGES = {
+    "intro": "# A book\n\nSee {ref}`there <place>`, {ref}`a square <drawn>` and {prf:ref}`known`.\n",
+    "first": (
+        "# First\n\nSome text.\n\n(place)=\n## A place\n\n```{figure} square.png\n:name: drawn\n\nA square.\n```\n\n"
+        "```{include} part.md\n```\n"
+    ),
+    "second": "# Second\n\n```{prf:theorem}\n:label: known\n\nIt is so, {cite}`DworkRoth2014`.\n```\n",
+    "third": "# Third\n\n{doc}`first`.\n\n```{bibliography}\n```\n",
+}
+
+
+def book(folder: Path, **pages: str) -> Path:
+    """A small book with this one's configuration."""
+    for name in ("_static", "_templates"):
+        shutil.copytree(ROOT / "book" / name, folder / "book" / name, dirs_exist_ok=True)
+    shutil.copy(ROOT / "_config.yml", folder)
+    (folder / "book" / "references.bib").write_text(
+        "@book{DworkRoth2014, author={A. B}, title={C}, publisher={D}, year={2014}}"
+    )
+    contents = {"format": "jb-book", "root": "intro", "chapters": [{"file": name} for name in list(PAGES)[1:]]}
+    (folder / "_toc.yml").write_text(yaml.safe_dump(contents))
+    shutil.copy(next((ROOT / "book" / "_static").rglob("*.png")), folder / "square.png")
+    for name, text in {**PAGES, "part": "A part.\n", **pages}.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+def built(source: Path, folder: Path, machine: str = "same") -> set[str]:
+    """Build the book in a folder; the pages that were written."""
+    from jupyter_book.sphinx import build_sphinx
+
+    every = not unchanged.begin(folder, source, machine)
+    html = folder / "_build" / "html"
+    before = {path: path.stat().st_mtime_ns for path in html.glob("*.html")}
+    assert build_sphinx(
+        source, html, noconfig=True, path_config=source / "_config.yml", freshenv=every, warningiserror=True,
+        confoverrides={"external_toc_path": str(source / "_toc.yml"), "nitpicky": True, "latex_individualpages": False},
+        quiet=True, keep_going=True,
+    ) == 0  # fmt: skip
+    now = {path: path.stat().st_mtime_ns for path in html.glob("*.html")}
+    return {path.stem for path in now if now[path] != before.get(path)} & PAGES.keys()
+
+
+def texts(folder: Path) -> dict[str, bytes]:
+    site = folder / "site"
+    finish.finish(folder / "_build" / "html", site)
+    return {str(path.relative_to(site)): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+TITLE = PAGES["first"].replace("# First", "# The first")
+EDITS = {
+    "prose and an included file": (
+        {"second": PAGES["second"] + "\nMore.\n", "part": "Another.\n"},
+        {"first", "second"},
+    ),
+    "a title": ({"first": TITLE}, set(PAGES)),
+    "an anchor": ({"third": PAGES["third"] + "\n(mark)=\n## More\n"}, set(PAGES)),
+    "a citation": ({"third": PAGES["third"] + "\n{cite}`DworkRoth2014`\n"}, set(PAGES)),
+    "a number": ({"second": PAGES["second"] + "\n```{prf:theorem}\n:label: new\n\nSo.\n```\n"}, set(PAGES)),
+}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The folder of a book, and of a build of it."""
+    folder = tmp_path_factory.mktemp("first")
+    source = book(folder / "source")
+    assert built(source, folder / "built") == set(PAGES)
+    shutil.copytree(folder / "built", folder / "kept")
+    return folder
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_after_an_edit_the_site_is_the_one_that_is_made_from_nothing(edit, first, tmp_path):
+    pages, written = EDITS[edit]
+    shutil.rmtree(first / "built")  # in folders of other names Sphinx would begin anew
+    shutil.copytree(first / "kept", first / "built")
+    source = book(first / "source", **pages)
+    assert built(source, first / "built") == written | {"intro"}
+    assert built(source, tmp_path) == set(PAGES)
+    found, wanted = texts(first / "built"), texts(tmp_path)
+    assert found.keys() == wanted.keys()
+    assert [name for name in found if found[name] != wanted[name]] == []
+
+
+def test_decks_are_rendered_where_something_is_new(tmp_path, monkeypatch):
+    looks, site, rendered = tmp_path / "looks", tmp_path / "site", []
+    looks.mkdir()
+    site.mkdir()
+    (looks / "slides.css").write_text("one")
+
+    def render(pages):
+        rendered.append(pages)
+        week_slides.RENDERED.mkdir(exist_ok=True)
+        (week_slides.RENDERED / "index.html").write_text(str(len(rendered)))
+        assert (looks / "slides.css").read_text() != "broken"
+
+    for name, value in {
+        "LOOKS": looks, "SOURCE": tmp_path / "source", "RENDERED": tmp_path / "week-slides", "_render": render,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(week_slides, name, value)
+
+    def times(machine="a"):
+        week_slides.build(site, None, machine)
+        assert (site / "slides" / "index.html").read_text() == str(len(rendered))
+        return len(rendered)
+
+    assert [times(), times(), times("b"), times("b")] == [1, 1, 2, 2]
+    (looks / "slides.css").write_text("two")
+    assert [times("b"), times("b")] == [3, 3]
+    (looks / "slides.css").write_text("broken")
+    for _ in range(2):
+        with pytest.raises(AssertionError):
+            times("b")
+    assert len(rendered) == 5
+    (looks / "slides.css").write_text("two")
+    assert times("b") == 6, "what a failure left is nothing to go on from"
+
+
+def test_in_doubt_all_is_made_anew(tmp_path):
+    source, folder = tmp_path / "source", tmp_path / "built"
+    source.mkdir()
+    for name in ("page.md", "part.md", "data.json"):
+        (source / name).write_text("one")
+    state = {"machine": "a", "files": unchanged.contents(source), "pages": {"page": ["page.md", "part.md"]}}
+
+    def begins(machine="a", kept=state):
+        folder.mkdir(exist_ok=True)
+        (folder / "begun-state.json").unlink(missing_ok=True)
+        (folder / "page.html").write_text("one")
+        if kept:
+            (folder / "state.json").write_text(json.dumps(kept))
+        begun = unchanged.begin(folder, source, machine)
+        assert begun == (folder / "page.html").exists()
+        assert not (folder / "state.json").exists(), "a build that fails is none to go on from"
+        return begun
+
+    assert begins()
+    assert not begins("b")
+    assert not begins(kept=None)
+    (source / "part.md").write_text("two")
+    assert unchanged.edited(state, source) == {"page"}
+    assert begins()
+    (source / "data.json").write_text("two")
+    assert not begins(), "no page says that it includes it"
+    (source / "data.json").unlink()
+    assert not begins()
+    (source / "data.json").write_text("one")
+    (source / "new.md").write_text("one")
+    assert not begins()
