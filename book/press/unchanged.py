@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ _OWN = {
     "version", "versioning_condition", "versioning_compare", "events", "temp_data", "ref_context", "all_docs",
     "dependencies", "reread_always", "images", "dlfiles", "original_image_uri", "_pickled_doctree_cache",
     "_write_doc_doctree_cache",
+    "sphinx_exercise_gated_registry",  # the lines of a page on which exercises begin and end
 }  # fmt: skip
 _OWN_METADATA = {"wordcount"}
 # Pictures in it are copied whatever pages are written; of styles and scripts pages have a digest.
@@ -95,50 +96,35 @@ def shared(env: Any) -> str:
     """A digest of all that Sphinx and its extensions keep between pages: where it is the same, a page whose source is
     the same is the same.
     """
-    total, kept = hashlib.sha256(), {name: value for name, value in vars(env).items() if name not in _OWN}
-    for line in _told(kept, {}):
-        total.update(line.encode() + b"\0")
-    return total.hexdigest()
+    return _told({name: value for name, value in vars(env).items() if name not in _OWN}, {})
 
 
-def _told(value: Any, met: dict[int, int]) -> Iterator[str]:
-    """A value as texts, the same for what is the same; sets and mappings have no order. What was met before is its
-    number: things may lead to one another.
-    """
+def _told(value: Any, met: dict[int, str]) -> str:
+    """A value's digest, the same for what is the same; sets and mappings have no order. ``met``: of what lives on."""
+    if isinstance(value, str | int | float | None | bytes):
+        return repr(value)
+    if id(value) not in met:
+        met[id(value)] = "above"  # things may lead to themselves
+        met[id(value)] = hashlib.sha256("\0".join(_parts(value, met)).encode()).hexdigest()
+    return met[id(value)]
+
+
+def _parts(value: Any, met: dict[int, str]) -> Iterator[str]:
+    yield type(value).__name__
     if isinstance(value, nodes.Node):
         yield value.pformat()
-    elif isinstance(value, str | int | float | None | bytes):
-        yield repr(value)
+    elif isinstance(value, Mapping):
+        yield from sorted(
+            f"{key!r}: {_told(content, met)}" for key, content in value.items() if key not in _OWN_METADATA
+        )
     elif isinstance(value, set | frozenset):
-        yield from sorted("\0".join(_told(item, {})) for item in value)
-    elif isinstance(value, tuple):
-        yield from _each(value, met)
-    elif id(value) in met:
-        yield f"met as {met[id(value)]}"
-    else:
-        met[id(value)] = len(met)
-        yield from _inside(value, met)
-
-
-def _inside(value: Any, met: dict[int, int]) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        named = {repr(key): content for key, content in value.items() if key not in _OWN_METADATA}
-        for name in sorted(named):
-            yield name
-            yield from _told(named[name], met)
-    elif isinstance(value, list):
-        yield from _each(value, met)
+        yield from sorted(_told(item, met) for item in value)
+    elif isinstance(value, list | tuple):
+        yield from (_told(item, met) for item in value)
     elif hasattr(value, "__dict__"):
-        yield type(value).__name__
-        yield from _told(vars(value), met)
+        yield _told(vars(value), met)
     else:
         yield repr(value)
-
-
-def _each(values: Sequence[Any], met: dict[int, int]) -> Iterator[str]:
-    yield str(len(values))
-    for value in values:
-        yield from _told(value, met)
 
 
 def setup(app: Any) -> dict[str, bool]:

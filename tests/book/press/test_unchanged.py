@@ -16,7 +16,8 @@ PAGES = {
         "# First\n\nSome text.\n\n(place)=\n## A place\n\n```{figure} square.png\n:name: drawn\n\nA square.\n```\n\n"
         "```{include} part.md\n```\n"
     ),
-    "second": "# Second\n\n```{prf:theorem}\n:label: known\n\nIt is so, {cite}`DworkRoth2014`.\n```\n",
+    "second": "# Second\n\n```{prf:theorem}\n:label: known\n\nIt is so, {cite}`DworkRoth2014`.\n```\n"
+    "\n```{exercise-start}\n:label: try\n```\n\nTry it.\n\n```{exercise-end}\n```\n",
     "third": "# Third\n\n{doc}`first`.\n\n```{bibliography}\n```\n",
 }
 
@@ -60,11 +61,9 @@ def texts(folder: Path) -> dict[str, bytes]:
 
 
 TITLE = PAGES["first"].replace("# First", "# The first")
+MORE = PAGES["second"].replace("# Second\n", "# Second\n\nMore.\n")
 EDITS = {
-    "prose and an included file": (
-        {"second": PAGES["second"] + "\nMore.\n", "part": "Another.\n"},
-        {"first", "second"},
-    ),
+    "prose and an included file": ({"second": MORE, "part": "New.\n"}, {"first", "second"}),
     "a title": ({"first": TITLE}, set(PAGES)),
     "an anchor": ({"third": PAGES["third"] + "\n(mark)=\n## More\n"}, set(PAGES)),
     "a citation": ({"third": PAGES["third"] + "\n{cite}`DworkRoth2014`\n"}, set(PAGES)),
