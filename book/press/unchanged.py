@@ -30,7 +30,7 @@ _OWN = {
     "version", "versioning_condition", "versioning_compare", "events", "temp_data", "ref_context", "all_docs",
     "dependencies", "reread_always", "images", "dlfiles", "original_image_uri", "_pickled_doctree_cache",
     "_write_doc_doctree_cache",
-    "sphinx_exercise_gated_registry",  # the lines of a page on which exercises begin and end
+    "sphinx_exercise_gated_registry", "sphinx_exercise_node_order",  # lines of a page on which its exercises stand
 }  # fmt: skip
 _OWN_METADATA = {"wordcount"}
 # Pictures in it are copied whatever pages are written; of styles and scripts pages have a digest.
