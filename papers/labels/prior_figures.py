@@ -29,6 +29,20 @@ def which(compared: Mapping[str, Compared], your: float) -> None:
     plt.show()
 
 
+def frontier(compared: Compared) -> None:
+    """Accuracy against ε of one task with one account: the best three methods for labels, and DP-SGD at ε/2."""
+    names = {"clusters-soft": "clusters,\nsoft", "subset": "random\nsubsets", "sums": "one noisy\nsum"}
+    _, axes = plt.subplots(figsize=(WIDTH, 4.4))
+    for method, name in names.items():
+        rows.curve(axes, compared.epsilons, compared.test[method], name, color=rows.COLOURS.get(method))
+    sgd = {"color": "black", "marker": "s"}
+    rows.curve(axes, compared.epsilons, compared.test["dp-sgd"], "DP-SGD\nat ε/2", **sgd)
+    rows.budget_axis(axes, compared.epsilons)
+    axes.set(ylabel="test accuracy, %", xlim=(None, max(compared.epsilons)), ylim=(68, 91))
+    plotting.name_lines(axes, gap=34)
+    plt.show()
+
+
 def clusters(compared: Mapping[str, Compared]) -> None:
     """Accuracy against ε of randomised response and of three ways to use cluster priors."""
     figure, panels = plt.subplots(

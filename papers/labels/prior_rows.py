@@ -10,7 +10,7 @@ import pandas as pd
 import seaborn as sns
 from scipy import stats as sps
 
-from book.evidence import margins, plotting, runs
+from book.evidence import margins, plotting, rules, runs
 from dplib import audit, exact_loss, mechanisms, priors
 from dplib.stats import Measured, mean_interval, paired
 from papers.labels.later_method_runs import LATER
@@ -155,13 +155,13 @@ def earlier(compared: Compared) -> Values:
 
 MARGIN = {"margin": ["accuracy_points", "fashion-mnist"]}
 FRONTIER = {  # what is said of the frontier, each a rule that can come out either way
-    "one sum is best up to 1": {
+    "One noisy sum leads all that trust nobody, up to ε = 1": {
         "all_of": [{"ahead": {"value": f"sums_less_best_local_at_{e:g}", "by": MARGIN}} for e in (0.1, 0.25, 0.5, 1.0)]
     },
-    "subsets lead the stages from 0.5 to 2": {
+    "Random subsets lead two stages from ε = 0.5 to 2": {
         "all_of": [{"ahead": {"value": f"subset_less_stages_at_{e:g}", "by": MARGIN}} for e in (0.5, 1.0, 2.0)]
     },
-    "DP-SGD at half is never best": {
+    "DP-SGD at half of ε is behind the best other one at every ε": {
         "all_of": [
             {"behind": {"value": f"dp-sgd_less_best_other_at_{e:g}", "by": MARGIN | {"side": "lower"}}}
             for e in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -198,6 +198,13 @@ def on_frontier(compared: Compared) -> tuple[dict[str, Measured], dict[float, li
         first = top(e, every)
         best[e] = [n for n in every if n == first or (less(first, n, e).low or 0.0) <= margin]
     return values, best
+
+
+def frontier_said(values: Mapping[str, Measured]) -> pd.DataFrame:
+    """What was said of the frontier before its runs, and what came: a row for each sentence of :data:`FRONTIER`."""
+    words = {True: "it holds", False: "it does not hold", None: "open"}
+    came = {sentence: words[rules.decide(rule, values, {})] for sentence, rule in FRONTIER.items()}
+    return pd.Series(came, name="what came").rename_axis("expected").to_frame()
 
 
 def beside_records(compared: Compared, sgd: Compared) -> dict[str, Any]:
