@@ -190,7 +190,7 @@ def test_the_frontier_chooses_on_the_public_set_and_hides_a_label_by_epsilon():
         return {"validation": each, "test": each, "facts": {}}
 
     get = Asked(result)
-    found = plans.load("10", "wanted").call("frontier", get)
+    found = plans.load("10").call("frontier", get)
     reported = [job for job in get.jobs if job["dataset"] == "fashion-mnist"]
     assert {job["seed"] for job in reported} == set(range(100, 110))
     assert {job["seed"] for job in get.jobs if job["dataset"] == "mnist"} == {1000, 1001}
