@@ -46,6 +46,14 @@
     };
   };
 
+  // Where a menu folds away, the column has its width after the window's own event: a chart then measures it again.
+  const widths = new WeakMap();
+  const settled = new ResizeObserver((entries) => {
+    const moved = entries.filter(({ target, contentRect: { width } }) => width && widths.get(target) !== width);
+    for (const { target, contentRect } of moved) widths.set(target, contentRect.width);
+    if (moved.length) window.dispatchEvent(new Event("resize"));
+  });
+
   const start = async (figure) => {
     const dial = JSON.parse(figure.querySelector(".dial-data").textContent);
     const inputs = [...figure.querySelectorAll(".dial-control [name]")];
@@ -97,6 +105,7 @@
       turn();
     };
     for (const view of views) view.addEventListener("click", pick);
+    for (const place of places) settled.observe(place);
     for (const input of [...inputs, ...Object.values(typed)]) input.addEventListener("input", turn);
     await turn(); // a browser may have kept the positions of an earlier visit
     window.dials[figure.id.replace("dial-", "")] = views;

@@ -160,6 +160,20 @@ def test_print_shows_the_picture(opened, name):
     page.emulate_media(media="screen")
 
 
+def test_a_chart_is_as_wide_as_its_column_after_the_menu_folded_away_and_came_back(page):
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(next(HTML.glob("notebooks/14_*.html")).as_uri(), wait_until="load")
+    page.locator("figure.dial").first.scroll_into_view_if_needed()
+    page.locator(".dial-chart svg").first.wait_for()
+    for width in (800, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(500)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".dial-chart")].every(
+          place => Math.abs(place.clientWidth - place.querySelector("svg").getAttribute("width")) < 2)"""
+    )
+
+
 def test_the_map_lives_on_the_front_page_too(page):
     """Its script is asked for only when a reader comes near, and from there its links lead to pages of the site."""
     page.goto((HTML / "book" / "intro.html").as_uri(), wait_until="load")
