@@ -87,8 +87,8 @@ def _number(card: Card, number: Number, rows: Mapping[str, Row]) -> str:
 def _answer(asserted: Sequence[Row]) -> str:
     """The answer to the page's question, in shares of the claims, and what this book is."""
     counts = Counter(row.verdict for row in asserted)
-    shares = {name: f"{100 * counts[verdict] / len(asserted):.0f}" for name, verdict in SHARES.items()}
-    text = load().answer.format(**shares)
+    shares = {name: round(100 * counts[verdict] / len(asserted)) for name, verdict in SHARES.items()}
+    text = load().answer.format(**shares, rest=100 - sum(shares.values()))  # so that a reader's sum is a hundred
     return (
         f'<p class="front-answer"><strong>{html.escape(text)}</strong> Differential privacy lets a model learn from '
         "people without giving any of them away. Four papers say what that costs, and how to pay less. This book holds "
