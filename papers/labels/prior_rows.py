@@ -204,7 +204,7 @@ def frontier_said(values: Mapping[str, Measured]) -> pd.DataFrame:
     """What was said of the frontier before its runs, and what came: a row for each sentence of :data:`FRONTIER`."""
     words = {True: "it holds", False: "it does not hold", None: "open"}
     came = {sentence: words[rules.decide(rule, values, {})] for sentence, rule in FRONTIER.items()}
-    return pd.Series(came, name="what came").rename_axis("expected").to_frame()
+    return pd.DataFrame(came.items(), columns=["what we expected", "what came"])
 
 
 def beside_records(compared: Compared, sgd: Compared) -> dict[str, Any]:
