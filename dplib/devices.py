@@ -48,6 +48,7 @@ class Size(NamedTuple):
 TRAINED_IMAGES, TRAINED_ROWS = Size(512, 2048), Size(2048, 16_384)  # with their gradients
 EVALUATED, JUDGED, SCORED, LABELLED = Size(2048, 8192), Size(512, 8192), Size(1000, 8192), Size(512, 8192)  # without
 PRODUCTS = Size(2**19, 2**26)  # numbers, where a product is made example by example
+KEPT = Size(2**22, 2**26)  # numbers of a layer's per-example gradients that stay from the norms to the sum
 SINGLE_GRADIENTS = Size(64, 1024)  # of examples whose gradients are all stored
 NEWTON = Size(2**18, 2**25)  # float64 numbers in one array
 MANY = Size(2**24, 2**29)  # numbers of many models side by side

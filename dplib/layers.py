@@ -2,7 +2,8 @@
 
 A layer maps an input a to an output; d is the gradient of the examples' losses with respect to that output. Of a linear
 layer the gradient of example i is the outer product d_i a_i^T, with the norm |a_i| |d_i| (Goodfellow 2015), and the sum
-with weights c_i is (c d)^T a: one matrix product, and no gradient of a single example is ever stored.
+with weights c_i is (c d)^T a: one matrix product, and no gradient of a single example is stored. Where positions share
+the weights, it is a sum of such products; if that is made for the norm, and is no large one, it is kept for the sum.
 
 Each rule takes ``(module, sums, a, d)``: ``sums`` maps the trained parameters' names to the tensors that a weighted sum
 is added to. It returns the gradient norms (b,), and a function that adds for weights c (b,). An example of which
@@ -14,7 +15,7 @@ not a number: so the second function takes ``clean`` as well, which puts zeros i
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib.checks import ParameterError
-from dplib.devices import PRODUCTS
+from dplib.devices import KEPT, PRODUCTS
 
 Clean = Callable[[Tensor], Tensor]
 NormsAndAdder = tuple[Tensor, Callable[[Tensor, Clean], None]]
@@ -75,19 +76,26 @@ def linear(
 def _linear_of_sequences(sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
     """a (b, t, in), d (b, t, out)."""
     weight, bias = sums.get("weight"), sums.get("bias")
-    squared = (
-        outer_squared_norms(a.unsqueeze(1), d.unsqueeze(1)) if weight is not None else torch.zeros_like(d[:, 0, 0])
-    )
+    squared, products = torch.zeros_like(d[:, 0, 0]), None
+    if weight is not None and _are_kept(d.shape[1], weight, len(a)):
+        of_example = (d[0].numel() + weight.numel()) * 2
+        pieces = zip(*(rows.unsqueeze(1).split(_chunk(d, of_example)) for rows in (a, d)), strict=True)
+        squared, products = outer_products(pieces, d.new_empty(len(a), 1, *weight.shape))
+    elif weight is not None:
+        squared = outer_squared_norms(a.unsqueeze(1), d.unsqueeze(1))
     if bias is not None:
-        squared = squared + _squared(d.sum(1))
-    squared = _with_rounding(squared, a, d, 1, bias is not None)
+        of_bias = d.sum(1)
+        squared = squared + _squared(of_bias)
+    if products is None:
+        squared = _with_rounding(squared, a, d, 1, bias is not None)
 
     def add(c: Tensor, clean: Clean) -> None:
-        columns, c = clean(d).flatten(0, 1).t(), c.repeat_interleave(d.shape[1])
-        if weight is not None:
-            weight.addmm_(columns * c, clean(a).flatten(0, 1))
+        if products is not None:
+            weight.add_(_weighted(c, clean(products)).view_as(weight))
+        elif weight is not None:
+            weight.addmm_(clean(d).flatten(0, 1).t() * c.repeat_interleave(d.shape[1]), clean(a).flatten(0, 1))
         if bias is not None:
-            bias.addmv_(columns, c)
+            bias.addmv_(clean(of_bias).t(), c)
 
     return squared.sqrt_(), add
 
@@ -102,23 +110,25 @@ def conv2d(module: nn.Conv2d, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) 
         d: gradients with respect to the outputs, shape (b, out, out_height, out_width).
     """
     weight, bias = sums.get("weight"), sums.get("bias")
-    squared = torch.zeros(len(a), dtype=d.dtype, device=d.device)
-    if weight is not None:
-        out = d.shape[2:]
-        size = _chunk(d, out.numel() * weight[0].numel() * module.groups)
-        for i in range(0, len(a), size):
-            few = d[i : i + size].unflatten(1, (module.groups, -1)).flatten(3).transpose(2, 3)
-            squared[i : i + size] = outer_squared_norms(patches(module, a[i : i + size], out), few)
+    squared, products = torch.zeros(len(a), dtype=d.dtype, device=d.device), None
+    if weight is not None and _are_kept(d[0, 0].numel(), weight[: len(weight) // module.groups], len(a)):
+        shape = (len(a), module.groups, len(weight) // module.groups, weight[0].numel())
+        squared, products = outer_products(_patches_with(module, a, d), d.new_empty(shape))
+    elif weight is not None:
+        squared = torch.cat([outer_squared_norms(*few) for few in _patches_with(module, a, d)])
     if bias is not None:
         of_bias = d.sum((2, 3))
         squared += _squared(of_bias)
-    if weight is not None:  # one pixel is in so many patches
+    if weight is not None and products is None:  # one pixel is in so many patches
         uses = math.prod(-(-k // step) for k, step in zip(module.kernel_size, module.stride, strict=True))
         squared = _with_rounding(squared, a, d, uses, bias is not None)
 
     def add(c: Tensor, clean: Clean) -> None:
         column = c.view(-1, 1, 1, 1)
-        if weight is not None:  # the weights c go to the smaller factor
+        if products is not None:
+            by_patch = _weighted(c, clean(products)).view(len(weight), *module.kernel_size, -1)
+            weight.add_(by_patch.permute(0, 3, 1, 2))
+        elif weight is not None:  # the weights c go to the smaller factor
             images, outer = clean(a), clean(d)
             factors = (images * column, outer) if a[0].numel() < d[0].numel() else (images, outer * column)
             weight.add_(_conv2d_weight(module, *factors))
@@ -218,6 +228,40 @@ def _stored(gradients: Mapping[str, Tensor], sums: Mapping[str, Tensor]) -> Norm
     return squared.sqrt_(), add
 
 
+def outer_products(pieces: Iterable[tuple[Tensor, Tensor]], out: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums over t of d_t a_t^T of each example: their squared norms, summed over groups, (b,), and they themselves.
+
+    What is summed with weights later is then what was measured, to the last bit, and is not made a second time.
+
+    Args:
+        pieces: a (few, groups, t, p) and d (few, groups, t, q) of some examples after the other.
+        out: of shape (b, groups, q, p), contiguous; overwritten, and returned.
+    """
+    squared, i = out.new_empty(len(out)), 0
+    for a, d in pieces:
+        few = out[i : i + len(a)]
+        torch.bmm(d.flatten(0, 1).mT, a.flatten(0, 1), out=few.flatten(0, 1))
+        squared[i : i + len(a)] = _squared(few.flatten(1))
+        i += len(a)
+    return squared, out
+
+
+def _weighted(c: Tensor, gradients: Tensor) -> Tensor:
+    """The sum of gradients (b, ...) with weights c (b,), flat."""
+    return torch.mv(gradients.flatten(1).t(), c)
+
+
+def _are_kept(t: int, weight: Tensor, b: int) -> bool:
+    """Whether per-example gradients like a weight (q, ...), sums over t positions, are made for their norms and few
+    enough to be kept for their sum.
+    """
+    return not _is_paired(t, weight[0].numel(), len(weight)) and b * weight.numel() <= KEPT.on(weight.device)
+
+
+def _is_paired(t: int, p: int, q: int) -> bool:
+    return 2 * t * (p + q) < p * q
+
+
 def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
     """Squared norms |sum over t of d_t a_t^T|^2 of each example, summed over groups, shape (b,).
 
@@ -231,7 +275,7 @@ def outer_squared_norms(a: Tensor, d: Tensor) -> Tensor:
     """
     b, groups, t, p = a.shape
     q = d.shape[3]
-    paired = 2 * t * (p + q) < p * q
+    paired = _is_paired(t, p, q)
     size = _chunk(d, groups * max(t * p, t * q, t * t if paired else p * q))
     if b > size:
         return torch.cat([outer_squared_norms(*few) for few in zip(a.split(size), d.split(size), strict=True)])
@@ -314,6 +358,14 @@ def patches(module: nn.Conv2d, a: Tensor, out: torch.Size) -> Tensor:
         (of_example, few, of_row * row_step, of_column * column_step, of_row * row_gap, of_column * column_gap, 1),
     )
     return view.reshape(b, module.groups, out[0] * out[1], rows * columns * few)
+
+
+def _patches_with(module: nn.Conv2d, a: Tensor, d: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Patches (few, groups, t, p) of inputs a (b, in, height, width), and d (b, out, ...) as (few, groups, t, q)."""
+    out, p = d.shape[2:], module.weight[0].numel()
+    size = _chunk(d, max(out.numel() * p * module.groups, module.weight.numel()))
+    for images, outer in zip(a.split(size), d.split(size), strict=True):
+        yield patches(module, images, out), outer.unflatten(1, (module.groups, -1)).flatten(3).transpose(2, 3)
 
 
 def _conv2d_weight(module: nn.Conv2d, a: Tensor, d: Tensor) -> Tensor:

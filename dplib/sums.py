@@ -1,4 +1,4 @@
-"""Sums of clipped per-example gradients, without the per-example gradients: rules of clipping, and the passes.
+"""Sums of clipped per-example gradients, mostly without these gradients: rules of clipping, and the passes.
 
 One forward pass keeps what goes into each trained layer; one backward pass stops at the layers' outputs, so that no
 weight gradient is computed; :mod:`dplib.layers` turns the two into each example's gradient norm over all trained

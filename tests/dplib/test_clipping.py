@@ -183,6 +183,32 @@ def test_pieces_of_a_layer_change_nothing(monkeypatch):
         assert distance(sums, whole) < 1e-13
 
 
+@pytest.mark.parametrize("name", ["cnn4", "sequence", "grouped", "depthwise", "odd", "same", "valid"])
+def test_gradients_that_are_kept_change_nothing(name, monkeypatch):
+    """They are summed as they were measured, or made a second time where they are too many."""
+    net, x, y = made(name, 7, torch.float64)
+    factors = median_clip(net, x, y)
+    kept, norms = by_dplib(net, x, y, factors)
+    monkeypatch.setattr(layers, "KEPT", layers.KEPT._replace(processor=0))
+    sums, found = by_dplib(net, x, y, factors)
+    assert torch.allclose(norms, found, rtol=1e-13)
+    assert distance(sums, kept) < 1e-13
+
+
+@pytest.mark.parametrize("layer", [lambda: nn.Conv2d(2, 4, 3), lambda: nn.Linear(9, 4)], ids=["images", "sequences"])
+def test_what_is_summed_is_what_was_measured(layer):
+    """Also where little is left of large terms: a layer on constants, and a mean taken out behind it."""
+    torch.manual_seed(0)
+    module = layer()
+    a = torch.full((3, 2, 9, 9), 1e3) if isinstance(module, nn.Conv2d) else torch.full((3, 50, 9), 1e3)
+    d = torch.randn_like(module(a)).detach()
+    d -= d.mean((2, 3) if isinstance(module, nn.Conv2d) else 1, keepdim=True)
+    sums = {"weight": torch.zeros_like(module.weight)}
+    norms, add = layers._rule(module)(module, sums, a, d)
+    add(torch.tensor([0.0, 1.0, 0.0]), lambda x: x)
+    assert torch.allclose(sums["weight"].norm(), norms[1], rtol=1e-5)
+
+
 def test_memory_format_changes_nothing():
     net, x, y = made("cnn4", 5, torch.float64)
     expected, _ = by_dplib(net, x, y, factors := median_clip(net, x, y))
