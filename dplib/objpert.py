@@ -49,9 +49,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from dplib import newton
 from dplib.checks import ParameterError, boolean, bounded, integer, number, numbers, one_of
-from dplib.devices import find_device
 
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
@@ -169,7 +167,7 @@ def fit(
         raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
     linear = np.where(used, np.asarray(noise, dtype=float) - y @ x, 0.0)
     side = _unbounded(prices, linear, n) if intercept else np.zeros(count)
-    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, find_device(device))
+    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, device)
     return Fit(
         coef=w[:, :d],
         intercept=w[:, d] if intercept else np.zeros(count),
@@ -223,10 +221,12 @@ def _unbounded(prices, linear, n) -> np.ndarray:
 
 def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """w, gradient norms, converged: by Newton's method; without a minimiser the limit, all sigmoids being 0 or 1."""
+    from dplib import devices, newton  # they import PyTorch, which the formulas above do not need
+
     w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
     inside, none = np.flatnonzero(side == 0), np.flatnonzero(side)
     w[inside], norm[inside], converged[inside] = newton.minimise(
-        x, linear[inside], prices[inside], used=used[inside], tol=tol, device=device
+        x, linear[inside], prices[inside], used=used[inside], tol=tol, device=devices.find_device(device)
     )
     slope = linear[none] + np.where(side[none] > 0, 1.0, 0.0)[:, None] * x.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,7 +12,7 @@ from torch import nn
 from book.evidence import plans, replay, runs
 from dplib import annealing, clipping, devices, dpsgd, logistic_grid, models, sgd
 from dplib.dpsgd import DPSGD
-from papers.common import network_runs
+from papers.common import networks
 from papers.labels import soft_labels, stage_training_runs
 from tests import stand_in_gpu
 
@@ -82,7 +82,7 @@ def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):
 
 def test_chapter_3_of_old(stand_in):
     """Training on a GPU leaves the network there, and a look at its weights ends in a TypeError."""
-    net = network_runs.network([], (4,), 3, "relu", 0.0, 1)
+    net = networks.network([], (4,), 3, "relu", 0.0, 1)
     np.column_stack([p.detach().numpy().reshape(3, -1) for p in net.parameters()])
     data = dpsgd.Data((np.ones((8, 4), np.float32), np.zeros(8, np.int64)))
     settings = dpsgd.DPSGD(1, 1.0, 0.7, 3.0, 0.5)

@@ -11,17 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from book.evidence import plans, runs
 from book.evidence.plans import Get
-from dplib import checks, dpsgd, objpert
+from dplib import checks, objpert
 from dplib.checks import ParameterError
 from dplib.data import tasks
-from dplib.devices import find_device
 from papers.architecture import feature_data
 from papers.common import network_runs
-from papers.common.network_runs import Outcome, freeze, measured, network, noise_for
+from papers.common.network_runs import Outcome, measured, noise_for
 
 SGD, CLIPPED = "SGD", "clipped SGD"
 Budget = float | str
@@ -122,14 +120,19 @@ def gradient_signal(
 
     Raises ParameterError or DataError for what is not allowed or not there.
     """
+    import torch  # which whoever reads runs does not wait for
+
+    from dplib import devices, dpsgd
+    from papers.common import networks
+
     checks.integer(0, steps).check("after", after)
     data = tasks.task(dataset, "flat" if isinstance(model, list) else "image", None, seed, "report")
-    place = find_device(device)
+    place = devices.find_device(device)
     weights, draws = np.random.SeedSequence([seed, 1]).spawn(2)
     seeded = int(weights.generate_state(1)[0])
-    net = network(model, data.x_train.shape[1:], len(data.classes), "relu", 0.0, seeded, "keras").to(place)
+    net = networks.network(model, data.x_train.shape[1:], len(data.classes), "relu", 0.0, seeded, "keras").to(place)
     if frozen:
-        freeze(net, frozen)
+        networks.freeze(net, frozen)
     rate = min(1.0, batch / len(data.y_train))
     settings = {"sample_rate": rate, "learning_rate": learning_rate, "max_grad_norm": 1.0}
     if after:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import stats as sps
 
-from dplib import dpsgd, mechanisms
+from dplib import mechanisms
 from dplib.data import preprocess
 from dplib.stats import mean_interval
 from papers.architecture.privacy_cost_runs import DELTA
-from papers.common import network_runs
 
 # --- two linear models that differ in one feature (Section III-B and Appendix A) -------------------------------------
 
@@ -138,12 +137,15 @@ def definitions() -> Values:
 
 def _one_step() -> dict[str, float]:
     """A clipped step against gradients written out by hand, and the size of its noise."""
+    from dplib import dpsgd
+    from papers.common import networks
+
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(64, 400)).astype(np.float32), rng.integers(3, size=64)
     settings = {"steps": 1, "sample_rate": 1.0, "learning_rate": 0.7, "max_grad_norm": 0.5}
     after = []
     for noise in (0.0, 3.0):
-        net = network_runs.network([], (400,), 3, "relu", 0.0, 1)
+        net = networks.network([], (400,), 3, "relu", 0.0, 1)
         start = np.column_stack([p.detach().numpy().reshape(3, -1).copy() for p in net.parameters()])
         how = dpsgd.DPSGD(**settings, noise_multiplier=noise)
         dpsgd.train(net, dpsgd.Data((x, y)), how, np.random.default_rng(9), progress=False)

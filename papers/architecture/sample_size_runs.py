@@ -17,7 +17,7 @@ from dplib.devices import find_device
 from dplib.dpsgd import Engine
 from dplib.examples import Examples
 from papers.architecture.printed_budgets import TOOL_ORDERS
-from papers.common import network_runs
+from papers.common import network_runs, networks
 
 EVERY = 5  # steps between looks at the accuracy
 
@@ -60,7 +60,7 @@ def steps_to_target(
     checks.integer(1, n).check("batch", batch)
     data = network_runs.task(dataset, features, None, seed, part)
     weights, draws, batches, noise = np.random.SeedSequence([seed, 2]).spawn(4)
-    net = network_runs.network(
+    net = networks.network(
         hidden, data.x_train.shape[1:], len(data.classes), "relu", 0.0, int(weights.generate_state(1)[0])
     )
     place = find_device(device)

@@ -1,107 +1,23 @@
 """One training of one network on one data set at one budget: the run that many chapters repeat many times over."""
 
 import functools
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from book.evidence import plans, runs
-from dplib import accounting, checks, dpsgd, models, stats
-from dplib.checks import ParameterError
-from dplib.data import Dataset
+from dplib import accounting, stats
 from dplib.data.tasks import PATIENTS, shifted, task
-from dplib.devices import Work, find_device, training_work, whole_float32
-from dplib.models import ACTIVATIONS, block_cnn, mlp
-from dplib.sgd import seeded
-from papers.common import printed
 
-__all__ = ["Model", "Outcome", "freeze", "measured", "network", "network_training", "noise_for", "shifted", "task"]
+if TYPE_CHECKING:
+    from dplib.devices import Work
+
+__all__ = ["Model", "Outcome", "measured", "network_training", "noise_for", "shifted", "task"]
 
 PRV_LIMIT = 100.0  # above this epsilon Opacus's PRV accountant gives no number, and RDP takes its place
-RESNETS = ("resnet18", "resnet50")
-INITS = ("torch", "keras", "he")
 Model = str | list[int] | dict[str, Any]
-
-
-def network(
-    model: Model,
-    inputs: tuple[int, ...],
-    outputs: int,
-    activation: str | list[str],
-    dropout: float,
-    seed: int,
-    init: str = "torch",
-) -> nn.Sequential:
-    """A network for examples of shape ``inputs``, with seeded weights.
-
-    Args:
-        model: a name of ``printed.ARCHITECTURES``; the units of each hidden layer of a perceptron ([]: none);
-            {"filters": [first block, ...], "units": dense layer}, by paper B's rule
-            (:func:`dplib.models.block_cnn`); "lstm-U-D", an LSTM of U units and a dense layer of D, on word
-            numbers below 1,000; "cnn", paper B's of Table XXX on 28x28 images and a smaller one on 8x8; "resnet18"
-            and "resnet50", with group normalisation.
-        activation: of perceptrons, one or one for each hidden layer. dropout: of all but the printed networks.
-        init: "torch" (PyTorch's own), "keras" (Glorot, no bias) or "he" (variance 2/inputs, no bias).
-    """
-    checks.one_of(*INITS).check("init", init)
-    net = seeded(functools.partial(_layers, model, inputs, outputs, activation, dropout), seed)
-    generator = torch.Generator().manual_seed(seed)
-    if init == "keras":
-        models.keras_weights_(net, generator)
-    elif init == "he":
-        for module in net.modules():
-            if isinstance(module, nn.Linear | nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
-                nn.init.zeros_(module.bias)
-    return net
-
-
-def _layers(
-    model: Model, inputs: tuple[int, ...], outputs: int, activation: str | list[str], dropout: float
-) -> nn.Sequential:
-    if isinstance(model, dict):
-        checks.check_names(model, ("filters", "units"))
-        return block_cnn(inputs[0], inputs[1], model["filters"], model["units"], dropout, outputs)
-    if isinstance(model, str):
-        if model.startswith("lstm-"):
-            units, dense = map(int, model.split("-")[1:])
-            return models.spam_lstm(units, dense, dropout=dropout)
-        if model == "cnn":
-            return _rwt_cnn(inputs, outputs)
-        if model in RESNETS:
-            return getattr(models, model)(outputs, inputs[0], norm=models.group_norm)
-        checks.one_of(*printed.ARCHITECTURES, "cnn", "lstm-U-D", *RESNETS).check("model", model)
-        return printed.ARCHITECTURES[model].make()
-    names = [activation] * len(model) if isinstance(activation, str) else list(activation)
-    for name in names:
-        checks.one_of(*ACTIVATIONS).check("activation", name)
-    return mlp([math.prod(inputs), *model, outputs], [ACTIVATIONS[name] for name in names], dropout)
-
-
-def _rwt_cnn(inputs: tuple[int, ...], outputs: int) -> nn.Sequential:
-    if inputs == (1, 28, 28):
-        return models.rwt_cnn()
-    if inputs != (1, 8, 8):
-        raise ParameterError(f"model = 'cnn' is for grey images of 28x28 or 8x8, not {inputs}.")
-    return nn.Sequential(
-        nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 2), nn.ReLU(), nn.Flatten(),
-        nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, outputs),
-    )  # fmt: skip
-
-
-def freeze(net: nn.Sequential, positions: Sequence[int]) -> None:
-    """These layers with weights, counted from 0 at the input, keep their initial weights; one at least must not."""
-    layers = [module for module in net if any(True for _ in module.parameters())]
-    checks.list_of(checks.integer(0, len(layers) - 1)).check("frozen", list(positions))
-    if len(set(positions)) == len(layers):
-        raise ParameterError(f"frozen = {list(positions)} is not allowed: one of {len(layers)} layers must be trained.")
-    for position in positions:
-        layers[position].requires_grad_(False)
 
 
 @functools.lru_cache(maxsize=512)
@@ -110,11 +26,14 @@ def noise_for(epsilon: float, sample_rate: float, steps: int, delta: float) -> f
     return accounting.noise_multiplier(epsilon, sample_rate, steps, delta, "prv" if epsilon <= PRV_LIMIT else "rdp")
 
 
-def _work(job: runs.Job) -> Work:
+def _work(job: runs.Job) -> "Work":
     """How much a job of :func:`network_training` is."""
+    from dplib.devices import training_work
+    from papers.common import networks
+
     data = task(job["dataset"], job["features"], None, 0, "report", job["length"])
     outputs = 1 if job["dataset"] in PATIENTS else len(data.classes)
-    net = network(job["model"], data.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
+    net = networks.network(job["model"], data.x_train.shape[1:], outputs, job["activation"], 0.0, 0)
     batch = min(job["batch"], job["n_train"] or len(data.y_train))
     return training_work(net, data.x_train, batch, job["steps"])
 
@@ -164,8 +83,8 @@ def network_training(
         seed: decides split, initial weights, batches, noise and dropout. Equal seeds give equal splits and, at equal
             batch and steps, equal batches, so that comparisons of models may be paired by seed.
         batch: expected batch size.
-        frozen: layers that keep their random weights, as :func:`freeze`. Of first layers that are frozen the outputs
-            are computed once, which changes nothing but the time.
+        frozen: layers that keep their random weights, as :func:`papers.common.networks.freeze`. Of first layers that
+            are frozen the outputs are computed once, which changes nothing but the time.
         evaluate_every: steps between evaluations of the "curve"; None: only the end.
 
     Returns:
@@ -175,6 +94,9 @@ def network_training(
         it predicted to be of the most frequent class (not of a regression); "noise_multiplier", "sample_rate", "steps",
         "n", "parameters", "trained"; and "curve" where asked for: rows of step, validation, test.
     """
+    from dplib import devices, dpsgd  # they import PyTorch, which whoever reads runs does not wait for
+    from papers.common import networks
+
     split = seed if split_seed is None else split_seed
     data = task(dataset, features, n_train, split, part, length)
     n = len(task(dataset, features, n_train, split, "report", length).y_train)
@@ -184,12 +106,12 @@ def network_training(
     regression = dataset in PATIENTS
     outputs, shape = 1 if regression else len(data.classes), data.x_train.shape[1:]
     weights_seed = int(weights.generate_state(1)[0])
-    net = network(model, shape, outputs, activation, dropout, weights_seed, init)
+    net = networks.network(model, shape, outputs, activation, dropout, weights_seed, init)
     parameters = sum(p.numel() for p in net.parameters())
     x = {name: getattr(data, f"x_{name}") for name in ("train", "valid", "test")}
     if frozen:
-        freeze(net, frozen)
-        net, x = _frozen_once(net, x, find_device(device))
+        networks.freeze(net, frozen)
+        net, x = networks.frozen_once(net, x, devices.find_device(device))
     sample_rate = min(1.0, batch / n)
     noise = float(noise_multiplier or 0.0)
     if epsilon is not None:
@@ -215,74 +137,14 @@ def network_training(
         device=device,
         progress=False,
     )
-    result = _result(run, evaluate_every) | {"n": n, "parameters": parameters, "noise_multiplier": noise}
+    result = networks.result_of(run, evaluate_every) | {"n": n, "parameters": parameters, "noise_multiplier": noise}
     if regression:
         result["constant"] = float(np.abs(data.y_test - data.y_train.mean()).mean())
     else:
-        result |= _by_class(net, x["test"], data)
+        result |= networks.by_class(net, x["test"], data)
     if part == "tune":  # its test part is the validation part
         result = {k: v for k, v in result.items() if k not in ("test", "test_loss", "balanced", "majority")}
     return result
-
-
-@whole_float32()
-def _frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> tuple[nn.Sequential, dict[str, Any]]:
-    """The network from its first trained layer or dropout on, and what the layers before make of every part."""
-    at = next(
-        i
-        for i, module in enumerate(net)
-        if any(p.requires_grad for p in module.parameters()) or isinstance(module, nn.Dropout)
-    )
-    body = net[:at].eval().to(place)
-    with torch.no_grad():
-        ahead = {
-            name: None
-            if part is None
-            else torch.cat([body(piece.to(place)).cpu() for piece in torch.as_tensor(part).split(1024)]).numpy()
-            for name, part in x.items()
-        }
-    return net[at:].train(), ahead
-
-
-def _result(run: dpsgd.Run, evaluate_every: int | None) -> dict[str, Any]:
-    final = run.final
-
-    def kept(part: str, what: str, row: dict = final) -> float | None:
-        value = row[part][what] if part in row else math.nan
-        return value if math.isfinite(value) and not run.diverged else None
-
-    result = {
-        "validation": kept("validation", "metric"),
-        "test": kept("test", "metric"),
-        "validation_loss": kept("validation", "loss"),
-        "test_loss": kept("test", "loss"),
-        "train_loss": final["train_loss"] if not run.diverged else None,
-        "sample_rate": run.sample_rate,
-        "steps": run.steps,
-        "trained": run.trained_parameters,
-    }
-    if evaluate_every:
-        result["curve"] = [
-            {"step": row["step"], "validation": kept("validation", "metric", row), "test": kept("test", "metric", row)}
-            for row in run.evaluations
-        ]
-    return result
-
-
-@whole_float32()
-@torch.no_grad()
-def _by_class(net: nn.Module, x: np.ndarray, data: Dataset) -> dict[str, float]:
-    """Mean recall, the share predicted to be of the majority class, and that class's own share of the test part."""
-    tensor, device = torch.as_tensor(x), next(net.parameters()).device
-    tensor = tensor.float() if tensor.is_floating_point() else tensor
-    predicted = torch.cat([net(piece.to(device)).argmax(1).cpu() for piece in tensor.split(2048)]).numpy()
-    most = np.bincount(data.y_train).argmax()
-    recalls = [float((predicted[data.y_test == k] == k).mean()) for k in np.unique(data.y_test)]
-    return {
-        "balanced": float(np.mean(recalls)),
-        "majority": float((predicted == most).mean()),
-        "constant": float((data.y_test == most).mean()),
-    }
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import numpy as np
 
 from book.evidence import plans, runs
 from book.evidence.plans import Get, by_seed
-from dplib import checks, dpsgd
-from papers.common.network_runs import network, noise_for
+from dplib import checks
+from papers.common.network_runs import noise_for
 from papers.sizes import public_part
 from papers.sizes.random_feature_runs import features
 
@@ -55,6 +55,9 @@ def training_of_width(
     Returns "validation" (public part) and "test" accuracies, None after divergence; "learning_rate",
     "noise_multiplier", "parameters". ParameterError or DataError for what is not allowed or not there.
     """
+    from dplib import dpsgd  # it imports PyTorch, which whoever reads runs does not wait for
+    from papers.common import networks
+
     checks.integer(0).check("width", width)
     parts = public_part.parts(dataset, components)
     x, y = parts["pool"]
@@ -62,7 +65,7 @@ def training_of_width(
     weights, drawn, draws = np.random.SeedSequence([seed, 14]).spawn(3)
     rows = np.random.default_rng(drawn).permutation(len(y))[:n]
     hidden = [width] if width else []
-    net = network(hidden, x.shape[1:], int(y.max()) + 1, "relu", 0.0, int(weights.generate_state(1)[0]))
+    net = networks.network(hidden, x.shape[1:], int(y.max()) + 1, "relu", 0.0, int(weights.generate_state(1)[0]))
     q, noise = min(1.0, BATCH / n), 0.0
     if epsilon is not None:
         checks.positive().check("spread", spread)

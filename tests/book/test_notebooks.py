@@ -1,5 +1,6 @@
 """Every chapter: in step with its pair, without outputs, executes on embedded data, refuses nonsense."""
 
+import ast
 import json
 import os
 import re
@@ -96,6 +97,21 @@ def test_the_check_covers_every_parameter(chapter):
     assert "checks.parameters(" in cells[1]
     for name in sources.default_parameters(chapter):
         assert f"{name}=" in cells[1].replace(" ", ""), f"{chapter}: {name} is not checked"
+
+
+READERS = ("01", "08", "10b", "14")  # what they train, they train at a reader's budget alone, if at all
+
+
+def test_chapters_that_draw_kept_runs_import_no_pytorch():
+    """It takes two seconds; one process for all of them, each with the imports of its cells."""
+    imports = []
+    for chapter in map(sources.resolve, READERS):
+        cells = sources.as_notebook(sources.source(chapter)).cells
+        tree = ast.parse("\n".join(cell.source for cell in cells if cell.cell_type == "code"))
+        imports += [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    program = "\n".join([*imports, "import sys", "assert not {'torch', 'opacus'} & set(sys.modules)"])
+    assert len(imports) > 20
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
 def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(tmp_path):

@@ -9,7 +9,7 @@ from dplib.checks import ParameterError
 from dplib.data import tasks
 from papers.architecture import cost_network_rows, cost_rows, cost_runs, feature_data
 from papers.architecture.cost_runs import CLIPPED, SGD
-from papers.common import network_runs
+from papers.common import networks
 from tests.toys import Asked, in_memory
 
 
@@ -160,7 +160,7 @@ def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
     found = cost_runs.gradient_signal(**asked, after=0)
     task = tasks.task("digits", "flat", None, 0, "report")
     seed = int(np.random.SeedSequence([0, 1]).spawn(2)[0].generate_state(1)[0])
-    net = network_runs.network([8], (64,), 10, "relu", 0.0, seed, "keras")
+    net = networks.network([8], (64,), 10, "relu", 0.0, seed, "keras")
     total = 0
     for x, y in zip(task.x_train[:400], task.y_train[:400], strict=True):
         net.zero_grad()

@@ -14,7 +14,7 @@ from papers.architecture import crossover_model_rows as models_rows
 from papers.architecture import crossover_rows as rows
 from papers.architecture import crossover_runs as study_of
 from papers.architecture.crossover_runs import COMPLEX, SIMPLE
-from papers.common import network_runs
+from papers.common import networks
 from tests.toys import Asked
 
 
@@ -55,7 +55,7 @@ def test_networks_of_the_pairs_have_the_printed_sizes():
         inputs = (int(pair["features"].partition("-")[2]),)
         row = f"fcn-{name.removesuffix('-jpeg')}"
         for kind, suffix in (("simple", "paw"), ("complex", "stw")):
-            net = network_runs.network(pair[kind], inputs, 10, "relu", 0.0, 0)
+            net = networks.network(pair[kind], inputs, 10, "relu", 0.0, 0)
             assert models.parameter_count(net) == claims.get(f"B.table1.{row}-{suffix}").published["parameters"]
 
 

@@ -6,7 +6,7 @@ import torch
 
 from dplib import accounting
 from dplib.checks import ParameterError
-from papers.common import network_runs
+from papers.common import network_runs, networks
 
 JOB = {"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3}
 SMALL = {**JOB, "n_train": 600, "batch": 100, "steps": 30}
@@ -65,9 +65,9 @@ def test_frozen_layers_are_not_trained(frozen, trained):
 
 
 def test_a_layer_in_the_middle_keeps_its_weights_and_passes_gradients_on():
-    net = network_runs.network([16, 8], (64,), 10, ["tanh", "sigmoid"], 0.0, seed=0)
+    net = networks.network([16, 8], (64,), 10, ["tanh", "sigmoid"], 0.0, seed=0)
     assert [type(layer).__name__ for layer in net] == ["Linear", "Tanh", "Linear", "Sigmoid", "Linear"]
-    network_runs.freeze(net, [1])
+    networks.freeze(net, [1])
     net(torch.ones(1, 64)).sum().backward()
     assert net[2].weight.grad is None
     assert net[0].weight.grad.abs().sum() > 0
