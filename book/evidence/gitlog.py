@@ -7,6 +7,7 @@ import functools
 import subprocess
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 SHORT = 12  # digits of a commit in a run's line
@@ -53,6 +54,11 @@ class Log:
     def full(self, prefix: str) -> str | None:
         """The whole name of a commit that a run's line names, such as "0123456789ab-dirty"; None if it is not here."""
         return self._by_prefix.get(prefix.removesuffix("-dirty")[:SHORT])
+
+    def time(self, commit: str) -> str:
+        """When a commit was written, in UTC, such as "2026-11-26 16:58"."""
+        told = self._git("show", "--no-patch", "--format=%at", commit)
+        return datetime.fromtimestamp(int(told), UTC).strftime("%Y-%m-%d %H:%M")
 
     def contains(self, commit: str, other: str) -> bool:
         """Whether a commit is another one or descends from it."""

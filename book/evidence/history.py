@@ -11,7 +11,9 @@
   chapter's own without a rule in the ledger;
 - ``first``: the first rule, where it is not today's; ``made_at``: from how many commits the runs were made;
 - ``edition``: the verdict that it was expected to have in the last edition;
-- ``reads`` and ``code``: the parts of plans that its values come from, and the changes of the code that writes them.
+- ``reads`` and ``code``: the parts of plans that its values come from, and the changes of the code that writes them;
+
+and of the parts of each headline's block what :func:`book.evidence.blocks.facts` tells.
 """
 
 import hashlib

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from book.evidence import claims, code_marks, gitlog, history, plans, reads, runs
+from book.evidence import blocks, claims, code_marks, gitlog, history, plans, reads, runs
 from book.evidence.gitlog import Log
 from book.evidence.history import DECIDES, JUDGED, PATH, digest, plain
 from dplib import files
@@ -56,7 +56,7 @@ def build(root: Path = claims.ROOT) -> dict[str, Any]:
     used |= {commit for row in rows.values() for commit, _ in [*row["verdicts"], *filter(None, [row.get("written")])]}
     used |= {change["commit"] for changes in parts.values() for change in changes}
     dates = {commit: log.dates[log.full(commit)] for commit in sorted(used) if commit}
-    return {"commits": dates, "parts": parts, "rows": dict(sorted(rows.items()))}
+    return {"commits": dates, "blocks": blocks.facts(log), "parts": parts, "rows": dict(sorted(rows.items()))}
 
 
 def _at(log: Log, edition: str) -> Callable[[str], bool]:
@@ -212,7 +212,7 @@ def text(made: Mapping[str, Any]) -> str:
     """A history as its file has it."""
     blocks = []
     for name, block in made.items():
-        if name in ("parts", "rows"):
+        if name in ("blocks", "parts", "rows"):
             lines = ",\n".join(f"{json.dumps(key)}:{plain(value)}" for key, value in block.items())
             blocks.append(f'"{name}":{{\n{lines}\n}}')
         else:

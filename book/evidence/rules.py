@@ -33,8 +33,9 @@ not many comparisons but one, read several ways: each at its own level, and noth
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import scipy  # its parts when one is asked, as in dplib.stats
 
@@ -141,6 +142,59 @@ def decide(
     if not all(_ahead({"value": name}, values, printed, LEVEL, LEVEL) for name in needs.get("ahead", ())):
         return None
     return KINDS[kind][3](about, values, printed, support, refute)
+
+
+class Open(NamedTuple):
+    """A comparison that its runs leave open.
+
+    Attributes:
+        name: the value.
+        measured: it, with its 95% interval; of one run or none it has no width.
+        away: how far its estimate is from the nearest bound: an interval of less to that side would decide.
+        asked: runs that the rule needs behind it; 0 for no number.
+    """
+
+    name: str
+    measured: Measured
+    away: float
+    asked: int
+
+
+def still_open(row: Mapping[str, Any], values: Values, printed: Values) -> list[Open]:
+    """The comparisons with a bound that are open in the rule of a row, in its order; of several, the first bound.
+
+    Args:
+        row: as :func:`verdict` takes it.
+        values: measured, by name.
+        printed: values of the paper, by name.
+    """
+    found = _still_open(row["rule"], _with_absent(row, values), printed)
+    return list({comparison.name: comparison for comparison in reversed(list(found))}.values())[::-1]
+
+
+def _still_open(rule: Mapping[str, Any], values: Values, printed: Values) -> Iterator[Open]:
+    kind, about = kind_of(rule)
+    if kind in COMBINED:
+        for inner in about:
+            yield from _still_open({"needs": rule.get("needs", {}), **inner}, values, printed)
+    elif kind in _ALLOWED and decide(rule, values, printed) is None:
+        needs = rule.get("needs", {})
+        asked, bounds = needs.get("runs", 0), _ALLOWED[kind](about, printed)
+        if decide({kind: about}, values, printed) is None or _runs(values, about["value"]) < asked:
+            yield from _open(about["value"], values, bounds, asked)
+        else:  # what the rule needs first is open
+            for name in needs.get("ahead", ()):
+                if _ahead({"value": name}, values, printed, LEVEL, LEVEL) is not True:
+                    yield from _open(name, values, (0.0, math.inf), asked)
+
+
+def _open(name: str, values: Values, bounds: tuple[float, float], asked: int) -> Iterator[Open]:
+    value = _value(values, name)
+    value = Measured(**value) if isinstance(value, Mapping) else value
+    if isinstance(value, Measured):
+        number = float(value.value)  # a notebook keeps what is not a number as a text
+        away = min(abs(number - bound) for bound in bounds if math.isfinite(bound))
+        yield Open(name, replace(value, value=number), away, asked)
 
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:
@@ -373,6 +427,17 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
     "readings": ((), (), (), None),
     "by_hand": (("holds", "proof"), (), (), None),
     "not_tested": ((), (), (), None),
+}
+# Between which two numbers a value has to be.
+_ALLOWED: Mapping[str, Callable[..., tuple[float, float]]] = {
+    "within": lambda about, printed: _around(_number(about["of"], printed), about["by"]),
+    "equivalent": lambda about, printed: _around(_neutral(about["margin"]), about["margin"]),
+    "ahead": lambda about, printed: (_number(about.get("by", 0), printed), math.inf),
+    "behind": lambda about, printed: (-math.inf, _number(about.get("by", 0), printed)),
+    "in_range": lambda about, printed: (
+        _number(about.get("least", -math.inf), printed),
+        _number(about.get("most", math.inf), printed),
+    ),
 }
 COMBINED = {"all_of": "; ", "any_of": " or ", "readings": "; and, read otherwise: "}  # rules of rules, and in words
 

@@ -402,3 +402,28 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
                 assert rules.verdict(asdict(row), values, row.published) == rules.HOLDS, row.id
                 seen += 1
     assert seen > 400
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "open_"),
+    [
+        (AHEAD, {"gain": WIDE}, [("gain", 0.5, 0)]),
+        ({"behind": {"value": "gain", "by": 2}}, {"gain": WIDE}, [("gain", 1.5, 0)]),
+        (SAME, {"gain": WIDE}, [("gain", 0.2, 0)]),
+        (AHEAD, {"gain": HIGH}, []),
+        ({**AHEAD, "needs": {"runs": 9}}, {"gain": HIGH}, [("gain", 2.0, 9)]),
+        ({**AHEAD, "needs": {"ahead": ["base"]}}, {"gain": HIGH, "base": WIDE}, [("base", 0.5, 0)]),
+        ({"all_of": [AHEAD, SAME]}, {"gain": WIDE}, [("gain", 0.5, 0)]),
+        ({"exact": {"value": "gain", "equals": 1}}, {"gain": 2}, []),
+    ],
+)
+def test_what_is_open_says_how_far_it_is_from_a_bound(rule, values, open_):
+    found = rules.still_open({"rule": rule}, values, PRINTED)
+    assert [(each.name, pytest.approx(each.away), each.asked) for each in found] == open_
+
+
+def test_what_nobody_measured_is_open_without_a_number():
+    (found,) = rules.still_open({"rule": AHEAD, "absent": {"gain": "no data"}}, {}, PRINTED)
+    assert found.measured.value != found.measured.value
+    (text,) = rules.still_open({"rule": AHEAD}, {"gain": {"value": "NaN", "n": 1}}, PRINTED)
+    assert text.measured.value != text.measured.value

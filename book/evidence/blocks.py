@@ -1,0 +1,118 @@
+"""The papers' headlines in blocks (``book/blocks.yml``): the registered parts of plans that decide them, and rows.
+
+What is told of a part comes from the log and from its runs, never by hand: when its inputs took their present form,
+which runs were made from a commit that has that form, when, what they took, and what is missing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel
+
+from book.evidence import gitlog, plans, runs
+from book.evidence.claims import PAPERS, Claim
+from book.evidence.history import plain
+from book.evidence.places import ROOT
+from dplib import files
+from dplib.checks import ParameterError
+
+PATH = ROOT / "book" / "blocks.yml"
+PLANS = ("published", "wanted")  # where a registered part stands once it is complete, and before
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Block(BaseModel, extra="forbid"):
+    """One question. ``parts`` are patterns of "study/part" and ``rows`` of ids, in which * stands for any text;
+    ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said.
+    """
+
+    title: str
+    paper: Literal[PAPERS]
+    parts: list[str]
+    rows: list[str]
+    expected: str
+    reckoned: float
+
+    def of_rows(self, claims: Mapping[str, Claim]) -> list[str]:
+        """The ids of its rows, in the ledger's order; ParameterError for a pattern that no row has."""
+        return list(_matching(self.rows, claims, "row of the ledger"))
+
+    def of_parts(self, parts: Iterable[str]) -> list[str]:
+        """The names of its parts, in the plans' order; ParameterError for a pattern that no part has."""
+        return list(_matching(self.parts, parts, "part of a plan"))
+
+
+def read() -> list[Block]:
+    """The blocks, in order.
+
+    Raises:
+        ParameterError: for a malformed file.
+    """
+    return files.checked(PATH, list[Block])
+
+
+def registered() -> dict[str, plans.Plan]:
+    """The parts of all studies that are published or wanted, by "study/part", each as a plan of its own."""
+    by_part = {}
+    for study in plans.studies():
+        for name in (name for name in PLANS if name in plans.names(study)):
+            plan = plans.load(study, name)
+            for part in plan.parts:
+                by_part.setdefault(f"{study}/{part}", plans.Plan(study, name, {part: plan.parts[part]}))
+    return by_part
+
+
+def facts(log: gitlog.Log) -> dict[str, dict[str, Any]]:
+    """Of each part of a block: ``plan``; ``registered``, commit and time of its present inputs; how many ``runs`` it
+    reads, and how many of them are ``new``, from a commit that has these inputs; days and core-``hours`` of the new
+    ones; and how many are ``missing``, at least.
+    """
+    known = registered()
+    wanted = dict.fromkeys(part for block in read() for part in block.of_parts(known))
+    told = {}
+    for part in wanted:
+        lines, missing = known[part].look()
+        commit = _registered(log, part)
+        when = [commit[: gitlog.SHORT], log.time(commit)] if commit else []
+        told[part] = {"plan": known[part].name, "registered": when, "runs": len(lines), "missing": len(missing)}
+        told[part] |= _of_new(log, commit, lines)
+    return told
+
+
+def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, Any]:
+    """What is told of the runs from a commit that has another one behind it."""
+    made = [line["made"] for line in lines]
+    new = [one for one in made if commit and (of := log.full(one["commit"])) and log.contains(of, commit)]
+    dates = sorted(one["date"][:16].replace("T", " ") for one in new)
+    hours = round(sum(one["processor_seconds"] for one in new) / 3600, 2)
+    return {"new": len(new), "hours": hours, "days": [dates[0], dates[-1]] if dates else []}
+
+
+def _registered(log: gitlog.Log, part: str) -> str:
+    """The commit in which the inputs of a part first were as they are; "" for a change that is not committed."""
+    study, _, name = part.partition("/")
+    path = f"notebooks/plans/{study}.yml"
+    at = log.objects([path])
+    text = log.contents(at.values())
+    states = {blob: _inputs(content, name) for blob, content in text.items()}
+    now = _inputs((log.root / path).read_bytes(), name)
+    return log.versions(lambda commit: states[at[commit, path]] if (commit, path) in at else None, now)[-1].commit
+
+
+def _inputs(text: bytes, part: str) -> str | None:
+    """A part's inputs as text, in whichever of the plans it stands."""
+    try:
+        document = yaml.load(text, Loader=LOADER) or {}
+    except yaml.YAMLError:  # some commit of a merge holds a file that nobody can read
+        return None
+    return next((plain(parts[part]) for name in PLANS if part in (parts := document.get(name) or {})), None)
+
+
+def _matching(patterns: Iterable[str], names: Iterable[str], what: str) -> Iterator[str]:
+    names = list(names)
+    for pattern in patterns:
+        if not (matched := [name for name in names if fnmatchcase(name, pattern)]):
+            raise ParameterError(f"{PATH.name}: {pattern} is no {what}.")
+        yield from matched

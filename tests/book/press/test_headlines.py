@@ -1,0 +1,51 @@
+"""The page of the papers' headlines: what keeps a row open, in words."""
+
+from dataclasses import replace
+
+import pytest
+
+from book.evidence import claims
+from book.press import headlines, ledger
+from dplib.stats import Measured
+
+RULE = {"ahead": {"value": "gain_mnist"}}
+CLAIM = replace(claims.get("B.pitfall"), rule=RULE, corrected={}, absent={}, stand_in="")
+
+
+def row(claim, **values):
+    return ledger.Row(claim, "undecided", values, "", "")
+
+
+@pytest.mark.parametrize(
+    ("measured", "words"),
+    [
+        (Measured(0.5, -1.0, 2.0, 5), "an interval 3 wide; 1 would decide, about 9 times as many runs"),
+        (Measured(0.01, -1.0, 1.02, 5), "more than 100 times as many runs"),
+        (Measured(0.5, n=1), "of one run"),
+    ],
+)
+def test_an_open_comparison_says_what_would_decide_it(measured, words):
+    assert words in headlines._why(row(CLAIM, gain_mnist=measured))
+
+
+def test_runs_that_are_asked_for_are_counted():
+    claim = replace(CLAIM, rule={**RULE, "needs": {"runs": 20}})
+    assert "by 5 runs of 20 asked for" in headlines._why(row(claim, gain_mnist=Measured(2.0, 1.0, 3.0, 5)))
+
+
+def test_what_was_not_measured_is_named():
+    claim = replace(CLAIM, absent={"gain_mnist": "no data"})
+    assert headlines._why(row(claim)) == "not measured yet: gain MNIST"
+
+
+def test_a_stand_in_decides_nothing():
+    claim = replace(CLAIM, stand_in="A smaller network.")
+    assert "A smaller network" in headlines._why(row(claim, gain_mnist=Measured(2.0, 1.0, 3.0, 5)))
+
+
+def test_rows_with_the_same_reason_stand_together():
+    rows = [row(replace(CLAIM, id=name, absent={"gain_mnist": "no data"})) for name in ("B.one", "B.two")]
+    text = headlines._open(rows)
+    assert "the 2 open rows" in text
+    assert text.count("not measured yet") == 1
+    assert headlines._open([]) == ""
