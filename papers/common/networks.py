@@ -118,6 +118,12 @@ def frozen_once(net: nn.Sequential, x: dict[str, Any], place: torch.device) -> t
 
 
 def result_of(run: dpsgd.Run, evaluate_every: int | None) -> dict[str, Any]:
+    """What an experiment keeps of a training, as plain values.
+
+    Args:
+        run: of a training.
+        evaluate_every: steps between the evaluations that are kept as a curve; None for none.
+    """
     final = run.final
 
     def kept(part: str, what: str, row: dict = final) -> float | None:
