@@ -170,6 +170,24 @@ def best_paid(totals: Mapping[str, tuple[Totals, np.ndarray]]) -> Styler:
     return pd.DataFrame(lines, columns=columns).style.hide(axis="index")
 
 
+def paid(values: Mapping[str, Measured]) -> None:
+    """What the best selection that is paid for leads by, over each rival that looks at nothing, on both tables; of
+    :func:`papers.architecture.feature_rows.same_guarantee`.
+    """
+    rivals = {"all": "all features", "random": "random subset", "one_random": "one random\ncolumn",
+              "constant": "a constant", "one_named": "one named\nbeforehand"}  # fmt: skip
+    tables = {"bc": "Breast Cancer", "adult": "Adult"}
+    found = {
+        label: {title: values[f"best_paid_less_{rival}_{name}"] for name, title in tables.items()}
+        for rival, label in rivals.items()
+    }
+    _, axes = plt.subplots(figsize=SMALL)
+    plotting.dots(axes, found, {}, series=list(tables.values()))
+    axes.axvline(0, color="black", lw=1)
+    axes.set(xlabel="points that the best paid selection leads by")
+    axes.legend(loc="lower right")
+
+
 def leads(intervals: Mapping[str, Measured], title: str) -> None:
     """Points above always naming the frequent class, a row for each method."""
     _, axes = _dots(intervals)

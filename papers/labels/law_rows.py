@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats as sps
 
 from book.evidence import claims, rules
@@ -115,9 +116,7 @@ def law(heads: Points, networks: Points) -> dict[str, Any]:
 
     ours = error(networks.loss, line)
     rivals = {name: error(by(networks), fitted(heads.mean(), by(heads.mean()))) for name, by in RIVALS.items()}
-    gains = [stats.mean_interval(row) for row in networks.gain]
-    apart = [i for i, gain in enumerate(gains) if (gain.low or 0) > 0 or (gain.high or 0) < 0]
-    expected = predicted(networks, networks.loss, line).mean(axis=1)
+    agreeing = signs(networks, line[0], -line[1])
     shares = networks.gain / networks.gap
     return {
         "a": float(line[0]),
@@ -128,9 +127,31 @@ def law(heads: Points, networks: Points) -> dict[str, Any]:
         **{f"nearer_than_{name}": _by_seed(rival - ours) for name, rival in rivals.items()},
         "error_of_the_law": _by_seed(ours),
         "rank": _by_seed([sps.spearmanr(networks.loss[:, i], shares[:, i]).statistic for i in seeds]),
-        "signs": sum(gains[i].value * expected[i] > 0 for i in apart),
-        "told_apart": len(apart),
+        "signs": agreeing["agree"],
+        "told_apart": agreeing["told_apart"],
     }
+
+
+def table(values: Mapping[str, Any]) -> pd.DataFrame:
+    """What came of :func:`law`, beside what its rule asks for and what was expected before the runs."""
+    slope = values["slope_on_networks"]
+    less = Measured(-slope.value, -slope.high, -slope.low, slope.n)
+    rows = {
+        "share less for each nat, fitted on heads": (f"{values['b']:.2f}", "0.2 to 0.4"),
+        "share less for each nat, on networks": (f"{less:.1f}", "above 0"),
+        "points nearer than a constant share": (f"{values['nearer_than_constant']:.2f}", "above 0"),
+        "points nearer than a line in ln ε": (f"{values['nearer_than_budget']:.2f}", "above 0"),
+        "error of its predictions, points": (f"{values['error_of_the_law']:.0f}", ""),
+    }
+    return pd.DataFrame(rows, ["came", "asked for, or expected"]).T
+
+
+def signs(of: Points, a: float, b: float) -> dict[str, int]:
+    """Of cells whose gain is told apart from 0 by its 95% interval, "told_apart", how many have the sign of the law."""
+    gains = [stats.mean_interval(row) for row in of.gain]
+    apart = [i for i, gain in enumerate(gains) if (gain.low or 0) > 0 or (gain.high or 0) < 0]
+    expected = predicted(of, of.loss, np.array([a, -b])).mean(axis=1)
+    return {"agree": sum(gains[i].value * expected[i] > 0 for i in apart), "told_apart": len(apart)}
 
 
 def _by_seed(values: Sequence[float] | np.ndarray) -> Measured:

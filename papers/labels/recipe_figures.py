@@ -9,7 +9,7 @@ import pandas as pd
 import seaborn as sns
 
 from book.evidence import plotting
-from papers.labels import recipe_rows
+from papers.labels import law_rows, recipe_rows
 
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 
@@ -48,6 +48,29 @@ def _by_epsilon(values: Mapping[str, Any], prefix: str, times: int = 1) -> pd.Da
     found = {float(name.removeprefix(prefix)): value for name, value in values.items() if name.startswith(prefix)}
     rows = [(e, times * v.value, *sorted((times * v.low, times * v.high))) for e, v in sorted(found.items())]
     return pd.DataFrame(rows, columns=["ε", "mean", "low", "high"])
+
+
+def law(heads: law_rows.Points, networks: law_rows.Points, a: float, b: float, least_gap: float = 1.0) -> None:
+    """The share of the gap that a second stage closes against the log-loss of its prior, and the line a - b H.
+
+    A dot is a cell, of means over its seeds; cells with a gap below ``least_gap`` points are left out: their share is
+    noise.
+    """
+    grey, orange = "0.55", sns.color_palette("colorblind")[1]
+    _, axes = plt.subplots(figsize=(WIDTH, 4.2))
+    axes.axhline(0, color="black", lw=1)
+    ends = []
+    for of, colour, marker in ((heads.mean(), grey, "o"), (networks.mean(), orange, "s")):
+        shown = of.gap[:, 0] >= least_gap
+        axes.plot(of.loss[shown, 0], 100 * (of.gain / of.gap)[shown, 0], marker, color=colour, ms=7)
+        ends += [of.loss[shown].min(), of.loss[shown].max()]
+    line = np.array([min(ends), max(ends)])
+    axes.plot(line, 100 * (a - b * line), color="0.25", lw=2)
+    axes.text(0.03, 0.2, "heads", color="0.4", size=12, transform=axes.transAxes)
+    axes.text(0.03, 0.12, "networks", color=orange, size=12, transform=axes.transAxes)
+    axes.text(0.03, 0.04, "line: the law, fitted on heads", color="0.25", size=12, transform=axes.transAxes)
+    axes.set(xlabel="log-loss of the first stage's prior, nats", ylabel="share of the gap closed, %")
+    plt.show()
 
 
 def parts(measured: Mapping[str, Mapping[str, Any]]) -> None:

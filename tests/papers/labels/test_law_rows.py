@@ -76,10 +76,23 @@ def test_printed_gains_imply_log_losses_that_a_run_can_contradict():
     assert law_rows.borne_out(wanted, {}) == "open"
 
 
+def test_the_table_says_what_came_beside_what_the_rule_asks_for():
+    table = law_rows.table(judged(falls, falls))
+    assert list(table.columns) == ["came", "asked for, or expected"]
+    assert table.loc["share less for each nat, on networks", "asked for, or expected"] == "above 0"
+
+
+def test_the_signs_of_a_chapter_are_those_of_cells_that_are_told_apart():
+    of = law_rows.points(cells(falls, "uvw"))
+    right = law_rows.signs(of, 0.5, 0.3)
+    assert right["agree"] == right["told_apart"] > 5
+    assert law_rows.signs(of, -0.5, -0.3)["agree"] == 0
+
+
 def test_the_plans_ask_for_new_seeds_and_for_log_losses():
     for part, cells_ in (("law_heads", 54), ("law_networks", 18)):
         get = Asked(lambda job: {"accuracy": 0.5})
-        found = plans.load("09b", "wanted").call(part, get)
+        found = plans.load("09b").call(part, get)
         assert len(found) == cells_
         assert {job["seed"] for job in get.jobs} == {100, 101, 102, 103, 104}
         assert sum(job.get("losses", False) for job in get.jobs) == cells_ * 5
