@@ -42,6 +42,7 @@ def minimise(
     *,
     used: np.ndarray | None = None,
     tol: float = 1e-10,
+    most: np.ndarray | None = None,
     device: str | torch.device = "cpu",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minimise f_p for each problem p. Every step decreases f_p, so that Newton's method converges from everywhere.
@@ -54,6 +55,8 @@ def minimise(
         used: bool, shape (problems, d), the features of each problem; None for all.
         tol: length of the Newton step at which a problem is done, relative to max(1, |w|), in [1e-15, 1e-3]. (It is the
             distance from the minimiser up to its square.)
+        most: norm of the gradient that a problem may end with, shape (problems,), > 0; None for any. A solution of
+            1e-11 is 0 to the tolerance alone.
         device: where torch computes.
 
     Returns:
@@ -65,6 +68,7 @@ def minimise(
     """
     x, linear, l2 = (np.asarray(a, dtype=float) for a in (x, linear, l2))
     used = np.ones(linear.shape, dtype=bool) if used is None else np.asarray(used, dtype=bool)
+    most = np.full(len(linear), np.inf) if most is None else np.asarray(most, dtype=float)
     w, norm, converged = np.zeros_like(linear), np.zeros(len(linear)), np.ones(len(linear), dtype=bool)
 
     def tensor(a):
@@ -78,7 +82,7 @@ def minimise(
         size = max(1, NEWTON.on(torch.device(device)) // max(rows.shape))
         for part in np.array_split(problems, -(-len(problems) // size)):
             at = np.ix_(part, columns)
-            solved = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tol)
+            solved = _newton(rows, counts, *(tensor(a[at]) for a in (linear, l2, used)), tensor(most[part]), tol)
             w[at], norm[part], converged[part] = (a.cpu().numpy() for a in solved)
     return w, norm, converged
 
@@ -91,7 +95,7 @@ def _groups(used: np.ndarray) -> list[np.ndarray]:
     return [*(np.flatnonzero(member == kind) for kind in np.flatnonzero(count >= SHARED)), rest]
 
 
-def _newton(x, counts, b, l2, used, tol):
+def _newton(x, counts, b, l2, used, most, tol):
     """The minimisers of a batch, from 0 or from the minimiser without any row, whichever is lower.
 
     ``own``: 1 for the features of a problem, 0 for others.
@@ -108,11 +112,11 @@ def _newton(x, counts, b, l2, used, tol):
         s = torch.sigmoid(z)
         g = ((s * counts) @ x + b + l2 * w) * used
         p = _step(x, xt, s * (1 - s) * counts, l2.clamp(min=FLAT), used, g)
-        near = _length(p) <= tol * _length(w).clamp(min=1)
+        near = (_length(p) <= tol * _length(w).clamp(min=1)) & (_length(g) <= most)
         out[left], norm[left], converged[left] = w, _length(g), near
         if k == STEPS or near.all():
             break
-        left, w, z, g, p, b, l2, used = (a[~near] for a in (left, w, z, g, p, b, l2, used))
+        left, w, z, g, p, b, l2, used, most = (a[~near] for a in (left, w, z, g, p, b, l2, used, most))
         zp = p @ xt
         t = _share(z, zp, (g * p).sum(1), ((b + l2 * w) * p).sum(1), (l2 * p * p).sum(1), counts)[:, None]
         w, z = w + t * p, z + t * zp

@@ -31,8 +31,11 @@ This is :func:`privacy_loss`; pure DP, nothing in it is asymptotic. It is never 
 2 beta R + 2 log(1 + k/4), and data sets come as near to it as one likes (the tests have one for each relation). Where
 beta R >= k the maximum is at u = 1: a record that pulls with all its might has no curvature; the determinant is free.
 
-It holds for the exact minimiser in real numbers. The solver stops within 1e-10 of it (relative to max(1, |w|)), noise
-and w are doubles, and the last digits of such numbers can leak (Mironov, CCS 2012): no such proof covers them.
+It holds for the exact minimiser in real numbers. The solver stops within 1e-10 of it (relative to max(1, |w|)) and
+where the gradient that is left, by which b_D(w) is off, costs at most 1e-6 at the noise's rate; a model that has not
+``converged`` is none. Noise and w are doubles, and the last digits of such numbers can leak (Mironov, CCS 2012): no
+such proof covers them. Nor does it cover ``converged`` and ``gradient_norm``, which the records decide: w alone is
+released.
 
 An intercept is the coefficient of a constant feature 1. In the variants "sound" and "cms" it is an ordinary feature:
 penalised like the others, and rows (x, 1) have norm at most sqrt(norm_bound^2 + 1). In the variant "diffprivlib" (the
@@ -54,6 +57,8 @@ from dplib.checks import ParameterError, boolean, bounded, integer, number, numb
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
 LEAST, MOST = 1e-12, 1e12  # of budgets, prices and norms
+UNTOLD = 1e-6  # gradient norm times noise_rate where the solver may stop: what is left of it in units of epsilon
+ROUNDED = 1e-13  # of the norms of all rows together, a gradient that may be rounding
 SLACK = 1e-6  # how far a row may exceed the norm bound, relatively: the rounding of rows clipped in single precision
 
 
@@ -64,9 +69,10 @@ class Fit:
     Args:
         coef: shape (problems, d); 0 where a feature is masked.
         intercept: shape (problems,); +-inf where there is no minimiser.
-        converged: whether the minimiser was found, within ``tol`` relative to max(1, |w|), shape (problems,).
+        converged: whether the minimiser was found, within ``tol`` relative to max(1, |w|) and to a gradient of
+            1e-6 / ``noise_rate``, shape (problems,). No release, nor is a model for which it is False.
         gradient_norm: of the perturbed objective, shape (problems,); over ``l2`` it bounds the distance from the
-            minimiser.
+            minimiser. It tells of the records, and is no release.
         l2: the regularisation with the extra one, shape (problems,).
         noise_rate: beta of the noise density exp(-beta |b|), shape (problems,).
         epsilon: what one release costs, by :func:`privacy_loss`, shape (problems,); inf for a free intercept.
@@ -167,7 +173,8 @@ def fit(
         raise ParameterError(f"noise of shape {np.shape(noise)} must be finite and of shape {used.shape}.")
     linear = np.where(used, np.asarray(noise, dtype=float) - y @ x, 0.0)
     side = _unbounded(prices, linear, n) if intercept else np.zeros(count)
-    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, device)
+    most = np.maximum(UNTOLD / np.where(np.isinf(rate), 0.0, rate).clip(1e-100), ROUNDED * n * r)
+    w, gradient_norm, converged = _solve(x, linear, prices, used, side, tol, most, device)
     return Fit(
         coef=w[:, :d],
         intercept=w[:, d] if intercept else np.zeros(count),
@@ -219,14 +226,20 @@ def _unbounded(prices, linear, n) -> np.ndarray:
     return np.where(free & (linear[:, -1] + n <= 0), 1.0, np.where(free & (linear[:, -1] >= 0), -1.0, 0.0))
 
 
-def _solve(x, linear, prices, used, side, tol, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _solve(x, linear, prices, used, side, tol, most, device) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """w, gradient norms, converged: by Newton's method; without a minimiser the limit, all sigmoids being 0 or 1."""
     from dplib import devices, newton  # they import PyTorch, which the formulas above do not need
 
     w, norm, converged = np.zeros(linear.shape), np.full(len(side), np.inf), np.zeros(len(side), dtype=bool)
     inside, none = np.flatnonzero(side == 0), np.flatnonzero(side)
     w[inside], norm[inside], converged[inside] = newton.minimise(
-        x, linear[inside], prices[inside], used=used[inside], tol=tol, device=devices.find_device(device)
+        x,
+        linear[inside],
+        prices[inside],
+        used=used[inside],
+        tol=tol,
+        most=most[inside],
+        device=devices.find_device(device),
     )
     slope = linear[none] + np.where(side[none] > 0, 1.0, 0.0)[:, None] * x.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

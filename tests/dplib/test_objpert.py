@@ -162,6 +162,20 @@ def test_it_converges_on_separable_data_with_much_noise(scale, price):
     assert (norm / size < 1e-9 * max(1, price)).all()
 
 
+@pytest.mark.parametrize("bound", [1e-12, 1.0, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize(("price", "epsilon"), [(1.0, 1.0), (1e12, 10.0), (1e-3, 1e9)])
+def test_a_release_is_the_minimiser_in_units_of_its_noise(bound, price, epsilon):
+    """Also where the whole solution is within the tolerance: one that stays 0 there, or the minimiser without any row,
+    tells which of the two the records made lower."""
+    rng = np.random.default_rng(8)
+    x, y = rows_and_labels(rng, n=200)
+    x *= 0.999 * bound / np.linalg.norm(x, axis=1, keepdims=True)
+    found = fit(x, y, epsilon=epsilon, regularisation=price, norm_bound=bound, rng=rng, problems=50)
+    assert found.converged.all()
+    assert found.coef.any(axis=1).all()
+    assert (found.gradient_norm * found.noise_rate <= np.maximum(1e-6, 1e-10 * epsilon)).all()
+
+
 def test_without_a_minimiser_the_intercept_runs_to_infinity():
     rng = np.random.default_rng(7)
     x, y = rows_and_labels(rng)
