@@ -7,8 +7,11 @@ rights.
 """
 
 import argparse
+import contextlib
 import csv
+import itertools
 import json
+import os
 import re
 import signal
 import subprocess
@@ -16,10 +19,9 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from dplib.checks import ParameterError
 
@@ -210,16 +212,26 @@ def _mark(program: Path, assignment: Assignment, asked: argparse.Namespace) -> N
     notebooks = sorted(asked.folder.glob("*.ipynb"))
     if not notebooks:
         raise ParameterError(f"{asked.folder} has no notebook (.ipynb).")
-    path = asked.folder / "marks.csv"
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
+    path, file = _table(asked.folder)
+    with file:
         table = csv.writer(file)
         table.writerow(["notebook", *(question.title for question in assignment.questions), "points", "notes"])
         for notebook in notebooks:
             found = _apart(program, assignment, notebook, asked)
             total = round(sum(found["points"]), 2)
             table.writerow([notebook.name, *found["points"], total, "; ".join(found["notes"])])
+            file.flush()
             print(f"{notebook.name}: {total:g} of {assignment.points}")
     print(path)
+
+
+def _table(folder: Path) -> tuple[Path, TextIO]:
+    """A new file for marks, open: earlier ones stay, for somebody may have corrected them."""
+    for number in itertools.count(1):
+        path = folder / ("marks.csv" if number == 1 else f"marks-{number}.csv")
+        with contextlib.suppress(FileExistsError):
+            return path, path.open("x", newline="", encoding="utf-8-sig")
+    raise AssertionError
 
 
 def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argparse.Namespace) -> dict[str, Any]:
@@ -230,25 +242,52 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
         command += [str(result), "--seconds", str(asked.seconds)]
         command += [] if asked.seed is None else ["--seed", str(asked.seed)]
         tests = sum(len(question.tests) for question in assignment.questions)
-        note = "the program ended before its marks"
-        try:
-            limit = max(300, (2 * tests + 20) * asked.seconds)  # of a clock, for who sleeps
-            done = subprocess.run(
-                command, cwd=scratch, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
+        limit = max(300, (2 * tests + 20) * asked.seconds)  # of a clock, for who sleeps
+        said = Path(scratch) / "said"
+        # No pipe: what a notebook starts and leaves behind would hold it open. A session of its own, to end that too.
+        with said.open("wb") as errors:
+            child = subprocess.Popen(
+                command,
+                cwd=scratch,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
             )
+        try:
+            child.wait(limit)
             if result.exists():
                 return json.loads(result.read_text())
-            note = (done.stderr.strip().splitlines() or [note])[-1]
+            last = said.read_text(errors="replace").strip().splitlines()
+            note = last[-1] if last else "the program ended before its marks"
         except subprocess.TimeoutExpired:
             note = "took too long"
+        finally:
+            _end(child)
         return {"points": [0] * len(assignment.questions), "notes": [f"not marked: {note}"]}
+
+
+def _end(child: subprocess.Popen) -> None:
+    """End a process, and where there are groups whatever it has started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
 
 
 def _make(assignment: Assignment, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, notebook in (("", handout(assignment)), ("-solved", solved(assignment))):
-        path = folder / f"{assignment.name}{kind}.ipynb"
-        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False), encoding="utf-8")
+    kinds = (("", handout(assignment)), ("-solved", solved(assignment)))
+    made = {
+        folder / f"{assignment.name}{kind}.ipynb": json.dumps(notebook, indent=1, ensure_ascii=False)
+        for kind, notebook in kinds
+    }
+    for path, text in made.items():
+        if path.exists() and path.read_bytes() != text.encode():
+            raise ParameterError(f"{path} is there, and is another one: move it, or give another folder.")
+    for path, text in made.items():
+        path.write_bytes(text.encode())
         print(path)
 
 
@@ -273,7 +312,7 @@ def _failure(code: str, namespace: dict[str, Any], seconds: float = 0) -> str:
     return ""
 
 
-@contextmanager
+@contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     """TimeoutError after so many seconds of computing; 0, and systems without such alarms, for none."""
     if not seconds or not hasattr(signal, "setitimer"):

@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from book.press import assignments, marking, variants
@@ -66,6 +68,48 @@ def test_a_folder_is_marked_whatever_is_in_it(program, tmp_path):
     assert "no notebook" in found["broken"]["notes"]
     assert "ended before its marks" in found["leaves"]["notes"]
     assert not found["right"]["notes"]
+
+
+def test_marks_that_are_there_stay_and_so_does_a_notebook_that_a_teacher_changed(program, tmp_path):
+    hand_in(tmp_path, "right", answers(assignments.load(NAME)))
+    (tmp_path / "marks.csv").write_text("corrected by hand")
+    for number in (2, 3):
+        done = called(program, "mark", NAME, tmp_path)
+        assert done.stdout.strip().endswith(f"marks-{number}.csv")
+    assert (tmp_path / "marks.csv").read_text() == "corrected by hand"
+    made = tmp_path / "made"
+    for _ in range(2):
+        assert called(program, "make", NAME, made).returncode == 0
+    (made / f"{NAME}-solved.ipynb").write_text("mine")
+    before = (made / f"{NAME}.ipynb").read_bytes()
+    done = called(program, "make", NAME, made, "--seed", 7)
+    assert done.returncode == 1
+    assert "is another one" in done.stderr
+    assert (made / f"{NAME}-solved.ipynb").read_text() == "mine"
+    assert (made / f"{NAME}.ipynb").read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs sleep, and groups of processes")
+def test_what_a_notebook_leaves_running_holds_nobody_up_and_is_ended(program, tmp_path):
+    code = f"echo $$ > {tmp_path}/pid; sleep 200; true"
+    left = f"import subprocess, time; held = subprocess.Popen(['sh', '-c', {code!r}]); time.sleep(1)"
+    hand_in(tmp_path, "leaves", [*answers(assignments.load(NAME)), left])
+    begun = time.monotonic()
+    assert called(program, "mark", NAME, tmp_path).returncode == 0
+    assert time.monotonic() - begun < 150
+    assert float(marked(tmp_path)["leaves"]["points"]) == 10
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def ended(pid):
+    for _ in range(100):
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def test_a_variant_is_made_and_marked_by_its_seed(program, tmp_path):
