@@ -103,4 +103,4 @@ lock: ## resolve requirements.lock anew from pyproject.toml
 
 clean: ## remove what make book made, but not the environment
 	@rm -rf executed .snakemake
-	@find _build -mindepth 1 -maxdepth 1 ! -name studies ! -name sweeps ! -name store ! -name gpu -exec rm -rf {} + 2>/dev/null || true
+	@find _build -mindepth 1 -maxdepth 1 ! -name studies ! -name sweeps ! -name store ! -name gpu ! -name 'assignments*' -exec rm -rf {} + 2>/dev/null || true

@@ -10,7 +10,10 @@ Otter-Grader makes the two versions and grades. It lives in a folder of its own 
 because it brings ipywidgets, which would turn the progress bars of every chapter into widgets.
 """
 
+import hashlib
 import importlib.util
+import itertools
+import json
 import re
 import shutil
 import zipfile
@@ -31,6 +34,7 @@ from dplib.checks import ParameterError
 
 SOURCES = ROOT / "book" / "assignments"
 OUTPUT = ROOT / "_build" / "assignments"
+MADE = ".made.json"  # digests of what was made: what differs from them is somebody's
 INTRODUCTION = (
     "*Replace each `...` by your own code. The cell below a question runs checks that you can see; marks come from "
     "others that you cannot. You need numpy and scipy, and not the book's own package.*"
@@ -108,7 +112,8 @@ def build(seed: int | None = None) -> Iterator[str]:
 
     if importlib.util.find_spec("otter") is None:
         raise ParameterError("Otter-Grader is not on the path: make assignments installs it and calls this command.")
-    shutil.rmtree(OUTPUT, ignore_errors=True)
+    if (kept := _out_of_the_way()) is not None:
+        yield f"The earlier assignments, which are not as they were made, are in {kept} now."
     for name in names():
         assignment = load(name) if seed is None else variants.variant(load(name), seed)
         folder = OUTPUT / name
@@ -120,6 +125,30 @@ def build(seed: int | None = None) -> Iterator[str]:
         yield f"{name}: {assignment.points} points; the solutions earn {solved:g}, an empty notebook {empty:g}"
     pins = re.findall(r"^otter-grader==[\w.]+", (SOURCES / "requirements.lock").read_text(), re.MULTILINE)
     (OUTPUT / "requirements.txt").write_text("\n".join(["notebook", "numpy", "scipy", *pins]) + "\n", encoding="utf-8")
+    (OUTPUT / MADE).write_text(json.dumps(_digests(), indent=1), encoding="utf-8")
+
+
+def _out_of_the_way() -> Path | None:
+    """Remove what an earlier call made. Where somebody has changed it since, or put something there (what students
+    handed in), move it to a folder beside, and return that.
+    """
+    if not OUTPUT.exists():
+        return None
+    try:
+        untouched = json.loads((OUTPUT / MADE).read_text(encoding="utf-8")) == _digests()
+    except (OSError, ValueError):  # from a call that was cut off, or of an earlier version
+        untouched = not _digests()
+    if untouched:
+        shutil.rmtree(OUTPUT)
+        return None
+    kept = next(path for i in itertools.count(1) if not (path := OUTPUT.with_name(f"{OUTPUT.name}-{i}")).exists())
+    return OUTPUT.rename(kept)
+
+
+def _digests() -> dict[str, str]:
+    """Of all files of the assignments but the list of these digests."""
+    files = sorted(path for path in OUTPUT.rglob("*") if path.is_file() and path != OUTPUT / MADE)
+    return {path.relative_to(OUTPUT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def graded(notebook: Path, folder: Path) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from book import __main__
 from book.evidence import execution, readings, readings_without_rule
-from book.press import net
+from book.press import assignments, net
 from dplib.checks import ParameterError
 from tests.conftest import ROOT
 
@@ -58,7 +58,7 @@ def test_the_key_of_packets_that_are_out_stays(tmp_path):
 def test_make_clean_keeps_what_took_hours(tmp_path):
     """The report of a GPU among it, which `make gpu` adds to, and whose runs may not be kept yet."""
     folder = tmp_path / "my own"
-    kept = ("gpu", "store", "studies", "sweeps")
+    kept = ("assignments", "assignments-1", "gpu", "store", "studies", "sweeps")
     for name in (*kept, "html"):
         (folder / "_build" / name).mkdir(parents=True)
     for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
@@ -66,3 +66,31 @@ def test_make_clean_keeps_what_took_hours(tmp_path):
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     subprocess.run(["make", "clean"], cwd=folder, env=plain, check=True)
     assert sorted(path.name for path in (folder / "_build").iterdir()) == sorted(kept)
+
+
+def test_assignments_that_a_teacher_changed_are_moved_and_not_removed(tmp_path, monkeypatch):
+    out = tmp_path / "assignments"
+    monkeypatch.setattr(assignments, "OUTPUT", out)
+
+    def made():
+        (out / "a").mkdir(parents=True)
+        (out / "a" / "a.ipynb").write_text("as it was made")
+        (out / assignments.MADE).write_text(json.dumps(assignments._digests()))
+
+    assert assignments._out_of_the_way() is None
+    made()
+    assert assignments._out_of_the_way() is None
+    assert not out.exists()
+    changes = (
+        lambda: (out / "a" / "a.ipynb").write_text("with my corrections"),
+        lambda: (out / "handed-in.ipynb").write_text("of a student"),
+        lambda: (out / assignments.MADE).unlink(),
+    )
+    for number, change in enumerate(changes, start=1):
+        made()
+        change()
+        before = sorted(path.name for path in out.rglob("*"))
+        kept = assignments._out_of_the_way()
+        assert kept.name == f"assignments-{number}"
+        assert sorted(path.name for path in kept.rglob("*")) == before
+        assert not out.exists()
