@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, integer, number, positive
+from dplib.checks import ParameterError, bounded, integer, number, positive, shown
 
 KINDS = ("target", "likelihood")
 
@@ -50,6 +50,26 @@ class Evidence:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
 
 
+def _labels(labels: ArrayLike, classes: int) -> np.ndarray:
+    """Labels (n,) as int64; a label of -1 would be the last class."""
+    try:
+        array = np.asarray(labels)
+    except ValueError:
+        array = np.empty((0, 0))
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
+    if array.ndim != 1 or not (whole or array.size == 0) or not ((array >= 0) & (array < classes)).all():
+        raise ParameterError(
+            f"labels = {shown(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}."
+        )
+    return array.astype(np.int64)
+
+
+def _coins(rng: np.random.Generator | None) -> np.random.Generator:
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng = {shown(rng)} is not allowed: it must be a numpy.random.Generator.")
+    return rng
+
+
 @bounded(classes=integer(1, 10**6))
 def plain(labels: ArrayLike, classes: int) -> Evidence:
     """The labels as if they were true.
@@ -59,9 +79,9 @@ def plain(labels: ArrayLike, classes: int) -> Evidence:
         classes: K, whole, in [1, 1e6].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    return Evidence("target", np.eye(classes, dtype=np.float32)[np.asarray(labels)])
+    return Evidence("target", np.eye(classes, dtype=np.float32)[_labels(labels, classes)])
 
 
 @bounded(epsilon=_BUDGET)
@@ -108,7 +128,7 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
 
 
 @bounded(classes=integer(1, 10**6), epsilon=_BUDGET)
-def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
+def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
     The loss of a release o between labels y and y' is (t(o_y) - t(o_y')) epsilon / 2 with t as in
@@ -122,10 +142,11 @@ def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gene
         rng: a generator: these are experiments.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     positive().check("epsilon", epsilon)
-    return np.eye(classes)[np.asarray(labels)] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
+    labels, rng = _labels(labels, classes), _coins(rng)
+    return np.eye(classes)[labels] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 
 
 @bounded(epsilon=_BUDGET)
@@ -159,7 +180,7 @@ def subset_size(classes: int, epsilon: float) -> int:
 
 
 @bounded(classes=integer(2, 10**6), epsilon=_COINS)
-def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
+def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """A random set of d labels for each label, bool (n, classes); sets with the true label are e^epsilon likelier.
 
     With d = 1 it is randomised response. Each set has one of two probabilities, a factor e^epsilon apart, so it is
@@ -172,10 +193,9 @@ def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
         rng: a generator: these are experiments.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    labels = np.asarray(labels)
-    integer(2).check("classes", classes)
+    labels, rng = _labels(labels, classes), _coins(rng)
     size = subset_size(classes, epsilon)
     holds = rng.random(len(labels)) < size / (size + (classes - size) * np.exp(-epsilon))
     order = rng.random((len(labels), classes))
@@ -198,7 +218,7 @@ def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
 
 
 @bounded(classes=integer(1, 10**6), epsilon=_COINS)
-def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
+def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """One-hot labels, each bit flipped with probability 1 / (1 + e^(epsilon/2)): bool (n, classes). epsilon-DP.
 
     Replacing a label moves two bits, each by a factor of e^(epsilon/2) at most, and both by as much at once where the
@@ -211,10 +231,11 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
         rng: a generator: these are experiments.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     positive().check("epsilon", epsilon)
-    truth = np.eye(classes, dtype=bool)[np.asarray(labels)]
+    labels, rng = _labels(labels, classes), _coins(rng)
+    truth = np.eye(classes, dtype=bool)[labels]
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
 
 

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from dplib import exact_loss, randomised_response, releases
+from dplib.checks import ParameterError
 from dplib.releases import Evidence
 from papers.labels import heads as label_heads
 
@@ -135,3 +136,34 @@ def test_heads_do_not_disturb_each_other_and_keep_their_order(task):
         alone = label_heads.fit(x, [told[i]], [[0.003, 0.1][i]], np.random.default_rng(1), epochs=2)
         np.testing.assert_allclose(together.weights[:, 3 * i : 3 * i + 3], alone.weights, atol=1e-5)
         assert together.accuracy(x, y)[i] == pytest.approx(alone.accuracy(x, y)[0], abs=0.01)
+
+
+LABELS = {
+    "none of the classes": [0, 1, 3],
+    "the last class by another name": [0, 1, -1],
+    "half": [0, 1, 1.5],
+    "missing": [0, 1, np.nan],
+    "huge": [0, 1, 1e19],
+    "words": ["0", "1"],
+    "bits": [True, False],
+    "a table": [[0, 1], [1, 0]],
+    "of two lengths": [[0], [1, 0]],
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("what", LABELS)
+def test_labels_that_are_none_are_refused_in_a_sentence(what):
+    rng = np.random.default_rng(0)
+    with pytest.raises(ParameterError, match="whole numbers from 0 to 2"):
+        releases.plain(LABELS[what], 3)
+    for release in (releases.laplace, releases.subset, releases.vector):
+        with pytest.raises(ParameterError, match="whole numbers from 0 to 2"):
+            release(LABELS[what], 3, 1.0, rng)
+
+
+def test_coins_of_an_experiment_come_from_a_generator():
+    for release in (releases.laplace, releases.subset, releases.vector):
+        assert len(release([0.0, 2.0], 3, 1.0, np.random.default_rng(0))) == 2
+        with pytest.raises(ParameterError, match="rng"):
+            release([0, 1], 3, 1.0, None)
