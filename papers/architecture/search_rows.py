@@ -257,6 +257,19 @@ def printed_networks(printed_: Mapping[str, Mapping[str, Sequence[Mapping[str, A
     return rows
 
 
+def printed_length(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Values:
+    """A row of Table IX with SGD at the printed length, of :func:`papers.architecture.search_runs.printed_length`."""
+    rows: Values = {}
+    for row, results in found.items():
+        values, shown = accuracies(results), claims.get(f"B.table9.{row}").published["acc_sgd"]
+        rows[f"B.table9.{row}"] = {
+            "acc_sgd_at_length": mean_interval(values),
+            "acc_sgd_at_length_less_printed": mean_interval(values - shown),
+            "steps_at_length": results[0]["steps"],
+        }
+    return rows
+
+
 def table_9(frozen: Mapping[str, Any]) -> Values:
     """The rows on layers that stay random, of :func:`papers.architecture.search_runs.table_9`."""
     rows = printed_networks(frozen["printed"])
@@ -294,6 +307,7 @@ def trained(study: Plan) -> Values:
 
 AGAIN = {
     "printed_networks": printed_networks,
+    "printed_length": printed_length,
     "evolution": lambda found: {"B.evolution-beats-random": replays(found)["B.evolution-beats-random"]},
     "same_guarantee_small": same_guarantee,
     "same_guarantee_large": same_guarantee,

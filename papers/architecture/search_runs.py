@@ -247,6 +247,30 @@ def printed_networks(
     return _printed_networks(trainers(get, **trained), rows)
 
 
+def printed_length(
+    get: Get,
+    *,
+    row: str,
+    common,
+    how: Mapping[str, Any],
+    rates: Sequence[float],
+    tuning_seeds: int,
+    splits: int,
+    first: int,
+) -> dict[str, list[Result]]:
+    """A printed network of Table IX with one optimiser, ``how``, for as long as the paper trained it: {row: results by
+    split}. Its rate is chosen on records that no report uses.
+    """
+    cell = {**common, **how, **PRINTED[row]}
+    tuned = plans.tune(get, network_training, {row: {**cell, "part": "tune"}}, rates, seeds=tuning_seeds)
+    seed = training_seed(PRINTED[row], FRESH)
+    jobs = [
+        {**cell, "learning_rate": tuned[row].value, "split_seed": split, "seed": seed}
+        for split in range(first, first + splits)
+    ]
+    return {row: get(network_training, jobs)}
+
+
 def _printed_networks(
     by: Mapping[str, Sequence[Trainer]], rows: Sequence[str] = tuple(PRINTED)
 ) -> dict[str, dict[str, list[Result]]]:

@@ -180,3 +180,17 @@ def test_printed_networks_are_trained_on_new_splits():
     found = part.function(get, **part.inputs)
     assert {job["split_seed"] for job in get.reported()} == {100 + i for i in range(20)}
     assert len(found["eps0.34-paw"]["sgd"]) == 20
+
+
+def test_a_printed_network_is_trained_for_the_printed_length_at_a_rate_of_its_own():
+    get = Asked(drawn)
+    part = PARTS["printed_length"]
+    found = part.function(get, **part.inputs)
+    assert {job["split_seed"] for job in get.reported()} == {200, 201, 202, 203, 204}
+    assert {(job["steps"], job["batch"], job["epsilon"]) for job in get.jobs} == {(300 * 60_000 // 100, 100, None)}
+    assert all("split_seed" not in job for job in get.tuning())
+    (row,) = (
+        search_rows.printed_length({name: [one | {"steps": 3} for one in all_] for name, all_ in found.items()})
+    ).items()
+    assert row[0] == "B.table9.eps0.34-paw"
+    assert set(rules.names(claims.get(row[0]).rule)) & set(row[1]) == {"acc_sgd_at_length_less_printed"}
