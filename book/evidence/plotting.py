@@ -74,10 +74,23 @@ def dots(
     axes.grid(axis="y", visible=False)
 
 
+def mark_yours(axes: plt.Axes, value: float, name: str = "your ε", *, height: float = 0.03, left: bool = False) -> None:
+    """The reader's own value on the x axis: a dashed line, as no line of the grid is, with its name beside it.
+
+    Args:
+        height: of the name, as a share of the axes.
+        left: the name stands left of the line.
+    """
+    axes.axvline(value, color="0.2", lw=1.4, ls=(0, (4, 2)), zorder=1.5, label="_")
+    place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points", "va": "bottom"}
+    shift, side = ((-4, 0), "right") if left else ((4, 0), "left")
+    axes.annotate(name, (value, height), shift, ha=side, color="0.2", fontsize=11, **place)
+
+
 def name_lines(axes: plt.Axes, *, at: str = "right", gap: float = 15, size: float = 12) -> None:
     """Write each labelled line's label at its end, in its colour; call it last, since it measures the axes.
 
-    Labels that would lie on each other are pushed apart.
+    Labels that would lie on each other are pushed apart, but not below the axes; one at the frame stands outside of it.
 
     Args:
         at: "right" or "left", the end of the lines.
@@ -89,19 +102,25 @@ def name_lines(axes: plt.Axes, *, at: str = "right", gap: float = 15, size: floa
     lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     points = 72 / axes.figure.dpi
     ends = [(np.asarray(line.get_xdata())[end], np.asarray(line.get_ydata())[end]) for line in lines]
-    heights = np.array([axes.transData.transform(place)[1] * points for place in ends])
-    shifts = _apart(heights, gap) - heights
-    for line, place, shift in zip(lines, ends, shifts, strict=True):
-        offset = (7 if at == "right" else -7, shift)
+    places = np.array([axes.transData.transform(place) * points for place in ends])
+    box = axes.get_window_extent()
+    shifts = _apart(places[:, 1], gap, least=box.y0 * points + 0.45 * gap) - places[:, 1]
+    edge = (box.x1 if at == "right" else box.x0) * points
+    beside = np.abs(edge - places[:, 0])  # from a line's end to the frame
+    for line, place, shift, away in zip(lines, ends, shifts, np.where(beside < 25, beside + 5, 7), strict=True):
+        offset = (away if at == "right" else -away, shift)
         style = {"ha": "left" if at == "right" else "right", "va": "center", "fontsize": size, "annotation_clip": False}
         label = line.get_label()
         axes.annotate(label, place, offset, textcoords="offset points", color=line.get_color(), **style)
 
 
-def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
-    """Heights (n,) moved as little as neighbours allow, so that no two are nearer than ``gap``; their order stays."""
+def _apart(heights: np.ndarray, gap: float, least: float = -np.inf) -> np.ndarray:
+    """Heights (n,) moved as little as neighbours allow, so that no two are nearer than ``gap``; their order stays.
+
+    None is below ``least``.
+    """
     order = np.argsort(heights, kind="stable")
     steps = gap * np.arange(len(heights))
     apart = np.empty(len(heights))
-    apart[order] = optimize.isotonic_regression(heights[order] - steps).x + steps
+    apart[order] = np.maximum(optimize.isotonic_regression(heights[order] - steps).x, least) + steps
     return apart

@@ -268,9 +268,9 @@ def prior() -> Dial:
             "randomised response {plain}, always the likeliest label {guess}.",
             "{constant}",
         ],
-        "Left: a long-tailed prior over ten labels; at ε = 1 RRWithPrior keeps the two whose prior lies above the "
-        "water level. Right: probability of the true label against ε from 0 to 8. RRWithPrior is never below plain "
-        "randomised response, nor below the constant answer; it leaves the constant at ε = 0.8 and joins plain "
+        "First: a long-tailed prior over ten labels; at ε = 1 RRWithPrior keeps the two whose prior lies above "
+        "the water level. Second: probability of the true label against ε from 0 to 8. RRWithPrior is never below "
+        "plain randomised response, nor below the constant answer; it leaves the constant at ε = 0.8 and joins plain "
         "randomised response at ε = 3.4.",
         "Computed in this page, at any ε and sharpness, by the formulas of Algorithm 2, for a label drawn from the "
         "prior. A label is kept if its prior reaches the water level. Sharpness 0 is the uniform prior; long tail: "
@@ -345,12 +345,12 @@ def screening() -> Dial:
             "One update at σ = 1 with full batches and at most {limit} rejections: claimed ε = "
             f"{claimed_one:.2f}, exact without screening {plain_one:.2f}, with it " + "{spent}. {rare}",
         ],
-        "Left: ε at the end of a training at MNIST's setting, against the share of candidates accepted. The claim is "
-        "3 throughout. The exact value is below it where most candidates are accepted, crosses it near 40% and rises "
-        "to 6.3 near 11%; counting every gradient costs more, up to 9. Right: ε of one update against the rejections "
-        "allowed: claimed 5.3, without screening 4.4; with it, it rises to 17.3 at 15 rejections, and falls to 3.9 "
-        "from 16 on.",
-        "Not computed here, but read from published runs and exact sums. Left: "
+        "First: ε at the end of a training at MNIST's setting, against the share of candidates accepted. The claim "
+        "is 3 throughout. The exact value is below it where most candidates are accepted, crosses it near 40%, and "
+        "rises to 6.3 near 11%; counting every gradient costs more, up to 9. Second: ε of one update against the "
+        "rejections allowed: claimed 5.3, without screening 4.4; with it, it rises to 17.3 at 15 rejections, and falls "
+        "to 3.9 from 16 on.",
+        "Not computed here, but read from published runs and exact sums. The training: "
         "exact values of an honest one-parameter instance at the paper's N, B, σ and μ₀, with δ = "
         "0.00001 and as many accepted updates as Lemma 2 allows for ε = 3. The push is that of the other records "
         "against the energy, in standard deviations of the noise; after μ₀ rejections a candidate is accepted unseen. "

@@ -78,8 +78,8 @@ def leak() -> Dial:
         ],
         [bars, curves],
         ["{sure}", "With noise on each distance pixel 5 beats pixel 4 with probability {chance}. {factor}"],
-        "Left: bars for eight pixels, the distance between the class means in each; four are kept, and hers, the "
-        "fifth, has just passed the fourth. Right: the probability that hers is kept, against her value. Without "
+        "First: bars for eight pixels, the distance between the class means in each; four are kept, and hers, the "
+        "fifth, has just passed the fourth. Second: the probability that hers is kept, against her value. Without "
         "noise it jumps from 0 to 1 at 0.95; with noise it rises gently from 33% to 51%.",
         f"Computed in this page, with made-up distances and {RECORDS} records of a class. Noise: on each distance, "
         "before the list is made. The printed picture shows her value 1 and noise 0.05.",
@@ -158,10 +158,10 @@ def pieces() -> Dial:
             "{inputs} inputs, equal pieces: a record has {length} of its length, and the accuracy is {shorter}.",
             "{long}",
         ],
-        "Left: the length of a record against the number of pieces, from 1 to 100: it falls to a tenth with equal "
-        "pieces and stays with pieces times root k. Right: accuracy of DP-SGD against the number of inputs. It falls "
+        "First: the length of a record against the number of pieces, from 1 to 100: it falls to a tenth with equal "
+        "pieces and stays with pieces times root k. Second: accuracy of DP-SGD against the number of inputs. It falls "
         "from 87 to 61 percent where records get shorter, and stays where they keep their length.",
-        "Left: by a formula. Right: published runs at ε = 0.0355, means and 95% bands over 100 repeats. The printed "
+        "First: by a formula. Second: published runs at ε = 0.0355, means and 95% bands over 100 repeats. The printed "
         f"picture shows {sizes[2] // sum_task.BASE} pieces.",
         {"sizes": sizes},
         {

@@ -129,13 +129,29 @@ def rejections() -> Dial:
     worlds = {ABSENT: BLUE, PRESENT: ORANGE}
     colour = key("world", worlds)
     x = axis("limit", "rejections allowed, μ₀", {"domain": [0, limits[-1]]}, tickCount=5)
-    y = axis("chance", "probability", {"type": "log", "domain": [1e-18, 1]}, format=".0e", tickCount=6)
+    least = "round(-log(datum.value) / LN10)"  # the power of ten, without its sign
+    power = f"datum.value === 1 ? '1' : '10⁻' + ({least} > 9 ? '¹' : '') + '⁰¹²³⁴⁵⁶⁷⁸⁹'[{least} % 10]"
+    y = axis("chance", "probability", {"type": "log", "domain": [1e-18, 1]}, labelExpr=power, tickCount=6)
     rows = [{"world": world, "limit": k} for world in worlds for k in limits]
     chance = f"pow(datum.world === '{ABSENT}' ? 0.5 : {NEGATIVE[PRESENT]!r}, datum.limit + 1)"
     odds = {"calculate": chance, "as": "chance"}
     chosen = {"filter": "datum.limit === allowed"}
     level = {name: value for name, value in y.items() if name != "field"} | {"datum": accounts.DELTA}
-    rare = {"mark": {"type": "rule", "strokeDash": [6, 4], "color": RED}, "encoding": {"x": None, "y": level}}
+    named = {
+        "type": "text",
+        "text": "δ: what is rarer does not count",
+        "align": "left",
+        "dx": 8,
+        "dy": 14,
+        "color": RED,
+    }
+    rare = {
+        "data": {"values": [{}]},  # once, and not for each row of the chart
+        "layer": [
+            {"mark": {"type": "rule", "strokeDash": [6, 4], "color": RED}, "encoding": {"x": None, "y": level}},
+            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"value": 0}, "y": level}},
+        ],
+    }
     chances = {
         "height": HEIGHT,
         "title": "chance of a negative update",
@@ -159,17 +175,17 @@ def rejections() -> Dial:
     return Dial(
         "12-rejections",
         "Allow one rejection after another: what does a negative update betray?",
-        [Control("allowed", "rejections allowed, μ₀", [str(k) for k in limits], 3)],
+        [Control("allowed", "rejections allowed, μ₀", [str(k) for k in limits], limits.index(10))],
         [chances, proof],
         [
             "Without her a negative update comes once in {once}, with her {times} times as rarely.",
             "{says}",
         ],
-        "Left, logarithmic: the chance that the accepted update is negative, against the rejections allowed. Without "
+        "First, logarithmic: the chance that the accepted update is negative, against the rejections allowed. Without "
         "her it halves with each rejection; with her it falls to a sixth. A dashed line marks delta, which the "
-        "upper line meets at 16. Right: the epsilon that such an update proves. It rises by about one with each "
+        "upper line meets at 16. Second: the epsilon that such an update proves. It rises by about one with each "
         "rejection, passes the claim of 5.3 between 3 and 4, and is 0 from 16 on.",
-        "Computed in this page: one update, noise multiplier 1, full batches, δ = 0.00001 (dashed). Her gradient "
+        "Computed in this page: one update, noise multiplier 1, full batches, δ = 0.00001. Her gradient "
         "makes positive ones likelier. A negative one is rejected, until after μ₀ rejections the next is taken unseen.",
         formulas=_betrayed(claimed),
     )

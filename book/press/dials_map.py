@@ -15,7 +15,7 @@ from papers.sizes.map_rows import Compared
 WIDTH = 1024  # hidden units of the network whose crossing with the linear model is the border
 ROW = 66  # pixels: four lines of words
 CELLS = tuple(f"var(--dial-cell-{k})" for k in range(4))  # the best size of a cell, the smallest first
-BORDER = f"{WIDTH:,} units pass linear"
+BORDER = "border: right of it a network wins"
 # Where a cell lies: which of the papers' statements is about such cells, its row, and the chapter that tests it.
 PLACES = {
     "linear": ("“A larger model is less accurate”", "A.s-larger-worse", "01"),
@@ -32,7 +32,7 @@ def live() -> Dial:
     budgets = [*sorted({e for _, e in cells if e is not None}), None]
     at = {(n, e): (y, x) for (y, n), (x, e) in product(enumerate(records), enumerate(budgets))}
     best = sorted({cell.best for cell in cells.values()})
-    names = {width: f"{map_figures.size(width)}{' units' if width else ''} best" for width in best}
+    names = {width: f"{width:,} units best" if width else "linear model best" for width in best}
     values = [
         {"records": y, "epsilon": x, "best": names[cell.best], "words": _words(cell), "tip": _tip(key, cell)}
         for key, cell in cells.items()
@@ -59,7 +59,10 @@ def live() -> Dial:
         "right. Down on the left the linear model is best; up and to the right networks of 256 or 1,024 units are, "
         "mostly with 64 units not worse. An orange line between the two falls by a factor ten in epsilon for a factor "
         "ten in records.",
-        "Read from published runs, ten seeds a cell, in percent of the test images. Framed: the cell that is chosen.",
+        "In a cell: all sizes that do as well as the best (64+: a network of 64 hidden units or any larger one), and "
+        "the "
+        "best one's test accuracy in percent. Read from published runs, ten seeds a cell. Framed: the cell that is "
+        "chosen.",
         formulas={
             "best": text(over, table(_best)),
             "level": text(over, table(_level)),
@@ -100,7 +103,7 @@ def _chart(
     columns = [f"{e:g}" if e else "none" for e in budgets]
     legend = {
         "orient": "top", "title": None, "symbolType": "square", "symbolSize": 160, "labelFontSize": 13,
-        "columns": {"expr": "width < 460 ? 1 : 4"},
+        "columns": {"expr": "width < 460 ? 1 : 2"},
     }  # fmt: skip
     colours = {"domain": [*names.values(), BORDER], "range": [*CELLS[: len(names)], ORANGE]}
     colour = {"type": "nominal", "scale": colours, "legend": legend}

@@ -69,8 +69,8 @@ def bells() -> Dial:
         ],
         [densities, losses],
         ["This output is {times} as likely {world}: its logarithm is {loss}.", "{promise}"],
-        "Left: the densities of a count with Laplace noise of standard deviation 1.4 in two worlds, two pointed bells "
-        "one step apart. Right: the logarithm of their ratio. It rises from −1 to 1 between the two peaks and is flat "
+        "First: the densities of a count with Laplace noise of standard deviation 1.4 in two worlds, two pointed bells "
+        "one step apart. Second: the logarithm of their ratio. It rises from −1 to 1 between the two peaks and is flat "
         "outside, where dashed lines mark ε = 1.",
         "Computed in this page. Dashed: the ε of Laplace noise of this width. In words: how much of normal noise lies "
         "beyond it. The printed picture shows Laplace noise.",
@@ -250,8 +250,8 @@ def budget() -> Dial:
             "{count} questions spend ε = {sum} added up, or {theorem} by the theorem, at δ = 0.00001. {state}",
             "The budget pays for {by_sum} questions added up, and for {by_theorem} by the theorem.",
         ],
-        "Left: a meter with two bars for 80 questions of ε = 0.05 each. Added up they spend 4.0, beyond the dashed "
-        "line of the budget of 3; by the theorem 2.4. Right: both as they grow. The sum is a straight line, the "
+        "First: a meter with two bars for 80 questions of ε = 0.05 each. Added up they spend 4.0, beyond the dashed "
+        "line of the budget of 3; by the theorem 2.4. Second: both as they grow. The sum is a straight line, the "
         "theorem's line starts above it, bends, and reaches the budget later.",
         "Computed in this page. The theorem is advanced composition; the better of two true statements counts. Dashed: "
         "the budget. The printed picture shows 80 questions of ε = 0.05 and a budget of 3.",

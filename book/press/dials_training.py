@@ -33,7 +33,7 @@ def accounted() -> Dial:
             _against("counts", "steps T", "steps", "spent[datum.of][noise][datum.k]", "more steps"),
         ],
         ["σ = {noise}, q = {rate}, T = {steps}: ε = {here}.", "With all records in every step: ε = {whole}."],
-        "Two panels with logarithmic axes. Left: epsilon falls as the noise multiplier grows from 0.5 to 10. Right: "
+        "Two panels with logarithmic axes. First: epsilon falls as the noise multiplier grows from 0.5 to 10. Second: "
         "epsilon rises with the number of steps, from 1 to 30,000. In both the line of all records in every step lies "
         "far above the line of batches drawn by lot, at a sample rate of 1%.",
         "Not computed here, but looked up in a table of an accountant (privacy loss distributions, dp_accounting) at "
@@ -109,8 +109,8 @@ def clipping() -> Dial:
             f"uncut it would by {lengths[LONGEST]:.2f}.",
             "The sum keeps {kept} of its length.",
         ],
-        "Left: gradients of 24 records as arrows from one point, grey as they are and blue cut to the radius of a "
-        "circle; the longest, in orange, ends far outside and is cut to less than half. Right: the others' sum as one "
+        "First: gradients of 24 records as arrows from one point, grey as they are and blue cut to the radius of a "
+        "circle; the longest, in orange, ends far outside and is cut to less than half. Second: the others' sum as one "
         "long arrow, and the orange record's short step at its end, before and after clipping.",
         "Computed in this page, from 24 made-up gradients in two dimensions.",
         formulas=_cut(cloud, lengths),
@@ -190,18 +190,18 @@ def _arrows(
 
 def _cloud(cloud: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
     plane = _plane(4.1, 3.4, (0.6, 0.25))
-    colour = key("kind", {"as they are": GREY, "cut to C": BLUE, "the longest, cut": ORANGE})
+    colour = key("kind", {"as they are": GREY, "cut to C": BLUE, "the longest record": ORANGE})
     colour = {"color": colour["color"]}
     rows = [
         {"u": x, "v": y, "length": length, "x0": 0, "y0": 0, "first": i == LONGEST}
         for i, ((x, y), length) in enumerate(zip(cloud.tolist(), lengths.tolist(), strict=True))
-    ]
+    ][::-1]  # the longest last, on top
     raw = [{"calculate": "datum.u", "as": "x"}, {"calculate": "datum.v", "as": "y"}]
-    raw.append({"calculate": "'as they are'", "as": "kind"})
+    raw.append({"calculate": "datum.first ? 'the longest record' : 'as they are'", "as": "kind"})
     cut = [
         {"calculate": f"datum.{one} * min(1, C / datum.length)", "as": name} for one, name in (("u", "x"), ("v", "y"))
     ]
-    cut.append({"calculate": "datum.first ? 'the longest, cut' : 'cut to C'", "as": "kind"})
+    cut.append({"calculate": "datum.first ? 'the longest record' : 'cut to C'", "as": "kind"})
     around = [{"turn": k * math.pi / 36} for k in range(73)]
     circle = {
         "data": {"values": around},
@@ -212,20 +212,20 @@ def _cloud(cloud: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
     return {
         "height": HEIGHT,
         "title": "gradients of 24 records",
-        "layer": [_arrows(rows, raw, plane, colour, 1.5), _arrows(rows, cut, plane, colour, 2), circle],
+        "layer": [_arrows(rows, raw, plane, colour, 1.2), _arrows(rows, cut, plane, colour, 2.4), circle],
     }
 
 
 def _sum(whole: np.ndarray, others: np.ndarray) -> dict[str, Any]:
     """Two paths from the origin: the others' sum and the longest record's step, uncut and cut."""
     plane = _plane(18, 11.5, (7.0, 3.9))
-    colour = {"color": key("kind", {"not cut": GREY, "the others": BLUE, "the longest": ORANGE})["color"]}
+    colour = {"color": key("kind", {"not cut": GREY, "the others": BLUE, "the longest record": ORANGE})["color"]}
     ends = [
         {"kind": "not cut", "p": [0, 0, *others.tolist()]},
         {"kind": "not cut", "p": [*others.tolist(), *whole.tolist()]},
     ]
     uncut = [{"calculate": f"datum.p[{k}]", "as": name} for k, name in enumerate(("x0", "y0", "x", "y"))]
-    moving = [{"kind": "the others"}, {"kind": "the longest"}]
+    moving = [{"kind": "the others"}, {"kind": "the longest record"}]
     first = "datum.kind === 'the others'"
     cut = [
         {"calculate": f"{first} ? 0 : otherx", "as": "x0"},

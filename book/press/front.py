@@ -90,9 +90,9 @@ def _answer(asserted: Sequence[Row]) -> str:
     shares = {name: round(100 * counts[verdict] / len(asserted)) for name, verdict in SHARES.items()}
     text = load().answer.format(**shares, rest=100 - sum(shares.values()))  # so that a reader's sum is a hundred
     return (
-        f'<p class="front-answer"><strong>{html.escape(text)}</strong> Differential privacy lets a model learn from '
-        "people without giving any of them away. Four papers say what that costs, and how to pay less. This book holds "
-        f"their {len(asserted)} claims against proofs and runs of its own.</p>"
+        '<p class="front-answer">Differential privacy lets a model learn from people without giving any of them away. '
+        f"Four papers say what that costs, and how to pay less. We tested their {len(asserted)} claims, with proofs "
+        f"and with runs of our own. <strong>{html.escape(text)}</strong></p>"
     )
 
 
@@ -173,8 +173,8 @@ def _map(notebooks: Mapping[str, nbformat.NotebookNode]) -> str:
         return ""
     return (
         "<h2>So when is the larger model better?</h2>"
-        "<p>Few records and a small ε: take the linear model. Right of the orange line, a network. A cell names the "
-        "sizes that are not worse there, in hidden units (64+: from 64 to the largest), and the accuracy of the best. "
+        "<p>Few records and a small ε: take the linear model. Right of the orange line, a network. A cell names all "
+        "sizes that do as well there (64+: 64 hidden units or any number above), and the accuracy of the best. "
         f'<a href="../notebooks/{chapter}.html">Chapter {sources.shown_number(chapter)}</a> says where the line runs, '
         "and why.</p>"
         f'<a class="front-map tag_dial-{MAP}" href="../notebooks/{chapter}.html">'

@@ -7,10 +7,32 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
+from book.evidence import plotting
 from papers.architecture.advice_rows import Advice, Point, Promise
 
 FLOOR = -12.0  # percent: what is lower stands there, with its number
 SMALL = (5.6, 4.2)  # inches: legible on a phone
+
+
+def by_budget(advice: Advice, method: str) -> None:
+    """Share of ordinary training's gain at each budget: a dot for each table, a bar and its number for their mean."""
+    means = {budget: mean for budget, mean in advice.compared()[method].items() if budget is not None}
+    _, axes = plt.subplots(figsize=(5.0, 3.9))
+    jitter = np.random.default_rng(0)  # so that dots do not hide one another
+    for place, (budget, mean) in enumerate(means.items()):
+        shares = 100 * np.array([point.share.value for point in advice.points[method] if point.epsilon == budget])
+        across = place + jitter.uniform(-0.16, 0.16, len(shares))
+        axes.plot(across, np.clip(shares, FLOOR, 150), "o", ms=5, alpha=0.55, color="C0", mew=0)
+        axes.hlines(100 * mean.value, place - 0.27, place + 0.27, color="black", lw=3)
+        axes.annotate(
+            f"{100 * mean.value:.0f}%", (place + 0.27, 100 * mean.value), (4, 0), textcoords="offset points",
+            fontsize=12, va="center",
+        )  # fmt: skip
+    axes.axhline(100, color="0.35", lw=1.2, ls="--")
+    axes.text(-0.4, 102, "as good as without privacy", fontsize=11, color="0.25", va="bottom")
+    axes.set(xlim=(-0.45, len(means) - 0.35), xlabel="privacy budget ε", ylabel="kept, % of the gain")
+    axes.set_xticks(range(len(means)), [f"{budget:g}" for budget in means])
+    axes.grid(axis="x", visible=False)
 
 
 def kept(advice: Advice, method: str) -> None:
@@ -57,11 +79,11 @@ def promised(pairs: Sequence[tuple[Point, Promise]]) -> None:
 METHODS = {
     "features": "features",
     "cnn": "network",
-    "clusters-soft": "counts of groups",
-    "subset": "random subsets",
-    "sums": "one noisy sum",
-    "unprojected": "noisy gradients",
-    "rr": "randomised labels",
+    "clusters-soft": "counts\nof groups",
+    "subset": "random\nsubsets",
+    "sums": "one noisy\nsum",
+    "unprojected": "noisy\ngradients",
+    "rr": "randomised\nlabels",
     "stages": "two stages",
 }
 IMAGES = {"mnist": "MNIST", "cifar10-jpeg": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
@@ -74,18 +96,19 @@ def images(points: pd.DataFrame) -> None:
         points: of :func:`book.press.choice_evidence.points`.
     """
     groups = points.groupby("panel", sort=False)
-    figure, panels = plt.subplots(len(groups), 1, figsize=(5.0, 3.6 * len(groups)))
+    figure, panels = plt.subplots(len(groups), 1, figsize=(4.2, 3.4 * len(groups)))
     for axes, (panel, lines) in zip(panels, groups, strict=True):
         labels_of = panel.partition(" of ")[2].partition(",")[0]  # nothing where whole images are private
         for name, line in lines.groupby("line", sort=False):
             method, _, dataset = name.partition(": ")
-            label = ", ".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
+            label = ",\n".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
             axes.plot(line["budget"], line["share"], marker="o", label=label)
         axes.set(xscale="log", xlabel="ε" if labels_of else "n·ε", ylabel="kept, % of the gain", ylim=(0, 104))
         axes.set_title(f"private labels of {IMAGES.get(labels_of, labels_of)}" if labels_of else "whole images")
         axes.xaxis.set_major_formatter("{x:,g}")
-        axes.legend(loc="lower right", fontsize=11)
     figure.tight_layout()
+    for axes in panels:
+        plotting.name_lines(axes, gap=30)
     plt.show()
 
 
@@ -102,7 +125,7 @@ def batches(rates: np.ndarray, noises: Mapping[float, np.ndarray]) -> None:
         axes.loglog(rates, relative, "o-", ms=4)
         height, shift, side = (12, (8, 0), "left") if place else (2, (-8, 0), "right")  # where there is room
         at = int(np.argmin(abs(np.log(relative / height))))
-        style = {"textcoords": "offset points", "color": axes.lines[-1].get_color(), "ha": side, "fontsize": 10}
+        style = {"textcoords": "offset points", "color": axes.lines[-1].get_color(), "ha": side, "fontsize": 11}
         axes.annotate(f"ε = {epsilon:g}", (rates[at], relative[at]), shift, **style)
     axes.axhline(1.1, ls="--", color="black", lw=1)
     axes.set(xlabel="sample rate q", ylabel="noise, relative to q = 1", ylim=(0.9, 30))

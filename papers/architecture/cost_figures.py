@@ -33,11 +33,11 @@ def choices(values: Mapping[str, Any]) -> None:
     for height, gain in enumerate(known.values()):
         ends = [[gain.value - gain.low], [gain.high - gain.value]]
         axes.errorbar(gain.value, height, xerr=ends, fmt="o", ms=7, capsize=3, color="C1" if height else "C3")
-        x, side = (gain.high + 1, "left") if gain.value > 0 else (gain.low - 1, "right")
-        axes.text(x, height, f"{gain.value:+.1f}", ha=side, va="center", fontsize=12)
+        x, side = (gain.high + 1.5, "left") if gain.value > 0 else (gain.low - 1.5, "right")
+        axes.text(x, height, f"{gain.value:+.1f}".replace("-", "−"), ha=side, va="center", fontsize=12)
     axes.axvline(0, color="black", lw=1)
     axes.set_yticks(range(len(known)), list(known), fontsize=12)
-    axes.set(xlabel="points of accuracy", ylim=(len(known) - 0.5, -0.5), xlim=(-19, 43))
+    axes.set(xlabel="points of accuracy", ylim=(len(known) - 0.5, -0.5), xlim=(-19, 46))
     axes.grid(axis="y", visible=False)
 
 

@@ -143,6 +143,11 @@ def printed_budgets(rows: Sequence[budgets.Printed]) -> None:
         proven = budgets.shuffled_lower_bound(setting), budgets.shuffled_epsilon(setting)
         axes.plot(proven, [height] * 2, color="0.75", lw=7, solid_capstyle="butt")
         axes.plot(budgets.tool_epsilon(setting), height, "kx", ms=8, mew=2)
+    top = len(settings) - 1
+    for at, words, side in ((budgets.tool_epsilon(settings[top]), "printed", "right"), (proven[1], "proven", "left")):
+        shift = {"right": -4, "left": 2}[side]
+        axes.annotate(words, (at, top), (shift, 8), textcoords="offset points", ha=side, va="bottom", fontsize=11)
+    axes.set_ylim(-0.7, top + 1.2)
     axes.set_yticks(range(len(settings)), [setting.short for setting in settings], fontsize=11)
     axes.set(xscale="log", xlabel="ε at the paper's δ", ylabel="noise / batch / epochs")
     axes.grid(axis="y", visible=False)

@@ -37,7 +37,9 @@ def by_size(curves: Curves, epsilons: Sequence[float]) -> None:
         means = curves.of(e).mean(axis=1)
         at, top = curves.sizes[means.argmax()], means.max()
         axes.plot(at, top, "*", color=axes.lines[-1].get_color(), ms=13, mec="black", zorder=3)
-    axes.axhline(curves.constant.mean(), color="black", ls="--", lw=1)
+    level = curves.constant.mean()
+    axes.axhline(level, color="black", ls="--", lw=1)
+    axes.text(curves.sizes[0], level - 0.4, "always the\nfrequent class", fontsize=11, va="top")
     ticks = [k for k in TICKS if k <= curves.sizes[-1]]
     axes.set(xscale="log", xlabel="number of features", ylabel="test accuracy, %")
     axes.set_xticks(ticks, ticks)
@@ -75,10 +77,10 @@ def crossings(chosen: Mapping[str, tuple[Curves, Curves]], printed: Sequence[tup
     for axes, (name, (few, every)), ends in zip(panels, chosen.items(), printed, strict=True):
         for label, table in {f"{few.sizes[0]} of them": few, "all features": every}.items():
             _line(axes, label, plotting.bands("ε", table.epsilons, table.values[:, 0].T))
-        axes.axvline(rows.crossover_of((few, every)).value, color="black", ls="--", lw=1)
+        axes.axvline(rows.crossover_of((few, every)).value, color="black", lw=1.5)
         axes.axvspan(*ends, fc="none", ec="C3", hatch="///", lw=0)
         axes.axhline(few.constant.mean(), color="black", ls=":", lw=1)
-        axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
+        plotting.mark_yours(axes, epsilon)
         axes.set(xscale="log", title=name, ylabel="test accuracy, %")
     panels[1].set_xlabel("privacy budget ε")
     figure.tight_layout()
@@ -118,7 +120,7 @@ def searches(tables: Mapping[str, Mapping[str, Any]], epsilon: float) -> None:
             if name in ("All", "CFS-Greedy"):
                 plotting.band(axes, table["ε"], table["low"], table["high"])
         axes.axhline(intervals["constant"].mean(), color="black", ls=":", lw=1.2)
-        axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
+        plotting.mark_yours(axes, epsilon)
         axes.set(xscale="log", title=title, ylabel="test accuracy, %")
     library = next(iter(tables.values()))
     cells = _printed_10(library)

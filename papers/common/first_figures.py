@@ -13,7 +13,7 @@ SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, t
 
 
 def accuracy(by_network: Mapping[str, Mapping[float, np.ndarray]], epsilon: float) -> None:
-    """Accuracy in percent over ε, a line for each training set; dotted: without privacy. Grey: the reader's ε.
+    """Accuracy in percent over ε, a line for each training set; dotted: without privacy.
 
     ``found``: name to budget (inf: no privacy) to accuracies by seed.
     """
@@ -23,7 +23,7 @@ def accuracy(by_network: Mapping[str, Mapping[float, np.ndarray]], epsilon: floa
         axes.axhline(at.pop(np.inf).value, color=colour, ls=":", lw=1.5)
         axes.plot(list(at), [m.value for m in at.values()], "o-", color=colour, label=name)
         plotting.band(axes, list(at), [m.low for m in at.values()], [m.high for m in at.values()])
-    axes.axvline(epsilon, color="0.8", lw=1, zorder=0)
+    plotting.mark_yours(axes, epsilon)
     axes.set(xscale="log", xlabel="privacy budget ε (small: private)", ylabel="test accuracy, %")
     plotting.name_lines(axes, gap=34)
 
@@ -41,12 +41,13 @@ def clipping(seed: int = 0) -> None:
     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
     clipped = gradients / np.maximum(lengths, 1)
     _, axes = plt.subplots(figsize=(4.6, 3.9))
-    for vectors, style in ((gradients, {"color": "0.75"}), (clipped, {"color": "C0"})):
-        for x, y in vectors:
-            axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 1.3, **style})
-    axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="C1", lw=2))
-    axes.text(-0.75, -1.12, "norm C", color="C1", fontsize=12, ha="center")
-    axes.text(2.1, 1.28, "one record's\ngradient", color="0.4", fontsize=12, ha="center", va="top")
+    for vectors, colours in ((gradients, ("0.75", "#f0c27b")), (clipped, ("C0", "C1"))):
+        for k, (x, y) in reversed(list(enumerate(vectors))):  # the longest last, on top
+            style = {"arrowstyle": "-|>", "lw": 1.3 if k else 2.2, "color": colours[k == 0]}
+            axes.annotate("", (x, y), (0, 0), arrowprops=style)
+    axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.3", lw=1.5, ls="--"))
+    axes.text(-0.75, -1.12, "norm C", color="0.3", fontsize=12, ha="center")
+    axes.text(1.95, 1.12, "one record,\nuncut", color="#a86400", fontsize=12, ha="center", va="top")
     axes.text(1.0, -0.2, "cut to C", color="C0", fontsize=12, va="top")
     axes.set(xlim=(-1.3, 2.5), ylim=(-1.3, 1.8), aspect="equal", xticks=[], yticks=[])
     axes.grid(visible=False)
@@ -77,7 +78,7 @@ def spent(faults: Mapping[str, float], claimed: float) -> None:
     """Bars: the ε that each program spends at least, beside what it claims."""
     finite = {name: value for name, value in faults.items() if np.isfinite(value)}
     most = 2 * max(finite.values())
-    _, axes = plt.subplots(figsize=(4.4, 0.5 * len(faults) + 1))
+    _, axes = plt.subplots(figsize=(3.6, 0.5 * len(faults) + 1))
     for height, value in enumerate(faults.values()):
         axes.barh(height, min(value, most), left=0, color="C3" if value == np.inf else "C1", height=0.62)
         label = "no bound" if value == np.inf else f"{value:.1f}"
@@ -85,5 +86,5 @@ def spent(faults: Mapping[str, float], claimed: float) -> None:
     axes.axvline(claimed, color="black", lw=1.5)
     axes.text(claimed, -0.75, f"claimed: {claimed:g}", ha="center", va="bottom", fontsize=12)
     axes.set_yticks(range(len(faults)), list(faults), fontsize=12)
-    axes.set(xscale="log", xlim=(0.3 * claimed, 4 * most), ylim=(len(faults) - 0.5, -0.5), xlabel="ε spent at least")
+    axes.set(xscale="log", xlim=(0.3 * claimed, 9 * most), ylim=(len(faults) - 0.5, -0.5), xlabel="ε spent at least")
     axes.grid(axis="y", visible=False)

@@ -14,7 +14,7 @@ TITLES = {"cifar10-jpeg": "CIFAR-10 (JPEG copies)", "fashion-mnist": "Fashion-MN
 
 
 def which(compared: Mapping[str, Compared], your: float) -> None:
-    """Accuracy against ε of randomised response, cluster priors and random subsets; grey: your ε."""
+    """Accuracy against ε of randomised response, cluster priors and random subsets."""
     names = {"rr": "randomised\nresponse", "clusters": "cluster\npriors", "subset": "random\nsubsets"}
     words = {rows.SHORT[method]: name for method, name in names.items()}
     _, panels = plt.subplots(len(compared), 1, figsize=(WIDTH, 4.0 * len(compared)), squeeze=False)
@@ -22,7 +22,7 @@ def which(compared: Mapping[str, Compared], your: float) -> None:
         rows.curves(axes, methods, tuple(names))
         for line in axes.get_lines():
             line.set_label(words.get(line.get_label(), "_"))
-        axes.axvline(your, color="grey", lw=2, zorder=0, label="_")
+        plotting.mark_yours(axes, your)
         axes.set_title(TITLES[name])
         axes.set(xlim=(None, max(methods.epsilons)), ylim=(0, 78))
         plotting.name_lines(axes, gap=32)
@@ -34,7 +34,8 @@ def frontier(compared: Compared) -> None:
     names = {"clusters-soft": "clusters,\nsoft", "subset": "random\nsubsets", "sums": "one noisy\nsum"}
     _, axes = plt.subplots(figsize=(WIDTH, 4.4))
     for method, name in names.items():
-        rows.curve(axes, compared.epsilons, compared.test[method], name, color=rows.COLOURS.get(method))
+        colour = rows.COLOURS.get(method, "#cc78bc")
+        rows.curve(axes, compared.epsilons, compared.test[method], name, color=colour)
     sgd = {"color": "black", "marker": "s"}
     rows.curve(axes, compared.epsilons, compared.test["dp-sgd"], "DP-SGD\nat ε/2", **sgd)
     rows.budget_axis(axes, compared.epsilons)
@@ -51,7 +52,7 @@ def clusters(compared: Mapping[str, Compared]) -> None:
     for axes, (name, methods) in zip(panels[:, 0], compared.items(), strict=True):
         rows.curves(axes, methods, ("rr", "clusters", "clusters-smoothed", "clusters-soft"))
         axes.set_title(TITLES[name])
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=10, ncols=2, loc="outside lower center")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=11, ncols=2, loc="outside lower center")
     plt.show()
 
 
@@ -68,7 +69,7 @@ def beside_records(compared: Mapping[str, Compared], sgd: Mapping[str, Compared]
     for axes, name in zip(panels[:, 0], sgd, strict=True):
         rows.curves(axes, compared[name], ("stages", "clusters", "subset"), sgd[name])
         axes.set_title(TITLES[name])
-    panels[-1, 0].legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    panels[-1, 0].legend(fontsize=11, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     figure.tight_layout()
     plt.show()
 

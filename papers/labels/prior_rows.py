@@ -26,7 +26,7 @@ SGD = "DP-SGD (whole records, δ > 0)"
 # One colour a method in every figure of the chapter.
 COLOURS = dict(
     zip(
-        ("rr", "clusters", "clusters-smoothed", "clusters-soft", "stages", "subset"),
+        ("rr", "clusters", "subset", "clusters-soft", "stages", "clusters-smoothed"),
         sns.color_palette("colorblind"),
         strict=False,
     )

@@ -35,7 +35,7 @@ def interval(values: pd.Series) -> tuple[float, float]:
 
 
 def right_and_constant(table: pd.DataFrame, your: float) -> None:
-    """How often the answer is true, above, and how often it is a constant, below; grey: your ε."""
+    """How often the answer is true, above, and how often it is a constant, below."""
     figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 6.4), sharex=True)
     colours = dict(zip(KINDS.values(), sns.color_palette("colorblind", len(KINDS)), strict=True))
     style = {"x": "epsilon", "hue": "prior", "palette": colours, "errorbar": interval, "lw": 2, "legend": False}
@@ -45,14 +45,14 @@ def right_and_constant(table: pd.DataFrame, your: float) -> None:
     ):
         sns.lineplot(table, y=y, ax=axes, **style)
         if your <= table["epsilon"].max():
-            axes.axvline(your, color="grey", lw=1, zorder=0)
+            plotting.mark_yours(axes, your, "your ε" if axes is above else "")
         for (kind, colour), place in zip(colours.items(), places, strict=True):
             axes.text(*place, kind, color=colour, fontsize=12)
     best = table.groupby(["prior", "epsilon"])["best"].mean().reset_index()
     above.plot(best["epsilon"], best["best"], "o", mfc="none", color="black", ms=5)
     plain = table.groupby("epsilon")["plain"].mean()
     above.plot(plain.index, plain, color="black", ls=":", lw=2)
-    above.text(0.5, 0.21, "without a prior", fontsize=12)
+    above.text(1.1, 0.25, "without a prior", fontsize=12)
     above.set(ylabel="true answers", ylim=(0, 1.04))
     below.set(xlabel="ε", ylabel="constant answers, %", ylim=(-14, 104))
     figure.tight_layout()

@@ -324,9 +324,9 @@ def line(axes: plt.Axes, x: Sequence[float], values, label: str, colour, marker:
 
 # What the first figure calls its methods.
 WORDS = {
-    "LP-RR-SGD": "labels, one pass",
-    "RR, many passes": "labels, many passes",
-    "DP, best of many": "whole examples",
+    "LP-RR-SGD": "labels,\none pass",
+    "RR, many passes": "labels,\nmany passes",
+    "DP, best of many": "whole\nexamples",
     "SGD, no privacy": "no privacy",
 }
 
@@ -336,10 +336,10 @@ def over_dimension(axes: plt.Axes, measured: Mapping[str, Any], title: str) -> N
     for name in SHOWN:
         line(axes, measured["dimensions"], measured["curves"][name], WORDS[name], *LOOKS[name])
     least = min(np.mean(v) for name in SHOWN for v in measured["curves"][name])
-    axes.set(xscale="log", yscale="log", xlabel="dimension p", ylabel=RISK, title=title)
+    axes.set(xscale="log", yscale="log", xlabel="number of features", ylabel="excess risk (1: the worst)", title=title)
     axes.set_ylim(bottom=least / 3)  # on a logarithmic axis a band that reaches 0 has no end
     axes.set_xlim(right=max(measured["dimensions"]))
-    plotting.name_lines(axes, gap=17)
+    plotting.name_lines(axes, gap=30)
 
 
 def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
@@ -351,14 +351,15 @@ def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tupl
     by_n, by_k, by_e = panels
     for method, name in (("rr", "LP-RR-SGD"), ("normal", "LP-Normal-SGD")):
         colour, marker, style = LOOKS[name]
-        for which, (mark, dash) in enumerate([("x", ":"), (marker, style)]):
-            look = (f"{name}, {'step D/G' if which else 'printed step'}", colour, mark, dash)
+        said = {"rr": "randomised\nresponse", "normal": "normal\nnoise"}[method]
+        for which, (mark, dash) in enumerate([("x", ""), (marker, style)]):
+            look = (said if which else "_", colour, mark, dash)
             line(by_n, n, measured[method, k0, e0][which], *look)
             line(by_k, classes, [measured[method, k, e0][which][-1] for k in classes], *look)
             line(by_e, 1 / np.array(epsilons), [measured[method, k0, e][which][-1] for e in epsilons], *look)
     exact = bounds.last_iterate_bound(bounds.rr_worst_second_moment(k0, e0), n)
-    by_n.plot(n, exact, color="grey", ls="-.", label="bound, exact G")
-    by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound, printed G")
+    by_n.plot(n, exact, color="grey", ls="-.", label="bound,\nexact G")
+    by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound,\nprinted G")
     by_n.set(xlabel="examples n", ylabel=f"worst {RISK}", title=f"K = {k0}, ε = {e0:g}")
     by_k.set(xlabel="labels K", title=f"n = {n[-1]:,}, ε = {e0:g}")
     by_e.set(xlabel="1/ε", title=f"n = {n[-1]:,}, K = {k0}")
@@ -367,6 +368,9 @@ def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tupl
         if ticks is not None:
             axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
             axes.set_xticks([], minor=True)
+    by_n.figure.tight_layout()
+    for axes in panels:
+        plotting.name_lines(axes, gap=30)
 
 
 def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 1000) -> None:
@@ -381,16 +385,15 @@ def second_moments(axes: plt.Axes, epsilon: float, delta: float, most: int = 100
 
 def lower_bounds(axes: plt.Axes, measured: Mapping[str, Sequence[float]]) -> None:
     """Excess empirical risk on the construction against epsilon: algorithms with dots, bounds as plain lines."""
-    names = [name for name in measured if name != "epsilon"]
     hidden = "LP-RR-SGD, no copies"  # its risk is that of RR's signs to five digits
+    names = [name for name in measured if name not in ("epsilon", hidden)]
     for name, colour in zip(names, sns.color_palette("colorblind", len(names)), strict=True):
         bound = name.startswith("bound")
-        style = {"bound: paper": ":", "bound: sharp": "--", hidden: (0, (2, 4))}.get(name, "-")
-        width, above = (3, 3) if name == hidden else (None, 2)
+        style = {"bound: paper": ":", "bound: sharp": "--"}.get(name, "-")
         axes.plot(measured["epsilon"], measured[name], color="black" if bound else colour,
-                  marker=None if bound else "o", ms=4, ls=style, lw=width, zorder=above, label=name)  # fmt: skip
+                  marker=None if bound else "o", ms=4, ls=style, label=name)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="ε", ylabel=RISK)
-    axes.legend(fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    axes.legend(fontsize=10.5, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
 
 
 def sets(axes: plt.Axes, measured: Mapping[str, np.ndarray]) -> None:
@@ -400,9 +403,9 @@ def sets(axes: plt.Axes, measured: Mapping[str, np.ndarray]) -> None:
     axes.axhline(measured["risks"][-1].mean(), color="grey", ls=":", label="all labels")
     axes.set(xlabel="labels kept, k", ylabel=RISK, xticks=k)
     top = axes.secondary_xaxis("top")
-    top.set_xticks(k, [f"{100 * m:.0f}" for m in measured["misses"]], fontsize=10)
-    top.set_xlabel("label not among them, %", fontsize=10)
-    axes.legend(fontsize=10)
+    top.set_xticks(k, [f"{100 * m:.0f}" for m in measured["misses"]], fontsize=10.5)
+    top.set_xlabel("label not among them, %", fontsize=10.5)
+    axes.legend(fontsize=10.5)
 
 
 def generalisation(axes: plt.Axes, measured: Mapping[str, Any]) -> None:
@@ -413,8 +416,8 @@ def generalisation(axes: plt.Axes, measured: Mapping[str, Any]) -> None:
             spread = n * np.exp(np.random.default_rng(i).uniform(-0.08, 0.08, len(values)))
             axes.plot(spread, values, ".", color=PALETTE[i], ms=3, alpha=0.4)
         line_of = [measured["bounds"][epsilon, n] for n in measured["examples"]]
-        axes.plot(measured["examples"], line_of, color=PALETTE[i], label=f"bound, ε = {epsilon:g}")
+        axes.plot(measured["examples"], line_of, color=PALETTE[i], label=f"bound,\nε = {epsilon:g}")
     axes.set(xscale="log", yscale="log", xlabel="examples n", ylabel="largest deviation of the risk")
     axes.set_xticks(measured["examples"], [f"{n:,}" for n in measured["examples"]])
     axes.set_xticks([], minor=True)
-    axes.legend(fontsize=10, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    plotting.name_lines(axes, gap=32)

@@ -25,7 +25,7 @@ COLOURS = dict(zip(tools.CRITERIA, sns.color_palette("colorblind", 5), strict=Tr
 
 
 def releases(released: Results, epsilon: float) -> None:
-    """Test error over ε of classifiers learnt from three kinds of release; grey: the reader's ε, if it is shown."""
+    """Test error over ε of classifiers learnt from three kinds of release, and the reader's ε, if it is in range."""
     _, axes = plt.subplots(figsize=SMALL)
     for arm, label in SHOWN.items():
         cells = [rows.error(released, arm, budget) for budget in study.BUDGETS]
@@ -35,7 +35,7 @@ def releases(released: Results, epsilon: float) -> None:
     axes.axhline(best, color="grey", ls="--")
     axes.text(1, best - 0.015, "no privacy", color="0.35", fontsize=12, va="top")
     if min(study.BUDGETS) <= epsilon <= max(study.BUDGETS):
-        axes.axvline(epsilon, color="0.5", lw=2, zorder=0)
+        plotting.mark_yours(axes, epsilon, height=0.9)
     axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test error", ylim=(0, 0.56))
     axes.set_xticks(study.BUDGETS, [f"{budget:g}" for budget in study.BUDGETS])
     axes.minorticks_off()

@@ -20,7 +20,7 @@ SHORT = {"none": "no noise", "unit": "fixed size", "L2": "ℓ₂ norm", "L1": "�
 
 
 def features(curves: Curves, p: int) -> None:
-    """Mean error over the number of features, in the four cases that chapter 1 is about; grey: the reader's ``p``."""
+    """Mean error over the number of features, in the four cases that chapter 1 is about, and the reader's ``p``."""
     cases = {
         "noise as\nprinted": ("sparse", "L1"),
         "fixed noise,\n20 matter": ("sparse", "unit"),
@@ -30,7 +30,7 @@ def features(curves: Curves, p: int) -> None:
     _, axes = plt.subplots(figsize=SMALL)
     shown = {name: tables.errors(curves[case]) for name, case in cases.items() if case in curves}
     plotting.curves(axes, shown, "p")
-    axes.axvline(p, color="0.5", lw=2, zorder=0)
+    plotting.mark_yours(axes, p, "your p", height=0.75, left=True)
     axes.text(22, 0.515, "coin toss", fontsize=11, style="italic", va="bottom")
     axes.axhline(0.5, color="black", lw=1, ls=":")
     axes.set(xscale="log", xlabel="number of features", ylabel="error of the classifier", ylim=(-0.02, 0.56))

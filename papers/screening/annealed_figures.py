@@ -117,7 +117,7 @@ def table_1(trained: values.Trained, printed: Printed) -> None:
 
 
 def figure_3(trained: values.Trained, count: str, label: str, your: float) -> None:
-    """Test accuracy against ε, a panel for each data set and a line for each scheme; dotted: your ε.
+    """Test accuracy against ε, a panel for each data set and a line for each scheme.
 
     Args:
         count: what of the annealed method is charged, "accepted" or "queries".
@@ -129,7 +129,7 @@ def figure_3(trained: values.Trained, count: str, label: str, your: float) -> No
         plotting.curves(axes, tables, "epsilon")
         top = max(table["mean"].max() for table in tables.values())
         axes.set(title=DATA[name], ylabel="accuracy, %", ylim=(top - 15, top + 1))
-        axes.axvline(your, color="black", lw=0.8, ls=":")
+        plotting.mark_yours(axes, your, left=True)
     panels[0].legend(loc="lower right")
     panels[-1].set_xlabel(f"ε (paper's formula), {label} charged")
     figure.tight_layout()

@@ -23,6 +23,11 @@ def one_accepted_update(delta: float = 1e-5, most: int = 20) -> None:
     axes.annotate("what it spends", (10, exact[10]), (-8, 4), textcoords="offset points", color="#d55e00", ha="right")
     axes.axhline(claimed, color="black", ls=":", lw=2)
     axes.annotate("claimed", (most, claimed), (0, 4), textcoords="offset points", ha="right")
+    first = next((k for k in limits[1:] if exact[k] < exact[k - 1]), None)  # where the leak is rarer than δ
+    if first is not None:
+        axes.axvspan(first - 0.5, most + 0.5, color="0.93", zorder=0)
+        axes.text(first - 0.2, 0.4, "the leak is\nrarer than δ", fontsize=10.5, va="bottom", color="0.25")
+        axes.set_xlim(-1, most + 0.5)
     axes.set(xlabel="rejections allowed", ylabel="ε of one accepted update", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)
     plt.show()
@@ -32,10 +37,11 @@ def densities(with_record: one_update.Density, without: one_update.Density) -> N
     """Densities of one accepted update, in standard deviations of the noise, on a logarithmic axis."""
     u = np.linspace(-4, 5, 1801)
     _, axes = plt.subplots(figsize=(WIDTH, 3.4))
-    for density, label in ((with_record, "with the record"), (without, "without it")):
-        axes.semilogy(u, np.exp(density.log_density(u)), lw=2, label=label)
+    places = {"with the record": (1.9, 8e-5), "without it": (-3.9, 4e-5)}
+    for density, (label, place) in zip((with_record, without), places.items(), strict=True):
+        axes.semilogy(u, np.exp(density.log_density(u)), lw=2)
+        axes.text(*place, label, color=axes.lines[-1].get_color(), fontsize=12)
     axes.set(xlabel="accepted update u", ylabel="density", ylim=(1e-9, 2))
-    axes.legend(loc="lower right")
     plt.show()
 
 

@@ -87,9 +87,9 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
         y = np.array([rows.index(n) for n in crossed]) - BELOW
         axes.plot(middle, y, color=BORDER, lw=2, marker="o", ms=6, mec="white", zorder=3)
         axes.hlines(y, low, high, color=BORDER, lw=5, alpha=0.45, zorder=2)
-    mine = {"color": "black", "ms": 10, "clip_on": False, "zorder": 5, "ls": "none"}
-    axes.plot(place(your[1], budgets), -0.5, marker="^", **mine)
-    axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), marker=">", **mine)
+    mine = {"color": "black", "ms": 10, "marker": "^", "clip_on": False, "zorder": 5, "ls": "none"}
+    axes.plot(place(your[1], budgets), -0.5, **mine)
+    axes.plot(-0.5, np.interp(np.log(your[0]), np.log(rows), range(len(rows))), **(mine | {"marker": ">"}))
     axes.set(
         xticks=range(len(columns)),
         xticklabels=["none" if e is None else f"{e:g}" for e in columns],
@@ -103,8 +103,11 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
     axes.grid(visible=False)
     best = sorted({cell.best for cell in cells.values()})
     handles = [plt.Rectangle((0, 0), 1, 1, color=colours[w]) for w in best]
-    names = [f"{size(w)} best" for w in best]
-    axes.legend(handles, names, ncols=3, loc="lower center", bbox_to_anchor=(0.45, 1.0), frameon=False, columnspacing=1)
+    names = [f"{size(w)} units best" if w else "linear model best" for w in best]
+    handles.append(plt.Line2D([], [], color=BORDER, lw=2, marker="o", ms=6))
+    handles.append(plt.Line2D([], [], **mine))
+    names += ["right of it a network wins", "your n, your ε"]
+    axes.legend(handles, names, ncols=2, loc="lower center", bbox_to_anchor=(0.45, 1.0), frameon=False, columnspacing=1)
 
 
 def place(epsilon: float, budgets: list[float]) -> float:

@@ -156,7 +156,7 @@ def test_the_map_has_the_runs_that_it_draws(opened):
     for mark in drawn:
         cell = cells[records[mark["records"]], budgets[mark["epsilon"]]]
         assert mark["words"].endswith(f"{max(mean.value for mean in cell.means.values()):.1f}%")
-        assert (mark["best"] == "linear best") == (cell.best == 0)
+        assert (mark["best"] == "linear model best") == (cell.best == 0)
 
 
 def test_a_figure_stands_for_the_map_in_print_and_without_javascript(opened, browser):
@@ -199,7 +199,7 @@ def test_no_arrow_is_longer_than_c(opened):
         assert len(arrows) == 2 * len(cut)
         for arrow in cut:
             assert math.hypot(arrow["x"], arrow["y"]) == pytest.approx(min(most, arrow["length"]))
-        step = next(arrow for arrow in marks(page, dial, "rule", 1) if arrow["kind"] == "the longest")
+        step = next(arrow for arrow in marks(page, dial, "rule", 1) if arrow["kind"] == "the longest record")
         first = next(arrow for arrow in cut if arrow["first"])
         length = math.hypot(step["x"] - step["x0"], step["y"] - step["y0"])
         assert length == pytest.approx(min(most, first["length"]))
