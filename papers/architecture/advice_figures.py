@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
-from book.evidence import plotting
 from papers.architecture.advice_rows import Advice, Point, Promise
 
 FLOOR = -12.0  # percent: what is lower stands there, with its number
@@ -79,11 +78,11 @@ def promised(pairs: Sequence[tuple[Point, Promise]]) -> None:
 METHODS = {
     "features": "features",
     "cnn": "network",
-    "clusters-soft": "counts\nof groups",
-    "subset": "random\nsubsets",
-    "sums": "one noisy\nsum",
-    "unprojected": "noisy\ngradients",
-    "rr": "randomised\nlabels",
+    "clusters-soft": "counts of groups",
+    "subset": "random subsets",
+    "sums": "one noisy sum",
+    "unprojected": "noisy gradients",
+    "rr": "randomised labels",
     "stages": "two stages",
 }
 IMAGES = {"mnist": "MNIST", "cifar10-jpeg": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
@@ -96,19 +95,18 @@ def images(points: pd.DataFrame) -> None:
         points: of :func:`book.press.choice_evidence.points`.
     """
     groups = points.groupby("panel", sort=False)
-    figure, panels = plt.subplots(len(groups), 1, figsize=(4.2, 3.4 * len(groups)))
+    figure, panels = plt.subplots(len(groups), 1, figsize=(5.0, 3.6 * len(groups)))
     for axes, (panel, lines) in zip(panels, groups, strict=True):
         labels_of = panel.partition(" of ")[2].partition(",")[0]  # nothing where whole images are private
         for name, line in lines.groupby("line", sort=False):
             method, _, dataset = name.partition(": ")
-            label = ",\n".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
+            label = ", ".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
             axes.plot(line["budget"], line["share"], marker="o", label=label)
         axes.set(xscale="log", xlabel="ε" if labels_of else "n·ε", ylabel="kept, % of the gain", ylim=(0, 104))
         axes.set_title(f"private labels of {IMAGES.get(labels_of, labels_of)}" if labels_of else "whole images")
         axes.xaxis.set_major_formatter("{x:,g}")
+        axes.legend(loc="lower right", fontsize=11)
     figure.tight_layout()
-    for axes in panels:
-        plotting.name_lines(axes, gap=30)
     plt.show()
 
 

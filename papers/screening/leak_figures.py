@@ -25,9 +25,9 @@ def one_accepted_update(delta: float = 1e-5, most: int = 20) -> None:
     axes.annotate("claimed", (most, claimed), (0, 4), textcoords="offset points", ha="right")
     first = next((k for k in limits[1:] if exact[k] < exact[k - 1]), None)  # where the leak is rarer than δ
     if first is not None:
-        axes.axvspan(first - 0.5, most + 0.5, color="0.93", zorder=0)
-        axes.text(first - 0.2, 0.4, "the leak is\nrarer than δ", fontsize=10.5, va="bottom", color="0.25")
-        axes.set_xlim(-1, most + 0.5)
+        axes.axvspan(first - 0.5, most + 0.9, color="0.93", zorder=0)
+        axes.text(first - 0.35, 0.4, "the leak is\nrarer than δ", fontsize=10.5, va="bottom", color="0.25")
+        axes.set_xlim(-1, most + 0.9)
     axes.set(xlabel="rejections allowed", ylabel="ε of one accepted update", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)
     plt.show()
@@ -37,7 +37,7 @@ def densities(with_record: one_update.Density, without: one_update.Density) -> N
     """Densities of one accepted update, in standard deviations of the noise, on a logarithmic axis."""
     u = np.linspace(-4, 5, 1801)
     _, axes = plt.subplots(figsize=(WIDTH, 3.4))
-    places = {"with the record": (1.9, 8e-5), "without it": (-3.9, 4e-5)}
+    places = {"with the record": (2.6, 0.25), "without it": (-4.2, 1e-3)}
     for density, (label, place) in zip((with_record, without), places.items(), strict=True):
         axes.semilogy(u, np.exp(density.log_density(u)), lw=2)
         axes.text(*place, label, color=axes.lines[-1].get_color(), fontsize=12)
