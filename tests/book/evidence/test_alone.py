@@ -204,6 +204,11 @@ def test_what_is_missing_or_ran_on_something_else_is_made_again_and_nothing_else
     assert said(first) == "Nothing to be done: no file was written since the site was made.\n"
     (first / "book" / "page.md").write_text("new")
     assert made(first) == ["site"]
+    ahead = time.time() + 3600  # the clock was set back since
+    os.utime(first / "_build" / "html" / "index.html", (ahead, ahead))
+    (first / "notebooks" / "01_first.md").write_text("newer")
+    assert finished(first, "executed", env={**os.environ, "PYTHONPATH": str(first)})[0] == 0
+    assert made(first) == ["site"], "though it seems newer than the chapter"
     shutil.copytree(first, copied)  # with new times
     first.rename(tmp_path / "moved")
     (copied / "executed" / "13_last.ipynb").write_text("of another tree")
