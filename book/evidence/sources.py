@@ -210,8 +210,10 @@ def _content(path: Path, documented: bool) -> bytes:
 
 
 def state(paths: Iterable[Path]) -> dict[Path, tuple[int, ...]]:
-    """What shows that a file was written, even with what it had before: its time, size and inode; () of none."""
-    return {path: (s.st_mtime_ns, s.st_size, s.st_ino) if (s := _stat(path)) else () for path in paths}
+    """What shows that a file was written, even with what it had before: its times, size and inode; () of none. That of
+    its change nobody sets: an archive gives a file back with the time that it had.
+    """
+    return {path: (s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) if (s := _stat(path)) else () for path in paths}
 
 
 def written(before: Mapping[Path, tuple[int, ...]], paths: Iterable[Path]) -> list[str]:

@@ -1,8 +1,10 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -222,3 +224,15 @@ def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
     found = names(sources.depends_on("01_a"))
     assert {"first.py", "toy.jsonl"} <= found
     assert "another.jsonl" not in found
+
+
+def test_a_file_that_was_written_and_given_its_old_time_was_written(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("a = 1")
+    before, old = sources.state([path]), path.stat().st_mtime_ns
+    assert sources.written(before, [path]) == []
+    time.sleep(0.05)  # a system counts in some milliseconds
+    path.write_text("a = 2")
+    path.write_text("a = 1")
+    os.utime(path, ns=(old, old))
+    assert sources.written(before, [path]) == ["module.py"]
