@@ -457,5 +457,25 @@ def _log_moment(s, sigma, q, removed):
     top = max(power[0].real, 0) / sigma + _REACH
     u = np.arange(-_REACH, top, _SPACING * min(1.0, sigma))
     weight = np.exp(-(u**2) / 2) * (u[1] - u[0]) / np.sqrt(2 * np.pi)
-    log_ratio = np.log1p(q * np.expm1(u / sigma - 1 / (2 * sigma**2)))
-    return np.array([np.log1p(weight @ np.expm1(p * log_ratio)) for p in power])
+    return log_mean(weight, np.log1p(q * np.expm1(u / sigma - 1 / (2 * sigma**2))), power)
+
+
+def log_mean(weights: np.ndarray, losses: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """log of the mean of e^(s L), shape of s, of which few real parts differ. The mean less 1 is summed, so that tiny
+    losses keep their digits. For s = c + it it is sum w (e^(c L) - 1) - 2 sum w e^(c L) h (h - ik), with the sine h and
+    the cosine k of t L / 2. The factors e^(c L) are made once, and real functions take a third of complex ones' time.
+
+    Args:
+        weights: of the losses, shape (k,), with the sum 1.
+        losses: L, shape (k,).
+        s: complex, shape (n,).
+    """
+    means = np.empty(s.shape, dtype=complex)
+    for c in np.unique(s.real):
+        fixed, tilted = weights @ np.expm1(c * losses), weights * np.exp(c * losses)
+        means[s.real == c] = fixed
+        for i in np.flatnonzero((s.real == c) & (s.imag != 0)):
+            h, k = np.sin(s[i].imag / 2 * losses), np.cos(s[i].imag / 2 * losses)
+            turned = tilted * h
+            means[i] = complex(fixed - 2 * (turned @ h), 2 * (turned @ k))
+    return np.log1p(means)

@@ -24,6 +24,8 @@ published:
 quick:
   grid: {sizes: [1], seeds: 1}
 """
+# Long enough to be killed twenty times.
+LASTING = "module: tests.run_toys\npublished:\n  grid: {sizes: [1, 2, 3], seeds: 100, seconds: 0.03}\n"
 
 
 def _work(job):
@@ -149,10 +151,7 @@ if __name__ == "__main__":
     from tests import run_toys
 
     workers.get_context = lambda _: __import__("multiprocessing").get_context("fork")
-    settle(
-        Path(sys.argv[1]),
-        f"module: {run_toys.__name__}\npublished:\n  grid: {{sizes: [1, 2, 3], seeds: 100, seconds: 0.03}}\n",
-    )
+    settle(Path(sys.argv[1]), run_toys.LASTING)
     runs.machine()
     _killed(int(sys.argv[2]) // 2)
     assert making.make([plans.load("toy")], workers=2, said=lambda text: None) == 0

@@ -15,6 +15,7 @@ from book.evidence import runs, sources
 from dplib import audit, exact_loss
 from papers.screening import account_rows
 from tests import stand_in_gpu
+from tests.book.test_notebooks import READERS
 
 CHAPTERS = sources.chapters()
 SMALLEST = {  # beside device = "cuda" and seeds = 2, where a chapter has them
@@ -69,8 +70,9 @@ def execute(chapter, parameters):
     return gpu
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if sources.number(chapter) not in READERS])
 def test_a_chapter_runs_on_a_gpu(chapter, scratch, quick):
+    """But for those that import no PyTorch, which a test of the notebooks says of them."""
     execute(chapter, {"device": "cuda", "seeds": 2, **SMALLEST.get(sources.number(chapter), {})})
 
 

@@ -134,6 +134,5 @@ def _log_moment(steps, s):
     total = np.zeros(s.shape, dtype=complex)
     with np.errstate(over="ignore", invalid="ignore"):  # where it overflows it is not finite, which its users ask
         for (p, loss), count in steps:
-            moments = np.array([p @ np.expm1(point * loss) for point in s.astype(complex)])
-            total += count * np.log1p(moments)
+            total += count * accounting.log_mean(p, loss, s.astype(complex))
     return total

@@ -95,7 +95,7 @@ CALLS = {
         "target_epsilon": 1.0, "sample_rate": 0.1, "steps": 10, "delta": 1e-5, "accountant": "rdp", "rtol": 1e-3,
     },
     "accounting.selection_epsilon": lambda: {"phases": [(2.0, 0.1, 5)], "delta": 1e-5, "mean_runs": 4.0, "shape": 1.0},
-    "accounting.inverted_epsilon": lambda: GAUSS | {"delta": 1e-5},
+    "accounting.inverted_epsilon": lambda: GAUSS | {"noise_multiplier": 4.0, "delta": 1e-5},
     "annealing.simulated_annealing": lambda: {
         "f": abs, "start": np.array(1.0), "neighbour": lambda x, r: x + r.normal(), "rng": rng(), "temperature": 1.0,
         "cooling": 0.5, "rounds": 3,
@@ -119,11 +119,12 @@ CALLS = {
     "audit.one_run_epsilon": lambda: {
         "canaries": 20, "guesses": 10, "correct": 10, "delta": 1e-3, "confidence": 0.9,
     },
-    "audit.one_run_limit": lambda: {"shift": 1.0, "delta": 1e-3, "canaries": 20, "confidence": 0.9},
+    "audit.one_run_limit": lambda: {"shift": 1.0, "delta": 1e-3, "canaries": 6, "confidence": 0.9},
     "audit.audit_guesses": lambda: {
         "scores": SCORES[:, 0], "included": SCORES[:, 1] > 0, "guesses": 4, "delta": 0.1, "confidence": 0.9,
     },
-    "best_of_random.of_trainings": lambda: GAUSS | {"mean_runs": 4.0, "shape": 1.0, "delta": 1e-3},
+    "best_of_random.of_trainings": lambda: GAUSS
+    | {"noise_multiplier": 4.0, "mean_runs": 4.0, "shape": 1.0, "delta": 1e-3},
     "best_of_random.training": lambda: GAUSS | {"interval": 1e-3},
     "best_of_random.epsilon": lambda: {
         "pairs": module("best_of_random").training(2.0, 0.1, 2, 1e-2), "gamma": 0.3, "shape": 1.0, "delta": 1e-3,

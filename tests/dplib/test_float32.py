@@ -1,13 +1,10 @@
 """float32 stays float32 in every sum that privacy or a verdict rests on, whatever the user's switches say."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from book.evidence import plans, replay, runs
 from dplib import annealing, clipping, devices, dpsgd, examples, logistic_grid, many, models, sgd
 from dplib.checks import ParameterError
 from papers.labels import heads, soft_labels
@@ -266,18 +263,3 @@ def test_few_bits_are_taken_where_asked_for_alone(monkeypatch):
     assert any(seen)
     with pytest.raises(ParameterError, match="precision"):
         sgd.Sgd(precision="tf32")
-
-
-EXPERIMENTS = {name: one for name, one in plans.experiments().items() if runs.takes_device(one)}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_multiply_float32_as_it_is(name):
-    """Whoever turned TF32 on: the processor computes as ever, and each product would have been whole on a GPU."""
-    function = EXPERIMENTS[name]
-    torch.set_float32_matmul_precision("high")
-    with Products() as products, contextlib.suppress(ImportError):
-        result = function(**runs.as_called(function.experiment.probe))
-    assert products.cut == []
-    due = replay.stored_probes()[name]["result"]
-    assert list(replay.differences(due, runs.json.loads(runs.json.dumps(result)), replay.TOLERANCE)) == []

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from book import __main__
 from tests import toys
 
 PARAMETERS = """
@@ -58,6 +61,11 @@ def command(source: Path, *words: str, out: str = "out") -> list[str]:
 def sweep(source: Path, *words: str, **folders: str) -> subprocess.CompletedProcess:
     """Run a sweep to its end."""
     return subprocess.run(command(source, *words, **folders), capture_output=True, text=True, env=env(), check=False)
+
+
+def dry_run(source: Path, *words: str) -> str:
+    """What a sweep would do; that needs no process of its own."""
+    return CliRunner().invoke(__main__.main, [*command(source, *words)[3:], "--dry-run"]).output
 
 
 def env(**more: str) -> dict[str, str]:

@@ -227,7 +227,11 @@ def test_draws_for_a_gpu(gpu):
     assert torch.equal(there.cpu(), torch.randn(4, generator=same))
 
 
-@pytest.mark.parametrize("chapter", ["00_dp_sgd", "04_crossover_epsilon", "14_when_is_larger_better"])
+@pytest.mark.parametrize(
+    # Chapter 0 trains by itself what the others leave to experiments: ten seconds of processor, most of this file's.
+    "chapter",
+    [pytest.param("00_dp_sgd", marks=pytest.mark.long), "04_crossover_epsilon", "14_when_is_larger_better"],
+)
 def test_a_chapters_last_section_answers(chapter, one_thread):
     before = runs.STORE
     facts = pages.section(chapter, "cpu")

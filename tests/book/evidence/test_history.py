@@ -1,5 +1,6 @@
 """The history of rules: what the log of a small repository says, and that the stored one is that of this repository."""
 
+import functools
 import json
 import subprocess
 
@@ -179,7 +180,17 @@ def test_the_last_edition_is_told_by_descent(repository):
         history_log._at(log, "0" * 40)
 
 
+@pytest.fixture(scope="module")
+def read_once():
+    """What this repository's log says of the ledger and of plans: both tests of the stored history ask for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_log", "_ledger", "_parts"):
+            patch.setattr(history_log, name, functools.cache(getattr(history_log, name)))
+        yield
+
+
 @needs_log
+@pytest.mark.usefixtures("read_once")
 def test_the_stored_history_is_that_of_the_log():
     assert history_log.stale(history.read()) == []
 
@@ -190,6 +201,7 @@ def test_no_rule_changes_silently():
 
 
 @needs_log
+@pytest.mark.usefixtures("read_once")
 def test_a_stored_history_with_another_rule_or_commit_is_stale():
     stored = history.read()
     row = stored["rows"]["A.thm6"]

@@ -1,6 +1,5 @@
 """What is kept can be made again: probes, whole runs, and the commands that look after the store."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -9,6 +8,7 @@ import sys
 
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner
 
 from book import __main__
@@ -17,26 +17,33 @@ from dplib.checks import ParameterError
 from dplib.data.fetch import DataError
 from tests import run_toys, stand_in_gpu
 from tests.conftest import ROOT
-from tests.test_devices import ON_GPU, SMALL
+from tests.dplib.test_float32 import Products
+from tests.test_devices import EXPERIMENTS, ON_GPU, SMALL
 
 train = run_toys.train
 
 
-def test_the_probes_agree_with_what_is_stored(monkeypatch):
-    """On the processor, without a look for a GPU; and what could be faster on one takes a device."""
-    made, products = runs.made, {}
+def test_probes_are_stored_of_every_experiment_and_of_no_other():
+    assert set(replay.stored_probes()) == set(EXPERIMENTS)
 
-    def watched(function, job):
-        memory = stand_in_gpu.GPU()
-        with contextlib.nullcontext() if function.experiment.name in ON_GPU else stand_in_gpu.Operations(memory):
-            found = made(function, job)
-        products[function.experiment.name] = memory.products["cpu"]
-        return found
 
-    monkeypatch.setattr(runs, "made", watched)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_probe_agrees_with_what_is_stored(name, monkeypatch):
+    """On the processor, without a look for a GPU. What could be faster on one takes a device, and multiplies float32 as
+    it is, whoever turned TF32 on: the result is the stored one, and each product would have been whole on a GPU.
+    """
+    monkeypatch.setattr(plans, "experiments", lambda: {name: EXPERIMENTS[name]})
     monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("a run on the processor asks for a GPU"))
-    assert replay.changes(replay.stored_probes(), replay.probes()) == []
-    assert {name for name, count in products.items() if count} == SMALL
+    memory, products = stand_in_gpu.GPU(), Products()
+    torch.set_float32_matmul_precision("high" if name in ON_GPU else "highest")
+    try:
+        with products if name in ON_GPU else stand_in_gpu.Operations(memory):
+            found = replay.probes()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert replay.changes({name: replay.stored_probes()[name]}, found) == []
+    assert products.cut == []
+    assert bool(memory.products["cpu"]) == (name in SMALL)
 
 
 @pytest.fixture

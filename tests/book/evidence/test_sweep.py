@@ -43,7 +43,7 @@ def test_a_failing_point_fails_alone_and_is_made_again_alone(failing):
     assert rows["raise"]["reason"] == "ValueError: as it was told"
     assert "action" in rows["refuse"]["reason"]
     assert "1 done; 1 failed; 1 killed; 1 refused" in done.stdout
-    assert "4 runs: 1 done, 3 failed before, 0 to do" in sweep_toys.sweep(source, *words, "--dry-run").stdout
+    assert "4 runs: 1 done, 3 failed before, 0 to do" in sweep_toys.dry_run(source, *words)
     fine = source.parent / "out" / "runs" / f"{rows['fine']['key']}.json"
     before = fine.stat().st_mtime_ns
     (source.parent.parent / "mended").touch()

@@ -6,15 +6,17 @@ import subprocess
 import time
 
 import psutil
+import pytest
 
+from book.__main__ import main
+from dplib.checks import ParameterError
 from tests.book.evidence import sweep_toys
 
 
 def test_a_refused_sweep_leaves_nothing(tmp_path):
     source = sweep_toys.notebook(tmp_path)
-    refused = sweep_toys.sweep(source, "-p", "seed=1", "--profile", "nowhere")
-    assert refused.returncode == 2
-    assert "profile = 'nowhere' is not allowed" in refused.stderr
+    with pytest.raises(ParameterError, match="profile = 'nowhere' is not allowed"):
+        main(sweep_toys.command(source, "-p", "seed=1", "--profile", "nowhere")[3:], standalone_mode=False)
     assert not (source.parent / "out").exists()
 
 

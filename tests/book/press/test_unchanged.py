@@ -81,7 +81,11 @@ def first(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("edit", EDITS)
+# These two are long: as of a title and of an anchor, every page is written anew.
+LONG = ("a citation", "a number")
+
+
+@pytest.mark.parametrize("edit", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in EDITS])
 def test_after_an_edit_the_site_is_the_one_that_is_made_from_nothing(edit, first, tmp_path):
     pages, written = EDITS[edit]
     shutil.rmtree(first / "built")  # in folders of other names Sphinx would begin anew
