@@ -6,14 +6,9 @@ Both sides run alternately in one process and one thread: the noise multipliers 
 numbers of steps. Opacus (get_noise_multiplier, accountant "rdp") is timed on every 25th setting in each round and
 scaled, since a round of all would take minutes; other settings each round, so that five rounds see 200 of them. Ours
 finds all 1,000, over Opacus's orders, to a relative 1e-6 of the noise; Opacus stops within 0.01 of the target epsilon.
-
-Then the default accountant, PLD, against PRV on a grid of settings: the time, how far apart upper and lower bound are,
-and which upper bound is the lower one. Both are of the same epsilon, so that the intervals must meet, or it ends here.
 """
 
-import itertools
 import os
-import tempfile
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,10 +16,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from opacus.accountants.utils import get_noise_multiplier
 
-from dplib import accounting, rdp
+from dplib import rdp
 from tests.benchmarks.written import medians, report, row, timed, write
 
-GRID = list(itertools.product((0.8, 1.5, 4.0), (0.002, 0.01, 0.05), (300, 3000)))  # noise, sample rate, steps
 SETTINGS, EVERY, ROUNDS, DELTA, LEAST = 1000, 25, 5, 1e-5, 300
 
 
@@ -53,27 +47,6 @@ def ours(target: np.ndarray, q: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return rdp.noise_multiplier(target, q, steps, DELTA, orders=rdp.OPACUS_ORDERS)
 
 
-def both_accountants() -> list[dict]:
-    """Rows of PRV over PLD on the grid: seconds, width of the bounds, upper bound; medians of the settings' ratios."""
-    sides = {"prv": {"seconds": [], "width": [], "upper": []}, "pld": {"seconds": [], "width": [], "upper": []}}
-    for phase in GRID:
-        found = {}
-        for name, kept in sides.items():
-            took, found[name] = timed(accounting.bounds, [phase], DELTA, name)
-            kept["seconds"].append(took)
-            kept["width"].append(found[name].high - found[name].low)
-            kept["upper"].append(found[name].high)
-        assert max(b.low for b in found.values()) <= min(b.high for b in found.values()), (phase, found)
-    ratios = {key: np.array(sides["prv"][key]) / np.array(sides["pld"][key]) for key in sides["prv"]}
-    about = f"at {len(GRID)} settings, median"
-    return [
-        row(f"seconds of an epsilon, {about}", "PRV / PLD", float(np.median(ratios["seconds"])),
-            {name: max(kept["seconds"]) for name, kept in sides.items()}),
-        row(f"lower to upper bound of epsilon, {about}", "PRV / PLD", float(np.median(ratios["width"]))),
-        row(f"upper bound of epsilon, {about}", "PRV / PLD", float(np.median(ratios["upper"]))),
-    ]  # fmt: skip
-
-
 def measure(rounds: int = ROUNDS) -> dict:
     """Median seconds for all settings of each side, their ratio, and how far the answers are apart."""
     settings = target, q, steps = random_settings()
@@ -91,11 +64,7 @@ def measure(rounds: int = ROUNDS) -> dict:
     ratio = median["opacus"] / median["dplib"]
     one = row("1,000 RDP calibrations", "Opacus, one by one / dplib, at once", ratio, median, at_least=LEAST)
     apart = {"epsilon_over_target": float(spent.max()), "opacus_more_noise": float(np.mean(more))}
-    accounting.epsilon(1.0, 0.1, 10, DELTA, "prv")  # imports done
-    with tempfile.TemporaryDirectory() as empty:
-        os.environ["DPLIB_CACHE"] = empty  # nothing is taken from an earlier run
-        rows = [one, *both_accountants()]
-    return report("accounting", rows, "numpy", "scipy", "opacus", "dp-accounting", blocks=rounds, **apart)
+    return report("accounting", [one], "numpy", "scipy", "opacus", blocks=rounds, **apart)
 
 
 if __name__ == "__main__":
