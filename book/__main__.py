@@ -250,12 +250,8 @@ def packets_(folder: Path, first: str, seed: int) -> None:
 def score_(folder: Path, keep: bool) -> None:
     """Compare the readings of a FOLDER of packets: first/*.json, second/*.json, and third/*.json where they differ."""
     from book.evidence import readings
-    from dplib import files
 
-    text = json.dumps(readings.score(folder), indent=1, ensure_ascii=False)
-    if keep:
-        files.publish(readings.PATH, text + "\n")
-    click.echo(text)
+    _show(readings.score(folder), readings.PATH if keep else None)
 
 
 @readings_.command("without-rule")
@@ -282,12 +278,16 @@ def without_rule_(folder: Path, papers: Path | None, key: Path | None, seed: int
 def score_without_rule_(folder: Path, key: Path | None, keep: bool) -> None:
     """Compare two readings of packets without a rule, FOLDER/first/*.json and FOLDER/second/*.json."""
     from book.evidence import readings_without_rule as readings
-    from dplib import files
 
-    found = json.dumps(readings.score(folder, key), indent=1, ensure_ascii=False)
-    if keep:
-        files.publish(readings.PATH, found + "\n")
-    click.echo(found)
+    _show(readings.score(folder, key), readings.PATH if keep else None)
+
+
+def _show(score: dict[str, Any], kept: Path | None) -> None:
+    """Print the score of readings, and keep it in a file if there is to be one."""
+    text = json.dumps(score, indent=1, ensure_ascii=False)
+    if kept:
+        files.publish(kept, text + "\n")
+    click.echo(text)
 
 
 def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:

@@ -58,10 +58,7 @@ def mean_interval(values: np.ndarray, level: float = 0.95) -> Measured:
         ParameterError: for fewer than two finite values, or a level outside its range.
     """
     values = _runs(values)
-    n = len(values)
-    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n)
-    mean = values.mean()
-    return Measured(float(mean), float(mean - half), float(mean + half), n)
+    return _around_mean(values, 1 / len(values), level)
 
 
 @bounded(test_share=number(1e-9, 1e9), level=fraction())
@@ -80,9 +77,13 @@ def splits_interval(values: np.ndarray, test_share: float, level: float = 0.95) 
         ParameterError: for fewer than two finite values, or a value outside its range.
     """
     values = _runs(values)
-    n = len(values)
-    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 / n + test_share)
-    mean = values.mean()
+    return _around_mean(values, 1 / len(values) + test_share, level)
+
+
+def _around_mean(values: np.ndarray, share: float, level: float) -> Measured:
+    """Student's t interval for the mean of values, (n,); its variance is this share of a value's."""
+    n, mean = len(values), values.mean()
+    half = scipy.stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) * np.sqrt(share)
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
 

@@ -1,7 +1,7 @@
 """One look for every figure: seaborn's colour-blind palette, readable sizes, bands that say what they are."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,6 @@ from scipy import optimize
 from dplib import stats
 
 SIZE = (7.0, 4.2)  # inches, for one panel
-WIDE = (10.0, 4.0)  # inches, for two panels side by side
 
 
 def theme() -> None:
@@ -31,11 +30,54 @@ def band(axes: plt.Axes, x, low, high, **style) -> None:
     axes.fill_between(x, low, high, **style)
 
 
-def bands(name: str, x: Sequence[Any], values: Sequence[Any]) -> pd.DataFrame:
-    """Means over runs with 95% intervals, for :func:`curves`: columns ``name``, mean, low, high; values (x, runs)."""
-    means = [stats.mean_interval(value) for value in values]
-    rows = [(at, m.value, m.low, m.high) for at, m in zip(x, means, strict=True)]
-    return pd.DataFrame(rows, columns=[name, "mean", "low", "high"])
+def means(values: Iterable[Any]) -> list[stats.Measured]:
+    """The mean over runs with its 95% interval of each row of values, (x, runs)."""
+    return [stats.mean_interval(value) for value in values]
+
+
+def line(
+    axes: plt.Axes,
+    x: Sequence[Any],
+    measured: Sequence[stats.Measured],
+    style: str = "o-",
+    *,
+    within: tuple[float, float] = (-np.inf, np.inf),
+    **look: Any,
+) -> None:
+    """A line through measured values, with the band of their intervals.
+
+    Args:
+        axes: where it is drawn.
+        x: (points,).
+        measured: a value for each x, as of :func:`means`.
+        style: its format, as matplotlib's ``plot`` takes it.
+        within: what intervals are cut to.
+        look: further settings of ``plot``.
+    """
+    axes.plot(x, [mean.value for mean in measured], style, **({"ms": 4} | look))
+    ends = np.array([[mean.low, mean.high] for mean in measured], dtype=float).reshape(-1, 2)
+    band(axes, x, *ends.clip(*within).T)
+
+
+def bands(name: str, x: Iterable[Any], measured: Iterable[stats.Measured]) -> pd.DataFrame:
+    """A table for :func:`curves`, a row for each x and its measured value: columns ``name``, mean, low, high."""
+    rows = [(at, m.value, m.low, m.high) for at, m in zip(x, measured, strict=True)]
+    return pd.DataFrame(rows, columns=[name, "mean", "low", "high"]).astype(
+        dict.fromkeys(("mean", "low", "high"), float)
+    )
+
+
+def column(panels: int, width: float, height: float, **shared: Any) -> tuple[plt.Figure, np.ndarray]:
+    """A figure of panels one below the other; returns it with its axes, (panels,).
+
+    Args:
+        panels: how many.
+        width: of the figure, in inches.
+        height: of a panel, in inches.
+        shared: of ``plt.subplots``, such as ``sharex``.
+    """
+    figure, axes = plt.subplots(panels, 1, figsize=(width, height * panels), squeeze=False, **shared)
+    return figure, axes[:, 0]
 
 
 def curves(axes: plt.Axes, tables: Mapping[str, pd.DataFrame], x: str, **styles: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -232,7 +232,7 @@ def score(folder: Path) -> dict[str, Any]:
         ParameterError: for a word that is no verdict, or a packet that does not exist.
     """
     key = files.read(folder / "key.json")
-    given = {reading: _answers(folder / reading, key) for reading in ("first", "second", "third")}
+    given = {reading: answers(folder / reading, key) for reading in ("first", "second", "third")}
     first, second, third = given.values()
     plants = [packet for packet, entry in key.items() if entry["plant"]]
     both = [packet for packet in key if packet in first and packet in second and packet not in plants]
@@ -288,17 +288,26 @@ def _settled(first: str, second: str, third: str | None) -> str:
     return third if third in (first, second) else rules.UNDECIDED
 
 
-def _answers(folder: Path, key: Mapping[str, Any]) -> dict[str, str]:
-    words_: dict[str, str] = {}
+def answers(folder: Path, key: Collection[str], allowed: Collection[str] = WORDS) -> dict[str, str]:
+    """The word that a reader gave each packet, as such or with a reason beside it.
+
+    Args:
+        folder: of the reader's files, each {packet: word} or {packet: {"verdict": word, "why": a sentence}}.
+        key: the packets that there are.
+        allowed: the words.
+
+    Raises:
+        ParameterError: for a packet or a word that there is not.
+    """
+    words: dict[str, str] = {}
     for path in sorted(folder.glob("*.json")):
-        for packet, word in files.read(path).items():
+        for packet, answer in files.read(path).items():
+            word = answer.get("verdict") if isinstance(answer, Mapping) else answer
             if packet not in key:
+                raise ParameterError(f"{path}: packet = {checks.shown(packet)} is not allowed: it is not in the key.")
+            if word not in allowed:
                 raise ParameterError(
-                    f"{path}: packet = {checks.shown(packet)} is not allowed: key.json does not have it."
+                    f"{path}: {packet} = {checks.shown(word)} is not allowed: it must be one of {', '.join(allowed)}."
                 )
-            if word not in WORDS:
-                raise ParameterError(
-                    f"{path}: {packet} = {checks.shown(word)} is not allowed: it must be one of {', '.join(WORDS)}."
-                )
-            words_[packet] = word
-    return words_
+            words[packet] = word
+    return words

@@ -21,7 +21,7 @@ from typing import Any
 from book.evidence import claims, readings, rules
 from book.evidence.claims import CLAIMS, Claim
 from book.evidence.readings import Packet
-from dplib import checks, files
+from dplib import files
 from dplib.checks import ParameterError
 from dplib.stats import Measured
 
@@ -273,20 +273,7 @@ def _same(word: str, ledger: Mapping[str, str], given: Sequence[Mapping[str, str
 
 
 def _answers(folder: Path, entries: Mapping[str, Any]) -> dict[str, str]:
-    found = dict(_given(folder, entries))
-    if missing := [packet for packet in entries if packet not in found]:
+    words = readings.answers(folder, entries, COARSE)
+    if missing := [packet for packet in entries if packet not in words]:
         raise ParameterError(f"{folder}: packets {', '.join(missing[:8])} are not answered: all must be.")
-    return found
-
-
-def _given(folder: Path, entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each packet's word, answered as such or with a reason beside it."""
-    for path in sorted(folder.glob("*.json")):
-        for packet, answer in files.read(path).items():
-            word = answer.get("verdict") if isinstance(answer, Mapping) else answer
-            if packet not in entries:
-                raise ParameterError(f"{path}: packet = {checks.shown(packet)} is not allowed: it is not in the key.")
-            if word not in COARSE:
-                allowed = ", ".join(COARSE)
-                raise ParameterError(f"{path}: {packet} = {checks.shown(word)} is not allowed: one of {allowed}.")
-            yield packet, word
+    return words

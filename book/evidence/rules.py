@@ -34,6 +34,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -367,20 +368,16 @@ def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support
     return False if high < least or low > most else None
 
 
-def _ahead(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
-    value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
-    if interval(value, support)[0] > by:
+def _ahead(
+    about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float, side: int = 1
+) -> Decision:
+    """Whether a value lies above another; on side -1, below."""
+    value, by = _value(values, about["value"]), side * _number(about.get("by", 0), printed)
+    shown, not_refuted = ([side * end for end in interval(value, level)[::side]] for level in (support, refute))
+    if shown[0] > by:
         return True
-    low, high = interval(value, refute)
+    low, high = not_refuted
     return False if high < by or low == high == by else None
-
-
-def _behind(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
-    value, by = _value(values, about["value"]), _number(about.get("by", 0), printed)
-    if interval(value, support)[1] < by:
-        return True
-    low, high = interval(value, refute)
-    return False if low > by or low == high == by else None
 
 
 def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
@@ -417,7 +414,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Cal
     "exact": (("value", "equals"), (), (), _exact),
     "within": (("value", "of", "by"), (), (), _within),
     "ahead": (("value",), ("by",), (), _ahead),
-    "behind": (("value",), ("by",), (), _behind),
+    "behind": (("value",), ("by",), (), partial(_ahead, side=-1)),
     "equivalent": (("value", "margin"), (), (), _equivalent),
     "in_range": (("value",), (), ("least", "most"), _in_range),
     "ordered": (("values",), (), (), _ordered),

@@ -16,7 +16,8 @@ from book.evidence import plans
 from dplib import mechanisms, stats
 from dplib.stats import Measured
 from papers.architecture import advice_rows
-from papers.labels import later_method_runs, prior_method_runs, stage_rows, stage_runs
+from papers.common import diverged
+from papers.labels import later_method_runs, prior_method_runs, stage_runs
 from papers.labels.prior_check_runs import private_sgd
 
 RECORDS, LABELS = "records", "labels"
@@ -168,11 +169,11 @@ def _networks() -> Iterator[Result]:
     show = plans.load("09")
     for name in filter(show.parts.__contains__, IMAGES):
         read = show.read(name)
-        without = stats.mean_interval(stage_rows.accuracies(read["cells"][math.inf, 1])).value
+        without = stats.mean_interval(diverged.accuracies(read["cells"][math.inf, 1])).value
         for epsilon, results in ((epsilon, runs) for (epsilon, stages), runs in read["cells"].items() if stages == 2):
             choice_ = stage_runs.chosen(read["choices"], epsilon, 2)
             more = {"mixup": choice_["mixup"][0], "temperature": choice_["temperature"]}
-            level = stats.mean_interval(stage_rows.accuracies(results))
+            level = stats.mean_interval(diverged.accuracies(results))
             data = _images(name, 0)
             yield Result(
                 data, "stages", LABELS, epsilon, level, without, choice_["learning_rate"], None, None, "9", more

@@ -15,7 +15,7 @@ from book.evidence import readings_without_rule as unruled
 from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
-from papers.architecture import crossover_runs
+from papers.common import diverged
 
 
 def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
@@ -210,11 +210,11 @@ SEEN = 0.1  # points of accuracy: the difference whose seeds are counted
 def comparisons() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Name, and test accuracies in % of two methods on the same seeds, of shape (seeds,) each; chapters 0, 4, 11."""
     halves = plans.load("00", "published").read("curves")
-    whole, tenth = (crossover_runs.accuracies(halves[name][1.0]) for name in ("all records", "a tenth of them"))
+    whole, tenth = (diverged.accuracies(halves[name][1.0], "test") for name in ("all records", "a tenth of them"))
     yield "MNIST, ε = 1: 60,000 records, 6,000 (chapter 0)", whole, tenth
     pair = plans.load("04", "published").read("mnist")
     for epsilon in (1.09, 2.11):
-        both = (crossover_runs.accuracies(cells[epsilon]) for cells in pair.values())
+        both = (diverged.accuracies(cells[epsilon], "test") for cells in pair.values())
         yield f"MNIST, ε = {epsilon}: small and large perceptron (chapter 4)", *both
     for name, arms in plans.load("11", "published").read("table_1").items():
         accuracy = {arm: 100 * np.array([run["accuracy"] for run in results]) for arm, results in arms.items()}

@@ -58,13 +58,13 @@ def paper_b_split(dataset: Dataset, rng: np.random.Generator | int) -> Dataset:
     n_train, n_valid, n_test = PAPER_B[dataset.name]
     rng = np.random.default_rng(rng)
     if dataset.name in TEST_HALVED:
-        train = _draw("training", len(dataset.y_train), (n_train,), rng)[0]
-        valid, test = _draw("test", len(dataset.y_test), (n_valid, n_test), rng)
+        train = disjoint(len(dataset.y_train), (n_train,), rng)[0]
+        valid, test = disjoint(len(dataset.y_test), (n_valid, n_test), rng, "test")
         pool, x, y = (dataset.x_test, dataset.y_test), dataset.x_train, dataset.y_train
     else:
         parts = [(dataset.x_train, dataset.y_train), (dataset.x_test, dataset.y_test)]
         x, y = parts[0] if dataset.name == "adult" else (np.concatenate(both) for both in zip(*parts, strict=True))
-        train, valid, test = _draw("all", len(y), (n_train, n_valid, n_test), rng)
+        train, valid, test = disjoint(len(y), (n_train, n_valid, n_test), rng, "all")
         pool = (x, y)
     return replace(
         dataset,
@@ -91,7 +91,7 @@ def hold_out(dataset: Dataset, n_valid: int, rng: np.random.Generator | int) -> 
     """
     n = dataset.x_train.shape[0]
     integer(1, n - 1).check("n_valid", n_valid)
-    valid, train = _draw("training", n, (n_valid, n - n_valid), np.random.default_rng(rng))
+    valid, train = disjoint(n, (n_valid, n - n_valid), np.random.default_rng(rng))
     return replace(
         dataset,
         x_train=dataset.x_train[train],
@@ -114,7 +114,7 @@ def subsample(dataset: Dataset, n_train: int, rng: np.random.Generator | int) ->
         ParameterError: for a value outside its range.
     """
     integer(1, dataset.x_train.shape[0]).check("n_train", n_train)
-    keep = _draw("training", dataset.x_train.shape[0], (n_train,), np.random.default_rng(rng))[0]
+    keep = disjoint(dataset.x_train.shape[0], (n_train,), np.random.default_rng(rng))[0]
     note = f"{n_train} training records drawn"
     return replace(dataset, x_train=dataset.x_train[keep], y_train=dataset.y_train[keep], notes=(*dataset.notes, note))
 
@@ -292,8 +292,18 @@ def _numbers(values: Any) -> np.ndarray:
         raise ParameterError(f"A numeric column holds something else ({error}).") from None
 
 
-def _draw(part: str, n: int, sizes: tuple[int, ...], rng: np.random.Generator) -> list[np.ndarray]:
-    """Disjoint random index sets of the given sizes, each in increasing order."""
+def disjoint(n: int, sizes: Sequence[int], rng: np.random.Generator, part: str = "training") -> list[np.ndarray]:
+    """Disjoint random index sets of n records, each in increasing order.
+
+    Args:
+        n: how many records there are.
+        sizes: of each set.
+        rng: draws them.
+        part: what an error calls the records.
+
+    Raises:
+        ParameterError: where there are not so many records.
+    """
     if sum(sizes) > n:
         raise ParameterError(f"A split into {'/'.join(map(str, sizes))} needs more than the {n} {part} records.")
     order = rng.permutation(n)

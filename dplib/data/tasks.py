@@ -114,8 +114,8 @@ def shifted(dataset: Dataset, n_train: int, rng: np.random.Generator) -> Dataset
 
 def _halved(dataset: Dataset, rng: np.random.Generator) -> Dataset:
     """Half of the test part becomes the validation part (paper B has 5,000 and 5,000 of MNIST's 10,000)."""
-    order = rng.permutation(len(dataset.y_test))
-    valid, test = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    n = len(dataset.y_test)
+    valid, test = preprocess.disjoint(n, (n // 2, n - n // 2), rng, "test")
     return replace(
         dataset,
         x_valid=dataset.x_test[valid],
@@ -127,10 +127,9 @@ def _halved(dataset: Dataset, rng: np.random.Generator) -> Dataset:
 
 
 def _for_tuning(dataset: Dataset, share: float, rng: np.random.Generator) -> Dataset:
-    order = rng.permutation(len(dataset.y_train))
-    count = round(share * len(order))
-    held, kept = np.sort(order[:count]), np.sort(order[count:])
     x, y = dataset.x_train, dataset.y_train
+    count = round(share * len(y))
+    held, kept = preprocess.disjoint(len(y), (count, len(y) - count), rng)
     return replace(
         dataset, x_train=x[kept], y_train=y[kept], x_valid=x[held], y_valid=y[held], x_test=x[held], y_test=y[held]
     )

@@ -1,6 +1,6 @@
 """The figures of chapter 5, and its tables of printed beside measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ from book.evidence import claims, plotting
 from papers.architecture.cost_network_rows import Found, Rows, budget_of, gains, ladder
 from papers.architecture.cost_rows import COLUMNS, Encoded, constant
 from papers.architecture.cost_runs import SGD
-from papers.common.network_runs import Outcome
+from papers.common import tables
 
 TALL = (4.7, 6.6)  # inches: two panels above each other, legible on a phone with labels beside the lines
 CHOICES = {
@@ -69,7 +69,7 @@ def ladders(outcomes: Found) -> None:
         steps = ladder(outcomes, kind)
         x = [by_budget[e].parameters for by_budget in steps.values()] if kind == "width" else list(steps)
         for budget, label in ((SGD, "SGD"), (e, f"DP-SGD,\nε = {e:g}")):
-            _curve(axes, x, [by_budget[budget] for by_budget in steps.values()], label=label)
+            plotting.line(axes, x, [by_budget[budget].mean for by_budget in steps.values()], label=label)
         axes.set(ylabel="test accuracy, %")
     panels[0].set(xscale="log", xlabel="parameters, one hidden layer")
     units = next(iter(ladder(outcomes, "depth").values()))[e].job["model"][0]
@@ -87,7 +87,8 @@ def frozen_layers(**networks: Found) -> None:
     for axes, (kind, outcomes) in zip(panels, networks.items(), strict=True):
         for colour, (name, (row, label)) in zip(("C0", "C1"), methods.items(), strict=True):
             epsilons = list(gains(outcomes))
-            _curve(axes, epsilons, [outcomes["complex", name, e] for e in epsilons], color=colour, label=label)
+            means = [outcomes["complex", name, e].mean for e in epsilons]
+            plotting.line(axes, epsilons, means, color=colour, label=label)
             cells = [claims.get(f"B.table6.{kind}-{size}-{row}").published for size in ("small", "large")]
             axes.plot([c["epsilon"] for c in cells], [c["acc"] for c in cells], "x", color=colour, mew=2)
         axes.set(xscale="log", xlabel="ε", ylabel="test accuracy, %", title=titles[kind], ylim=(lowest[kind], 101))
@@ -105,7 +106,8 @@ def regression(outcomes: Found) -> None:
     depths, units = (sorted({key[i] for key in outcomes}) for i in (0, 1))
     for axes, number, budget in zip(panels, (15, 14), (SGD, e), strict=True):
         for depth, colour in zip(depths, ("C0", "C1", "C2"), strict=False):
-            _curve(axes, units, [outcomes[depth, w, budget] for w in units], color=colour, label=f"{depth} layers")
+            means = [outcomes[depth, w, budget].mean for w in units]
+            plotting.line(axes, units, means, color=colour, label=f"{depth} layers")
             printed = claims.get(f"B.table{number}.layers-{depth}").published
             axes.plot(units, [printed[f"mae_{w}"] for w in units], "x--", color=colour, lw=0.8)
         guess = np.mean([run["constant"] for run in outcomes[depths[0], units[0], e].runs])
@@ -122,16 +124,8 @@ def regression(outcomes: Found) -> None:
 
 def table_16(rows: Rows) -> Styler:
     """Table XVI in percent, printed beside measured."""
-    lines = {}
-    for row, values in rows.items():
-        printed = claims.get(row).published
-        lines[row.partition(".eps")[2]] = {
-            f"{label}, {kind}": cells[name]
-            for name, label in {"acc_without": "without codes", "acc_with": "one-hot"}.items()
-            for kind, cells in (("printed", printed), ("measured", values))
-        }
-    table = pd.DataFrame.from_dict(lines, orient="index").rename_axis("ε")
-    return table.style.format("{:.1f}")
+    lines = {row.partition(".eps")[2]: (claims.get(row).published, values) for row, values in rows.items()}
+    return tables.beside(lines, {"acc_without": "without codes", "acc_with": "one-hot"}, index="ε", digits=1)
 
 
 def table_regression(rows: Rows) -> Styler:
@@ -145,10 +139,3 @@ def table_regression(rows: Rows) -> Styler:
                 f"{name[4:]} units": f"{value:.3f} | {ours[name]:.3f}" for name, value in printed.items()
             }
     return pd.DataFrame.from_dict(lines, orient="index").style
-
-
-def _curve(axes: plt.Axes, x: Sequence[float], outcomes: Sequence[Outcome], **style: Any) -> None:
-    """Means with bands of outcomes against x."""
-    means = [outcome.mean for outcome in outcomes]
-    axes.plot(x, [m.value for m in means], "o-", ms=4, **style)
-    plotting.band(axes, x, [m.low for m in means], [m.high for m in means])

@@ -30,7 +30,7 @@ def leads(pairs: Mapping[str, TwoNetworks], names: Mapping[str, str]) -> None:
     tables = {}
     for part, name in names.items():
         small, large = pairs[part].runs.test
-        tables[name] = plotting.bands("epsilon", pairs[part].epsilons, (small - large).T)
+        tables[name] = plotting.bands("epsilon", pairs[part].epsilons, plotting.means((small - large).T))
     plotting.curves(axes, tables, "epsilon")
     axes.axhline(0, color="black", lw=1)
     axes.axvline(PRINTED_CROSSING, color="black", lw=1, ls=":")

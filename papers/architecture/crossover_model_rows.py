@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pandas.io.formats.style import Styler
 
 from book.evidence import claims, plotting
@@ -18,8 +17,9 @@ from dplib.models import parameter_count
 from dplib.stats import Measured
 from papers.architecture import crossover, crossover_rows
 from papers.architecture.crossover_rows import AGREES, Curves, TwoNetworks, Values, at, cells
-from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
-from papers.common import printed
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept
+from papers.common import printed, tables
+from papers.common.diverged import accuracies
 
 SERVES = 0.5  # points that a network may lose at a rate that is not its own
 
@@ -51,12 +51,12 @@ def three(study: Plan) -> tuple[Curves, dict[tuple[str, str], tuple[tuple[float,
     two = [(THREE[0], THREE[1]), (THREE[0], THREE[2]), (THREE[1], THREE[2])]
     by_model = study.read("three")
     at = sorted(by_model[THREE[0]])
-    test = {name: np.stack([accuracies(by_model[name][e]) for e in at], axis=1) for name in THREE}
+    test = {name: np.stack([accuracies(by_model[name][e], "test") for e in at], axis=1) for name in THREE}
     crossings = {}
     for simple, other in two:
         crossing = crossover.estimate(at, test[simple], test[other], rng=np.random.default_rng(0))
         crossings[simple, other] = (crossing.value, crossing.low, crossing.high), str(crossing)
-    return {name: plotting.bands("epsilon", at, values.T) for name, values in test.items()}, crossings
+    return {name: plotting.bands("epsilon", at, plotting.means(values.T)) for name, values in test.items()}, crossings
 
 
 def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[float, float, float], str]]) -> Values:
@@ -85,7 +85,7 @@ def sizes(study: Plan) -> tuple[dict[str, dict[int, Measured]], dict[str, Any]]:
     The best smaller network is that with the best mean, DP-SGD, on validation data among all but the largest.
     """
     by_size = list(study.read("sizes").values())
-    sgd, dp = (np.stack([accuracies(by_budget[e]) for by_budget in by_size]) for e in (math.inf, 2.11))
+    sgd, dp = (np.stack([accuracies(by_budget[e], "test") for by_budget in by_size]) for e in (math.inf, 2.11))
     best = int(np.mean([accuracies(by_budget[2.11], "validation") for by_budget in by_size[:-1]], axis=1).argmax())
     parameters = [by_budget[2.11][0]["parameters"] for by_budget in by_size]
     kinds = {"SGD": sgd, "DP-SGD": dp}
@@ -127,8 +127,10 @@ _SHORT = {"simple": SIMPLE, "complex": COMPLEX}
 
 def _rates(shared: Mapping[str, Mapping[float, Sequence[Result]]], tuned: Swept):
     """Gaps by rate; losses at SGD's rate; which rates serve both; signs of losses at rates not a network's own."""
-    tuned_accuracy = {name: accuracies(tuned[name][2.11]) for name in (SIMPLE, COMPLEX)}
-    at_rate = {name: {rate: accuracies(results) for rate, results in shared[name].items()} for name in tuned_accuracy}
+    tuned_accuracy = {name: accuracies(tuned[name][2.11], "test") for name in (SIMPLE, COMPLEX)}
+    at_rate = {
+        name: {rate: accuracies(results, "test") for rate, results in shared[name].items()} for name in tuned_accuracy
+    }
     loss = {
         name: {rate: tuned_accuracy[name] - accuracy for rate, accuracy in at_rate[name].items()}
         for name in tuned_accuracy
@@ -153,7 +155,7 @@ def table_4(study: Plan) -> Values:
     """Cells of Table IV, and the rows on LeNet-5, the CNNs and the small FCN, as far as the plan has their runs."""
     read = {part: study.read(part) for part in (*OF_CNNS, "stw", "tiny") if part in study.parts}
     level = {
-        (name, e): accuracies(results)
+        (name, e): accuracies(results, "test")
         for by_network in read.values()
         for name, by in by_network.items()
         for e, results in by.items()
@@ -164,7 +166,7 @@ def table_4(study: Plan) -> Values:
         if e in read.get(part, {}).get(name, {}):
             printed = {
                 "acc_dpsgd": stats.mean_interval(level[name, e]),
-                "acc_sgd": stats.mean_interval(accuracies(read[part][name][math.inf])),
+                "acc_sgd": stats.mean_interval(accuracies(read[part][name][math.inf], "test")),
             }
             for row in [f"B.table4.eps{e}-{short}"] + [f"B.table1.cnn-mnist-{short}"] * (e == 4.39 and name != lenet):
                 rows[row] = printed | cells(
@@ -232,13 +234,5 @@ def data_sets() -> Values:
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> Styler:
     """A table of accuracies in percent beside print, "95.1 ± 0.4", from rows of the ledger with their values."""
-    lines = {}
-    for row, measured in rows.items():
-        claim = claims.get(row)
-        lines[claim.where.partition(": ")[2]] = {
-            f"{training}, {kind}": cells[cell]
-            for training, cell in (("DP-SGD", "acc_dpsgd"), ("SGD", "acc_sgd"))
-            for kind, cells in (("printed", claim.published), ("measured", measured))
-        }
-    shown = pd.DataFrame.from_dict(lines, orient="index").style
-    return shown.format("{:.2f}").format("{:.1f}", subset=["DP-SGD, measured", "SGD, measured"])
+    lines = {claims.get(row).where.partition(": ")[2]: (claims.get(row).published, rows[row]) for row in rows}
+    return tables.beside(lines, {"acc_dpsgd": "DP-SGD", "acc_sgd": "SGD"})

@@ -17,8 +17,9 @@ from dplib.checks import ParameterError
 from dplib.models import parameter_count
 from dplib.stats import Measured
 from papers.architecture import crossover
-from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept
 from papers.common import printed
+from papers.common.diverged import accuracies
 
 Curves = dict[str, pd.DataFrame]  # label to columns epsilon, mean, low, high
 Values = dict[str, dict[str, Any]]
@@ -112,7 +113,7 @@ def of_runs(swept: Swept, printed: float) -> TwoNetworks:
     later = _later_gaps(100 * (test[0] - test[1]) / test[1], np.array(at) <= crossing.value)
     return TwoNetworks(
         curves={
-            name: plotting.bands("epsilon", at, accuracies_.T)
+            name: plotting.bands("epsilon", at, plotting.means(accuracies_.T))
             for name, accuracies_ in zip((SIMPLE, COMPLEX), test, strict=True)
         },
         **at_print(swept, printed),
@@ -121,13 +122,13 @@ def of_runs(swept: Swept, printed: float) -> TwoNetworks:
         leads=tuple(crossover.significant_signs(*test).tolist()),
         later_larger=1 in later,
         first_largest=bool(later) and set(later) == {-1},
-        runs=Runs(test, matrix("validation"), tuple(accuracies(swept[n][math.inf]) for n in (SIMPLE, COMPLEX))),
+        runs=Runs(test, matrix("validation"), tuple(accuracies(swept[n][math.inf], "test") for n in (SIMPLE, COMPLEX))),
     )
 
 
 def at_print(swept: Swept, printed: float) -> dict[str, Any]:
     """Accuracies with SGD and at the printed budget, and what :class:`TwoNetworks` says of their differences."""
-    sgd, dp = ([accuracies(swept[name][e]) for name in (SIMPLE, COMPLEX)] for e in (math.inf, printed))
+    sgd, dp = ([accuracies(swept[name][e], "test") for name in (SIMPLE, COMPLEX)] for e in (math.inf, printed))
     return {
         "sgd": tuple(map(stats.mean_interval, sgd)),
         "dp": tuple(map(stats.mean_interval, dp)),
@@ -336,7 +337,7 @@ def definition(crossover: float, epsilons: Sequence[float], simple: np.ndarray, 
 
 def yours(results: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
     """What a reader's own runs say: both accuracies, the gap in points, and which network to use."""
-    simple, two = (accuracies(results[name]) for name in (SIMPLE, COMPLEX))
+    simple, two = (accuracies(results[name], "test") for name in (SIMPLE, COMPLEX))
     gap = stats.paired(simple, two).difference
     if gap.low is None or gap.low <= 0 <= gap.high:
         use = "the simple one: no difference beyond chance, and it costs less"

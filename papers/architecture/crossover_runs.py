@@ -7,14 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from book.evidence import plans
 from book.evidence.plans import Get
 from book.evidence.runs import Result
 from dplib import checks
-from dplib.checks import ParameterError
-from papers.common import diverged
 from papers.common.network_runs import measured, network_training
 
 SIMPLE, COMPLEX = "simple (PAW)", "complex (STW)"
@@ -129,10 +125,3 @@ def yours(get: Get, *, dataset: str, epsilon: float, delta: float = 1e-5, seeds:
     checks.one_of(*YOURS).check("dataset", dataset)
     by_model = pair(get, dataset=dataset, epsilons=[epsilon], delta=delta, seeds=seeds, extensions=1, **YOURS[dataset])
     return {name: by_budget[float(epsilon)] for name, by_budget in by_model.items()}
-
-
-def accuracies(results: Sequence[Result], score: str = "test") -> np.ndarray:
-    """Accuracies in percent on test or validation data, (runs,); one that diverged as :mod:`papers.common.diverged`."""
-    if not results:
-        raise ParameterError("results = [] is not allowed: there must be a run.")
-    return diverged.accuracies(r[score] for r in results)

@@ -216,7 +216,6 @@ def _pool(name: str) -> Dataset:
 def _split(pool: Dataset, seed: int) -> Dataset:
     """Training and test parts of the sizes of Breast Cancer's."""
     n_train = preprocess.PAPER_B["breast-cancer"][0]
-    order = np.random.default_rng(seed).permutation(RECORDS)
-    train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
+    train, test = preprocess.disjoint(RECORDS, (n_train, RECORDS - n_train), np.random.default_rng(seed))
     x, y = pool.x_train, pool.y_train
     return replace(pool, x_train=x[train], y_train=y[train], x_test=x[test], y_test=y[test])

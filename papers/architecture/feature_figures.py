@@ -33,7 +33,7 @@ def by_size(curves: Curves, epsilons: Sequence[float]) -> None:
     shown = [e for e in curves.epsilons if e in epsilons or e >= NO_PRIVACY]
     for e in shown:
         name, colour = ("no privacy", "black") if e >= NO_PRIVACY else (f"ε = {e:g}", None)
-        _line(axes, name, plotting.bands("size", curves.sizes, curves.of(e)), colour)
+        _line(axes, name, plotting.bands("size", curves.sizes, plotting.means(curves.of(e))), colour)
         means = curves.of(e).mean(axis=1)
         at, top = curves.sizes[means.argmax()], means.max()
         axes.plot(at, top, "*", color=axes.lines[-1].get_color(), ms=13, mec="black", zorder=3)
@@ -77,7 +77,7 @@ def crossings(chosen: Mapping[str, tuple[Curves, Curves]], printed: Sequence[tup
     figure, panels = plt.subplots(2, 1, figsize=TALL)
     for axes, (name, (few, every)), ends in zip(panels, chosen.items(), printed, strict=True):
         for label, table in {f"{few.sizes[0]} of them": few, "all features": every}.items():
-            _line(axes, label, plotting.bands("ε", table.epsilons, table.values[:, 0].T))
+            _line(axes, label, plotting.bands("ε", table.epsilons, plotting.means(table.values[:, 0].T)))
         axes.axvline(rows.crossover_of((few, every)).value, color="black", lw=1.5)
         axes.axvspan(*ends, fc="none", ec="C3", hatch="///", lw=0)
         axes.axhline(few.constant.mean(), color="black", ls=":", lw=1)
@@ -97,7 +97,8 @@ def dpsgd(trained: Mapping[str, Any]) -> None:
         printed = pd.DataFrame(claims.printed_rows(f"B.{name}").values())
         printed = printed.replace({"n_features": {"all": accuracy.sizes[-1]}})
         for e, colour in zip(accuracy.noise, ("C0", "C1", "grey"), strict=True):
-            table = plotting.bands("features", accuracy.sizes, [accuracy.values[k, e] for k in accuracy.sizes])
+            means = plotting.means(accuracy.values[k, e] for k in accuracy.sizes)
+            table = plotting.bands("features", accuracy.sizes, means)
             _line(axes, f"ε = {e:g}" if e else "SGD", table, colour)
             cells = printed[printed["epsilon"] == e] if e else printed
             axes.plot(cells["n_features"], cells["acc_dpsgd" if e else "acc_sgd"], "x", color=colour, mew=2)
@@ -116,7 +117,7 @@ def searches(tables: Mapping[str, Mapping[str, Any]], epsilon: float) -> None:
     figure, panels = plt.subplots(2, 1, figsize=TALL, sharex=True)
     for axes, (title, intervals) in zip(panels, tables.items(), strict=True):
         for name in [name for name in colours if name in intervals["percent"]]:
-            table = plotting.bands("ε", intervals["epsilons"], intervals["percent"][name].T)
+            table = plotting.bands("ε", intervals["epsilons"], plotting.means(intervals["percent"][name].T))
             axes.plot(table["ε"], table["mean"], color=colours[name], label=short.get(name, name))
             if name in ("All", "CFS-Greedy"):
                 plotting.band(axes, table["ε"], table["low"], table["high"])

@@ -17,8 +17,9 @@ from book.evidence.runs import Result
 from dplib import models, stats
 from dplib.stats import Measured
 from papers.architecture.crossover_rows import best_of
-from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept, accuracies
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE, Swept
 from papers.common import printed
+from papers.common.diverged import accuracies
 
 EPOCHS = (1, 5, 20, 60, 200)
 PRINTED_EPOCHS = 200
@@ -61,12 +62,12 @@ def at_best_length(by_length: Lengths, name: str) -> np.ndarray | None:
     if len(by_length) < len(EPOCHS):
         return None
     best = max(by_length, key=lambda epochs: by_length[epochs][name][0]["tuning_score"])
-    return accuracies(by_length[best][name])
+    return accuracies(by_length[best][name], "test")
 
 
 def leads(lengths_: Lengths) -> dict[str, Measured]:
     """Simple less complex network in points, paired by seed, by length as a text, and "own": each after its own."""
-    pairs = {epochs: [accuracies(lengths_[epochs][name]) for name in (SIMPLE, COMPLEX)] for epochs in lengths_}
+    pairs = {epochs: [accuracies(lengths_[epochs][name], "test") for name in (SIMPLE, COMPLEX)] for epochs in lengths_}
     by_length = {str(epochs): mean(*pairs.get(epochs, (None, None))) for epochs in EPOCHS}
     return {**by_length, "own": mean(at_best_length(lengths_, SIMPLE), at_best_length(lengths_, COMPLEX))}
 
@@ -144,9 +145,9 @@ def _costs(private: Lengths, plain: Lengths) -> dict[str, Measured]:
         return None if simple is None or complex_ is None else simple - complex_
 
     def at(by_length: Lengths, epochs: int) -> np.ndarray | None:
-        return (
-            more(*(accuracies(by_length[epochs][name]) for name in (SIMPLE, COMPLEX))) if epochs in by_length else None
-        )
+        if epochs not in by_length:
+            return None
+        return more(*(accuracies(by_length[epochs][name], "test") for name in (SIMPLE, COMPLEX)))
 
     best = [more(*(at_best_length(by_length, name) for name in (SIMPLE, COMPLEX))) for by_length in (private, plain)]
     return {"200": mean(at(private, PRINTED_EPOCHS), at(plain, PRINTED_EPOCHS)), "own": mean(*best)}
@@ -160,7 +161,7 @@ def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict
             cells: dict[str, object] = {}
             for cell, by_length in (("acc_dpsgd", private[pair]), ("acc_sgd", plain[pair])):
                 runs = by_length.get(PRINTED_EPOCHS)
-                values = None if runs is None else accuracies(runs[name])
+                values = None if runs is None else accuracies(runs[name], "test")
                 cells[cell] = MISSING if values is None else stats.mean_interval(values)
                 cells[f"best_{cell}"] = MISSING if values is None else best_of_three(values)
             rows[f"B.table1.{pair}-{kind}"] = cells
@@ -173,7 +174,8 @@ def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
     values: dict[str, object] = {"parameters": _parameters("fcn-mnist-paw")}
     for difference, by_length in CNNS.items():
         for epochs, part in by_length.items():
-            cnn = accuracies(next(iter(_only_budget(study.read(part)).values()))) if part in study.parts else None
-            both = small is not None and cnn is not None
-            values[f"{difference}_{epochs}"] = mean(small[: len(cnn)], cnn) if both else MISSING
+            values[f"{difference}_{epochs}"] = MISSING
+            if small is not None and part in study.parts:
+                cnn = accuracies(next(iter(_only_budget(study.read(part)).values())), "test")
+                values[f"{difference}_{epochs}"] = mean(small[: len(cnn)], cnn)
     return values

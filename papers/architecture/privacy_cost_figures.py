@@ -1,6 +1,6 @@
 """The figures of chapter 3: input size, Lemma 1, the cost of networks, and steps to a target accuracy."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,22 +16,16 @@ TALL = (4.7, 6.4)  # two panels above each other
 SIZES = (10, 50, 100, 500, 1000)  # inputs of Table III
 
 
-def line(axes: plt.Axes, x: Sequence[float], values: Iterable, label: str, style: str = "o-", **how: object) -> None:
-    """Means over seeds with their 95% band; ``values`` an array of seeds for each x."""
-    means = [stats.mean_interval(value) for value in values]
-    axes.plot(x, [m.value for m in means], style, ms=4, label=label, **how)
-    plotting.band(axes, x, [m.low for m in means], [m.high for m in means])
-
-
 def inputs(table: Mapping[int, Sequence], kept: Mapping[int, Sequence]) -> None:
     """Table III: accuracy over the number of inputs with equal pieces, and with records that keep their length."""
     long = {10: table[10], **kept}
     printed = {m: claims.get(f"B.table3.input-{m}").published["acc_dpsgd"] for m in SIZES}
     _, axes = plt.subplots(figsize=SMALL)
-    line(axes, list(long), [rows.percent(r) for r in long.values()], "records keep\ntheir length", color="C2")
-    line(axes, list(table), [rows.percent(r) for r in table.values()], "records\nget shorter", color="C0")
-    sgd = [rows.percent(r, "sgd_accuracy") for r in table.values()]
-    line(axes, list(table), sgd, "no privacy", ":", color="grey")
+    kept_, shorter = (plotting.means(map(rows.percent, runs.values())) for runs in (long, table))
+    plotting.line(axes, list(long), kept_, label="records keep\ntheir length", color="C2")
+    plotting.line(axes, list(table), shorter, label="records\nget shorter", color="C0")
+    sgd = plotting.means(rows.percent(r, "sgd_accuracy") for r in table.values())
+    plotting.line(axes, list(table), sgd, ":", label="no privacy", color="grey")
     axes.plot(list(printed), list(printed.values()), "kx", ms=8)
     axes.set(xscale="log", xlabel="number of inputs", ylabel="test accuracy, %", ylim=(50, 101))
     axes.set_xticks([10, 100, 1000], ["10", "100", "1,000"])
@@ -59,8 +53,8 @@ def distances(table: Mapping[int, Sequence], sizes: Sequence[int] = (10, 100, 50
     shown = [m for m in table if m in sizes]
     for axes, (key, title) in zip(panels, titles.items(), strict=True):
         for m, colour in zip(shown, sns.color_palette("viridis_r", len(shown)), strict=True):
-            curves = np.array([result[key] for result in table[m]]).T
-            line(axes, np.arange(1, len(curves) + 1), curves, f"{m:,} inputs", "-", color=colour)
+            curve = plotting.means(np.array([result[key] for result in table[m]]).T)
+            plotting.line(axes, np.arange(1, len(curve) + 1), curve, "-", label=f"{m:,} inputs", color=colour)
         axes.set(ylabel="distance to SGD", ylim=(0, 1.05), title=title)
         plotting.name_lines(axes, gap=16)
     panels[1].set_xlabel("epoch")
@@ -79,7 +73,8 @@ def family(results: Mapping[tuple[int, object], Sequence]) -> None:
             if (widths[0], kind) in values:
                 label = kind if isinstance(kind, str) else f"ε = {kind:g}"
                 colour = "grey" if isinstance(kind, str) else {1.0: "C0", 0.3: "C2", 0.1: "C1"}[kind]
-                line(axes, parameters, [values[width, kind] for width in widths], label, color=colour)
+                means = plotting.means(values[width, kind] for width in widths)
+                plotting.line(axes, parameters, means, label=label, color=colour)
     panels[0].set(xscale="log", ylabel="test error, %")
     panels[1].set(xlabel="parameters", ylabel="cost of privacy, points")
     panels[1].set_xticks(parameters, [f"{p / 1000:.0f}k" for p in parameters])
@@ -97,9 +92,9 @@ def to_target(stops: Mapping[str, Mapping[int, Sequence]]) -> None:
     figure, panels = plt.subplots(3, 1, figsize=(4.7, 8.6), sharex=True)
     names = {"simple": "small network", "complex": "large network"}
     for (name, steps), colour in zip(stops.items(), ("C0", "C1"), strict=True):
-        line(panels[0], list(steps), steps.values(), names[name], color=colour)
-        for axes, accountant in zip(panels[1:], ("paper", "pld"), strict=True):
-            line(axes, list(steps), rows.spent(steps, accountant).values(), names[name], color=colour)
+        spent = (rows.spent(steps, accountant) for accountant in ("paper", "pld"))
+        for axes, values in zip(panels, (steps, *spent), strict=True):
+            plotting.line(axes, list(steps), plotting.means(values.values()), label=names[name], color=colour)
     fitted = claims.get("B.eps-fit").published
     n = np.geomspace(min(steps), max(steps), 100)
     panels[1].plot(n, np.log(fitted["alpha"] + fitted["beta"] / n), "k--", lw=1.2)

@@ -18,7 +18,7 @@ from dplib.stats import Measured, mean_interval
 from papers.architecture import sample_size_runs as budget
 from papers.architecture import sum_task
 from papers.architecture.privacy_cost_runs import CLIPPED, DELTA, NO_LIMIT, SETTING
-from papers.common import diverged
+from papers.common.diverged import accuracies
 
 Values = dict[str, dict[str, Any]]
 Task = Mapping[int, Sequence[runs.Result]]  # input size to results by seed
@@ -177,7 +177,7 @@ Family = Mapping[tuple[int, Any], Sequence[runs.Result]]
 
 def errors(family: Family) -> dict[tuple[int, Any], np.ndarray]:
     """Test errors in per cent by (width, kind), (seeds,) each; one that diverged as :mod:`papers.common.diverged`."""
-    return {key: 100 * (1 - diverged.shares(r["test"] for r in results)) for key, results in family.items()}
+    return {key: 100 - accuracies(results, "test") for key, results in family.items()}
 
 
 def costs(family: Family) -> dict[tuple[int, Any], np.ndarray]:

@@ -9,6 +9,7 @@ from pandas.io.formats.style import Styler
 
 from book.evidence import claims, plotting
 from dplib.stats import Measured
+from papers.common import tables
 
 NAMES = {"paas": "PAAS", "rs": "RS", "mgrs": "MGRS"}
 LONG = {"paas": "genetic\n(PAAS)", "rs": "random\n(RS)", "mgrs": "mixed\n(MGRS)"}
@@ -70,16 +71,9 @@ def accuracies(rows: Rows) -> None:
 
 def table_9(rows: Rows) -> Styler:
     """Table IX in percent, printed beside measured."""
-    lines = {}
-    for row, name in NINE.items():
-        printed, measured = claims.get(f"B.table9.{row}").published, rows[f"B.table9.{row}"]
-        lines[name] = {
-            f"{training}, {kind}": cells[cell]
-            for training, cell in (("DP-SGD", "acc_dpsgd"), ("SGD", "acc_sgd"))
-            for kind, cells in (("printed", printed), ("measured", measured))
-        }
-    table = pd.DataFrame.from_dict(lines, orient="index").style.format("{:.2f}")
-    return table.format("{:.1f}", subset=["DP-SGD, measured", "SGD, measured"])
+    ids = {name: f"B.table9.{row}" for row, name in NINE.items()}
+    lines = {name: (claims.get(row).published, rows[row]) for name, row in ids.items()}
+    return tables.beside(lines, {"acc_dpsgd": "DP-SGD", "acc_sgd": "SGD"})
 
 
 def one_total(row: Mapping[str, Measured]) -> None:

@@ -14,8 +14,8 @@ from dplib.stats import Measured, mean_interval, paired
 from papers.architecture.cost_runs import perceptron_parameters
 from papers.architecture.printed_budgets import PrintedTraining, tool_epsilon
 from papers.architecture.search import CNN, FCN, Space
-from papers.architecture.search_runs import accuracies
 from papers.common import printed
+from papers.common.diverged import accuracies
 
 Values = dict[str, dict[str, Any]]
 # Shapes of the distributions of random numbers of candidates.
@@ -246,13 +246,13 @@ def printed_networks(printed_: Mapping[str, Mapping[str, Sequence[Mapping[str, A
             "parameters_trainable": by["sgd"][0]["trained"],
         }
         for how, results in by.items():
-            values = accuracies(results)
+            values = accuracies(results, "test")
             rows[f"B.table9.{row}"] |= {
                 f"acc_{how}": mean_interval(values),
                 f"acc_{how}_less_printed": mean_interval(values - shown[f"acc_{how}"]),
             }
             if (pair := row.replace("paw", "stw")) != row and pair in printed_:
-                other = accuracies(printed_[pair][how])
+                other = accuracies(printed_[pair][how], "test")
                 rows[f"B.table9.{row}"][f"gap_{how}"] = paired(values, other).difference
     return rows
 
@@ -280,7 +280,7 @@ def table_9(frozen: Mapping[str, Any]) -> Values:
         "winners_with_frozen_layers": sum("frozen" in draw["network"] for draw in frozen["drawn"]),
     }
     for activation, by in frozen["one_frozen"].items():
-        free, private = (accuracies(by[name]) for name in ("sgd", "small"))
+        free, private = (accuracies(by[name], "test") for name in ("sgd", "small"))
         rows["B.rwt-search"] |= {
             f"acc_sgd_{activation}": mean_interval(free), f"loss_points_{activation}": paired(free, private).difference
         }  # fmt: skip

@@ -17,7 +17,6 @@ from book.evidence import plans
 from book.evidence.plans import Get
 from dplib import search_budgets
 from dplib.search_budgets import Search
-from papers.architecture.crossover_runs import accuracies
 from papers.architecture.search import (
     FCN,
     Found,
@@ -32,6 +31,7 @@ from papers.architecture.search import (
 )
 from papers.architecture.search_replay_runs import FRESH, best_of_k, known_fitness, replayed, training_seed
 from papers.common import network_runs
+from papers.common.diverged import accuracies
 from papers.common.network_runs import network_training
 
 Result = dict[str, Any]
@@ -129,8 +129,8 @@ def outcome(search: Found, report: Trainer, count: int) -> Result:
     fresh = report.fresh(network, count)
     return {
         "network": key(network),
-        "own": float(accuracies([search.winner.result])[0]),
-        "fresh": float(accuracies(fresh).mean()),
+        "own": float(accuracies([search.winner.result], "test")[0]),
+        "fresh": float(accuracies(fresh, "test").mean()),
         "parameters": fresh[0]["parameters"],
         "trainings": search.trainings,
         "networks": len({key(candidate.network) for candidate in search.trace}),
@@ -187,7 +187,7 @@ def table_8(
         drawn = randomised(FCN, trainer, k=k, rng=search_rng(trainer, seed))
         refined = multi_generation(FCN, trainer, sizes=mgrs, p_mutate=p_mutate, rng=search_rng(trainer, seed))
         validation = np.array([c.validation for c in drawn.trace])
-        tested = accuracies([c.result for c in drawn.trace])
+        tested = accuracies([c.result for c in drawn.trace], "test")
         by_draws = best_of_k(validation, tested, range(1, k + 1))
         noise = np.random.default_rng(seed).laplace(0, genetic["noise_scale"], (NOISY, k))
         rows["rs"].append(outcome(drawn, trainer, fresh) | {"by_draws": by_draws})
@@ -289,7 +289,7 @@ def _with_and_without(trainer: Trainer, draws: int, seed: int) -> Result:
     best = {}
     for name, frozen in (("with", True), ("without", False)):
         candidates = [c for c in search.trace if ("frozen" in c.network) is frozen]
-        best[name] = float(accuracies([max(candidates, key=lambda c: c.validation).result])[0])
+        best[name] = float(accuracies([max(candidates, key=lambda c: c.validation).result], "test")[0])
     return {**best, "network": key(search.winner.network)}
 
 
@@ -371,16 +371,16 @@ def released(trainer: Trainer, name: str, arm: Arm, sizes: Sizes, seed: int) -> 
     """Expected test accuracy in per cent of the model that an arm releases, on one split."""
     rng = search_rng(trainer, seed)
     if name == "fixed":
-        return float(accuracies(trainer.fresh(FIXED, 3)).mean())
+        return float(accuracies(trainer.fresh(FIXED, 3), "test").mean())
     if name in ("paas", "mgrs"):
         shared = {"noise_scale": arm.noise_scale, "rng": rng}
         if name == "paas":
             search = paas(FCN, trainer, generations=sizes.generations, population=sizes.population, **shared)
         else:
             search = multi_generation(FCN, trainer, sizes=sizes.mgrs, p_mutate=sizes.p_mutate, **shared)
-        return float(accuracies([search.winner.result])[0])
+        return float(accuracies([search.winner.result], "test")[0])
     search = randomised(FCN, trainer, k=sizes.rs_drawn, rng=rng, memoise=False)
-    test = accuracies([c.result for c in search.trace])
+    test = accuracies([c.result for c in search.trace], "test")
     if name == "random":
         return float(test.mean())
     noisy = np.array([c.validation for c in search.trace]) + rng.laplace(0, arm.noise_scale, len(test))

@@ -4,19 +4,28 @@ That is the prediction of a fixed class, which is chosen without a look at recor
 there are classes. It is neither hidden nor counted as no accuracy at all. (A regression has its experiment's constant.)
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+
+from dplib.checks import ParameterError
 
 CLASSES = 10  # of the data sets of images
 
 
-def shares(measured: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
-    """Shares of right answers, (runs,); None or nan for a training that diverged."""
-    known = np.array([np.nan if share is None else share for share in measured], dtype=float)
-    return np.where(np.isnan(known), 1 / classes, known)
+def accuracies(results: Sequence[Mapping[str, Any]], score: str = "accuracy", classes: int = CLASSES) -> np.ndarray:
+    """Accuracies of trainings in percent, (runs,).
 
+    Args:
+        results: of an experiment that trains, one a run.
+        score: where a result has its share of right answers; None or nan in a training that diverged.
+        classes: of the data set.
 
-def accuracies(measured: Iterable[float | None], classes: int = CLASSES) -> np.ndarray:
-    """The same in percent, from shares."""
-    return 100 * shares(measured, classes)
+    Raises:
+        ParameterError: without a run.
+    """
+    if not results:
+        raise ParameterError("results = [] is not allowed: there must be a run.")
+    shares = np.array([np.nan if result[score] is None else result[score] for result in results], dtype=float)
+    return 100 * np.where(np.isnan(shares), 1 / classes, shares)

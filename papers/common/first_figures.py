@@ -21,8 +21,7 @@ def accuracy(by_network: Mapping[str, Mapping[float, np.ndarray]], epsilon: floa
     for colour, (name, by_budget) in zip(("C0", "C1"), by_network.items(), strict=False):
         at = {budget: stats.mean_interval(values) for budget, values in by_budget.items()}
         axes.axhline(at.pop(np.inf).value, color=colour, ls=":", lw=1.5)
-        axes.plot(list(at), [m.value for m in at.values()], "o-", color=colour, label=name)
-        plotting.band(axes, list(at), [m.low for m in at.values()], [m.high for m in at.values()])
+        plotting.line(axes, list(at), list(at.values()), ms=6, color=colour, label=name)
     plotting.mark_yours(axes, epsilon)
     axes.set(xscale="log", xlabel="privacy budget ε (small: private)", ylabel="test accuracy, %")
     plotting.name_lines(axes, gap=34)

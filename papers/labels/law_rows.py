@@ -20,7 +20,8 @@ from book.evidence import claims, rules
 from book.evidence.runs import Result
 from dplib import stats
 from dplib.stats import Measured
-from papers.labels.stage_rows import accuracies, point
+from papers.common.diverged import accuracies
+from papers.labels.stage_rows import point
 
 Cell = tuple[Any, ...]  # the last is epsilon
 Arms = Mapping[str, Sequence[Result]]

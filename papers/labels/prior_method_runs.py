@@ -19,7 +19,7 @@ import numpy as np
 from book.evidence import runs
 from dplib import checks, data, randomised_response, releases, stages
 from dplib import priors as label_priors
-from dplib.data import Dataset, tasks
+from dplib.data import Dataset, preprocess, tasks
 from dplib.releases import Evidence
 from papers.labels import cluster_rr, heads, patch_features
 
@@ -54,8 +54,8 @@ def task(dataset: str, kind: str, maps: int, dimensions: int, seed: int) -> Data
         parts = {name: 3 * (x.astype(np.float32) - np.float32(0.3)) for name, x in parts.items()}  # about mean 0, sd 1
         return replace(digits, **{name: _fixed_length(x) if kind == "fixed" else x for name, x in parts.items()})
     loaded, (train, test) = data.load(dataset), _features(dataset, kind, maps, dimensions)
-    order = np.random.default_rng([10, seed]).permutation(len(train))
-    held, rest = np.sort(order[:VALIDATION]), np.sort(order[VALIDATION:])
+    sizes = (VALIDATION, len(train) - VALIDATION)
+    held, rest = preprocess.disjoint(len(train), sizes, np.random.default_rng([10, seed]))
     features_ = {"x_train": train[rest], "y_train": loaded.y_train[rest], "x_valid": train[held], "x_test": test}
     return replace(loaded, **features_, y_valid=loaded.y_train[held])
 

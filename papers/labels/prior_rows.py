@@ -309,10 +309,7 @@ def table(compared: Compared, methods: Sequence[str], epsilons: Sequence[float])
 
 def curve(axes: plt.Axes, x: Sequence[float], values: np.ndarray, label: str, **style: Any) -> None:
     """Mean over runs, values (runs, len(x)) in percent, with its 95% interval, cut at 0 and 100."""
-    axes.plot(x, values.mean(axis=0), label=label, **({"marker": "o", "ms": 4} | style))
-    band = [mean_interval(column) for column in values.T]
-    low, high = (np.clip([getattr(interval, end) for interval in band], 0, 100) for end in ("low", "high"))
-    plotting.band(axes, x, low, high)
+    plotting.line(axes, x, plotting.means(values.T), "", within=(0, 100), label=label, **({"marker": "o"} | style))
 
 
 def budget_axis(axes: plt.Axes, epsilons: Sequence[float], label: str = "ε") -> None:

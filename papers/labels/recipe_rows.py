@@ -15,7 +15,8 @@ import pandas as pd
 from book.evidence.runs import Result
 from dplib import stats
 from dplib.stats import Measured
-from papers.labels.stage_rows import accuracies, table_row
+from papers.common.diverged import accuracies
+from papers.labels.stage_rows import table_row
 
 Cells = Mapping[Any, Sequence[Result]]
 Rows = dict[str, dict[str, Any]]

@@ -20,18 +20,9 @@ Tuned = Mapping[str, Mapping[float, "Outcome"]]  # {data set: {epsilon: DP-SGD t
 Table4 = Mapping[tuple[str, int], Mapping[str, Any]]  # {(data set, stages): {"eps1": accuracy in percent}}
 
 
-def column(panels: int, height: float, width: float = NAMED) -> tuple[plt.Figure, np.ndarray]:
-    """A figure of panels one below the other; returns it with its axes, (panels,)."""
-    figure, axes = plt.subplots(panels, 1, figsize=(width, height * panels), sharex=True, squeeze=False)
-    return figure, axes[:, 0]
-
-
-def line(axes: plt.Axes, values: Mapping[float, Measured], label: str, **style: Any) -> None:
+def line(axes: plt.Axes, by_epsilon: Mapping[float, Measured], label: str, **look: Any) -> None:
     """Means with their band against epsilon."""
-    axes.plot(list(values), [value.value for value in values.values()], label=label, **style)
-    plotting.band(
-        axes, list(values), [value.low for value in values.values()], [value.high for value in values.values()]
-    )
+    plotting.line(axes, list(by_epsilon), list(by_epsilon.values()), "", label=label, ms=6, **look)
 
 
 def named(figure: plt.Figure, panels: np.ndarray) -> None:
@@ -44,7 +35,7 @@ def named(figure: plt.Figure, panels: np.ndarray) -> None:
 
 def two_guarantees(measured: Table4, by_sgd: Tuned) -> None:
     """LP-2ST at ε beside DP-SGD at ε and at half of it, which hides labels as well; a panel for each data set."""
-    figure, panels = column(len(by_sgd), height=2.5)
+    figure, panels = plotting.column(len(by_sgd), NAMED, 2.5, sharex=True)
     for axes, (name, outcomes) in zip(panels, by_sgd.items(), strict=True):
         line(axes, {e: measured[name, 2][f"eps{e}"] for e in rows.EPSILONS}, "two stages", marker="s")
         for share, label in ((1.0, "DP-SGD, ε"), (0.5, "DP-SGD, ε/2")):
@@ -57,7 +48,7 @@ def two_guarantees(measured: Table4, by_sgd: Tuned) -> None:
 
 def table_4(measured: Table4, printed: Table4) -> None:
     """One stage and two, as measured and as printed (dotted); a panel for each data set."""
-    figure, panels = column(len(rows.TITLES), height=2.7)
+    figure, panels = plotting.column(len(rows.TITLES), NAMED, 2.7, sharex=True)
     for axes, (name, title) in zip(panels, rows.TITLES.items(), strict=True):
         for t, word in ((1, "one stage"), (2, "two stages")):
             line(axes, {e: measured[name, t][f"eps{e}"] for e in rows.EPSILONS}, word, marker="o")
@@ -79,7 +70,7 @@ def table_4(measured: Table4, printed: Table4) -> None:
 
 def controls(cells: Mapping[str, rows.Cells]) -> None:
     """Points by which LP-2ST leads one stage and its two controls; a panel for each data set."""
-    figure, panels = column(len(cells), height=2.5, width=WIDTH)
+    figure, panels = plotting.column(len(cells), WIDTH, 2.5, sharex=True)
     for axes, name in zip(panels, cells, strict=True):
         for shift, (other, label) in enumerate(((1, "one stage"), ("no prior",) * 2, ("pseudo-labels",) * 2)):
             lead = rows.gains(cells[name], 2, other)

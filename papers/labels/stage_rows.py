@@ -17,6 +17,7 @@ from dplib.checks import ParameterError
 from dplib.data import registry
 from dplib.models import Concat
 from dplib.stats import Measured
+from papers.common.diverged import accuracies
 
 if TYPE_CHECKING:
     from papers.common.network_runs import Outcome
@@ -30,11 +31,6 @@ ENUMERATED = {  # which labels each stage asks
     "three_stages": [[0, 1], [2], [3]],
     "a_label_asked_twice": [[0, 1], [1, 2, 3]],
 }
-
-
-def accuracies(results: Sequence[Result]) -> np.ndarray:
-    """Final test accuracies in percent, (runs,)."""
-    return 100 * np.array([result["accuracy"] for result in results])
 
 
 def table_row(cells: Cells, kind: Any) -> dict[str, Measured]:

@@ -317,9 +317,8 @@ def yours(epsilon: float, delta: float, labels: int, examples: int, dimension: i
 
 def line(axes: plt.Axes, x: Sequence[float], values, label: str, colour, marker: str, style: str) -> None:
     """A mean curve with its 95% band; values of shape (len(x), replicates)."""
-    means = [mean_interval(v) for v in np.asarray(values)]
-    axes.plot(x, [m.value for m in means], color=colour, marker=marker, ls=style, label=label, ms=5)
-    plotting.band(axes, x, [max(m.low, 1e-9) for m in means], [m.high for m in means])
+    look = {"color": colour, "marker": marker, "ls": style, "label": label, "ms": 5}
+    plotting.line(axes, x, plotting.means(np.asarray(values)), "", within=(1e-9, np.inf), **look)
 
 
 # What the first figure calls its methods.

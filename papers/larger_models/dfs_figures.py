@@ -9,7 +9,6 @@ import seaborn as sns
 
 from book.evidence import plotting
 from book.evidence.runs import Result
-from dplib import stats
 from papers.larger_models import dfs_errors as tools
 from papers.larger_models import dfs_rows as rows
 from papers.larger_models import dfs_runs as study
@@ -29,8 +28,7 @@ def releases(released: Results, epsilon: float) -> None:
     _, axes = plt.subplots(figsize=SMALL)
     for arm, label in SHOWN.items():
         cells = [rows.error(released, arm, budget) for budget in study.BUDGETS]
-        axes.plot(study.BUDGETS, [c.value for c in cells], "o-", ms=4, label=label)
-        plotting.band(axes, study.BUDGETS, [c.low for c in cells], [c.high for c in cells])
+        plotting.line(axes, study.BUDGETS, cells, label=label)
     best = rows.error(released, "no privacy", 5.0).value
     axes.axhline(best, color="grey", ls="--")
     axes.text(1, best - 0.015, "no privacy", color="0.35", fontsize=12, va="top")
@@ -117,6 +115,4 @@ def readings(counted: pd.DataFrame) -> None:
 
 def _curve(axes: plt.Axes, x: Sequence[float], errors: object, criterion: str, style: str, label: str) -> None:
     """Mean and 95% band over seeds of errors (seeds, points)."""
-    cells = [stats.mean_interval(column) for column in np.asarray(errors).T]
-    axes.plot(x, [c.value for c in cells], style, color=COLOURS[criterion], label=label)
-    plotting.band(axes, x, [c.low for c in cells], [c.high for c in cells])
+    plotting.line(axes, x, plotting.means(np.asarray(errors).T), style, color=COLOURS[criterion], label=label)

@@ -16,7 +16,7 @@ from papers.larger_models.gmm_rows import Curves, Results, Values
 
 def separation(results: Results, signal: str) -> pd.DataFrame:
     """Psi against the number of features: columns p, mean, low, high over seeds, and "formula"."""
-    table = plotting.bands("p", results[0]["p"], np.transpose([result["psi"] for result in results]))
+    table = plotting.bands("p", results[0]["p"], plotting.means(np.transpose([result["psi"] for result in results])))
     noise = np.mean([result["noise_sd"] for result in results], axis=0)
     informative = gmm_runs.SIGNALS[signal]
     settings = [gmm.two_classes(p, 30, 2.0, informative, sd) for p, sd in zip(table["p"], noise, strict=True)]
@@ -31,7 +31,8 @@ def formula(setting: gmm.Mixture) -> float:
 
 def errors(results: Results) -> pd.DataFrame:
     """Mean error on noisy test points against the number of features: columns p, mean, low, high over seeds."""
-    return plotting.bands("p", results[0]["p"], 0.5 - np.transpose([result["advantage"] for result in results]))
+    errors = 0.5 - np.transpose([result["advantage"] for result in results])
+    return plotting.bands("p", results[0]["p"], plotting.means(errors))
 
 
 def distances(grown: Mapping[tuple, Results], power: float | str, kind: str) -> pd.DataFrame:
@@ -82,7 +83,8 @@ def example_table(results: Results) -> pd.DataFrame:
 def of_images(results: Results, world: str, noise: str) -> pd.DataFrame:
     """Error on noisy test points by pixels, of a "world" or of the "formula": columns pixels, mean, low, high."""
     runs = [result["formula"][noise] if world == "formula" else result["error"][world][noise] for result in results]
-    return plotting.bands("pixels", results[0]["pixels"], np.transpose([run["noisy"] for run in runs]))
+    errors = np.transpose([run["noisy"] for run in runs])
+    return plotting.bands("pixels", results[0]["pixels"], plotting.means(errors))
 
 
 def few_and_all(results: Results, noise: str) -> dict[str, Measured]:

@@ -19,7 +19,7 @@ from book.evidence.plans import Plan
 from book.evidence.runs import Result
 from dplib.stats import Measured
 from papers.screening import accounts
-from papers.screening.annealed_value_rows import DELTA, mean, read, spent
+from papers.screening.annealed_value_rows import DELTA, mean, read, spent, steps_to
 
 ACCOUNTS = {"kept": "accepted", "lemma2": "queries", "pld": "queries"}  # what of the annealed method is charged
 RECORDS = {"all": "accuracy", "unseen": "unseen"}  # columns of its curve
@@ -98,17 +98,6 @@ def share_ahead(differences: np.ndarray) -> Measured:
     shares = [(kept[:, rows].mean(axis=1) > 0).mean() for rows in draws]
     low, high = np.quantile(shares, [0.025, 0.975])
     return Measured(float((kept.mean(axis=1) > 0).mean()), float(low), float(high), kept.shape[1])
-
-
-def steps_to(run: Result, target: float, count: str) -> float:
-    """Steps after which a run's accuracy first reaches ``target`` percent, lines between evaluations; inf: never."""
-    steps, accuracy = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
-    above = np.flatnonzero(100 * accuracy >= target)
-    if not len(above):
-        return math.inf
-    i = above[0]
-    share = (target / 100 - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1]) if i else 1.0
-    return float(steps[i] if i == 0 else steps[i - 1] + share * (steps[i] - steps[i - 1]))
 
 
 def epsilon_of(run: Result, steps: float, account: str) -> float:

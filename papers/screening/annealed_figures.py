@@ -10,6 +10,7 @@ import pandas as pd
 from book.evidence import plotting
 from book.evidence.runs import Result
 from dplib.stats import Measured
+from papers.common.diverged import accuracies
 from papers.screening import account_rows, annealed_rows, theory
 from papers.screening import annealed_value_rows as values
 
@@ -25,12 +26,6 @@ NAMED = 4.0  # of panels whose lines have their names beside them
 Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
 
 
-def column(panels: int, height: float = 2.7, width: float = WIDTH) -> tuple[plt.Figure, np.ndarray]:
-    """A figure of panels one below the other; returns it with its axes, (panels,)."""
-    figure, axes = plt.subplots(panels, 1, figsize=(width, height * panels), squeeze=False)
-    return figure, axes[:, 0]
-
-
 def leads(trained: values.Trained, printed: Printed, records: str, accounts: Sequence[str]) -> None:
     """Lead over DPSGD (tanh) against ε, a panel for each data set and a line for each account; a ring as printed.
 
@@ -40,7 +35,7 @@ def leads(trained: values.Trained, printed: Printed, records: str, accounts: Seq
     """
     table = account_rows.leads(trained, "tanh")
     table = table[(table["records"] == records) & table["account"].isin(accounts)]
-    figure, panels = column(len(trained), height=2.3, width=WIDTH if "pld" in accounts else NAMED)
+    figure, panels = plotting.column(len(trained), WIDTH if "pld" in accounts else NAMED, 2.3)
     for axes, name in zip(panels, trained, strict=True):
         axes.axhline(0, color="black", lw=0.8)
         for account in accounts:
@@ -76,7 +71,7 @@ def worth(reliabilities: Sequence[float] = (0.25, 0.5, 0.9, 1.0)) -> None:
 
 def line_paths(paths: Mapping[str, Sequence[Result]]) -> None:
     """Distance to the optimum of a linear regression, by accepted updates above and by noisy gradients below."""
-    figure, panels = column(2)
+    figure, panels = plotting.column(2, WIDTH, 2.7)
     for axes, count, label in zip(
         panels, ("accepted", "queries"), ("accepted updates", "noisy gradients"), strict=True
     ):
@@ -90,7 +85,7 @@ def line_paths(paths: Mapping[str, Sequence[Result]]) -> None:
 
 def rises(plain: Sequence[Result], ours: Sequence[Result]) -> None:
     """Share of queries that raise J along a run, above; share of queries that the annealed method keeps, below."""
-    figure, (above, below) = column(2)
+    figure, (above, below) = plotting.column(2, WIDTH, 2.7)
     raised = {"plain DPSGD (tanh)": plain, "annealed": ours}
     plotting.curves(above, {name: values.tenths(r, "rises") for name, r in raised.items()}, "tenth")
     kept = {"of all": ("accepted", "queries"), "of those that raise J": ("kept_rises", "rises")}
@@ -105,7 +100,7 @@ def rises(plain: Sequence[Result], ours: Sequence[Result]) -> None:
 
 def table_1(trained: values.Trained, printed: Printed) -> None:
     """Table 1, a panel for each data set: printed values as rings, ours as dots with their intervals."""
-    figure, panels = column(len(trained), height=2.6)
+    figure, panels = plotting.column(len(trained), WIDTH, 2.6)
     for axes, (name, arms) in zip(panels, trained.items(), strict=True):
         rows = {SCHEMES[arm]: row for arm, row in values.table_1(arms).items()}
         rings = {SCHEMES[arm]: value for arm, value in printed.get(name, {}).items() if arm in SCHEMES}
@@ -123,7 +118,7 @@ def figure_3(trained: values.Trained, count: str, label: str, your: float) -> No
         count: what of the annealed method is charged, "accepted" or "queries".
         label: the same in words.
     """
-    figure, panels = column(len(trained), height=3.0)
+    figure, panels = plotting.column(len(trained), WIDTH, 3.0)
     for axes, (name, arms) in zip(panels, trained.items(), strict=True):
         tables = {SCHEMES[a]: values.curve(arms[a], count) for a in SCHEMES if a in arms}
         plotting.curves(axes, tables, "epsilon")
@@ -157,7 +152,7 @@ def accuracy_and_cost(trained: values.Trained) -> pd.DataFrame:
             cost = values.spent(arms[arm])
             counts = [f"{cost[k].value:,.0f}" for k in ("accepted", "queries")]
             budgets = " / ".join(f"{cost[f'epsilon_{k}'].value:.2f}" for k in ("paper", "paper_queries", "pld_queries"))
-            accuracy = f"{values.mean(values.accuracies(arms[arm])):.2f}"
+            accuracy = f"{values.mean(accuracies(arms[arm])):.2f}"
             rows.append([DATA[name], SCHEMES[arm], accuracy, *counts, budgets])
     return pd.DataFrame(rows, columns=["data", "scheme", "test accuracy, %", "kept", "gradients", "ε"])
 
@@ -198,7 +193,7 @@ def beside(printed: Sequence[Result], changed: Mapping[str, Sequence[Result]]) -
     for name, runs in {"as printed": printed, **changed}.items():
         less = "–" if runs is printed else _points(annealed_rows.less(runs, printed))
         work = values.spent(runs)["queries_an_update"]
-        rows.append([name, f"{values.mean(values.accuracies(runs)):.2f}", less, f"{work:.2f}"])
+        rows.append([name, f"{values.mean(accuracies(runs)):.2f}", less, f"{work:.2f}"])
     return pd.DataFrame(rows, columns=["reading", "test accuracy, %", "less as printed", "gradients a kept step"])
 
 

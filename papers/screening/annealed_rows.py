@@ -11,8 +11,9 @@ from book.evidence import claims
 from book.evidence.runs import Result
 from dplib import annealing, models, stats
 from dplib.stats import Measured
+from papers.common.diverged import accuracies
 from papers.screening import annealed_settings as setup
-from papers.screening.annealed_value_rows import Trained, accuracies, epsilon, gain, mean, nearest, share, spent
+from papers.screening.annealed_value_rows import Trained, epsilon, gain, mean, nearest, share, spent, steps_to
 
 OTHERS = ("dpsgd", "dpsgd_tanh", "dpsgd_auto_s")
 # Table 3 prints the smallest epsilon for each of these accuracies, in percent.
@@ -108,19 +109,9 @@ def gaps(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, M
 
 
 def reached(run: Result, target: float, count: str = "accepted") -> float:
-    """The epsilon at which a run's accuracy first reaches ``target`` percent, by the paper's formula; nan: never.
-
-    Straight lines between evaluations; a run that begins above the target reaches it at its first evaluation.
-    """
-    steps, accuracy = (np.array([math.nan if v is None else v for v in run["curve"][c]]) for c in (count, "accuracy"))
-    above = np.flatnonzero(100 * accuracy >= target)
-    if not len(above):
-        return math.nan
-    at = above[0]
-    if at:
-        between = (target / 100 - accuracy[at - 1]) / (accuracy[at] - accuracy[at - 1])
-        return epsilon(run, round(steps[at - 1] + between * (steps[at] - steps[at - 1])))
-    return epsilon(run, int(steps[0]))
+    """The epsilon at which a run's accuracy first reaches ``target`` percent, by the paper's formula; nan: never."""
+    steps = steps_to(run, target, count)
+    return math.nan if math.isinf(steps) else epsilon(run, round(steps))
 
 
 def budgets(arms: Mapping[str, Sequence[Result]], target: float) -> dict[str, Measured | int]:

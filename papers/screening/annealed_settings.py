@@ -11,7 +11,7 @@ from torch import nn
 
 from dplib import checks, data, models
 from dplib.checks import ParameterError
-from dplib.data import Dataset
+from dplib.data import Dataset, preprocess
 from dplib.devices import Size
 from dplib.examples import Pair
 from dplib.models import ACTIVATIONS
@@ -61,8 +61,8 @@ def records(dataset: str, held: int, seed: int) -> dict[str, Pair]:
 def drawn(pair: Pair, count: int, rng: np.random.Generator) -> tuple[Pair, Pair]:
     """So many random examples, at most all, and the others."""
     x, y = pair
-    order = rng.permutation(len(y))
-    chosen, others = np.sort(order[:count]), np.sort(order[count:])
+    count = min(count, len(y))
+    chosen, others = preprocess.disjoint(len(y), (count, len(y) - count), rng)
     return (x[chosen], y[chosen]), (x[others], y[others])
 
 

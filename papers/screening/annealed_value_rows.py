@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from book.evidence import plotting
 from book.evidence.runs import Result
 from dplib import stats
 from dplib.stats import Measured
-from papers.common import diverged
+from papers.common.diverged import accuracies
 from papers.screening import accounts
 
 DELTA = 1e-5
@@ -37,11 +38,6 @@ def mean(values: Iterable[float], least: float = -math.inf, most: float = math.i
 def share(values: Iterable[float]) -> Measured:
     """:func:`mean` of percentages."""
     return mean(values, 0.0, 100.0)
-
-
-def accuracies(results: Sequence[Result]) -> np.ndarray:
-    """Final test accuracies in percent, (runs,); one that diverged as :mod:`papers.common.diverged`."""
-    return diverged.accuracies(r["accuracy"] for r in results)
 
 
 def table_1(arms: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, Measured]]:
@@ -114,16 +110,26 @@ def spent(results: Sequence[Result], delta: float = DELTA) -> dict[str, Measured
     }
 
 
+def steps_to(result: Result, target: float, count: str) -> float:
+    """Steps after which a run's accuracy first reaches ``target`` percent; inf: never.
+
+    Straight lines between evaluations; a run that begins above the target reaches it at its first evaluation.
+    """
+    columns = (result["curve"][name] for name in (count, "accuracy"))
+    steps, accuracy = (np.array([math.nan if value is None else value for value in column]) for column in columns)
+    above = np.flatnonzero(100 * accuracy >= target)
+    if not len(above):
+        return math.inf
+    i = above[0]
+    if not i:
+        return float(steps[0])
+    share = (target / 100 - accuracy[i - 1]) / (accuracy[i] - accuracy[i - 1])
+    return float(steps[i - 1] + share * (steps[i] - steps[i - 1]))
+
+
 def epsilon(result: Result, steps: int, delta: float = DELTA) -> float:
     """Epsilon after so many steps in a run's setting, by the paper's formula."""
     return float(accounts.paper_epsilon(result["noise_multiplier"], result["sample_rate"], steps, delta))
-
-
-def _table(name: str, at: Iterable[int], means: Iterable[Measured]) -> pd.DataFrame:
-    rows = [(x, m.value, m.low, m.high) for x, m in zip(at, means, strict=True)]
-    return pd.DataFrame(rows, columns=[name, "mean", "low", "high"]).astype(
-        dict.fromkeys(("mean", "low", "high"), float)
-    )
 
 
 def by_steps(results: Sequence[Result], count: str) -> pd.DataFrame:
@@ -134,12 +140,12 @@ def by_steps(results: Sequence[Result], count: str) -> pd.DataFrame:
     start = max(r["curve"][count][0] for r in results)
     end = min(r["curve"][count][-1] for r in results)
     steps = np.unique(np.geomspace(start, max(end, start), 30).round().astype(int))
-    return _table("steps", steps, [mean(100 * read(r, count, n) for r in results) for n in steps])
+    return plotting.bands("steps", steps, [mean(100 * read(r, count, n) for r in results) for n in steps])
 
 
 def bands(values: np.ndarray) -> pd.DataFrame:
     """Mean and 95% interval over runs at each step, from (runs, steps): columns step, mean, low, high."""
-    return _table("step", range(values.shape[1]), map(mean, values.T))
+    return plotting.bands("step", range(values.shape[1]), map(mean, values.T))
 
 
 def curve(results: Sequence[Result], count: str) -> pd.DataFrame:
@@ -156,7 +162,8 @@ def tenths(results: Sequence[Result], what: str, of: str = "queries") -> pd.Data
             "accepted".
     """
     count = len(results[0]["tenths"]["queries"])
-    return _table("tenth", range(1, count + 1), [share(tenth_shares(results, what, of, i)) for i in range(count)])
+    shares = [share(tenth_shares(results, what, of, i)) for i in range(count)]
+    return plotting.bands("tenth", range(1, count + 1), shares)
 
 
 def tenth_shares(results: Sequence[Result], what: str, of: str, tenth: int) -> np.ndarray:

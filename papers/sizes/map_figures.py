@@ -148,8 +148,7 @@ def _curves(panels: Mapping[str, Mapping], label: str) -> None:
             if means:
                 x, values = list(means), means.values()
                 name = "no privacy" if epsilon is None else f"ε = {epsilon:g}"
-                axes.plot(x, [m.value for m in values], "o-", ms=4, color=colour, label=name)
-                plotting.band(axes, x, [m.low for m in values], [m.high for m in values])
+                plotting.line(axes, x, values, color=colour, label=name)
             if linear is not None:
                 axes.axhline(linear.value, color=colour, ls=":", lw=1.5)
         axes.set(xscale="log", title=title, ylabel="accuracy, %")

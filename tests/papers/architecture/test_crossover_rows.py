@@ -45,8 +45,6 @@ def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
 def test_what_is_not_allowed():
     with pytest.raises(ParameterError, match="dataset = 'kmnist'"):
         study_of.pair(fake(), dataset="kmnist", epsilons=[1.0], rates=[1.0, 3.0])
-    with pytest.raises(ParameterError, match="there must be a run"):
-        study_of.accuracies([])
 
 
 def test_networks_of_the_pairs_have_the_printed_sizes():
@@ -57,10 +55,6 @@ def test_networks_of_the_pairs_have_the_printed_sizes():
         for kind, suffix in (("simple", "paw"), ("complex", "stw")):
             net = networks.network(pair[kind], inputs, 10, "relu", 0.0, 0)
             assert models.parameter_count(net) == claims.get(f"B.table1.{row}-{suffix}").published["parameters"]
-
-
-def test_a_run_that_diverged_counts_as_a_fixed_class():
-    assert study_of.accuracies([{"test": None}, {"test": 0.5}]).tolist() == [10.0, 50.0]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 from book.evidence import claims, plans, rules
 from papers.architecture import length_rows as rows
-from papers.architecture.crossover_runs import COMPLEX, SIMPLE, accuracies
+from papers.architecture.crossover_runs import COMPLEX, SIMPLE
+from papers.common.diverged import accuracies
 from tests.toys import Asked
 
 REGISTERED = {100 + i for i in range(20)}
@@ -78,7 +79,7 @@ def test_the_best_length_is_chosen_by_tuning_and_not_by_what_is_reported():
         epochs: {SIMPLE: [{"test": test, "tuning_score": score}], COMPLEX: [{"test": 0.5, "tuning_score": score}]}
         for epochs, test, score in zip(rows.EPOCHS, (0.9, 0.8, 0.7, 0.6, 0.5), (1, 2, 5, 4, 3), strict=True)
     }
-    assert rows.at_best_length(runs, SIMPLE).tolist() == accuracies([{"test": 0.7}]).tolist()
+    assert rows.at_best_length(runs, SIMPLE).tolist() == accuracies([{"test": 0.7}], "test").tolist()
     del runs[1]
     assert rows.at_best_length(runs, SIMPLE) is None
 
