@@ -415,33 +415,6 @@ def _sound(epsilon, l2, r, neighbours) -> Constants:
     return Constants(np.where(none, np.inf, pull / r), np.where(none, 0.0, extra))
 
 
-@bounded(noise_rate=number(1e-50, 1e50), l2=numbers(1e-50, 1e50, zero=True), counts=numbers(0, 1e18))
-def log_density(
-    w: np.ndarray, x: np.ndarray, y: np.ndarray, noise_rate: float, l2: ArrayLike, counts: ArrayLike = 1.0
-) -> np.ndarray:
-    """Logarithm (m,) of the density of the released w, up to a constant of beta and d: -beta |b_D(w)| + log det H_D(w).
-
-    The difference for two neighbouring data sets is the privacy loss at w.
-
-    Args:
-        w: shape (m, d).
-        x: rows, shape (n, d), n >= 0; an intercept is a constant column.
-        y: labels, shape (n,), 0 or 1.
-        noise_rate: beta, in [1e-50, 1e50].
-        l2: a number or shape (d,), prices with the extra one included; 0, or in [1e-50, 1e50].
-        counts: how often each record occurs, shape (n,), >= 0.
-
-    Raises:
-        ParameterError: for a value outside its range.
-    """
-    w, x, y = (np.asarray(a, dtype=float) for a in (w, x, y))
-    prices = np.broadcast_to(np.asarray(l2, dtype=float), w.shape[1:])
-    away = special.expit(np.where(y > 0, -1.0, 1.0) * (w @ x.T))  # |s - y|: 1 - s would drown for large margins
-    b = (counts * away * np.where(y > 0, 1.0, -1.0)) @ x - prices * w
-    hessian = np.einsum("mi,ij,ik->mjk", counts * away * (1 - away), x, x) + np.diag(prices)
-    return -noise_rate * np.linalg.norm(b, axis=1) + np.linalg.slogdet(hessian)[1]
-
-
 def positive(name: str, values: ArrayLike, infinite: bool = False) -> np.ndarray:
     """Values as a float array.
 

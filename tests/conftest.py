@@ -1,6 +1,7 @@
 """Shared by all tests: where the project is, a scratch copy of it with toy chapters, and a browser."""
 
 import contextlib
+import re
 import shutil
 from pathlib import Path
 
@@ -129,6 +130,11 @@ def page(browser, request):
     context = browser.new_context(viewport=request.module.SIZE, color_scheme="light")
     yield watched(context.new_page())
     context.close()
+
+
+def unlinked(line: str) -> str:
+    """A line of a dial's answer as a browser shows it, without the addresses of its links."""
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", line)
 
 
 def watched(page):

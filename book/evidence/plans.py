@@ -14,7 +14,6 @@ import functools
 import importlib
 import inspect
 import itertools
-import json
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -102,10 +101,6 @@ class Plan:
     def missing(self) -> list[Wanted]:
         """The runs that are not stored, at least: a part stops at the first wave of jobs that are missing."""
         return self.look()[1]
-
-    def made_on(self, part: str) -> list[str]:
-        """What the stored runs of a part were made on: names of GPUs or processors, and how many ran side by side."""
-        return sorted({runs.place(line) for line in self.reached(part)})
 
     def reached(self, *parts: str) -> list[runs.Line]:
         """The stored lines that the plan's parts ask for, or those named, each once."""
@@ -253,33 +248,6 @@ def _parsed(path: Path, _time: int) -> dict[str, Any]:
 def missing(plans: Sequence[Plan]) -> list[Wanted]:
     """The runs of plans that are not stored, each once; at least, as :meth:`Plan.missing` says."""
     return list({repr(run): run for plan in plans for run in plan.missing()}.values())
-
-
-def unread() -> dict[str, list[int]]:
-    """Kept runs that no published part reads and that differ in their seed alone from runs which one does: seeds by
-    "study/part". A page shows what is stored beyond the seeds that decide, in a part of its own.
-    """
-    cells: dict[tuple, set[str]] = {}
-    read = set()
-    for study in studies():
-        published = load(study)
-        for name, part in published.parts.items():
-            for line in Plan(study, published.name, {name: part}).reached():
-                read.add((line["experiment"], runs.key_of_line(line)))
-                cells.setdefault(_but_its_seed(line), set()).add(f"{study}/{name}")
-    seeds_of: dict[str, set[int]] = {}
-    for experiment in {cell[0] for cell in cells}:
-        for line in runs.lines(experiment):
-            seed = line["job"].get("seed", FIRST)
-            if seed < FIRST and (experiment, runs.key_of_line(line)) not in read:
-                for part in cells.get(_but_its_seed(line), ()):
-                    seeds_of.setdefault(part, set()).add(seed)
-    return {part: sorted(seeds) for part, seeds in seeds_of.items()}
-
-
-def _but_its_seed(line: runs.Line) -> tuple[str, int, str, str]:
-    job = {name: value for name, value in line["job"].items() if name != "seed"}
-    return line["experiment"], line["version"], line["device"], json.dumps(job, sort_keys=True)
 
 
 def shown(run: Wanted) -> str:

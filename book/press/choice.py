@@ -26,7 +26,6 @@ from book.press.choice_evidence import (
     RECORDS,
     TABLE,
     TEXT,
-    Data,
     Result,
     table,
 )
@@ -169,7 +168,7 @@ class Answer:
     @property
     def promised(self) -> float | None:
         """The least accuracy (%) that is promised, where that of ordinary training is known."""
-        return rule.accuracy(asked(self.problem), _found(self))
+        return rule.accuracy(asked(self.problem), answered(self))
 
 
 def choose(problem: Problem, leave_out: Collection[str] = ()) -> Answer:
@@ -229,7 +228,7 @@ def asked(problem: Problem) -> dict[str, Any]:
     return rule.derived(vars(problem)) | dict(zip(("sum", "record_sum"), noise, strict=True))
 
 
-def _found(answer: Answer) -> dict[str, Any]:
+def answered(answer: Answer) -> dict[str, Any]:
     """An answer as the rule takes it."""
     return {
         "nearest": plain(answer.nearest) if answer.nearest else None, "method": answer.method, "far": answer.distance,
@@ -261,21 +260,6 @@ def left_out() -> list[tuple[Result, Answer]]:
         if answer.method == result.method:
             answers.append((result, answer))
     return answers
-
-
-def protects(result: Result, problem: Problem) -> bool:
-    """Whether a method protects what is asked for, with the delta asked for, from whoever may not see it."""
-    return rule.protects(limits(), plain(result), asked(problem))
-
-
-def affordable(result: Result, problem: Problem) -> bool:
-    """Whether a result's budget is at most the problem's."""
-    return rule.affordable(limits(), plain(result), asked(problem))
-
-
-def distance(problem: Problem, other: Data) -> float:
-    """From a problem to a data set, in decades."""
-    return rule.distance(vars(problem), vars(other))
 
 
 def settings(problem: Problem, result: Result) -> Settings | None:
@@ -320,28 +304,23 @@ def words() -> dict[str, Any]:
 
 def code(answer: Answer) -> dict[str, str]:
     """Programs for the answer, by library: ten lines or so from arrays to a test accuracy."""
-    return dict(rule.programs(data(), asked(answer.problem), _found(answer), _settled(answer.settings)))
+    return dict(rule.programs(data(), asked(answer.problem), answered(answer), _settled(answer.settings)))
 
 
 def lines(answer: Answer) -> list[tuple[str, str]]:
     """The answer as (heading, text), caveats last."""
-    told = rule.lines(data(), asked(answer.problem), _found(answer), _settled(answer.settings))
+    told = rule.lines(data(), asked(answer.problem), answered(answer), _settled(answer.settings))
     return [(heading, text) for heading, text in told]
 
 
 def nearest(answer: Answer) -> str:
     """The nearest measurement and how far its data set is."""
-    return rule.nearest(data(), _found(answer))
+    return rule.nearest(data(), answered(answer))
 
 
 def promise(answer: Answer) -> str:
     """What is promised, or that nothing is, and why."""
-    return rule.promise(data(), asked(answer.problem), _found(answer))
-
-
-def why(answer: Answer) -> list[str]:
-    """Where nobody measured what is asked, three lines on why; else none."""
-    return rule.why(data(), asked(answer.problem), _found(answer))
+    return rule.promise(data(), asked(answer.problem), answered(answer))
 
 
 def described(result: Result) -> str:
@@ -353,8 +332,3 @@ def described(result: Result) -> str:
         f"ε = {result.epsilon:g}, by {words()['method'][result.method]['name']}; a constant has {data.constant:.1f}%, "
         f"{plain} {result.ordinary:.1f}% (chapter {result.chapter})"
     )
-
-
-def caveats(answer: Answer) -> list[str]:
-    """What goes with a method, and with a budget that promises little."""
-    return rule.caveats(data(), asked(answer.problem), _found(answer))

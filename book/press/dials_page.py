@@ -247,11 +247,6 @@ def embedded(dial: Dial) -> str:
 """
 
 
-def unlinked(line: str) -> str:
-    """A line of an answer as it reads, without the addresses of its links."""
-    return _LINK.sub(r"\1", line)
-
-
 def _linked(line: str) -> str:
     return _LINK.sub(r'<a href="\2">\1</a>', html.escape(line))
 

@@ -20,7 +20,6 @@ FEWEST = 5  # tables that a promise needs
 LEAST_PROMISE = 0.1
 AGREED = 0.5  # of the median, below which the promised share is no promise
 OF = 4  # all but one of so many tables should keep a promise
-STRICT = 10  # by the first rule
 DELTA = 1e-5
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 

@@ -13,7 +13,6 @@ from papers.architecture.advice_rows import EPSILONS, OF, SIMPLE, Advice, Point,
 
 CLAIMED = 0.75  # of the promises, by the form's own words
 LEVEL = 0.9  # of the interval, each of whose ends is a one-sided bound of 95%
-LOW = 0.25  # of the gain: a promise that is farther below what is kept says little
 STRICTER = (4, 5, 6, 8, 10, 15)  # all but one of so many tables, in the order in which they are tried
 
 PointAndPromise = tuple[Point, Promise]

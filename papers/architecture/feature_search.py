@@ -156,7 +156,6 @@ def subset(features, m: int) -> np.ndarray:
 
 # --- CFS on the tables of the chapter: Hall scores attributes, paper B encodes first and scores columns ---------------
 
-UNITS = ("columns", "attributes")
 BINS = 10  # equal bins of [0, 1] for a number: edges that no record decides
 FINE = 100  # the same where nothing is made private
 

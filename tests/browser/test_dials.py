@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from book.press import dials, dials_page
-from tests.conftest import ROOT, needs_chromium, watched
+from book.press import dials
+from tests.conftest import ROOT, needs_chromium, unlinked, watched
 
 HTML = ROOT / "_build" / "html"
 PAGES = {
@@ -75,7 +75,7 @@ def check(page, name, control):
     numbers = {c: float(page.locator(f"#dial-{name} [data-of={c}]").input_value()) for c in dial["numbers"]}
     at = {c: int(page.locator(f"#dial-{name}-{c}").input_value()) for c in dial["controls"]}
     answer = page.locator(f"#dial-{name} .dial-answer span").all_inner_texts()
-    assert answer == [" ".join(dials_page.unlinked(line).split()) for line in made()[name].answer(**numbers, **at)]
+    assert answer == [" ".join(unlinked(line).split()) for line in made()[name].answer(**numbers, **at)]
     if (name, control) == ("12", "push"):  # a dot of the first chart stands for a part of the answer
         symbols = page.evaluate(f"({SYMBOLS})(window.dials['{name}'][0])")
         drawn = next(datum["epsilon"] for datum in symbols if datum.get("account") == "exact")

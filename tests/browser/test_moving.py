@@ -16,7 +16,7 @@ from book.press import (
     dials_training,
 )
 from papers.screening import accounts, one_update
-from tests.conftest import ROOT, needs_chromium, watched
+from tests.conftest import ROOT, needs_chromium, unlinked, watched
 
 pytestmark = [pytest.mark.site, needs_chromium]
 # Data of the marks of one type in a chart, with the middle of each on the page.
@@ -86,7 +86,7 @@ def marks(page, dial, type_, chart=0):
 
 def answers(page, dial, **at):
     """Wait until the answer is the one of Python at these positions."""
-    lines = [" ".join(dials_page.unlinked(line).split()) for line in dial.answer(**at)]
+    lines = [" ".join(unlinked(line).split()) for line in dial.answer(**at)]
     page.wait_for_function(
         "(lines) => JSON.stringify([...document.querySelectorAll('.dial-answer span')].map((one) => one.innerText))"
         " === JSON.stringify(lines)",

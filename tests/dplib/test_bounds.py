@@ -208,9 +208,6 @@ CALLS = {
     "objpert.draw_noise": lambda: {"noise_rate": np.array([1.0]), "used": np.ones((1, 3), bool), "rng": rng()},
     "objpert.calibrate": lambda: {"epsilon": 1.0, "regularisation": 1.0, "norm_bound": 1.0},
     "objpert.privacy_loss": lambda: {"noise_rate": 1.0, "norm_bound": 1.0, "leverage": 1.0},
-    "objpert.log_density": lambda: {
-        "w": np.zeros((2, 4)), "x": ROWS, "y": LABELS % 2, "noise_rate": 1.0, "l2": 1.0, "counts": 1.0,
-    },
     "priors.groups": lambda: {"features": ROWS, "count": 2, "seed": 0},
     "priors.histograms": lambda: {"labels": LABELS, "group": LABELS % 2, "count": 2, "classes": 3},
     "priors.noisy_histograms": lambda: {"counts": np.ones((2, 3), int), "epsilon": 1.0, "rng": rng()},

@@ -1,29 +1,66 @@
-"""No page leaves seeds of its own setting unread."""
+"""No page leaves seeds of its own setting unread.
 
-from book.evidence import further_seeds, history_log, runs
+A number in prose uses the seeds that its plan registers. If further ones of the same setting are kept, a reader who
+finds them would ask what they say: so they are in the plan, or shown beside it, and never left unread.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from book.evidence import history_log, runs
+from book.evidence.jobs import Line
+
+TUNING = 1000  # seeds from here on choose settings, and are reported nowhere
+
+
+class Further(NamedTuple):
+    """A setting of which more seeds are kept than are read."""
+
+    experiment: str
+    setting: str
+    read: tuple[int, ...]
+    unread: tuple[int, ...]
+
+
+def further(lines: Iterable[Line], is_read: Callable[[Line], bool]) -> list[Further]:
+    """The settings of which some seeds are read and others are not; those that choose settings aside."""
+    seeds: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
+    for line in lines:
+        job = line["job"]
+        if "seed" in job and job["seed"] < TUNING:
+            rest = {name: value for name, value in job.items() if name != "seed"}
+            setting = json.dumps([line["version"], line["device"], rest], sort_keys=True)
+            read, unread = seeds.setdefault((line["experiment"], setting), (set(), set()))
+            (read if is_read(line) else unread).add(job["seed"])
+    return [
+        Further(*setting, tuple(sorted(read)), tuple(sorted(unread - read)))
+        for setting, (read, unread) in seeds.items()
+        if read and unread - read
+    ]
 
 
 def line(seed, version=1, **job):
     return {"experiment": "toy", "version": version, "device": "cpu", "job": {"seed": seed, **job}}
 
 
-def found(lines, read):
-    return further_seeds.further(lines, lambda each: each["job"]["seed"] in read)
+def seeds_left(lines, read):
+    return further(lines, lambda each: each["job"]["seed"] in read)
 
 
 def test_a_seed_that_is_kept_and_not_read_is_told():
     lines = [line(seed, rate=0.1) for seed in range(5)] + [line(9, rate=0.2)]
-    (left,) = found(lines, {0, 1, 2})
+    (left,) = seeds_left(lines, {0, 1, 2})
     assert (left.experiment, left.read, left.unread) == ("toy", (0, 1, 2), (3, 4))
-    assert found(lines, {0, 1, 2, 3, 4}) == []  # of the other setting no seed is read: nothing is said of it
+    assert seeds_left(lines, {0, 1, 2, 3, 4}) == []  # of the other setting no seed is read: nothing is said of it
 
 
 def test_another_version_and_seeds_that_choose_settings_are_no_further_ones():
-    assert found([line(0), line(1, version=2), line(1000)], {0}) == []
+    assert seeds_left([line(0), line(1, version=2), line(1000)], {0}) == []
 
 
 def test_no_page_leaves_seeds_unread():
     read = set().union(*history_log._made().values())
     lines = [each for name in runs.names() for each in runs.lines(name)]
     assert len(lines) > 20_000
-    assert further_seeds.further(lines, lambda each: f"{each['experiment']} {runs.key_of_line(each)}" in read) == []
+    assert further(lines, lambda each: f"{each['experiment']} {runs.key_of_line(each)}" in read) == []

@@ -16,16 +16,41 @@ from sklearn.preprocessing import StandardScaler
 from book.evidence import claims, plans
 from book.press import choice, choice_evidence, choice_page
 from book.press.choice import Problem
-from book.press.choice_trial import constant, of_table, run
 from dplib import accounting, data
 from dplib.checks import ParameterError
 from dplib.data import DataError
 from papers.architecture import advice_tables
 from papers.labels import later_method_runs, patch_features
+from tests.book.press.choice_trial import constant, of_table, run
 
 IMAGES = Problem(60000, 784, 10, 1.0, 1e-5, "image")
 TABLE = Problem(600, 100, 2, 0.5, 1e-5, "table")
 LABELS = replace(IMAGES, private="labels", epsilon=2.0)
+
+
+def protects(result, problem):
+    """Whether a method protects what is asked for, with the delta asked for, from whoever may not see it."""
+    return choice.rule.protects(choice.limits(), choice.plain(result), choice.asked(problem))
+
+
+def affordable(result, problem):
+    """Whether a result's budget is at most the problem's."""
+    return choice.rule.affordable(choice.limits(), choice.plain(result), choice.asked(problem))
+
+
+def distance(problem, other):
+    """From a problem to a data set, in decades."""
+    return choice.rule.distance(vars(problem), vars(other))
+
+
+def why(answer):
+    """Where nobody measured what is asked, three lines on why; else none."""
+    return choice.rule.why(choice.data(), choice.asked(answer.problem), choice.answered(answer))
+
+
+def caveats(answer):
+    """What goes with a method, and with a budget that promises little."""
+    return choice.rule.caveats(choice.data(), choice.asked(answer.problem), choice.answered(answer))
 
 
 @functools.cache
@@ -67,7 +92,7 @@ def ordinary(name):
 
 def answered(problem, method, **changed):
     """An answer by a method of its own, with some of its settings changed."""
-    result = next(one for one in choice_evidence.table() if one.method == method and choice.protects(one, problem))
+    result = next(one for one in choice_evidence.table() if one.method == method and protects(one, problem))
     settings = choice.settings(problem, result)
     return choice.Answer(problem, result, settings=settings and replace(settings, **changed))
 
@@ -135,7 +160,7 @@ def test_two_hundred_random_problems_have_a_program_that_runs_or_say_that_nobody
         if answer.nearest is None:
             assert not choice.code(answer)
             assert "nobody measured this" in said["Promise"]
-            assert len(choice.why(answer)) == 3
+            assert len(why(answer)) == 3
             continue
         programs += 1
         texts = choice.code(answer)
@@ -195,7 +220,7 @@ def test_the_nearest_data_set_is_the_nearest():
     answer = choice.choose(replace(IMAGES, d=3072))
     assert answer.nearest.data.name == "cifar10-jpeg"
     alike = [one.data for one in choice_evidence.table() if one.data.kind == "image"]
-    assert answer.distance == min(choice.distance(answer.problem, one) for one in alike) < 0.2
+    assert answer.distance == min(distance(answer.problem, one) for one in alike) < 0.2
     assert choice.choose(IMAGES).nearest.data.name != "cifar10-jpeg"
 
 
@@ -208,14 +233,12 @@ MEASURED = [
 @pytest.mark.parametrize("problem", MEASURED)
 def test_the_best_that_was_measured_is_advised_and_no_promise_rests_on_a_larger_budget(problem):
     answer = choice.choose(problem)
-    usable = [
-        one for one in choice_evidence.table() if choice.protects(one, problem) and choice.affordable(one, problem)
-    ]
+    usable = [one for one in choice_evidence.table() if protects(one, problem) and affordable(one, problem)]
     own = [one for one in usable if one.data.name == answer.nearest.data.name]
     printed = [one for one in answer.others if one.method not in choice_evidence.LISTED]
     assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in printed)
     assert {one.method for one in (*answer.others, answer.nearest)} == {one.method for one in own}
-    near = [one for one in usable if choice.distance(problem, one.data) <= choice.REACH]
+    near = [one for one in usable if distance(problem, one.data) <= choice.REACH]
     assert (answer.nearest in near) == (answer.distance <= choice.REACH) == (answer.share is not None)
     if answer.share is None:
         return
@@ -242,12 +265,12 @@ def test_private_labels_are_given_what_chapter_10_found_best(epsilon, delta):
 def test_a_curator_needs_a_delta_and_no_more_noise_than_was_measured():
     asked = Problem(45_000, 3072, 10, 0.5, 1e-5, "image", "labels")
     sums = next(one for one in choice_evidence.table() if (one.method, one.epsilon) == ("sums", 0.5))
-    assert choice.protects(sums, asked)
-    assert not choice.protects(sums, replace(asked, delta=0.0))
-    assert choice.affordable(sums, asked)
-    assert not choice.affordable(sums, replace(asked, delta=1e-6))
-    assert choice.affordable(sums, replace(asked, n=60_000, delta=1e-6))
-    assert any("trusted" in text for text in choice.caveats(choice.choose(asked)))
+    assert protects(sums, asked)
+    assert not protects(sums, replace(asked, delta=0.0))
+    assert affordable(sums, asked)
+    assert not affordable(sums, replace(asked, delta=1e-6))
+    assert affordable(sums, replace(asked, n=60_000, delta=1e-6))
+    assert any("trusted" in text for text in caveats(choice.choose(asked)))
 
 
 def test_a_data_set_that_is_left_out_is_not_looked_at():
@@ -275,7 +298,7 @@ def test_what_nobody_measured_has_no_number(problem, says):
     assert says in choice.promise(answer)
     assert "%" not in choice.promise(answer)
     assert choice.nearest(answer)
-    assert len(choice.why(answer)) == (3 if answer.nearest is None else 0)
+    assert len(why(answer)) == (3 if answer.nearest is None else 0)
 
 
 def test_who_may_see_nothing_gets_no_program_that_shows_it_to_a_curator():
