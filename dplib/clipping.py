@@ -97,10 +97,10 @@ def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
         _check_draws(net, few, labels, loss)
     if len(x) > FEW:
         _try(net, x, y, loss, _ends(x))
-    some, targets = _some_mixed(net, x[:SOME]), y[:SOME]
+    part, targets = _some_mixed(net, x[:SOME]), y[:SOME]
     for sign in (1, -1):
         moved = _moved(net, sign)
-        _try(moved, some, targets, loss, _ends(some))
+        _try(moved, part, targets, loss, _ends(part))
     if x.is_floating_point():
         _check_beside(moved, x[:SOME], targets, loss)
     _check_sizes(moved, x, y, loss)
@@ -218,11 +218,11 @@ def _check_loss(outputs: Tensor, y: Tensor, loss: Loss, within: float) -> None:
             with same_randomness(outputs.device):
                 due = loss(given, y.clone())
             with same_randomness(outputs.device):
-                found = torch.cat([loss(given[part], y[part].clone()) for part in parts])
+                apart = torch.cat([loss(given[part], y[part].clone()) for part in parts])
         except IMPOSSIBLE:
             continue
-        finite = due.isfinite() | found.isfinite()
-        if ((found - due).abs() > within * (due.abs() + 1e-3))[finite].any() or (found - due)[finite].isnan().any():
+        finite = due.isfinite() | apart.isfinite()
+        if ((apart - due).abs() > within * (due.abs() + 1e-3))[finite].any() or (apart - due)[finite].isnan().any():
             raise ParameterError(MIXED)
 
 
@@ -266,8 +266,8 @@ def _losses(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, seed: int) -> Tens
 def _gradients(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, i: int) -> tuple[Tensor, ...]:
     """The loss of example i of a batch, and its gradients by the trained parameters."""
     trained = [p for p in net.parameters() if p.requires_grad]
-    own = _losses(net, x, y, loss, 0)[i]
-    return own.detach(), *torch.autograd.grad(own, trained, materialize_grads=True)
+    mine = _losses(net, x, y, loss, 0)[i]
+    return mine.detach(), *torch.autograd.grad(mine, trained, materialize_grads=True)
 
 
 def _try(net: nn.Module, x: Tensor, y: Tensor, loss: Loss, which: Sequence[int]) -> None:
@@ -419,11 +419,11 @@ def _check_beside(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
 def _check_passes(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factors: Sequence[float]) -> None:
     """Loss and norm of example i in a step are the same where the others (b, ...) are multiplied by factors."""
     due, *others = (_of_step(watched, x, y, loss, i, factor) for factor in (1.0, *factors))
-    for found in others:
-        spoiled = found is not None and not found.isfinite().all()
-        if found is None or (spoiled and not x.is_cuda):  # there a step takes such an example by itself
+    for loss_and_norm in others:
+        spoiled = loss_and_norm is not None and not loss_and_norm.isfinite().all()
+        if loss_and_norm is None or (spoiled and not x.is_cuda):  # there a step takes such an example by itself
             continue
-        if not _same([due], [found], 1e-3):
+        if not _same([due], [loss_and_norm], 1e-3):
             raise ParameterError(MIXED)
 
 
@@ -444,7 +444,7 @@ def _of_step(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, fac
     return torch.stack([losses[i], losses.new_zeros(()) if norms is None else norms[i].to(losses.dtype)])
 
 
-def _same(one: Sequence[Tensor], other: Sequence[Tensor], within: float) -> bool:
+def _same(first: Sequence[Tensor], second: Sequence[Tensor], within: float) -> bool:
     """Whether two losses with their gradients agree, to a share of each one's norm; not finite agrees with such."""
 
     def differ(a: Tensor, b: Tensor) -> bool:
@@ -454,7 +454,7 @@ def _same(one: Sequence[Tensor], other: Sequence[Tensor], within: float) -> bool
             return bool(b.norm().isfinite())
         return not (a - b).norm() <= within * (length + 1e-3)
 
-    return not any(differ(a, b) for a, b in zip(one, other, strict=True))
+    return not any(differ(a, b) for a, b in zip(first, second, strict=True))
 
 
 def _check_uses(loss: Tensor, parameters: Mapping[str, nn.Parameter], layers: Sequence[Layer]) -> None:

@@ -505,14 +505,14 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
         loss(copy.deepcopy(net).eval()(x), y)
     if clips:
         count = max(math.ceil(expected), clipping.FEW)
-        clipping.check(net, *train.batch(_some(train.n, count).to(train.y.device)), loss)
+        clipping.check(net, *train.batch(_sampled(train.n, count).to(train.y.device)), loss)
     else:
-        few = train.batch(_some(train.n).to(train.y.device))
+        few = train.batch(_sampled(train.n).to(train.y.device))
         with failing.named(net):
             clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
 
 
-def _some(n: int, count: int = clipping.FEW) -> Tensor:
+def _sampled(n: int, count: int = clipping.FEW) -> Tensor:
     """Some of n rows, drawn at random, but always the same ones: files are often sorted."""
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:count]
 

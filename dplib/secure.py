@@ -47,12 +47,12 @@ def normal(n: int) -> Tensor:
         n: at least 0.
     """
     out = torch.empty(2, -(-n // 2), dtype=torch.float64)
-    for some in out.split(_PAIRS, 1) if n else ():
-        words = torch.frombuffer(random_bytes(2 * _SUMMED * 8 * some.shape[1]), dtype=torch.int64)
+    for piece in out.split(_PAIRS, 1) if n else ():
+        words = torch.frombuffer(random_bytes(2 * _SUMMED * 8 * piece.shape[1]), dtype=torch.int64)
         first, angle = words.view(2, _SUMMED, -1)
         u = first.bitwise_and_(_POSITIVE).double().mul_(2.0**-63).add_(2.0**-64)  # in (0, 1]
         radius, angle = u.log_().mul_(-2).sqrt_(), angle.double().mul_(math.pi * 2.0**-63)
-        for normals, turned in zip(some, (torch.cos(angle), angle.sin_()), strict=True):
+        for normals, turned in zip(piece, (torch.cos(angle), angle.sin_()), strict=True):
             torch.sum(turned.mul_(radius), 0, out=normals).mul_(_SUMMED**-0.5)
     return out.view(-1)[:n]
 

@@ -219,7 +219,7 @@ class ClippedSums:
         for layer, calls in zip(self.layers, self._calls, strict=True):
             of_layer = gradients[i : i + len(calls)]
             i += len(calls)
-            a, d = _one(calls, of_layer)
+            a, d = _single(calls, of_layer)
             if d is None:  # the losses do not depend on this layer
                 continue
             if a.dim() == 0 or a.shape[0] != b:
@@ -250,7 +250,7 @@ def _with_zeros(where: Tensor, x: Tensor) -> Tensor:
     return x.masked_fill(where.view(-1, *[1] * (x.dim() - 1)), 0) if x.is_floating_point() else x
 
 
-def _one(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
+def _single(calls: Sequence[Call], gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, Tensor | None]:
     """Input and output gradient of a layer; of several calls, the steps of a recurrent layer, as (b, steps, ...)."""
     if len(calls) == 1:
         return calls[0][0], gradients[0]

@@ -53,9 +53,9 @@ def sample(rows: Iterable[tuple[Claim, Mapping[str, Any], str]], seed: int = 0) 
     plants = _plants(known, rng)
     taken = {packet.claim.id for packet in plants}
     drawn = _stratified([packet for packet in known if packet.claim.id not in taken], PACKETS - len(plants), rng)
-    found = [*plants, *drawn]
-    rng.shuffle(found)
-    return found
+    packets = [*plants, *drawn]
+    rng.shuffle(packets)
+    return packets
 
 
 def _plants(known: Sequence[Packet], rng: random.Random) -> list[Packet]:
@@ -89,12 +89,12 @@ def _interval(value: Any) -> bool:
 def _stratified(known: Sequence[Packet], n: int, rng: random.Random) -> list[Packet]:
     """``n`` rows, as equal a number of each verdict as there are, and within a verdict the papers in turn."""
     queues = {verdict: _in_turn([p for p in known if p.wanted == verdict], rng) for verdict in STRATA}
-    found: list[Packet] = []
-    while len(found) < n and any(queues.values()):
+    packets: list[Packet] = []
+    while len(packets) < n and any(queues.values()):
         for queue in filter(None, queues.values()):
-            if len(found) < n:
-                found.append(queue.pop(0))
-    return found
+            if len(packets) < n:
+                packets.append(queue.pop(0))
+    return packets
 
 
 def _in_turn(known: Sequence[Packet], rng: random.Random) -> list[Packet]:
@@ -207,11 +207,11 @@ def write(packets: Sequence[Packet], folder: Path, texts: Mapping[str, Sequence[
     for first in range(0, len(named), IN_A_BATCH):
         path = folder / "batches" / f"batch_{first // IN_A_BATCH + 1}.md"
         files.publish(path, text(named[first : first + IN_A_BATCH], page, texts))
-    found = {
+    entries = {
         name: {"row": packet.claim.id, "wanted": packet.wanted, "plant": packet.plant, "ledger": packet.claim.expects}
         for name, packet in named
     }
-    files.publish(key or folder / "key.json", json.dumps(found, indent=1) + "\n")
+    files.publish(key or folder / "key.json", json.dumps(entries, indent=1) + "\n")
 
 
 # --- what the answers say ---------------------------------------------------------------------------------------------

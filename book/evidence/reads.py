@@ -176,7 +176,7 @@ def _all(node: ast.AST, place: Place) -> _Says:
             if id(expression) in _ALL:
                 total |= _ALL[id(expression)]
                 continue
-            says, made_of = _own(expression, where)
+            says, made_of = _of_itself(expression, where)
             total |= says
             new = {id(target): (target, inner) for target, inner in made_of if id(target) not in seen}
             seen |= set(new)
@@ -185,7 +185,7 @@ def _all(node: ast.AST, place: Place) -> _Says:
     return _ALL[id(node)]
 
 
-def _own(node: ast.AST, place: Place) -> tuple[_Says, list[tuple[ast.AST, Place]]]:
+def _of_itself(node: ast.AST, place: Place) -> tuple[_Says, list[tuple[ast.AST, Place]]]:
     """What an expression, or a function, says by itself, and what it is made of."""
     if id(node) not in _OWN:
         _KEPT.append(node)

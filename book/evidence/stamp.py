@@ -61,14 +61,14 @@ def _asks_for(arguments: Sequence[str], *targets: str) -> bool:
 
 
 def _sources() -> dict[str, list[int]]:
-    found = {}
+    states = {}
     for source in SOURCES:
         if os.path.isfile(source):
-            found[source] = _state(source)
+            states[source] = _state(source)
         for folder, inner, names in os.walk(source):
             inner[:] = [name for name in inner if name != "__pycache__"]
-            found |= {path: _state(path) for path in (os.path.join(folder, name) for name in names)}
-    return found
+            states |= {path: _state(path) for path in (os.path.join(folder, name) for name in names)}
+    return states
 
 
 def _made() -> dict[str, list[int]]:
@@ -78,7 +78,7 @@ def _made() -> dict[str, list[int]]:
 def _state(path: str | Path) -> list[int]:
     """When a file was written and when anything of it changed, its size and number; zeros of a broken link."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return [0, 0, 0, 0]
-    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino]
+    return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]

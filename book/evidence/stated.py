@@ -12,7 +12,9 @@ def record(**values: Any) -> None:
     """Keep numbers, or lists of numbers, under their names; the page shows nothing of it."""
     from IPython.display import display
 
-    plain = {name: [float(one) for one in value] if _many(value) else float(value) for name, value in values.items()}
+    plain = {
+        name: [float(number) for number in value] if _many(value) else float(value) for name, value in values.items()
+    }
     # A comment, as an output without any content would leave an empty box on the page.
     display({"text/html": "<!-- -->", "text/plain": ""}, metadata={STATED: plain}, raw=True)
 

@@ -44,64 +44,66 @@ def refused(data, asked):
     return None
 
 
-def protects(data, one, asked):
+def protects(data, result, asked):
     """Whether a method protects what is asked for, with the delta asked for, from whoever may not see it."""
-    if one["private"] == "labels" and one["sigma"] is None:  # each label is randomised by itself
+    if result["private"] == "labels" and result["sigma"] is None:  # each label is randomised by itself
         return asked["private"] == "labels"
     if asked["who"] == "nobody":
         return False
-    if one["private"] == "labels":
+    if result["private"] == "labels":
         return asked["private"] == "labels" and asked["delta"] > 0
-    return (one["method"] in data["pure"]) == (asked["delta"] == 0)
+    return (result["method"] in data["pure"]) == (asked["delta"] == 0)
 
 
-def has_program(data, one, asked):
+def has_program(data, result, asked):
     """Whether a method has a program for such records: that of a network may be for one size of image only."""
-    only = data["methods"][one["method"]].get("only", {})
-    return one["method"] not in data["listed"] and all(asked[name] == value for name, value in only.items())
+    only = data["methods"][result["method"]].get("only", {})
+    return result["method"] not in data["listed"] and all(asked[name] == value for name, value in only.items())
 
 
-def affordable(data, one, asked):
+def affordable(data, result, asked):
     """Whether a result's budget is at most the problem's: n times epsilon; of noise on labels epsilon, for about n.
 
     One record hides among n: chapter 3 finds that the epsilon needed for one accuracy falls about as 1/n. Of a
     curator's sum the noise is known, and its share of a mean must not be larger than measured.
     """
-    if one["sigma"] is not None:
-        return asked["sum"] / asked["n"] <= one["sigma"] / one["n"] * (1 + 1e-9)
-    if one["private"] == "labels":
-        return one["epsilon"] <= asked["epsilon"] * (1 + 1e-9) and one["n"] <= data["as_many"] * asked["n"]
-    epsilon = asked["epsilon"] if one["method"] in data["pure"] else asked["record_epsilon"]
-    return one["n"] * one["epsilon"] <= asked["n"] * epsilon * (1 + 1e-9)
+    if result["sigma"] is not None:
+        return asked["sum"] / asked["n"] <= result["sigma"] / result["n"] * (1 + 1e-9)
+    if result["private"] == "labels":
+        return result["epsilon"] <= asked["epsilon"] * (1 + 1e-9) and result["n"] <= data["as_many"] * asked["n"]
+    epsilon = asked["epsilon"] if result["method"] in data["pure"] else asked["record_epsilon"]
+    return result["n"] * result["epsilon"] <= asked["n"] * epsilon * (1 + 1e-9)
 
 
-def distance(asked, one):
+def distance(asked, other):
     """Euclidean distance in decades: log10 of the ratios of n, d and classes, all weighing the same."""
-    return math.hypot(*[math.log10(asked[name] / one[name]) for name in ["n", "d", "classes"]])
+    return math.hypot(*[math.log10(asked[name] / other[name]) for name in ["n", "d", "classes"]])
 
 
 def choose(data, asked):
     """The best method on the nearest data set, and the worst share that it kept near the problem."""
-    alike = [one for one in data["results"] if one["kind"] == asked["kind"] and one["share"] is not None]
-    alike = [one for one in alike if protects(data, one, asked)]  # and there was something to learn
-    printed = [one for one in alike if has_program(data, one, asked)]
+    alike = [result for result in data["results"] if result["kind"] == asked["kind"] and result["share"] is not None]
+    alike = [result for result in alike if protects(data, result, asked)]  # and there was something to learn
+    printed = [result for result in alike if has_program(data, result, asked)]
     if not printed:
         return unmeasured()
     if asked["kind"] == "table":
         return of_table(data, asked, alike, printed)
-    cheap = [one for one in printed if affordable(data, one, asked)]
-    name = min(cheap or printed, key=lambda one: distance(asked, one))["name"]
-    here = [one for one in alike if one["name"] == name and affordable(data, one, asked)]
+    cheap = [result for result in printed if affordable(data, result, asked)]
+    name = min(cheap or printed, key=lambda result: distance(asked, result))["name"]
+    here = [result for result in alike if result["name"] == name and affordable(data, result, asked)]
     # Of each method its largest budget, the most accurate first.
-    within = sorted(last(here, "method"), key=lambda one: -one["accuracy"])
-    best = [one for one in within if has_program(data, one, asked)]
-    rest = [one for one in printed if one["name"] == name]
-    nearest = best[0] if best else min(rest, key=lambda one: [one["epsilon"], -one["accuracy"]])
+    within = sorted(last(here, "method"), key=lambda result: -result["accuracy"])
+    best = [result for result in within if has_program(data, result, asked)]
+    rest = [result for result in printed if result["name"] == name]
+    nearest = best[0] if best else min(rest, key=lambda result: [result["epsilon"], -result["accuracy"]])
     far = distance(asked, nearest)
-    near = [one for one in alike if one["method"] == nearest["method"] and distance(asked, one) <= data["reach"]]
-    near = [one for one in near if best and far <= data["reach"] and affordable(data, one, asked)]
+    near = [
+        result for result in alike if result["method"] == nearest["method"] and distance(asked, result) <= data["reach"]
+    ]
+    near = [result for result in near if best and far <= data["reach"] and affordable(data, result, asked)]
     rivals = last(near, "name")
-    worst = min(rivals, key=lambda one: one["share"], default=None)
+    worst = min(rivals, key=lambda result: result["share"], default=None)
     share = worst["share"] if worst is not None and worst["share"] >= data["least"] else None
     reason = "far" if far > data["reach"] else "least" if best else "tight"
     return {
@@ -113,7 +115,7 @@ def choose(data, asked):
         "worst": "" if worst is None else worst["name"],
         "count": len(rivals),
         "reason": reason if share is None else "",
-        "others": [one for one in within if one["at"] != nearest["at"]],
+        "others": [result for result in within if result["at"] != nearest["at"]],
     }
 
 
@@ -128,10 +130,12 @@ def unmeasured():
 def of_table(data, asked, alike, printed):
     """The one method for tables; the measurement of the nearest strength, no stronger if there is one; the promise."""
     here = strength(asked["n"], asked["d"], asked["classes"], asked["record_sum"])
-    within = [one for one in printed if one["more"]["strength"] <= here * (1 + 1e-9)]
-    nearest = min(within or printed, key=lambda one: abs(math.log10(one["more"]["strength"] / here)))
-    mine = [one for one in alike if one["method"] == nearest["method"]]
-    kept = [{"table": one["name"], "strength": one["more"]["strength"], "share": one["kept"]} for one in mine]
+    within = [result for result in printed if result["more"]["strength"] <= here * (1 + 1e-9)]
+    nearest = min(within or printed, key=lambda result: abs(math.log10(result["more"]["strength"] / here)))
+    mine = [result for result in alike if result["method"] == nearest["method"]]
+    kept = [
+        {"table": result["name"], "strength": result["more"]["strength"], "share": result["kept"]} for result in mine
+    ]
     said = promised(kept, here, data["tables"])
     return {
         **unmeasured(),
@@ -147,105 +151,105 @@ def of_table(data, asked, alike, printed):
 
 def last(results, key):
     """Of each method, or on each data set, the result at the largest budget."""
-    found = {}
-    for one in sorted(results, key=lambda one: one["epsilon"]):
-        found[one[key]] = one
-    return [*found.values()]
+    largest = {}
+    for result in sorted(results, key=lambda result: result["epsilon"]):
+        largest[result[key]] = result
+    return [*largest.values()]
 
 
-def tuned(data, one):
+def tuned(data, result):
     """The result whose learning rate is taken: where a budget left nothing, that of the least that left something."""
     keys = ["name", "n", "d", "method"]
-    same = [other for other in data["results"] if all(other[key] == one[key] for key in keys)]
-    left = [other for other in same if other["epsilon"] >= one["epsilon"] and (other["share"] or 0) >= data["least"]]
-    return min(left, key=lambda other: other["epsilon"], default=one)
+    same = [other for other in data["results"] if all(other[key] == result[key] for key in keys)]
+    left = [other for other in same if other["epsilon"] >= result["epsilon"] and (other["share"] or 0) >= data["least"]]
+    return min(left, key=lambda other: other["epsilon"], default=result)
 
 
-def settings(data, asked, one, noise):
+def settings(data, asked, result, noise):
     """Of a result by DP-SGD its settings, with a noise multiplier for the problem's own budget; else None."""
-    if one["steps"] is None:
+    if result["steps"] is None:
         return None
-    rate = tuned(data, one)
+    rate = tuned(data, result)
     return {
-        "rate": one["rate"],
-        "batch": max(1, round(one["rate"] * asked["n"])),
-        "steps": one["steps"],
+        "rate": result["rate"],
+        "batch": max(1, round(result["rate"] * asked["n"])),
+        "steps": result["steps"],
         "learning_rate": rate["learning_rate"],
         "tuned_at": rate["epsilon"],
         "noise": noise,
-        "clip": one["more"].get("clip", 1),
+        "clip": result["more"].get("clip", 1),
     }
 
 
-def lines(data, asked, found, s):
+def lines(data, asked, answer, s):
     """The answer as [heading, text], caveats last. ``s``: :func:`settings`, or None."""
     says = data["says"]
-    method = data["methods"][found["method"]]
+    method = data["methods"][answer["method"]]
     told = [["Advice", method["says"]]]
     if s is not None:
         told.append(["Clipping norm", f"{s['clip']:g}"])
-        name = found["nearest"]["name"]
+        name = answer["nearest"]["name"]
         told.append(["Learning rate", f"{s['learning_rate']:g}, tuned on {name} at ε = {s['tuned_at']:g}"])
         told.append(["Batch", f"{s['batch']:,} records on average, each drawn with probability {s['rate']:.5f}"])
         told.append(["Noise multiplier", f"{s['noise']:.3f} (Rényi DP; one record added or removed)"])
         told.append(["Steps", f"{s['steps']}"])
     elif "settings" in method:
         told.append(["Settings", method["settings"]])
-    if asked["private"] == "labels" and found["nearest"] is not None and found["nearest"]["private"] == "records":
+    if asked["private"] == "labels" and answer["nearest"] is not None and answer["nearest"]["private"] == "records":
         told.append(["Budget", says["half"]])
     alike = "" if asked["frequent_class"] else says["alike"]
     told.append(["A constant prediction", f"{asked['constant']:.1f}%{alike}"])
-    told.append(["Nearest measurement", nearest(data, found)])
-    told.append(["Promise", promise(data, asked, found)])
-    others = [["Also measured there", one["says"]] for one in found["others"]]
-    reasons = [["Why", text] for text in why(data, asked, found)]
-    return [*told, *reasons, *others, *[["Caveat", text] for text in caveats(data, asked, found)]]
+    told.append(["Nearest measurement", nearest(data, answer)])
+    told.append(["Promise", promise(data, asked, answer)])
+    others = [["Also measured there", result["says"]] for result in answer["others"]]
+    reasons = [["Why", text] for text in why(data, asked, answer)]
+    return [*told, *reasons, *others, *[["Caveat", text] for text in caveats(data, asked, answer)]]
 
 
-def nearest(data, found):
+def nearest(data, answer):
     """The nearest measurement and how far its data set is."""
-    if found["nearest"] is None:
+    if answer["nearest"] is None:
         return data["says"]["nothing"]
-    return f"{found['nearest']['says']}; {found['far']:.2f} decades away"
+    return f"{answer['nearest']['says']}; {answer['far']:.2f} decades away"
 
 
-def promise(data, asked, found):
+def promise(data, asked, answer):
     """What is promised, or that nothing is, and why."""
     says = data["says"]
-    if found["share"] is None:
-        return fill(says["none"][found["reason"]], {"worst": found["worst"], "count": found["count"]})
-    reached = accuracy(asked, found)
+    if answer["share"] is None:
+        return fill(says["none"][answer["reason"]], {"worst": answer["worst"], "count": answer["count"]})
+    reached = accuracy(asked, answer)
     gaps = {
-        "share": math.floor(100 * found["share"]),
+        "share": math.floor(100 * answer["share"]),
         "least": "" if reached is None else f", which is {reached:.1f}%",
-        "worst": found["worst"],
-        "count": found["count"],
+        "worst": answer["worst"],
+        "count": answer["count"],
     }
     return fill(says["of_tables" if asked["kind"] == "table" else "share"], gaps)
 
 
-def accuracy(asked, found):
+def accuracy(asked, answer):
     """The least accuracy (%) that is promised, where that of ordinary training is known; else None."""
-    if found["share"] is None or not asked["ordinary"]:
+    if answer["share"] is None or not asked["ordinary"]:
         return None
-    return asked["constant"] + found["share"] * (asked["ordinary"] - asked["constant"])
+    return asked["constant"] + answer["share"] * (asked["ordinary"] - asked["constant"])
 
 
-def why(data, asked, found):
+def why(data, asked, answer):
     """Where nobody measured what is asked, three lines on why; else none."""
-    if found["nearest"] is not None:
+    if answer["nearest"] is not None:
         return []
     pure = "pure" if asked["delta"] == 0 else asked["kind"]
     return data["says"]["why"]["nobody" if asked["who"] == "nobody" else pure]
 
 
-def caveats(data, asked, found):
+def caveats(data, asked, answer):
     """What goes with a method, and with a budget that promises little."""
     says = data["says"]
-    told = [*data["methods"][found["method"]].get("caveats", [])]
-    if found["nearest"] is not None and not asked["public_n"]:
+    told = [*data["methods"][answer["method"]].get("caveats", [])]
+    if answer["nearest"] is not None and not asked["public_n"]:
         told.append(says["counted" if asked["kind"] == "table" and asked["delta"] > 0 else "secret_n"])
-    if found["nearest"] is not None and asked["public_data"]:
+    if answer["nearest"] is not None and asked["public_data"]:
         told.append(says["public_data"])
     exposed = -math.expm1(asked["n"] * math.log1p(-asked["delta"]))
     if exposed > 0.1:
@@ -255,7 +259,7 @@ def caveats(data, asked, found):
     return told
 
 
-def programs(data, asked, found, s):
+def programs(data, asked, answer, s):
     """Programs for the answer, [library, text]: ten lines or so from arrays to a test accuracy."""
     epsilon = f"{asked['epsilon']:g}"
     delta = f"{asked['delta']:g}"
@@ -270,11 +274,11 @@ def programs(data, asked, found, s):
         "budget": f"{pure}, delta={below}",
         "counted": "" if asked["public_n"] else ", public_n=False",
     }
-    one = found["nearest"]
-    if one is not None:
-        for name, value in one["more"].items():
+    measured = answer["nearest"]
+    if measured is not None:
+        for name, value in measured["more"].items():
             gaps[name] = f"{value:g}"
-        gaps["learning_rate"] = f"{(one if s is None else s)['learning_rate'] or 0:g}"
+        gaps["learning_rate"] = f"{(measured if s is None else s)['learning_rate'] or 0:g}"
     if s is not None:
         gaps["rate"] = f"{s['rate']:.5f}"
         gaps["batch"] = s["batch"]
@@ -282,6 +286,6 @@ def programs(data, asked, found, s):
         gaps["clip"] = f"{s['clip']:g}"
         gaps["noise"] = f"{s['noise']:.3f}"
     # Opacus has no noisy count of the records.
-    hidden = ["Opacus"] if found["method"] == "rows" and not asked["public_n"] else []
-    code = data["methods"][found["method"]].get("code", {})
+    hidden = ["Opacus"] if answer["method"] == "rows" and not asked["public_n"] else []
+    code = data["methods"][answer["method"]].get("code", {})
     return [[library, fill(text, gaps).strip()] for library, text in code.items() if library not in hidden]

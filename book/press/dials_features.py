@@ -130,9 +130,9 @@ def pieces() -> Dial:
     colours = {SHORTER: BLUE, LONG: GREEN}
     colour = key("kind", colours)
     rows = [
-        {"kind": kind, "inputs": m, **{end: round(getattr(found, end), 3) for end in ("value", "low", "high")}}
+        {"kind": kind, "inputs": m, **{end: round(getattr(mean, end), 3) for end in ("value", "low", "high")}}
         for kind, by_size in measured.items()
-        for m, found in ((m, _mean(results)) for m, results in by_size.items())
+        for m, mean in ((m, _mean(results)) for m, results in by_size.items())
     ]
     x = axis("inputs", "number of inputs", {"type": "log"}, values=[10, 100, 1000], format=",")
     y = axis("value", "test accuracy (%)", {"domain": [50, 100]}, tickCount=6)
@@ -202,7 +202,7 @@ def _percent(mean: Measured) -> str:
     return f"{mean.value:.1f}% ({mean.low:.1f} to {mean.high:.1f})"
 
 
-def _kept(found: Mapping[int, Any], inputs: int) -> str:
-    if inputs not in found:
+def _kept(by_inputs: Mapping[int, Any], inputs: int) -> str:
+    if inputs not in by_inputs:
         return "With pieces times √k this number of inputs was not run."
-    return f"With pieces times √k it keeps its length, and the accuracy is {_percent(_mean(found[inputs]))}."
+    return f"With pieces times √k it keeps its length, and the accuracy is {_percent(_mean(by_inputs[inputs]))}."

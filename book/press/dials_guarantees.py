@@ -23,13 +23,13 @@ def two_guarantees() -> Dial:
     """Accuracy against epsilon of two methods, with DP-SGD where it is printed or where it hides a changed label."""
     study = plans.load("09")
     tuned, cells = study.read("records"), {name: study.read(name)["cells"] for name in stage_rows.TITLES}
-    by_sgd = {name: {e: one for (of, e), one in tuned.items() if of == name} for name in cells}
+    by_sgd = {name: {e: outcome for (of, e), outcome in tuned.items() if of == name} for name in cells}
     points = []
     for k, name in enumerate(cells):
         stages = {e: stage_rows.table_row(cells[name], 2)[f"eps{e}"] for e in stage_rows.EPSILONS}
-        records = {e: one.mean for e, one in by_sgd[name].items()}
-        for method, found in ((STAGES, stages), (RECORDS, records)):
-            for e, mean in found.items():
+        records = {e: outcome.mean for e, outcome in by_sgd[name].items()}
+        for method, means in ((STAGES, stages), (RECORDS, records)):
+            for e, mean in means.items():
                 ends = {end: round(getattr(mean, end), 3) for end in ("value", "low", "high")}
                 points.append({"data": k, "method": method, "printed": e, **ends})
     shares = (1.0, 0.5)  # of epsilon that DP-SGD has where the axis counts either
@@ -193,7 +193,7 @@ def rejections() -> Dial:
 
 def _proved(limit: str) -> str:
     """The epsilon that a negative update proves: ln((P - delta) / P'), or 0 where it is rarer than delta."""
-    chances = {world: f"pow({one!r}, {limit} + 1)" for world, one in NEGATIVE.items()}
+    chances = {world: f"pow({chance!r}, {limit} + 1)" for world, chance in NEGATIVE.items()}
     return (
         f"({chances[ABSENT]} > {accounts.DELTA} ? "
         f"max(0, log(({chances[ABSENT]} - {accounts.DELTA}) / {chances[PRESENT]})) : 0)"

@@ -27,7 +27,7 @@ PLACES = {
 @cache
 def live() -> Dial:
     """The map of MNIST: hover over a cell, tap it, or turn records and budget."""
-    found, cells = _measured()
+    results, cells = _measured()
     records = sorted({n for n, _ in cells})
     budgets = [*sorted({e for _, e in cells if e is not None}), None]
     at = {(n, e): (y, x) for (y, n), (x, e) in product(enumerate(records), enumerate(budgets))}
@@ -38,7 +38,7 @@ def live() -> Dial:
         for key, cell in cells.items()
         for y, x in [at[key]]
     ]
-    crossings = {n: map_rows.crossover(found, n, WIDTH) for n in records}
+    crossings = {n: map_rows.crossover(results, n, WIDTH) for n in records}
 
     def table(say) -> list[list[str]]:
         return [[say((n, e), cells[n, e]) for e in budgets] for n in records]
@@ -75,20 +75,20 @@ def live() -> Dial:
 
 def _measured() -> tuple[Mapping, Mapping[map_rows.Cell, Compared]]:
     """Chapter 14's published trainings on MNIST, and what they say by cell."""
-    show, found = plans.load("14"), {}
+    show, results = plans.load("14"), {}
     for name, part in show.parts.items():
         if part.function.__name__ == "widths" and part.inputs["dataset"] == "mnist":
-            found |= show.read(name)
-    return found, map_rows.cells(found)
+            results |= show.read(name)
+    return results, map_rows.cells(results)
 
 
 def _border(crossings: Mapping[int, Measured | None], records: list[int], budgets: list[float]) -> list[dict[str, Any]]:
     """Places of the border, a row each, with the ends of its interval."""
     return [
         {"row": records.index(n) - map_figures.BELOW, "kind": BORDER}
-        | {end: map_figures.place(getattr(found, end), budgets) for end in ("low", "value", "high")}
-        for n, found in crossings.items()
-        if found is not None
+        | {end: map_figures.place(getattr(crossing, end), budgets) for end in ("low", "value", "high")}
+        for n, crossing in crossings.items()
+        if crossing is not None
     ]
 
 

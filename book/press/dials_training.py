@@ -24,9 +24,11 @@ def accounted() -> Dial:
         "00-account",
         "Turn noise, batch and steps: what does the training spend?",
         [
-            Control("noise", "noise multiplier σ", [f"{one:g}" for one in account.NOISES], account.NOISES.index(1.0)),
-            Control("rate", "sample rate q", [_share(one) for one in account.RATES], account.RATES.index(0.01)),
-            Control("steps", "steps T", [f"{one:,}" for one in account.STEPS], account.STEPS.index(1000)),
+            Control(
+                "noise", "noise multiplier σ", [f"{value:g}" for value in account.NOISES], account.NOISES.index(1.0)
+            ),
+            Control("rate", "sample rate q", [_share(value) for value in account.RATES], account.RATES.index(0.01)),
+            Control("steps", "steps T", [f"{value:,}" for value in account.STEPS], account.STEPS.index(1000)),
         ],
         [
             _against("noises", "noise multiplier σ", "noise", "spent[datum.of][datum.k][steps]", "more noise"),
@@ -140,7 +142,7 @@ def _cut(cloud: np.ndarray, lengths: np.ndarray) -> dict[str, Formula]:
     whole = float(np.hypot(*cloud.sum(axis=0)))
     return {
         "cut": Formula(
-            " + ".join(f"(C < {float(one)!r} ? 1 : 0)" for one in lengths),
+            " + ".join(f"(C < {float(length)!r} ? 1 : 0)" for length in lengths),
             lambda at: int((at["C"] < lengths).sum()),
             "d",
         ),
@@ -160,14 +162,14 @@ def _cut(cloud: np.ndarray, lengths: np.ndarray) -> dict[str, Formula]:
 def _plane(width: float, height: float, centre: tuple[float, float]) -> dict[str, dict[str, Any]]:
     """Axes of a plane that shows at least so much, with one scale for both, whatever the width of the page."""
     scale = f"min({HEIGHT} / {height}, width / {width})"
-    found = {}
+    axes = {}
     for name, middle, pixels in (("x", centre[0], "width"), ("y", centre[1], HEIGHT)):
         half = f"{pixels} / 2 / {scale}"
         domain = [{"expr": f"{middle} - {half}"}, {"expr": f"{middle} + {half}"}]
-        found[name] = {"field": name, "type": "quantitative", "axis": None} | {
+        axes[name] = {"field": name, "type": "quantitative", "axis": None} | {
             "scale": {"domain": domain, "nice": False, "zero": False}
         }
-    return found
+    return axes
 
 
 def _arrows(
@@ -199,7 +201,7 @@ def _cloud(cloud: np.ndarray, lengths: np.ndarray) -> dict[str, Any]:
     raw = [{"calculate": "datum.u", "as": "x"}, {"calculate": "datum.v", "as": "y"}]
     raw.append({"calculate": "datum.first ? 'the longest record' : 'as they are'", "as": "kind"})
     cut = [
-        {"calculate": f"datum.{one} * min(1, C / datum.length)", "as": name} for one, name in (("u", "x"), ("v", "y"))
+        {"calculate": f"datum.{part} * min(1, C / datum.length)", "as": name} for part, name in (("u", "x"), ("v", "y"))
     ]
     cut.append({"calculate": "datum.first ? 'the longest record' : 'cut to C'", "as": "kind"})
     around = [{"turn": k * math.pi / 36} for k in range(73)]

@@ -134,7 +134,10 @@ def pack(assignments: Sequence[Assignment], root: Path, path: Path) -> None:
         path: the file, which any Python runs.
     """
     files = {name: (root / name).read_text(encoding="utf-8") for name in (*MODULES, *LIBRARY)}
-    files |= {"__main__.py": MAIN, DATA: json.dumps([asdict(one) for one in assignments], ensure_ascii=False)}
+    files |= {
+        "__main__.py": MAIN,
+        DATA: json.dumps([asdict(assignment) for assignment in assignments], ensure_ascii=False),
+    }
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name, EPOCH)
@@ -150,13 +153,13 @@ def main() -> None:
     commands.add_parser("list", help="the assignments, with their points")
     marker = commands.add_parser("mark", help="mark every notebook of a folder; writes marks.csv")
     maker = commands.add_parser("make", help="write the notebook for students, and the one with solutions and tests")
-    one = commands.add_parser("one", help="mark one notebook here and now; mark calls it")
-    for sub, argument in ((marker, "folder"), (maker, "folder"), (one, "notebook")):
+    single = commands.add_parser("one", help="mark one notebook here and now; mark calls it")
+    for sub, argument in ((marker, "folder"), (maker, "folder"), (single, "notebook")):
         sub.add_argument("assignment")
         sub.add_argument(argument, type=Path)
         sub.add_argument("--seed", type=int, help="of a variant in which the public solutions fail: keep it secret")
         sub.add_argument("--seconds", type=float, default=SECONDS, help="of computing, for each cell and test (20)")
-    one.add_argument("result", type=Path)
+    single.add_argument("result", type=Path)
     asked = parser.parse_args()
     with zipfile.ZipFile(program) as archive:
         known = {item["name"]: _loaded(item) for item in json.loads(archive.read(DATA))}
@@ -217,9 +220,9 @@ def _mark(program: Path, assignment: Assignment, asked: argparse.Namespace) -> N
         table = csv.writer(file)
         table.writerow(["notebook", *(question.title for question in assignment.questions), "points", "notes"])
         for notebook in notebooks:
-            found = _apart(program, assignment, notebook, asked)
-            total = round(sum(found["points"]), 2)
-            table.writerow([notebook.name, *found["points"], total, "; ".join(found["notes"])])
+            marks = _apart(program, assignment, notebook, asked)
+            total = round(sum(marks["points"]), 2)
+            table.writerow([notebook.name, *marks["points"], total, "; ".join(marks["notes"])])
             file.flush()
             print(f"{notebook.name}: {total:g} of {assignment.points}")
     print(path)

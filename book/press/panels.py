@@ -9,7 +9,7 @@ WHITE = 250  # of 255; what is lighter is paper
 GAP = 0.04  # between panels that are set beside each other, of a panel's width
 
 
-def one(png: bytes, number: int, count: int) -> bytes:
+def panel(png: bytes, number: int, count: int) -> bytes:
     """Panel ``number``, from 1, of ``count`` panels that stand one above the other."""
     return _written(_cut(png, count)[number - 1])
 

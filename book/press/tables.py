@@ -76,27 +76,27 @@ def readings_without_rule(path: Path | None = None) -> str:
     )
     if not path.exists():
         return f"Nobody has read packets without a rule yet. {how}"
-    found = files.read(path)
-    if found["readings"] == 1:
-        apart = f"So far one reader has read them, so that nothing is known of agreement. Rows: {found['both']}."
+    score = files.read(path)
+    if score["readings"] == 1:
+        apart = f"So far one reader has read them, so that nothing is known of agreement. Rows: {score['both']}."
     else:
         apart = (
-            f"Of {found['both']} rows both give {found['agree']} the same verdict (Cohen's kappa "
-            f"{found['kappa']:.2f}), and {found['agree_coarse']} the same side of three: as printed, not as printed, "
-            f"open ({found['kappa_coarse']:.2f})."
+            f"Of {score['both']} rows both give {score['agree']} the same verdict (Cohen's kappa "
+            f"{score['kappa']:.2f}), and {score['agree_coarse']} the same side of three: as printed, not as printed, "
+            f"open ({score['kappa_coarse']:.2f})."
         )
     text = (
-        f"{how}\nReaders put {_each(found['caught'])} of {found['plants']} plants on the side of their turned numbers, "
-        f"and {_each(found['fooled'])} on that of the row as it was. {apart} They give the ledger's own verdict to "
-        f"{_each(found['with_ledger'])} of these, and its side to {_each(found['with_ledger_coarse'])}.\n\n"
+        f"{how}\nReaders put {_each(score['caught'])} of {score['plants']} plants on the side of their turned numbers, "
+        f"and {_each(score['fooled'])} on that of the row as it was. {apart} They give the ledger's own verdict to "
+        f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}.\n\n"
         "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
         "comes to the ledger's word. What it does not: the readings are automated and of one kind, so that their "
         "errors may be the same; the sample has as many of each verdict, and so says nothing of the share of right "
         "rows in the ledger; and a reader without the paper's figures, the margins and the readings that a row lists "
         "has less to judge by.\n"
     )
-    words = [[word, *(*counts, "–")[:3]] for word, counts in found["by_verdict"].items()]
-    lines = [[f"`{row['row']}`", row["ledger"], row["first"], row["second"]] for row in found["against"]]
+    words = [[word, *(*counts, "–")[:3]] for word, counts in score["by_verdict"].items()]
+    lines = [[f"`{row['row']}`", row["ledger"], row["first"], row["second"]] for row in score["against"]]
     told = table("verdict of the ledger | rows: | the first says the same: | the second:", words)
     if not lines:
         return f"{text}\n{told}"

@@ -107,10 +107,10 @@ def parts(number: int) -> Iterator[typed.Part]:
     )
     for step in week.lesson:
         yield typed.Part(f"{name}, “{step.title}”", step.what, step.numbers)
-    for place, one in enumerate(week.quiz, start=1):
-        answers = [text for wrong in one.wrong for text in (wrong.text, wrong.tempts)]
-        text = " ".join([one.ask, one.right, one.because, *answers])
-        yield typed.Part(f"{name}, question {place}", text, one.numbers)
+    for place, asked in enumerate(week.quiz, start=1):
+        answers = [text for wrong in asked.wrong for text in (wrong.text, wrong.tempts)]
+        text = " ".join([asked.ask, asked.right, asked.because, *answers])
+        yield typed.Part(f"{name}, question {place}", text, asked.numbers)
 
 
 def build(generated: Path, book: typed.Known | None) -> None:
@@ -223,8 +223,8 @@ def reference(key: str) -> str:
         name: " ".join(re.sub("[{}]", "", text).split()).replace("--", "–") for name, text in entry.fields.items()
     }
     names = [
-        re.sub("[{}]", "", str(" ".join([*one.first_names, *one.middle_names, *one.last_names])))
-        for one in entry.persons["author"]
+        re.sub("[{}]", "", str(" ".join([*author.first_names, *author.middle_names, *author.last_names])))
+        for author in entry.persons["author"]
     ]
     where = [fields.get("journal") or fields.get("booktitle") or fields.get("note", "")]
     where += [f"volume {fields['volume']}"] if "volume" in fields else []

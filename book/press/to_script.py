@@ -51,19 +51,19 @@ class _Script:
         self.callable = {*names, *KNOWN}
 
     def of_function(self, node: ast.FunctionDef) -> str:
-        own = {arg.arg for arg in node.args.args}
+        parameters = {arg.arg for arg in node.args.args}
         body = node.body[1:] if ast.get_docstring(node) else node.body
         assigned = {
-            one.targets[0].id
-            for one in ast.walk(node)
-            if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+            part.targets[0].id
+            for part in ast.walk(node)
+            if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name)
         }
-        declared = sorted(assigned - own)
+        declared = sorted(assigned - parameters)
         start = f"let {', '.join(declared)}; " if declared else ""
         return f"function {node.name}({', '.join(arg.arg for arg in node.args.args)}) {{ {start}{self.block(body)} }}"
 
     def block(self, statements: list[ast.stmt]) -> str:
-        return " ".join(self.statement(one) for one in statements)
+        return " ".join(self.statement(statement) for statement in statements)
 
     def statement(self, node: ast.stmt) -> str:
         match node:
@@ -104,7 +104,7 @@ class _Script:
                 return f"({self.of(left)} {BINARY[type(operator)]} {self.of(right)})"
             case ast.BoolOp(operator, [first, *rest]):
                 name = "either" if isinstance(operator, ast.Or) else "both"
-                return f"{name}({self.of(first)}, {', '.join(f'() => {self.of(one)}' for one in rest)})"
+                return f"{name}({self.of(first)}, {', '.join(f'() => {self.of(part)}' for part in rest)})"
             case ast.UnaryOp(ast.Not()) | ast.Compare():
                 return self.truth(node)
             case ast.IfExp(test, then, other):
@@ -155,7 +155,7 @@ class _Script:
     def call(self, node: ast.Call) -> str:
         given = list(map(self.of, node.args))
         if node.keywords:
-            options = ", ".join(f"{one.arg}: {self.of(one.value)}" for one in node.keywords)
+            options = ", ".join(f"{option.arg}: {self.of(option.value)}" for option in node.keywords)
             given.append(f"{{ {options} }}")
         match node.func:
             case ast.Name(name) if name in self.callable and not (node.keywords and name not in ("min", "sorted")):

@@ -66,9 +66,9 @@ def check(part: Part, book: Known | None) -> None:
     Raises:
         RunError: for a number that comes from nowhere, or a source that does not exist.
     """
-    if book is None or not (found := sources_of(part, book)):
+    if book is None or not (known := sources_of(part, book)):
         return
-    values, words = found
+    values, words = known
     for token in numbers(part.text):
         if token not in words and not any(_agrees(token, value) for value in values):
             told = part.named or "names nothing"
@@ -77,14 +77,14 @@ def check(part: Part, book: Known | None) -> None:
 
 def numbers(text: str) -> Iterator[str]:
     """The numbers of a text that must come from somewhere, as they are typed."""
-    found = _NUMBER.findall(_PLACES.sub(" ", LINE.sub("", text)))
-    yield from (token for token in found if token not in _FEW)
+    tokens = _NUMBER.findall(_PLACES.sub(" ", LINE.sub("", text)))
+    yield from (token for token in tokens if token not in _FEW)
 
 
 def sources_of(part: Part, book: Known) -> tuple[list[float], set[str]] | None:
     """Values and printed words of a part's sources; None where one of their chapters is not executed."""
     values, rows = [], []
-    for name in filter(None, (one.strip() for one in part.named.split(","))):
+    for name in filter(None, (source.strip() for source in part.named.split(","))):
         if _ROW.fullmatch(name):
             if name not in book.rows:
                 raise RunError(f"{part.where} names {name}, which is not in the ledger.")
@@ -105,7 +105,7 @@ def sources_of(part: Part, book: Known) -> tuple[list[float], set[str]] | None:
 
 def _means(values: Mapping[str, Any]) -> list[Any]:
     """A row's values without ends of intervals and counts of runs, which would let a wrong number pass for one."""
-    return [one["value"] if isinstance(one, Mapping) and "value" in one else one for one in values.values()]
+    return [value["value"] if isinstance(value, Mapping) and "value" in value else value for value in values.values()]
 
 
 def _agrees(token: str, value: float) -> bool:

@@ -129,22 +129,22 @@ def _parts(value: Any, met: dict[int, str]) -> Iterator[str]:
 
 def setup(app: Any) -> dict[str, bool]:
     """What Sphinx calls."""
-    found: dict[str, str] = {}
+    made: dict[str, str] = {}
 
     def reread(app: Any, env: Any, *_: set[str]) -> set[str]:
         last = _last(folder(app), begun=True)
         return edited(last, Path(app.srcdir)) or set() if "files" in last else set()
 
     def rewritten(app: Any, env: Any) -> set[str]:
-        found["shared"] = shared(env)
-        same = _last(folder(app), begun=True).get("shared") == found["shared"]
+        made["shared"] = shared(env)
+        same = _last(folder(app), begun=True).get("shared") == made["shared"]
         # The first page always: where Sphinx has no page to write, it copies no pictures either.
         return {app.config.root_doc} if same else env.found_docs
 
     def remember(app: Any, exception: Exception | None) -> None:
         begun = folder(app) / f"begun-{STATE}"
         if not exception and not app.statuscode and begun.exists():
-            state = {**_last(folder(app), begun=True), **found, **_state(app.env)}
+            state = {**_last(folder(app), begun=True), **made, **_state(app.env)}
             files.publish(folder(app) / STATE, json.dumps(state))
 
     def folder(app: Any) -> Path:

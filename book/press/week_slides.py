@@ -175,7 +175,7 @@ def _placed(match: re.Match, week: str, site: Path) -> str:
         if words in alt and png:
             picture = base64.b64decode(png[0])
             if count:
-                picture = panels.one(picture, int(number), int(count))
+                picture = panels.panel(picture, int(number), int(count))
             elif beside:
                 picture = panels.beside(picture, int(beside))
             name = f"{chapter}-{place:03d}-{number or beside or 'all'}.png"

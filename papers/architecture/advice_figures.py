@@ -62,7 +62,7 @@ def kept(advice: Advice, method: str) -> None:
 
 def promised(pairs: Sequence[tuple[Point, Promise]]) -> None:
     """What was promised to a table, against what it kept, a dot for each table and budget with a promise."""
-    made, kept = 100 * np.array([(made.share, one.share.value) for one, made in pairs if made.share]).T
+    made, kept = 100 * np.array([(made.share, point.share.value) for point, made in pairs if made.share]).T
     _, axes = plt.subplots(figsize=SMALL)
     axes.fill_between([0, 105], 0, [0, 105], color="0.92")
     below = kept < FLOOR

@@ -22,9 +22,9 @@ def promised(kept, problem_strength, numbers):
         "share", None for none; "count", of tables; "reason", why there is none.
     """
     near = {}
-    for one in sorted(kept, key=lambda one: one["strength"]):
-        if problem_strength / numbers["reach"] <= one["strength"] <= problem_strength * (1 + 1e-9):
-            near[one["table"]] = one["share"]  # the strongest stays
+    for table in sorted(kept, key=lambda table: table["strength"]):
+        if problem_strength / numbers["reach"] <= table["strength"] <= problem_strength * (1 + 1e-9):
+            near[table["table"]] = table["share"]  # the strongest stays
     shares = sorted(near.values())
     count = len(shares)
     if count < numbers["fewest"]:

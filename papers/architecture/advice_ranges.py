@@ -26,7 +26,7 @@ def costs(
     ``plain``: of ordinary training, by table, as in :class:`papers.architecture.advice_rows.Advice`.
     """
     gain = advice_rows.gains(plain, "logistic")
-    means = {name: np.mean([r["accuracy"] for r in some], axis=0) for name, some in runs.items() if name in gain}
+    means = {name: np.mean([r["accuracy"] for r in results], axis=0) for name, results in runs.items() if name in gain}
     lost = np.array([(mean - mean[:, :1]) / gain[name] for name, mean in means.items()])  # tables, budgets, ways
     return {
         (way, epsilon): stats.mean_interval(lost[:, i, j])

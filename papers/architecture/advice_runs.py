@@ -162,8 +162,10 @@ def ranges(
         reached = []
         for j, way in enumerate(advice_ranges.WAYS):
             rng, budget = np.random.default_rng([seed, i, j, 132]), {"epsilon": epsilon, "delta": delta}
-            found = functools.partial(dp_tables.find_ranges, train.x, *known, public.categories, **budget, rng=rng)
-            columns = found() if way == "private" else {"public": public, "wide": wide}[way]
+            private_ranges = functools.partial(
+                dp_tables.find_ranges, train.x, *known, public.categories, **budget, rng=rng
+            )
+            columns = private_ranges() if way == "private" else {"public": public, "wide": wide}[way]
             model = dp_tables.fit(
                 columns(train.x), train.y, columns, classes=train.classes, **budget, rng=rng,
                 public_ranges=way != "private",

@@ -414,20 +414,20 @@ def same_guarantee(by_table: Mapping[str, Mapping[tuple[str, float], np.ndarray]
     Args:
         by_table: "bc", "adult" to accuracies (splits,) by (method, total).
     """
-    found: dict[str, Measured] = {}
+    paid_less: dict[str, Measured] = {}
     pafs: dict[str, Measured] = {}
     for name, accuracy in by_table.items():
         budgets = sorted({e for _, e in accuracy})
         mean = {m: np.mean([accuracy[m, e] for e in budgets], axis=0) for m, _ in accuracy}
         paid = np.array([mean[m] for m in LOOKS if m in mean])
-        own = np.array([mean[m] for m in PAPERS_OWN if m in mean])
+        papers = np.array([mean[m] for m in PAPERS_OWN if m in mean])
         for other in (*BLIND, "one named", "constant"):
             label = other.replace(" ", "_")
-            found[f"best_paid_less_{label}_{name}"] = largest(paid - mean[other])
-            found[f"best_of_the_papers_less_{label}_{name}"] = largest(own - mean[other])
+            paid_less[f"best_paid_less_{label}_{name}"] = largest(paid - mean[other])
+            paid_less[f"best_of_the_papers_less_{label}_{name}"] = largest(papers - mean[other])
             pafs[f"pafs_less_{label}_{name}"] = gap(mean["pafs"], mean[other])
         pafs[f"pafs_less_cfs_{name}"] = gap(mean["pafs"], mean["cfs columns"])
-    return {"B.selection-same-guarantee": found, "B.pafs-same-guarantee": pafs}
+    return {"B.selection-same-guarantee": paid_less, "B.pafs-same-guarantee": pafs}
 
 
 def amenable(best: Values, paid: Values) -> Values:

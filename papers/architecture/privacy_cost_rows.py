@@ -53,10 +53,10 @@ def table_3(table: Task, tuned: Task) -> Values:
     }
 
 
-def table_3_many(found: Mapping[str, np.ndarray]) -> Values:
+def table_3_many(repeats: Mapping[str, np.ndarray]) -> Values:
     """The row of 500 inputs by many new repeats, of :func:`papers.architecture.privacy_cost_runs.many`."""
     cells = {"acc_sgd": "sgd_accuracies", "acc_dpsgd": "accuracies"}
-    return {"B.table3.input-500": {cell: mean_interval(100 * found[name]) for cell, name in cells.items()}}
+    return {"B.table3.input-500": {cell: mean_interval(100 * repeats[name]) for cell, name in cells.items()}}
 
 
 def figure_5(table: Task, kept: Task) -> Values:

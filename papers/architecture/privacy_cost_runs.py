@@ -86,8 +86,11 @@ def many_split_features(
     Returns "accuracies" and "sgd_accuracies", (repeats,), 0 to 1.
     """
     job = {"size": size, "epsilon": epsilon, "sgd_learning_rate": sgd_learning_rate, "learning_rate": learning_rate}
-    found = [split_features(**job, seed=seed * repeats + i) for i in range(repeats)]
-    return {name: [one[name.removesuffix("ies") + "y"] for one in found] for name in ("accuracies", "sgd_accuracies")}
+    results = [split_features(**job, seed=seed * repeats + i) for i in range(repeats)]
+    return {
+        name: [result[name.removesuffix("ies") + "y"] for result in results]
+        for name in ("accuracies", "sgd_accuracies")
+    }
 
 
 def many(
@@ -104,8 +107,8 @@ def many(
     """One row of :func:`rows` by many repeats, tuned as there: {"accuracies", "sgd_accuracies": (seeds * repeats,)}."""
     rate = _sgd_rates(get, [size], epsilon, sgd_rates, tuning_seeds)[size]
     job = {"size": size, "epsilon": epsilon, "repeats": repeats, "sgd_learning_rate": rate}
-    found = by_seed(get, many_split_features, {0: job}, seeds, first)[0]
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    results = by_seed(get, many_split_features, {0: job}, seeds, first)[0]
+    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 
 def _sgd_rates(get: Get, sizes: Sequence[int], epsilon: float, rates: Sequence[float], seeds: int) -> dict[int, float]:

@@ -116,8 +116,8 @@ def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[
     sure = proven()
     drawn = {f"epsilon_{name}_with_random_number": sure[name]["geometric"] for name in ("rs", "mgrs")}
     settings = {f"mgrs_k{i}": k for i, k in enumerate(sizes["mgrs"], 1)}
-    own_, by_draws = column(searches["paas"], "own"), column(searches["rs"], "by_draws")
-    reached = np.flatnonzero(by_draws.mean(0) >= own_.mean())
+    winners, by_draws = column(searches["paas"], "own"), column(searches["rs"], "by_draws")
+    reached = np.flatnonzero(by_draws.mean(0) >= winners.mean())
     again = sum(row["trainings"] - row["networks"] for row in searches["paas"])
     return {
         **{
@@ -142,8 +142,8 @@ def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[
             **drawn,
             "mgrs_minus_paas": paired(accuracy["mgrs"], accuracy["paas"]).difference,
             **best,
-            "paas_minus_random_at_equal_trainings": paired(own_, column(searches["paas"], "random")).difference,
-            "paas_minus_random_with_equal_noise": paired(own_, column(searches["paas"], "noisy_random")).difference,
+            "paas_minus_random_at_equal_trainings": paired(winners, column(searches["paas"], "random")).difference,
+            "paas_minus_random_with_equal_noise": paired(winners, column(searches["paas"], "noisy_random")).difference,
             "draws_of_rs_for_the_accuracy_of_paas": int(reached[0]) + 1 if len(reached) else f"above {sizes['k']}",
         },
         "B.paas-best": best | tried,
@@ -308,7 +308,7 @@ def trained(study: Plan) -> Values:
 AGAIN = {
     "printed_networks": printed_networks,
     "printed_length": printed_length,
-    "evolution": lambda found: {"B.evolution-beats-random": replays(found)["B.evolution-beats-random"]},
+    "evolution": lambda draws: {"B.evolution-beats-random": replays(draws)["B.evolution-beats-random"]},
     "same_guarantee_small": same_guarantee,
     "same_guarantee_large": same_guarantee,
 }

@@ -46,6 +46,6 @@ def respond(
     noisy = priors.noisy_histograms(priors.histograms(labels, group, count, classes), epsilon_p, rng)
     q = shares(noisy)
     rng = np.random.default_rng() if rng is None else rng
-    own = rng.random(len(labels)) >= redrawn(q, epsilon - epsilon_p)[group]
+    truthful = rng.random(len(labels)) >= redrawn(q, epsilon - epsilon_p)[group]
     drawn = (rng.random(len(labels))[:, None] > q.cumsum(axis=1)[group]).sum(axis=1)
-    return np.where(own, labels, np.minimum(drawn, classes - 1))
+    return np.where(truthful, labels, np.minimum(drawn, classes - 1))

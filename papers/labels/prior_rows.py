@@ -183,8 +183,8 @@ def on_frontier(compared: Compared) -> tuple[dict[str, Measured], dict[float, li
     def top(e: float, names: Sequence[str]) -> str:
         return max(names, key=lambda name: compared.of(name, e)[:seeds].mean())
 
-    def less(one: str, other: str, e: float) -> Measured:
-        return paired(compared.of(one, e)[seeds:], compared.of(other, e)[seeds:]).difference
+    def less(method: str, other: str, e: float) -> Measured:
+        return paired(compared.of(method, e)[seeds:], compared.of(other, e)[seeds:]).difference
 
     every = list(compared.test)
     local = [name for name in every if name not in ("sums", "dp-sgd")]

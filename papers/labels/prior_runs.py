@@ -222,8 +222,8 @@ def frontier(
     each = [
         _sgd(get, fixed | {"delta": delta / (1 + float(np.exp(e / 2)))}, [e / 2], sgd_rates, **tune) for e in budgets
     ]
-    sgd = np.concatenate([found.test["dp-sgd"] for found in each], axis=1)
-    chosen = dict(asked.rates) | dict(summed.rates) | {"dp-sgd": [found.rates["dp-sgd"][0] for found in each]}
+    sgd = np.concatenate([comparison.test["dp-sgd"] for comparison in each], axis=1)
+    chosen = dict(asked.rates) | dict(summed.rates) | {"dp-sgd": [comparison.rates["dp-sgd"][0] for comparison in each]}
     return Compared(tuple(epsilons), {**asked.test, **summed.test, "dp-sgd": sgd}, chosen, asked.facts, asked.tried)
 
 

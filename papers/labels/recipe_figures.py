@@ -45,8 +45,8 @@ def _by_epsilon(values: Mapping[str, Any], prefix: str, times: int = 1) -> pd.Da
     """Means and intervals of the values whose name is the prefix and an epsilon, in its order; ``times`` -1 turns
     a loss into a gain.
     """
-    found = {float(name.removeprefix(prefix)): value for name, value in values.items() if name.startswith(prefix)}
-    rows = [(e, times * v.value, *sorted((times * v.low, times * v.high))) for e, v in sorted(found.items())]
+    by_epsilon = {float(name.removeprefix(prefix)): value for name, value in values.items() if name.startswith(prefix)}
+    rows = [(e, times * v.value, *sorted((times * v.low, times * v.high))) for e, v in sorted(by_epsilon.items())]
     return pd.DataFrame(rows, columns=["ε", "mean", "low", "high"])
 
 
@@ -84,8 +84,8 @@ def parts(measured: Mapping[str, Mapping[str, Any]]) -> None:
         "temperature above 1": ("prior-temperature", "above_1_minus_1"),
         "strong mixup": ("mixup", "mixup_4_to_8_minus_none"),
     }
-    found = {name: measured[f"C.s-{row}"].get(value) for name, (row, value) in wanted.items()}
-    known = {name: value for name, value in found.items() if value is not None}
+    gains = {name: measured[f"C.s-{row}"].get(value) for name, (row, value) in wanted.items()}
+    known = {name: value for name, value in gains.items() if value is not None}
     blue, orange, *_ = sns.color_palette("colorblind")
     _, axes = plt.subplots(figsize=(WIDTH, 4.4))
     axes.axvline(0, color="black", lw=1)

@@ -313,10 +313,10 @@ def of_records(trained: Mapping[str, Results]) -> dict[str, dict[str, Any]]:
 
 def _of_records(results: Results) -> dict[str, Any]:
     count = results[0]["ordinary"]
-    epsilon = np.array([one["epsilon"] for one in results])
+    epsilon = np.array([run["epsilon"] for run in results])
     plain, claimed, most = results[0]["plain"], results[0]["claimed"], float(epsilon.max())
-    drawn = np.concatenate([one["moved"] for one in results])
-    model = np.concatenate([_moved_by_the_model(one) for one in results])
+    drawn = np.concatenate([run["moved"] for run in results])
+    model = np.concatenate([_moved_by_the_model(run) for run in results])
     error = float(np.abs(drawn - model).mean() / np.abs(drawn).max())
     if error > HOLDS:
         verdict = "the model does not hold"
@@ -329,16 +329,16 @@ def _of_records(results: Results) -> dict[str, Any]:
         "claimed": claimed,
         "ordinary": np.sort(epsilon[:, :count], axis=None),
         "wrong": np.sort(epsilon[:, count:], axis=None),
-        "cosines": np.concatenate([np.ravel(one["cosine"]) for one in results]),
+        "cosines": np.concatenate([np.ravel(run["cosine"]) for run in results]),
         "error": error,
         "verdict": verdict,
     }
 
 
-def _moved_by_the_model(one: runs.Result) -> np.ndarray:
+def _moved_by_the_model(run: runs.Result) -> np.ndarray:
     """What each watched record adds to the probability that a candidate passes, at each stop: (stops, records)."""
-    push = -special.ndtri(np.clip(one["drawn_passed"], 1e-6, 1 - 1e-6))[:, None]
-    shift, alignment = np.array(one["shift"]), np.array(one["cosine"]) / np.array(one["spread"])[:, None]
+    push = -special.ndtri(np.clip(run["drawn_passed"], 1e-6, 1 - 1e-6))[:, None]
+    shift, alignment = np.array(run["shift"]), np.array(run["cosine"]) / np.array(run["spread"])[:, None]
     return special.ndtr(alignment * shift - push) - special.ndtr(-push)
 
 

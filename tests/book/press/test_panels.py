@@ -29,7 +29,7 @@ def opened(png):
 def test_a_panel_is_cut_whole(heights):
     png = figure(*heights)
     for number, height in enumerate(heights, start=1):
-        panel = opened(panels.one(png, number, len(heights)))
+        panel = opened(panels.panel(png, number, len(heights)))
         assert panel.shape == (height, 80, 3)
         assert panel[0, 0, 0] == 200 - 20 * (number - 1)
 
