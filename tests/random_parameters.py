@@ -47,8 +47,8 @@ def drawn(default: Any, texts: list[str], rng: random.Random) -> Any:
     if rng.random() < 0.05:
         return files.value(rng.choice(WORDS))
     if isinstance(default, list) and rng.random() < 0.5:
-        some = [drawn(rng.choice(default or [1]), texts, rng) for _ in range(rng.randrange(5))]
-        return some + default * rng.randrange(2)
+        values = [drawn(rng.choice(default or [1]), texts, rng) for _ in range(rng.randrange(5))]
+        return values + default * rng.randrange(2)
     if type(default) in (int, float) and rng.random() < 0.7:
         value = default * 10 ** (rng.choice([0.3, 1, 4]) * rng.uniform(-1, 1)) * rng.choice([1, 1, 1, 1, -1])
         return int(value) if rng.random() < (0.95 if type(default) is int else 0.1) else value

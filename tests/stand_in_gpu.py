@@ -177,12 +177,12 @@ class GPU:
     def faults(self) -> list[str]:
         """What nobody may do on a GPU: private sums in fewer bits, and a default generator that is not left as it was;
         it is as it is from here on."""
-        found = [f"{one.how} in a private sum at {one.place}" for one in self.lowered if one.private]
+        values = [f"{one.how} in a private sum at {one.place}" for one in self.lowered if one.private]
         state = self.generator.get_state()
         if not torch.equal(state, self._first_state):
-            found.append("the GPU's default generator is not as it was")
+            values.append("the GPU's default generator is not as it was")
         self._first_state = state
-        return found
+        return values
 
 
 def storage_of(tensor: Tensor) -> torch.UntypedStorage:
@@ -321,7 +321,7 @@ class Operations(TorchDispatchMode):
     @staticmethod
     def _counts_or_carries(args, given: list[Tensor], on_gpu: list[bool]) -> bool:
         """Of an index: by true and false, which are counted first, or by the processor's, which is carried over."""
-        indices = range(1, 1 + sum(one is not None for one in args[1]))
+        indices = range(1, 1 + sum(arg is not None for arg in args[1]))
         return any(given[i].dtype in (torch.bool, torch.uint8) or not on_gpu[i] for i in indices)
 
     def _made(self, func, kind: _Kind, there: bool, given: list[Tensor], args, kwargs) -> Any:

@@ -49,8 +49,8 @@ def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, monkeypatch):
     monkeypatch.setattr(stage_training_runs, "PRETRAINED", tmp_path)
     due = function(**job) if changes else replay.stored_probes()[name]["result"]
     with stand_in_gpu.present() as gpu:
-        found = function(**job, device="cuda")
-    assert list(replay.differences(_plain(due), _plain(found), replay.TOLERANCE)) == []
+        result = function(**job, device="cuda")
+    assert list(replay.differences(_plain(due), _plain(result), replay.TOLERANCE)) == []
     assert gpu.products["cuda"] > 20
     assert gpu.products["cpu"] == 0
     assert gpu.faults() == []
@@ -65,8 +65,8 @@ def _plain(result):
 @pytest.mark.parametrize("name", ON_GPU)
 def test_an_experiment_runs_on_this_gpu(name):
     function = EXPERIMENTS[name]
-    found = function(**runs.as_called(function.experiment.probe), device="cuda")
-    assert set(found) == set(replay.stored_probes()[name]["result"])
+    result = function(**runs.as_called(function.experiment.probe), device="cuda")
+    assert set(result) == set(replay.stored_probes()[name]["result"])
 
 
 def test_pretrained_weights_are_made_once(tmp_path, monkeypatch):

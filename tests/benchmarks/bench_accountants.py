@@ -32,14 +32,14 @@ def measure() -> dict:
         for name in SIDES:
             accounting.epsilon(1.0, 0.1, 10, DELTA, name)  # imports done
         for i, phase in enumerate(GRID):
-            found = {}
+            values_ = {}
             for name in SIDES:
                 begin = time.process_time()
-                found[name] = accounting.bounds([phase], DELTA, name)
+                values_[name] = accounting.bounds([phase], DELTA, name)
                 seconds[name][i] = time.process_time() - begin
-                width[name][i], upper[name][i] = found[name].high - found[name].low, found[name].high
-            if max(one.low for one in found.values()) > min(one.high for one in found.values()):
-                raise ValueError(f"the accountants contradict each other at {phase}: {found}")
+                width[name][i], upper[name][i] = values_[name].high - values_[name].low, values_[name].high
+            if max(value.low for value in values_.values()) > min(value.high for value in values_.values()):
+                raise ValueError(f"the accountants contradict each other at {phase}: {values_}")
     about, of = f"median of {len(GRID)} settings", "PRV / PLD"
     whats = {
         f"processor time of an epsilon, {about}": seconds,

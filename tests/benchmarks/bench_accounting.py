@@ -62,9 +62,9 @@ def measure(rounds: int = ROUNDS) -> dict:
     spent = rdp.epsilon(noise, q, steps, DELTA, orders=rdp.OPACUS_ORDERS) / target
     median = medians(seconds)
     ratio = median["opacus"] / median["dplib"]
-    one = row("1,000 RDP calibrations", "Opacus, one by one / dplib, at once", ratio, median, at_least=LEAST)
+    line = row("1,000 RDP calibrations", "Opacus, one by one / dplib, at once", ratio, median, at_least=LEAST)
     apart = {"epsilon_over_target": float(spent.max()), "opacus_more_noise": float(np.mean(more))}
-    return report("accounting", [one], "numpy", "scipy", "opacus", blocks=rounds, **apart)
+    return report("accounting", [line], "numpy", "scipy", "opacus", blocks=rounds, **apart)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def measure(rounds: int = ROUNDS) -> dict:
     median = medians(seconds)
     what = f"private GMM, p = {P:,}, {N_PER_CLASS} a class, {REPLICATES:,} training sets"
     ratio = median["samples"] / median["sufficient"]
-    one = row(what, "drawing samples / sufficient statistics", ratio, median, at_least=30)
+    line = row(what, "drawing samples / sufficient statistics", ratio, median, at_least=30)
     mean = {name: float(np.mean(values)) for name, values in errors.items()}
-    return report("gmm", [one], "numpy", samples_timed_on=LONG_REPLICATES, mean_error=mean)
+    return report("gmm", [line], "numpy", samples_timed_on=LONG_REPLICATES, mean_error=mean)
 
 
 if __name__ == "__main__":

@@ -58,10 +58,10 @@ def measure() -> dict:
     median = medians(seconds)
     what = f"RRWithPrior, {RECORDS:,} records of {CLASSES} classes"
     ratio_of = "Algorithms 1 and 2 as printed, record by record / dplib, at once"
-    one = row(what, ratio_of, median["record by record"] / median["dplib"], median, at_least=LEAST)
+    line = row(what, ratio_of, median["record by record"] / median["dplib"], median, at_least=LEAST)
     expected = float(randomised_response.success(prior, EPSILON).max(axis=1).mean())
     returned = {name: float(np.mean(values)) for name, values in correct.items()}
-    return report("rr", [one], "numpy", true_labels_returned=returned, true_labels_expected=expected, blocks=ROUNDS)
+    return report("rr", [line], "numpy", true_labels_returned=returned, true_labels_expected=expected, blocks=ROUNDS)
 
 
 if __name__ == "__main__":

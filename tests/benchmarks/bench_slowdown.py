@@ -121,17 +121,17 @@ def measure() -> dict[str, Any]:
     """Ratios to SGD of both sides, for each network of the table."""
     # A process each, since large networks leave memory in pieces, which slowed the steps of small ones after them. More
     # turns where a step takes a millisecond.
-    found = {}
+    values = {}
     for name, network in NETWORKS.items():
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             seconds = pool.submit(slowdown, network, 101 if "fcn" in name or "simple" in name else 11).result()
-        found[name] = {side: seconds[side] / seconds["sgd"] for side in ("opacus", "dplib")}
+        values[name] = {side: seconds[side] / seconds["sgd"] for side in ("opacus", "dplib")}
     rows = [
         row(f"Table XVII, {name}, batches of {BATCH}", f"{title} / SGD", ratios[side])
         for side, title in (("opacus", "Opacus"), ("dplib", "dplib"))
-        for name, ratios in found.items()
+        for name, ratios in values.items()
     ]
-    return report("slowdown", rows, "torch", "opacus", ratios=found)
+    return report("slowdown", rows, "torch", "opacus", ratios=values)
 
 
 if __name__ == "__main__":

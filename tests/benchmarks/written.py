@@ -17,8 +17,8 @@ from book.evidence import execution
 def timed(call: Callable[..., Any], *values: Any) -> tuple[float, Any]:
     """Seconds of a call, and what it returned."""
     start = time.perf_counter()
-    found = call(*values)
-    return time.perf_counter() - start, found
+    results = call(*values)
+    return time.perf_counter() - start, results
 
 
 def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
@@ -28,11 +28,11 @@ def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
 
 def row(what: str, ratio_of: str, ratio: float, seconds: Any = None, **limit: float) -> dict[str, Any]:
     """A row of a benchmark; ``limit`` is ``at_most``, ``at_least`` or nothing."""
-    found = {"what": what, "ratio_of": ratio_of, "ratio": ratio, **limit}
+    values = {"what": what, "ratio_of": ratio_of, "ratio": ratio, **limit}
     for kind, value in limit.items():
-        found["met"] = ratio <= value if kind == "at_most" else ratio >= value
-    print(found, flush=True)
-    return found | ({"seconds": seconds} if seconds else {})
+        values["met"] = ratio <= value if kind == "at_most" else ratio >= value
+    print(values, flush=True)
+    return values | ({"seconds": seconds} if seconds else {})
 
 
 def report(name: str, rows: list[dict[str, Any]], *packages: str, **more: Any) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def test_the_copy_of_a_renamed_chapter_is_no_page(toy):
     root = toy("01_a", RECORD)
     execution.run("01_a", {}, root / "executed" / "01_a.ipynb")
     (root / "executed" / "01_old_name.ipynb").write_bytes((root / "executed" / "01_a.ipynb").read_bytes())
-    assert [one.chapter for one in ledger.executed_chapters(root / "executed")] == ["01_a"]
+    assert [executed_chapter.chapter for executed_chapter in ledger.executed_chapters(root / "executed")] == ["01_a"]
     assert "EXECUTED" not in vars(pages), "the site takes its pages from there, too"
 
 
@@ -195,9 +195,9 @@ def test_provenance_is_of_the_start_of_the_run(toy):
     root = toy("01_a", RECORD)
     toy("01_a", RECORD + edit(root / "notebooks" / "01_a.md"))
     before = sources.digest("01_a"), sources.inputs("01_a")
-    found = execution.run("01_a", {}, root / "executed" / "runs" / "01_a.ipynb")
-    assert (found["digest"], found["inputs"]) == before
-    assert found["written"] == ["01_a.md"]
+    done = execution.run("01_a", {}, root / "executed" / "runs" / "01_a.ipynb")
+    assert (done["digest"], done["inputs"]) == before
+    assert done["written"] == ["01_a.md"]
     assert sources.inputs("01_a") != before[1]
 
 

@@ -116,15 +116,15 @@ def test_two_hundred_random_problems_have_one_answer(page):
     """The page's, with the noise that it looks up, is Python's, to the letter, and so are the programs."""
     rng = random.Random(3)
     problems = [drawn(rng) for _ in range(200)]
-    problems = [replace(one, ordinary=rng.choice([0, 99.5])) for one in problems]
+    problems = [replace(problem_, ordinary=rng.choice([0, 99.5])) for problem_ in problems]
     fields = [
         {name: str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else f"{value:.12g}"
-         for name, value in vars(one).items()} | {"delta": "0" if one.delta == 0 else ""}
-        for one in problems
+         for name, value in vars(problem_).items()} | {"delta": "0" if problem_.delta == 0 else ""}
+        for problem_ in problems
     ]  # fmt: skip
     for problem, (told, code) in zip(problems, page.evaluate(EVERY, fields), strict=True):
         answer = choice.choose(problem)
-        assert [tuple(one) for one in told] == choice.lines(answer), problem
+        assert [tuple(line) for line in told] == choice.lines(answer), problem
         programs = [text for library, program in choice.code(answer).items() for text in (f"With {library}", program)]
         assert code == programs, problem
     assert not page.errors

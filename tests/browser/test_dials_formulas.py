@@ -41,11 +41,11 @@ def page(browser, tmp_path_factory):
 @pytest.mark.parametrize("make", COMPUTED_IN_THE_PAGE)
 def test_each_formula_is_the_librarys_function(page, make):
     dial, rng = make(), np.random.default_rng(1)
-    settings = [{one.name: drawn(one, rng) for one in dial.controls} for _ in range(SETTINGS)]
+    settings = [{control.name: drawn(control, rng) for control in dial.controls} for _ in range(SETTINGS)]
     names = list(dial.formulas)
-    found = page.evaluate(COMPUTED, [dial._parameters(), names, settings])
+    scores = page.evaluate(COMPUTED, [dial._parameters(), names, settings])
     assert not page.errors
-    for at, values in zip(settings, found, strict=True):
+    for at, values in zip(settings, scores, strict=True):
         expected = json.loads(json.dumps(dial.computed(at), default=lambda x: x.tolist()))
         for name, value in zip(names, values, strict=True):
             if isinstance(expected[name], str):
@@ -93,7 +93,7 @@ def test_a_curve_is_shown_alone_and_the_answer_gives_no_other_away(browser, tmp_
       visit(view.scenegraph().root);
       return [...names];
     })()"""
-    every, *each = next(one.options for one in dial.controls if one.name == "shown")
+    every, *each = next(control.options for control in dial.controls if control.name == "shown")
     assert sorted(page.evaluate(seen)) == sorted(each)
     assert every == "all four"
     for place, name in enumerate(each, start=1):

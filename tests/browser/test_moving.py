@@ -100,7 +100,7 @@ def turn(page, dial, **at):
         control = page.locator(f"#dial-{dial.name}-{name}")
         if control.evaluate("(one) => one.tagName") == "SELECT":
             control.select_option(str(value))
-        elif name in {one.name for one in dial.controls if isinstance(one, dials_page.Number)}:
+        elif name in {control_.name for control_ in dial.controls if isinstance(control_, dials_page.Number)}:
             page.locator(f"#dial-{dial.name} [data-of={name}]").fill(f"{value:g}")
         else:
             control.fill(str(value))

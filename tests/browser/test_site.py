@@ -94,7 +94,7 @@ def broken_parts(page) -> dict:
 
 def wide_parts(page) -> dict:
     """What is wider than the window, at every width and in both themes."""
-    found = {}
+    values = {}
     for scheme, widths in (("light", WIDTHS), ("dark", WIDTHS[::-1])):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
@@ -102,8 +102,8 @@ def wide_parts(page) -> dict:
             page.set_viewport_size({"width": width, "height": 900})
             whole = page.evaluate("document.documentElement.scrollWidth")
             wide = page.evaluate(WIDE, width) + ([f"the page is {whole} wide"] if whole > width else [])
-            found[f"wider than {width}, {scheme}"] = wide
-    return found
+            values[f"wider than {width}, {scheme}"] = wide
+    return values
 
 
 def axe_findings(page) -> dict:
@@ -111,18 +111,18 @@ def axe_findings(page) -> dict:
     from axe_playwright_python.base import AXE_SCRIPT
 
     page.evaluate(AXE_SCRIPT)
-    found = {}
+    values = {}
     for scheme, runs in (("dark", (STRUCTURE, CONTRAST)), ("light", (CONTRAST,))):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
         page.evaluate(MARK)
         violations = [violation for run in runs for violation in page.evaluate(run)["violations"]]
-        found[f"axe, {scheme}"] = [
+        values[f"axe, {scheme}"] = [
             f"{violation['id']}: {node['html'][:120]}: {node['failureSummary'][:200]}"
             for violation in violations
             for node in violation["nodes"]
         ]
-    return found
+    return values
 
 
 @pytest.mark.parametrize("name", [*PAGES, "search.html"])
@@ -221,12 +221,12 @@ def test_no_line_of_visible_code_is_cut(page):
     cut = """[...document.querySelectorAll('.bd-article .cell_input pre, .bd-article div.highlight pre')]
         .filter(e => e.checkVisibility() && !e.closest('details, .cell_output') && e.scrollWidth > e.clientWidth + 1)
         .map(e => e.textContent.split('\\n').sort((a, b) => b.length - a.length)[0])"""
-    found = {}
+    values = {}
     for name in PAGES:
         page.goto((HTML / name).as_uri(), wait_until="domcontentloaded")
         if lines := page.evaluate(cut):
-            found[name] = lines
-    assert not found
+            values[name] = lines
+    assert not values
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -347,10 +347,10 @@ def test_the_ledger_searches_and_filters(page):
     asking = {"A.thm6": 1, "B.table25.pool1": 1, "table iv": 5, "Table I": 5, "rejection limit": 2}
     for asked, least in asking.items():
         field.fill(asked)
-        found = page.evaluate(places)
-        assert least <= len(found) < everything / 4
+        scores = page.evaluate(places)
+        assert least <= len(scores) < everything / 4
         if asked.lower().startswith("table"):
-            assert all(re.search(rf"{asked}(?![A-Z])", place, re.IGNORECASE) for place in found), found
+            assert all(re.search(rf"{asked}(?![A-Z])", place, re.IGNORECASE) for place in scores), scores
     field.fill("")
     choices = {"paper": "C", "verdict": "holds", "chapter": "09_label_dp_training", "sort": "claim", "differs": "no"}
     for menu, choice in {**choices, "order": "no runs"}.items():
@@ -375,11 +375,11 @@ def test_the_ledger_can_be_read_by_the_first_rules(page):
     badges = page.evaluate(f"{shown}.map(row => row.querySelector('td').innerText.trim())")
     assert all(text.startswith(first) for text, (_, _, first) in zip(badges, differ, strict=True))
     page.locator("select[name=verdict]").select_option("fails")
-    found = page.evaluate(f"{shown}.map(row => row.id)")
-    assert found == [id_ for id_, _, first in differ if first == "fails"]
+    scores = page.evaluate(f"{shown}.map(row => row.id)")
+    assert scores == [id_ for id_, _, first in differ if first == "fails"]
     page.reload()
     assert page.get_by_role("checkbox", name="by the first rules").is_checked()
-    assert page.evaluate(f"{shown}.map(row => row.id)") == found
+    assert page.evaluate(f"{shown}.map(row => row.id)") == scores
     assert not page.errors
 
 

@@ -33,14 +33,14 @@ def sorts(rows):
             by_name[name] = number
     chosen = [name for name, number in by_name.items() if 0 < number <= 5 and name != "b"]
     kept = [one for one in chosen or ["none"] if one in ["a", "c", "none"]]
-    found = {**by_name, "kept": kept, "count": len(rows)}
+    values_ = {**by_name, "kept": kept, "count": len(rows)}
     if not rows:
-        found["empty"] = None
+        values_["empty"] = None
     elif least is not None and least[0] < 1:
-        found["small"] = min(2, max(0.5, abs(least[0])))
+        values_["small"] = min(2, max(0.5, abs(least[0])))
     else:
-        found["least"] = least
-    return [found, found.get("a", -1), [*by_name.values()], all(number < 9 for number in by_name.values())]
+        values_["least"] = least
+    return [values_, values_.get("a", -1), [*by_name.values()], all(number < 9 for number in by_name.values())]
 
 
 def text(name, count):
@@ -69,10 +69,10 @@ def test_numbers_are_written_alike(page):
 
 def test_lists_and_conditions_work_alike(page):
     rng = random.Random(2)
-    some = [
+    values = [
         [[rng.choice([0.5, 1, 3, 6, 7.5, 9]), rng.choice("abcd")] for _ in range(rng.randrange(6))] for _ in range(300)
     ]
-    assert run(page, "sorts", [[rows] for rows in some]) == [sorts(rows) for rows in some]
+    assert run(page, "sorts", [[rows] for rows in values]) == [sorts(rows) for rows in values]
 
 
 def test_texts_are_filled_alike(page):

@@ -176,16 +176,16 @@ def test_prv_and_pld_agree_within_their_errors(n):
 @pytest.mark.parametrize(("phase", "delta"), [((29.66, 0.0107, 8035), 6.9e-10), ((0.73, 4.4e-5, 3286), 1.2e-6)])
 def test_a_coarser_grid_is_still_an_upper_bound(phase, delta, monkeypatch):
     """Settings that took 10 to 40 s: what few points give is above what more give, and above the other accountant."""
-    found = {"prv": [], "pld": []}
+    values_ = {"prv": [], "pld": []}
     for share in (16, 4):
         monkeypatch.setattr(accounting, "_POINTS", 1_500_000 // share)
         monkeypatch.setattr(accounting, "_LOSSES", 60_000 // share)
         for accountant, compute in (("prv", accounting._prv), ("pld", accounting._pld)):
-            found[accountant].append(compute((phase,), delta, rdp.epsilon(*phase, delta), "")[:2])
-    for (_, coarse), (_, fine) in found.values():
+            values_[accountant].append(compute((phase,), delta, rdp.epsilon(*phase, delta), "")[:2])
+    for (_, coarse), (_, fine) in values_.values():
         assert rdp.epsilon(*phase, delta) >= coarse >= fine > 0
-    assert max(low for bounds in found.values() for low, _ in bounds) <= min(
-        high for bounds in found.values() for _, high in bounds
+    assert max(low for bounds in values_.values() for low, _ in bounds) <= min(
+        high for bounds in values_.values() for _, high in bounds
     )
 
 

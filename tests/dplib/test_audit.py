@@ -107,10 +107,10 @@ def test_forgetting_delta_would_be_caught():
 
 def test_one_run_has_power():
     """Randomised response with epsilon = 3 and 2,000 canaries: the bound comes close."""
-    found = in_one_run(leaky_response(3.0, 0.0), 2000, [500, 2000], 0.0, np.random.default_rng(6))
-    assert 2.6 < found.epsilon < 3
-    assert found.guesses in (500, 2000)
-    assert found.correct <= found.guesses
+    audit_ = in_one_run(leaky_response(3.0, 0.0), 2000, [500, 2000], 0.0, np.random.default_rng(6))
+    assert 2.6 < audit_.epsilon < 3
+    assert audit_.guesses in (500, 2000)
+    assert audit_.correct <= audit_.guesses
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_where_shuffling_can_be_seen_and_where_not():
     def scores(present, runs, rng):
         return shuffled_ratio(present, runs, noise, batches, rng)
 
-    found = audit.audit_by_repetition(scores, 4000, delta, np.random.default_rng(7), 0.999)
-    assert found.epsilon > claimed
+    audit_ = audit.audit_by_repetition(scores, 4000, delta, np.random.default_rng(7), 0.999)
+    assert audit_.epsilon > claimed
 
     for noise, delta in [(1.0, 1e-2), (1.0, 1e-3), (0.5, 1e-2)]:
         claimed = accounting.epsilon(noise, 1 / batches, batches, delta, "pld")
@@ -169,11 +169,11 @@ def test_half_the_noise_is_caught_in_one_run_of_many_canaries():
     claimed = mechanisms.gaussian_epsilon(3.0, 1.0, 1e-6)
     for noise, caught in [(1.5, True), (3.0, False)]:
         for seed in range(5):
-            found = in_one_run(
+            audit_ = in_one_run(
                 lambda included, rng, noise=noise: included + noise * rng.standard_normal(len(included)),
                 100_000, [100, 300, 1000], 1e-6, np.random.default_rng(seed),
             )  # fmt: skip
-            assert (found.epsilon > claimed) == caught
+            assert (audit_.epsilon > claimed) == caught
 
 
 def test_one_run_shows_less_than_is_spent_and_more_with_more_canaries():

@@ -67,8 +67,8 @@ def test_half_the_noise_is_caught():
     rng, delta = np.random.default_rng(1), 1e-3
     coins = rng.random((20, CANARIES)) < 0.5
     scores = np.array([canary_scores(included, rng, noise=2.0, sample_rate=1.0, steps=3) for included in coins])
-    found = audit.audit_scores(scores[coins], scores[~coins], delta, rng, 0.999)
-    assert found.epsilon > accounting.epsilon(4.0, 1.0, 3, delta)
+    audit_ = audit.audit_scores(scores[coins], scores[~coins], delta, rng, 0.999)
+    assert audit_.epsilon > accounting.epsilon(4.0, 1.0, 3, delta)
 
 
 def test_a_forgotten_clip_is_caught(monkeypatch):
@@ -76,8 +76,8 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         included = rng.random(CANARIES) < 0.5
-        found = audit.audit_guesses(canary_scores(included, rng), included, 300, 1e-5)
-        assert found.epsilon > claimed()
+        audit_ = audit.audit_guesses(canary_scores(included, rng), included, 300, 1e-5)
+        assert audit_.epsilon > claimed()
 
 
 def one_canary(kind="poisson", realised=False, **changes):
@@ -116,24 +116,24 @@ def accounted():
 
 def test_a_canary_among_opposite_records_finds_nothing():
     sums = one_canary()
-    found = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 500, DELTA, np.random.default_rng(2), 0.99)
-    assert found.epsilon <= accounted()
+    audit_ = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 500, DELTA, np.random.default_rng(2), 0.99)
+    assert audit_.epsilon <= accounted()
 
 
 def test_division_by_the_realised_batch_size_is_caught():
     sums = one_canary(realised=True)
-    found = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(3), 0.99)
-    assert found.epsilon > accounted()
+    audit_ = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(3), 0.99)
+    assert audit_.epsilon > accounted()
 
 
 def test_a_divisor_that_tells_the_number_of_records_is_caught():
     """Full batches: the quotient moves by two clipping norms over n, where the sum moves by one. A constant is safe."""
     spent = accounting.epsilon(ONE_STEP["noise_multiplier"], 1.0, 1, DELTA)
-    found = {}
+    values = {}
     for name, divisor in (("constant", 250.0), ("of the records", None)):
         sums = one_canary(sample_rate=1.0, divisor=divisor)
-        found[name] = audit.audit_by_repetition(sums, 3000, DELTA, np.random.default_rng(5), 0.99).epsilon
-    assert found["constant"] <= spent < found["of the records"]
+        values[name] = audit.audit_by_repetition(sums, 3000, DELTA, np.random.default_rng(5), 0.99).epsilon
+    assert values["constant"] <= spent < values["of the records"]
 
 
 def test_shuffled_batches_accounted_as_poisson_are_caught():
@@ -144,8 +144,8 @@ def test_shuffled_batches_accounted_as_poisson_are_caught():
     with pytest.raises(ValueError, match="shuffled"):
         DPSGD(steps=1, sampling="shuffled", **ONE_STEP)
     sums = one_canary(kind="shuffled")
-    found = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(4), 0.99)
-    assert found.epsilon > accounted()
+    audit_ = audit.audit_by_repetition(lambda *a: replacing(sums(*a)), 3000, DELTA, np.random.default_rng(4), 0.99)
+    assert audit_.epsilon > accounted()
 
 
 def test_a_canary_that_is_not_finite_finds_nothing():
@@ -166,5 +166,5 @@ def test_a_canary_that_is_not_finite_finds_nothing():
         engine.close()
         return np.where(np.isfinite(released), released, 1e9)
 
-    found = audit.audit_by_repetition(scores, 500, DELTA, np.random.default_rng(6), 0.99)
-    assert found.epsilon <= accounted()
+    audit_ = audit.audit_by_repetition(scores, 500, DELTA, np.random.default_rng(6), 0.99)
+    assert audit_.epsilon <= accounted()

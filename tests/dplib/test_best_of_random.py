@@ -29,23 +29,23 @@ def test_the_slope_is_that_of_the_generating_function(shape, gamma):
 
 
 def test_one_run_for_sure_costs_one_run():
-    one = best.training(2.0, 0.01, 200, 1e-3)
-    found = best.epsilon(one, 0.9999, 1.0, 1e-5)
-    alone = max(best._epsilon_of(*pair[1:], 1e-5) for pair in one)
-    assert found.low == pytest.approx(alone, abs=2e-3)
-    assert alone <= found.high + 1e-6 <= alone + 5e-3
+    result = best.training(2.0, 0.01, 200, 1e-3)
+    epsilon_ = best.epsilon(result, 0.9999, 1.0, 1e-5)
+    alone = max(best._epsilon_of(*pair[1:], 1e-5) for pair in result)
+    assert epsilon_.low == pytest.approx(alone, abs=2e-3)
+    assert alone <= epsilon_.high + 1e-6 <= alone + 5e-3
 
 
 def test_a_pure_run_costs_at_most_three_times_its_epsilon():
     losses = np.array([-1.0, 1.0])
     mass = np.array([1.0, np.e]) / (1 + np.e)
-    found = best.epsilon([np.array([losses, mass, mass[::-1]])], 0.01, 1.0, 1e-9)
-    assert found.low <= 3
-    assert found.low <= found.high
+    epsilon_ = best.epsilon([np.array([losses, mass, mass[::-1]])], 0.01, 1.0, 1e-9)
+    assert epsilon_.low <= 3
+    assert epsilon_.low <= epsilon_.high
 
 
 def test_the_bounds_bracket_a_gaussian_score():
     sigma, gamma, delta = 2.0, 0.1, 1e-5
-    one = best.training(sigma, 1.0, 1, 1e-3)
-    found = best.epsilon(one, gamma, 1.0, delta)
-    assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < found.low <= found.high < 1.15 * found.low
+    result = best.training(sigma, 1.0, 1, 1e-3)
+    epsilon_ = best.epsilon(result, gamma, 1.0, delta)
+    assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < epsilon_.low <= epsilon_.high < 1.15 * epsilon_.low

@@ -408,9 +408,9 @@ def failures(name):
                     yield key, value, f"gives {result!r}"
             kinds = (np.float32, np.float64) if type(call()[key]) is float else (np.int64, np.int32)
             for kind in kinds:
-                found = function(**call() | {key: kind(call()[key])})
-                if type(found) is float and not math.isclose(found, right, rel_tol=1e-3):
-                    yield key, kind, f"gives {found}, not {right}"
+                result_ = function(**call() | {key: kind(call()[key])})
+                if type(result_) is float and not math.isclose(result_, right, rel_tol=1e-3):
+                    yield key, kind, f"gives {result_}, not {right}"
 
 
 def is_number(result):
@@ -426,5 +426,5 @@ def is_number(result):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_senseless_numbers_are_refused_by_name(name):
-    found = [f"{key} = {str(value)[:30]}: {said[:200]}" for key, value, said in failures(name)]
-    assert not found, "\n".join(found)
+    values = [f"{key} = {str(value)[:30]}: {said[:200]}" for key, value, said in failures(name)]
+    assert not values, "\n".join(values)

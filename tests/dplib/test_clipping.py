@@ -129,7 +129,7 @@ def by_one(net, x, y, factors):
         torch.autograd.grad(cross_entropy(net(a), b).sum(), list(named.values()))
         for a, b in zip(x.split(1), y.split(1), strict=True)
     ]
-    norms = torch.stack([torch.cat([g.flatten() for g in one]).norm() for one in gradients])
+    norms = torch.stack([torch.cat([g.flatten() for g in gradient]).norm() for gradient in gradients])
     weights = factors(norms.clone())
     sums = [torch.tensordot(weights, torch.stack(gs), 1) for gs in zip(*gradients, strict=True)]
     return dict(zip(named, sums, strict=True)), norms

@@ -64,9 +64,9 @@ def test_auto_takes_a_gpu_for_large_work_alone(monkeypatch):
 def test_what_a_gpu_gains():
     assert not worth_a_gpu([])
     assert not worth_a_gpu([Work(1e7, 10**9)]), "a step that a core does faster than a GPU launches it"
-    one = Work(1e10, 40)
-    assert not worth_a_gpu([one])
-    assert worth_a_gpu([one] * 2), "runs of one page share the seconds in which CUDA begins"
+    work = Work(1e10, 40)
+    assert not worth_a_gpu([work])
+    assert worth_a_gpu([work] * 2), "runs of one page share the seconds in which CUDA begins"
 
 
 def test_work_of_a_training():
@@ -128,10 +128,10 @@ def test_a_gpu_takes_larger_pieces(place):
     net.register_forward_hook(lambda *_: passes.append(1))
     data = dpsgd.Data((np.ones((n, 4), np.float32), np.arange(n) % 2))
     with stand_in_gpu.present():
-        found = examples.Examples(data.train, "test", torch.device(place), torch.float32)
-        examples.evaluate(net.to(place), found, examples.cross_entropy, examples.correct)
+        examples_ = examples.Examples(data.train, "test", torch.device(place), torch.float32)
+        examples.evaluate(net.to(place), examples_, examples.cross_entropy, examples.correct)
         assert len(passes) == {"cpu": 3, "cuda": 1}[place]
-        engine = dpsgd.Engine(net, settings(steps=9, sample_rate=1.0), found, generator=torch.Generator(place))
+        engine = dpsgd.Engine(net, settings(steps=9, sample_rate=1.0), examples_, generator=torch.Generator(place))
         passes.clear()
         engine.step(torch.arange(n, device=place))
     assert len(passes) == {"cpu": 3, "cuda": 1}[place]

@@ -148,14 +148,14 @@ def test_noise_comes_once_whatever_the_pieces(physical, rule):
 @pytest.mark.parametrize("rule", ["flat", "auto-s"])
 def test_gradient_is_the_clipped_sum_over_the_expected_size(rule):
     network, bound, rows = net(), 0.3, torch.tensor([0, 5, 6, 31])
-    found = engine(settings(max_grad_norm=bound, clipping=rule), network=copy.deepcopy(network)).gradient(rows)
+    gradient_ = engine(settings(max_grad_norm=bound, clipping=rule), network=copy.deepcopy(network)).gradient(rows)
     x, y = toy().batch(rows)
     due = 0
     for a, b in zip(x, y, strict=True):
         loss = nn.functional.cross_entropy(network(a[None]), b[None])
         g = torch.cat([p.flatten() for p in torch.autograd.grad(loss, network.parameters())])
         due = due + g * (min(1.0, bound / float(g.norm() + 1e-6)) if rule == "flat" else bound / (g.norm() + 0.01))
-    assert torch.allclose(found, due / (0.25 * 40), rtol=1e-10)  # expected size 10, realised 4
+    assert torch.allclose(gradient_, due / (0.25 * 40), rtol=1e-10)  # expected size 10, realised 4
 
 
 def test_a_network_that_changes_its_input_in_place_is_clipped_by_the_norms_of_the_changed():
@@ -419,25 +419,25 @@ def test_a_grid_divides_by_the_divisor():
     """Where the number of records is private, it must not show in the size of the noise."""
     scales = []
     for n in (100, 400):
-        one = settings(max_grad_norm=1.0, noise_multiplier=1.0, divisor=50.0)
-        grid = logistic_grid.LogisticGrid([one], toy(n), 3, [torch.Generator().manual_seed(0)])
+        settings_ = settings(max_grad_norm=1.0, noise_multiplier=1.0, divisor=50.0)
+        grid = logistic_grid.LogisticGrid([settings_], toy(n), 3, [torch.Generator().manual_seed(0)])
         grid.step(torch.arange(0))
         scales.append(grid.weights.clone())
     assert torch.equal(*scales)
 
 
 def test_what_a_grid_refuses():
-    one = settings(max_grad_norm=1.0)
+    settings_ = settings(max_grad_norm=1.0)
     for others, words in (
         ([], "empty"),
-        ([one, settings(steps=2)], "steps differs"),
-        ([one, settings(sample_rate=0.5)], "sample_rate differs"),
+        ([settings_, settings(steps=2)], "steps differs"),
+        ([settings_, settings(sample_rate=0.5)], "sample_rate differs"),
         ([settings(momentum=0.9)], "momentum"),
     ):
         with pytest.raises(ParameterError, match=words):
             logistic_grid.train_grid(digits(), others, np.random.default_rng(0), classes=10)
     with pytest.raises(ParameterError, match="label 9"):
-        logistic_grid.train_grid(digits(), [one], np.random.default_rng(0), classes=9)
+        logistic_grid.train_grid(digits(), [settings_], np.random.default_rng(0), classes=9)
 
 
 def test_the_same_training_on_a_gpu(gpu):

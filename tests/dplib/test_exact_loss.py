@@ -122,8 +122,8 @@ def test_full_batches_have_closed_forms(n):
         optimize.brentq(lambda e, x=x, y=y: mechanisms.two_gaussians_delta(2 / n, x, y, 1, e) - delta, 0, 100)
         for x, y in (widths, widths[::-1])
     )
-    found = {name: exact_loss.quotient_epsilon(n, 1.0, sigma, delta, name) for name in ("records", "batch")}
-    assert found == pytest.approx({"records": due, "batch": due}, rel=3e-4)
+    values = {name: exact_loss.quotient_epsilon(n, 1.0, sigma, delta, name) for name in ("records", "batch")}
+    assert values == pytest.approx({"records": due, "batch": due}, rel=3e-4)
     assert due > mechanisms.gaussian_epsilon(sigma / 2, 1.0, delta) * 0.999  # more than half the noise
 
 
@@ -137,10 +137,10 @@ def test_a_random_batch_against_adaptive_quadrature():
 
 def test_a_constant_never_exceeds_the_accountant_and_the_others_do():
     spent = accounting.epsilon(1.7, 0.5, 1, 1e-3, "pld")
-    found = {d: [exact_loss.quotient_epsilon(n, 0.5, 1.7, 1e-3, d) for n in (3, 10, 40)] for d in exact_loss.DIVISORS}
-    assert max(found["constant"]) <= spent
-    assert max(found["records"]) > spent
-    assert max(found["batch"]) > spent
+    values = {d: [exact_loss.quotient_epsilon(n, 0.5, 1.7, 1e-3, d) for n in (3, 10, 40)] for d in exact_loss.DIVISORS}
+    assert max(values["constant"]) <= spent
+    assert max(values["records"]) > spent
+    assert max(values["batch"]) > spent
 
 
 def test_noise_counts_records():

@@ -124,9 +124,9 @@ def test_a_gpu_gets_the_same_batches_in_few_copies(kind, rate):
     due = [drawn.draw() for _ in range(150)]
     with stand_in_gpu.present() as gpu:
         taken = examples.Sampler(kind, 40, rate, np.random.default_rng(5)).batches(torch.device("cuda"))
-        found = [next(taken) for _ in due]
-        assert all(rows.is_cuda for rows in found)
+        values = [next(taken) for _ in due]
+        assert all(rows.is_cuda for rows in values)
         assert gpu.waits.total() == 3
-        assert all(rows.cpu().tolist() == expected.tolist() for rows, expected in zip(found, due, strict=True))
+        assert all(rows.cpu().tolist() == expected.tolist() for rows, expected in zip(values, due, strict=True))
     here = examples.Sampler(kind, 40, rate, np.random.default_rng(5)).batches(torch.device("cpu"))
     assert all(next(here).tolist() == expected.tolist() for expected in due)

@@ -111,12 +111,12 @@ def test_layers_may_be_called_by_keyword():
     by_place = Code(lambda net, x: net.last(torch.tanh(net.first(x))), **layers)
     x, y = torch.from_numpy(ROWS), torch.from_numpy(LABELS)
     clipping.check(by_name, x, y, cross_entropy)
-    found = []
+    values_ = []
     for net in (by_name, by_place):
         sums = {p: torch.zeros_like(p) for p in net.parameters()}
         clipping.ClippedSums(net, sums).add(x, y, cross_entropy, lambda norms: clipping.flat(norms, 0.3))
-        found.append(torch.cat([s.flatten() for s in sums.values()]))
-    assert torch.equal(*found)
+        values_.append(torch.cat([s.flatten() for s in sums.values()]))
+    assert torch.equal(*values_)
 
 
 def one_word_too_many(columns=7):
@@ -196,9 +196,11 @@ def test_what_is_no_such_thing_is_named(given):
         with pytest.raises(ParameterError, match=given):
             many.train(**several, progress=False)
         if given != "net":
-            one = {name: [value] if name == "settings" else value for name, value in (right | {given: wrong}).items()}
+            values = {
+                name: [value] if name == "settings" else value for name, value in (right | {given: wrong}).items()
+            }
             with pytest.raises(ParameterError, match=given):
-                logistic_grid.train_grid(one["data"], one["settings"], one["rng"], classes=3, progress=False)
+                logistic_grid.train_grid(values["data"], values["settings"], values["rng"], classes=3, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,16 @@ from dplib import files
 )  # fmt: skip
 def test_a_file_and_the_command_line_agree(text, tmp_path):
     (tmp_path / "grid.yml").write_text(f"epsilon: [{text}]\ndelta: {text}\n")
-    found = files.read(tmp_path / "grid.yml")
+    read_ = files.read(tmp_path / "grid.yml")
     given = files.value(text)
-    assert found == {"epsilon": [given], "delta": given}
-    assert type(found["delta"]) is type(given)
+    assert read_ == {"epsilon": [given], "delta": given}
+    assert type(read_["delta"]) is type(given)
 
 
 def test_yaml_says_what_has_no_value_and_what_is_octal(tmp_path):
     (tmp_path / "a.yml").write_text("a: ~\nb:\nc: 0o17\nd: 010\ne: 2026-11-26\nf: .inf\n")
-    found = files.read(tmp_path / "a.yml")
-    assert found == {"a": None, "b": None, "c": 15, "d": 10, "e": "2026-11-26", "f": float("inf")}
+    read_ = files.read(tmp_path / "a.yml")
+    assert read_ == {"a": None, "b": None, "c": 15, "d": 10, "e": "2026-11-26", "f": float("inf")}
 
 
 @pytest.mark.parametrize("text", ["nan", ".nan", "NaN"])

@@ -56,7 +56,7 @@ def precisions():
         gpu, processor = (BACKENDS.cuda.matmul, BACKENDS.cudnn.conv, BACKENDS.cudnn.rnn), BACKENDS.mkldnn
         return [kind.fp32_precision for kind in (*gpu, processor.matmul, processor.conv, processor.rnn)]
     cuts = BACKENDS.cuda.matmul.allow_tf32, BACKENDS.cudnn.allow_tf32, torch.get_float32_matmul_precision() != "highest"
-    return ["tf32" if one else "ieee" for one in cuts]
+    return ["tf32" if cut else "ieee" for cut in cuts]
 
 
 def whole():

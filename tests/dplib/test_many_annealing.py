@@ -122,7 +122,7 @@ def test_decisions_are_those_of_one_screen_each():
         outcomes = screens.decide(torch.from_numpy(change), torch.from_numpy(u)).tolist()
         assert outcomes == [one.decide(float(c), float(v)) for one, c, v in zip(singles, change, u, strict=True)]
         for name in ("queries", "accepted", "rejections", "temperature"):
-            assert getattr(screens, name).tolist() == [getattr(one, name) for one in singles]
+            assert getattr(screens, name).tolist() == [getattr(single, name) for single in singles]
     assert len(set(screens.accepted.tolist())) > 3
 
 

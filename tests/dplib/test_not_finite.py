@@ -279,9 +279,9 @@ def test_no_record_makes_a_model_of_a_grid_not_finite():
 
 def test_a_record_adds_nothing_to_a_grid_where_it_is_not_finite():
     x, y = saturated()
-    one = dpsgd.DPSGD(20, 0.5, 1.0, max_grad_norm=1.0)
+    settings_ = dpsgd.DPSGD(20, 0.5, 1.0, max_grad_norm=1.0)
     train = Examples((x, y), "train", CPU, torch.float32)
-    found, due = (logistic_grid.LogisticGrid([one], train, 3, None) for _ in range(2))
+    found, due = (logistic_grid.LogisticGrid([settings_], train, 3, None) for _ in range(2))
     found.step(torch.arange(100))
     due.step(torch.arange(100)[torch.arange(100) != BAD])
     assert torch.allclose(found.weights, due.weights, atol=1e-6)

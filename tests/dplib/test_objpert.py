@@ -149,7 +149,7 @@ def test_masks_equal_separate_fits():
     assert (many.coef[~masks] == 0).all()
     for p in (0, 45, 100, 125, 150, count - 1):
         columns = np.append(masks[p], True)
-        one = fit(
+        fitted = fit(
             np.hstack([x, np.zeros((len(x), 1))])[:, columns],  # a column of 0: d >= 1
             y,
             epsilon=epsilon[p],
@@ -158,7 +158,7 @@ def test_masks_equal_separate_fits():
             **settings,
         )
         found = np.append(many.coef[p], many.intercept[p])[columns]
-        np.testing.assert_allclose(found, np.append(one.coef[0, :-1], one.intercept), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(found, np.append(fitted.coef[0, :-1], fitted.intercept), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("scale", [0, 1, 100, 1e4])
@@ -183,10 +183,10 @@ def test_a_release_is_the_minimiser_in_units_of_its_noise(bound, price, epsilon)
     rng = np.random.default_rng(8)
     x, y = rows_and_labels(rng, n=200)
     x *= 0.999 * bound / np.linalg.norm(x, axis=1, keepdims=True)
-    found = fit(x, y, epsilon=epsilon, regularisation=price, norm_bound=bound, rng=rng, problems=50)
-    assert found.converged.all()
-    assert found.coef.any(axis=1).all()
-    assert (found.gradient_norm * found.noise_rate <= np.maximum(1e-6, 1e-10 * epsilon)).all()
+    fitted = fit(x, y, epsilon=epsilon, regularisation=price, norm_bound=bound, rng=rng, problems=50)
+    assert fitted.converged.all()
+    assert fitted.coef.any(axis=1).all()
+    assert (fitted.gradient_norm * fitted.noise_rate <= np.maximum(1e-6, 1e-10 * epsilon)).all()
 
 
 def test_without_a_minimiser_the_intercept_runs_to_infinity():
@@ -237,13 +237,13 @@ def random_settings(rng, count=2000):
 @pytest.mark.parametrize("neighbours", objpert.NEIGHBOURS)
 def test_the_sound_variant_spends_exactly_its_budget(neighbours):
     epsilon, l2, r = random_settings(np.random.default_rng(11))
-    found = calibrate(epsilon, l2, r, neighbours=neighbours)
-    assert (found.extra >= 0).all()
-    spent = privacy_loss(found.noise_rate, r, r**2 / (l2 + found.extra), neighbours=neighbours)
+    constants = calibrate(epsilon, l2, r, neighbours=neighbours)
+    assert (constants.extra >= 0).all()
+    spent = privacy_loss(constants.noise_rate, r, r**2 / (l2 + constants.extra), neighbours=neighbours)
     np.testing.assert_allclose(spent, epsilon, rtol=1e-12)
     half = epsilon / 2 / (2 if neighbours == "replace" else 1)
-    assert (found.noise_rate * r >= half * (1 - 1e-12)).all()
-    np.testing.assert_allclose((found.noise_rate * r)[found.extra > 0], half[found.extra > 0])
+    assert (constants.noise_rate * r >= half * (1 - 1e-12)).all()
+    np.testing.assert_allclose((constants.noise_rate * r)[constants.extra > 0], half[constants.extra > 0])
 
 
 def test_the_loss_is_the_maximum_over_how_far_a_record_is_off():
@@ -313,8 +313,8 @@ def test_no_pair_of_neighbours_loses_more_than_epsilon(variant, neighbours, d):
     worst = 0.0
     for _ in range(40):
         epsilon, l2, r = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-0.5, 1.0)
-        found = calibrate(epsilon, l2, r, variant=variant, neighbours=neighbours)
-        rate, price = float(found.noise_rate), float(l2 + found.extra)
+        constants = calibrate(epsilon, l2, r, variant=variant, neighbours=neighbours)
+        rate, price = float(constants.noise_rate), float(l2 + constants.extra)
         x, y = rows_and_labels(rng, n=int(rng.integers(1, 6)), d=d, bound=r)
         w = rng.standard_normal((400, d)) * 10 ** rng.uniform(-2, 1.5, (400, 1)) / r
 
@@ -382,8 +382,8 @@ def attained(build, rate, r, l2):
 def test_the_loss_is_attained(epsilon, l2, r):
     """So the noise cannot be less: the pairs catch 2% too little of it, with the same regularisation."""
     for neighbours, build in (("add_remove", pair_added), ("replace", pair_replaced)):
-        found = calibrate(epsilon, l2, r, neighbours=neighbours)
-        rate, price = float(found.noise_rate), float(l2 + found.extra)
+        constants = calibrate(epsilon, l2, r, neighbours=neighbours)
+        rate, price = float(constants.noise_rate), float(l2 + constants.extra)
         loss = attained(build, rate, r, price)
         assert 0.998 * epsilon < loss <= epsilon * (1 + 1e-9)
         weak = 1.02 * rate
@@ -397,8 +397,8 @@ def test_diffprivlibs_curvature_is_too_small_for_rows_longer_than_one():
     """One record of norm 10 for one of norm 0, at w = 0: the densities differ by e^0.21 where epsilon is 0.1."""
     r, epsilon, l2 = 10.0, 0.1, 1.0
     for variant, broken in (("diffprivlib", True), ("sound", False), ("cms", False)):
-        found = calibrate(epsilon, l2, r, variant=variant)
-        rate, price = float(found.noise_rate), float(l2 + found.extra)
+        constants = calibrate(epsilon, l2, r, variant=variant)
+        rate, price = float(constants.noise_rate), float(l2 + constants.extra)
         loss = loss_at(np.zeros((1, 1)), ([[r]], [1]), ([[0.0]], [1]), rate, price)[0]
         assert (loss > epsilon) == broken
         supremum = privacy_loss(rate, r, r**2 / price)

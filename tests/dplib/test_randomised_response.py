@@ -209,14 +209,14 @@ def test_a_data_set_at_once_is_each_record_by_itself():
         assert kept[i].sum() == response.success(prior[i], epsilon[i]).argmax() + 1
     assert np.array_equal(response.kept(np.asfortranarray(prior), epsilon), kept)
     labels = rng.integers(12, size=3000)
-    one = response.rr_with_prior(labels, prior, epsilon, np.random.default_rng(8))
+    answers = response.rr_with_prior(labels, prior, epsilon, np.random.default_rng(8))
     again = response.rr_with_prior(labels, prior, epsilon, np.random.default_rng(8))
-    assert np.array_equal(one.labels, again.labels)
-    assert kept[np.arange(3000), one.labels].all()
+    assert np.array_equal(answers.labels, again.labels)
+    assert kept[np.arange(3000), answers.labels].all()
     uniform = response.rr_with_prior(labels, np.full(12, 1 / 12), 1.0, np.random.default_rng(8)).labels
     assert np.array_equal(uniform, response.rr(labels, 12, 1.0, np.random.default_rng(8)).labels)
     top = response.rr_top_k(labels, prior, kept.sum(axis=1), epsilon, np.random.default_rng(8)).labels
-    assert np.array_equal(top, one.labels)
+    assert np.array_equal(top, answers.labels)
     assert np.array_equal(response.rr(labels, 12, np.inf, rng).labels, labels)
     for source in (rng, None):
         assert len(response.rr_with_prior(np.array([], dtype=int), np.ones((0, 3)), 1.0, source).labels) == 0

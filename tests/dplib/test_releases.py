@@ -37,8 +37,8 @@ def test_laplace_spends_exactly_epsilon(epsilon):
     def log_density(centre):
         return lambda o: -np.abs(o - centre) / scale - np.log(2 * scale)
 
-    one = exact_loss.density_max_log_ratio(log_density(1.0), log_density(0.0), (-5, 6), kinks=(0, 1))
-    assert 2 * one == pytest.approx(epsilon, abs=1e-9)
+    loss = exact_loss.density_max_log_ratio(log_density(1.0), log_density(0.0), (-5, 6), kinks=(0, 1))
+    assert 2 * loss == pytest.approx(epsilon, abs=1e-9)
 
 
 def test_laplace_likelihood_is_the_density_up_to_a_constant():
@@ -121,11 +121,11 @@ def test_records_without_evidence_change_nothing(task):
     target = releases.plain(y, 3).values * half[:, None]
     silent = np.where(half[:, None], releases.answer_likelihood(y, np.ones(3, bool), 3.0).values, 0)
     told = [Evidence("target", target), Evidence("likelihood", silent.astype(np.float32))]
-    one = label_heads.fit(x, told, [0.01, 0.01], np.random.default_rng(0), epochs=3, batch=600)
+    fitted = label_heads.fit(x, told, [0.01, 0.01], np.random.default_rng(0), epochs=3, batch=600)
     moved = x.copy()
     moved[~half] += 100
     other = label_heads.fit(moved, told, [0.01, 0.01], np.random.default_rng(0), epochs=3, batch=600)
-    np.testing.assert_allclose(one.weights, other.weights, atol=1e-3)
+    np.testing.assert_allclose(fitted.weights, other.weights, atol=1e-3)
 
 
 def test_heads_do_not_disturb_each_other_and_keep_their_order(task):

@@ -231,7 +231,7 @@ def test_the_example_of_abadi_et_al():
 
 @pytest.mark.parametrize("form", search_budgets.FORMS)
 def test_no_setting_gives_both_rs_and_mgrs_their_printed_budgets(form):
-    found = []
+    values = []
     for failure in np.geomspace(1e-15, 0.5, 50):  # the line by a root in the records, not in closed form
 
         def excess(records, failure=failure):
@@ -239,8 +239,8 @@ def test_no_setting_gives_both_rs_and_mgrs_their_printed_budgets(form):
 
         if excess(1.001) > 0 > excess(1e5):
             records = optimize.brentq(lambda n, excess=excess: min(excess(n), 1.0), 1.001, 1e5)
-            found.append(sum(2.11 + 8 * equation_9(1.0, records, k, failure, form) for k in (40, 20, 10)))
-    assert 8.53 < search_budgets.least_mgrs(form) <= min(found) * (1 + 1e-3)
+            values.append(sum(2.11 + 8 * equation_9(1.0, records, k, failure, form) for k in (40, 20, 10)))
+    assert 8.53 < search_budgets.least_mgrs(form) <= min(values) * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(

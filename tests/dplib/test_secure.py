@@ -104,19 +104,19 @@ def drawn():
 
 
 def test_no_seed_repeats_a_draw():
-    found = set()
+    values = set()
     for _ in range(20):
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002
         torch.manual_seed(0)
-        found.add(drawn())
-    assert len(found) == 20
+        values.add(drawn())
+    assert len(values) == 20
 
 
 def test_forked_processes_share_no_stream():
     """Two children, made when the parent has drawn already, and the parent itself: what they draw next differs."""
     drawn()
-    found = []
+    values = []
     for _ in range(2):
         reads, writes = os.pipe()
         child = os.fork()
@@ -124,9 +124,9 @@ def test_forked_processes_share_no_stream():
             os.write(writes, bytes(secure.random_bytes(16)) + secure.normal(4).numpy().tobytes())
             os._exit(0)
         os.close(writes)
-        found.append(os.read(reads, 1000))
+        values.append(os.read(reads, 1000))
         os.close(reads)
         assert os.waitpid(child, 0)[1] == 0
-    found.append(bytes(secure.random_bytes(16)) + secure.normal(4).numpy().tobytes())
-    assert {len(one) for one in found} == {48}
-    assert len({one[:16] for one in found}) == len({one[16:] for one in found}) == 3
+    values.append(bytes(secure.random_bytes(16)) + secure.normal(4).numpy().tobytes())
+    assert {len(value) for value in values} == {48}
+    assert len({value[:16] for value in values}) == len({value[16:] for value in values}) == 3

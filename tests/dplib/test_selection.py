@@ -175,8 +175,8 @@ def test_private_quantile_finds_the_quantile_and_pays_for_each_question():
     assert selection.private_quantile(values, 0.9, thresholds, 1.0, NoNoise()) == 912.0
     # Noise of sqrt(6) / mu on counts: with mu = 1 the answer is within a few thresholds of the true one.
     rng = np.random.default_rng(9)
-    found = [selection.private_quantile(values, 0.9, thresholds, 1.0, rng) for _ in range(50)]
-    assert max(abs(f - 900) for f in found) < 40
+    values_ = [selection.private_quantile(values, 0.9, thresholds, 1.0, rng) for _ in range(50)]
+    assert max(abs(f - 900) for f in values_) < 40
     # With next to no budget it is next to random: among 50 answers there are far ones (fails by chance: 1e-10).
     assert np.ptp([selection.private_quantile(values, 0.9, thresholds, 1e-3, rng) for _ in range(50)]) > 200
 
@@ -233,10 +233,10 @@ def test_fisher_agrees_with_lda_on_one_feature_and_bears_dead_ones():
 def test_all_curves_against_a_plain_computation(problem):
     """Every reading once more, feature count by feature count, with the noise really added."""
     sizes = np.array([1, 5, 40])
-    found = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
-    assert set(found) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
+    curves_ = experiments.all_curves(problem, experiments.READINGS, experiments.CRITERIA, sizes, [5.0, 10.0], DELTA)
+    assert set(curves_) == {experiments.NO_NOISE, *(r.at(e) for r in experiments.READINGS for e in (5.0, 10.0))}
     for reading in experiments.READINGS:
-        curves = found[reading.at(5.0)]
+        curves = curves_[reading.at(5.0)]
         for criterion in ("DFS", "t-statistic", "no selection"):
             slow = [plain_error(problem, reading, criterion, m) for m in sizes]
             assert curves[criterion] == pytest.approx(slow, rel=1e-6, abs=1e-9)

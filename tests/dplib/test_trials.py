@@ -357,10 +357,10 @@ def test_a_training_that_is_tried_on_the_way_keeps_its_bytes(monkeypatch):
         dpsgd.train(net, data, settings, np.random.default_rng(1), progress=False)
         return torch.cat([p.flatten() for p in net.parameters()])
 
-    found = trained()
+    trained_ = trained()
     monkeypatch.setattr(clipping, "check", lambda *_: None)
     monkeypatch.setattr(clipping, "check_again", lambda *_: None)
-    assert torch.equal(found, trained())
+    assert torch.equal(trained_, trained())
 
 
 def test_examples_that_are_not_finite_neither_blind_a_trial_nor_fail_it():

@@ -124,4 +124,4 @@ def _free_ports(number: int) -> list[int]:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        return [socket_.getsockname()[1] for socket_ in sockets]

@@ -46,8 +46,8 @@ def short(monkeypatch):
 def test_what_goes_wrong_is_said_and_the_rest_goes_on(tmp_path, short):
     said = []
     assert not toys(tmp_path, "machine", "sums", said=said.append).run()
-    found = states(tmp_path)
-    assert {piece: state for (stage, piece), state in found.items() if stage == "sums"} == {
+    states_ = states(tmp_path)
+    assert {piece: state for (stage, piece), state in states_.items() if stage == "sums"} == {
         "good": "ok", "raises": "failed", "off": "wrong", "needs": "skipped", "dies": "died", "last": "ok", "": "wrong",
     }  # fmt: skip
     lines = first_light.Report(tmp_path / "report.jsonl").latest("cpu")
@@ -73,9 +73,9 @@ def test_failed_pieces_are_done_again_alone(tmp_path, short):
 
 def test_a_piece_that_hangs_is_killed_and_said(tmp_path, short):
     assert not toys(tmp_path, "speed").run()
-    found = states(tmp_path)
-    assert found["speed", "hangs"] == "killed"
-    assert found["speed", "last"] == "ok", "a fresh process does what is left"
+    states_ = states(tmp_path)
+    assert states_["speed", "hangs"] == "killed"
+    assert states_["speed", "last"] == "ok", "a fresh process does what is left"
     (tmp_path / "mended").touch()
     toys(tmp_path, only={"speed": ["hangs"]}).run()
     assert states(tmp_path)["speed", "hangs"] == "ok"
@@ -210,9 +210,9 @@ def test_a_probe_on_a_gpu_draws_the_processors_numbers(name, gpu, one_thread):
     """The stand-in has the processor's numbers anyway, but not where a draw for it is made here and copied."""
     function = plans.experiments()[name]
     with pages.processors_numbers():
-        found = json.loads(json.dumps(function(**runs.as_called(function.experiment.probe), device="cuda")))
+        loaded = json.loads(json.dumps(function(**runs.as_called(function.experiment.probe), device="cuda")))
     due = replay.stored_probes()[name]["result"]
-    assert list(agreement.differences(due, found, pages.TOLERANCE)) == []
+    assert list(agreement.differences(due, loaded, pages.TOLERANCE)) == []
 
 
 def test_draws_for_a_gpu(gpu):
@@ -255,11 +255,11 @@ def test_a_case_is_timed(one_thread):
 
 def test_the_crossing_of_two_lines():
     rows = [{"batch": b, "operations": 1e7 * b, "core": 1e7 * b / 4e10, "device": 1e-3} for b in (1, 2, 3, 256, 1024)]
-    found = speed.constants(rows)
-    assert found["core_operations_a_second"] == pytest.approx(4e10)
-    assert found["crossing_operations"] == pytest.approx(4e7)
-    assert found["largest_step_where_the_core_is_faster"] == 3e7
-    assert found["smallest_step_where_the_device_is_faster"] == 2.56e9
+    fitted = speed.constants(rows)
+    assert fitted["core_operations_a_second"] == pytest.approx(4e10)
+    assert fitted["crossing_operations"] == pytest.approx(4e7)
+    assert fitted["largest_step_where_the_core_is_faster"] == 3e7
+    assert fitted["smallest_step_where_the_device_is_faster"] == 2.56e9
 
 
 def test_operations_of_a_step():

@@ -24,7 +24,7 @@ def folder(run_folder):
 
 
 def sizes(wanted):
-    return [(one.job["size"], one.job["seed"]) for one in wanted]
+    return [(run.job["size"], run.job["seed"]) for run in wanted]
 
 
 def stored(run):
@@ -41,7 +41,7 @@ def test_make_goes_through_all_waves():
     assert making.make([plans.load("toy", "quick"), plans.load("toy")], workers=2, said=told.append) == 0
     assert len(told) == 8
     assert all(
-        re.fullmatch(r" +0 s  toy .*seed=\d+, size=\d.0; at least \d to go(, about 0 min)?", one) for one in told
+        re.fullmatch(r" +0 s  toy .*seed=\d+, size=\d.0; at least \d to go(, about 0 min)?", line) for line in told
     )
     assert making.make([plans.load("toy")], said=pytest.fail) == 0
 
@@ -49,7 +49,7 @@ def test_make_goes_through_all_waves():
 def test_make_begins_what_fits_into_its_limit(monkeypatch):
     """The order of the plan, less what would take too long; the next call goes on."""
     assert making.make([plans.load("toy")], limit=0, said=pytest.fail) == 7
-    monkeypatch.setattr(making, "estimates", lambda todo: [1e6 if one.job["size"] == 1 else None for one in todo])
+    monkeypatch.setattr(making, "estimates", lambda todo: [1e6 if run.job["size"] == 1 else None for run in todo])
     assert making.make([plans.load("toy")], limit=3600, said=lambda text: None) == 3
     assert sizes(plans.load("toy").missing()) == [(1, 0), (1, 1), (1, 1000)]
     assert making.make([plans.load("toy")], said=lambda text: None) == 0

@@ -128,8 +128,8 @@ def about(centre, half=0.01):
 )
 def test_a_rule_finds_its_margin(rule, holds, fails, open_):
     assert (margins.get("accuracy_points", "mnist").value, margins.get("epsilon_ratio", "any").value) == (0.2, 1.1)
-    found = [rules.decide(rule, {"gain": about(value)}, {"accuracy": 98.21}) for value in (holds, fails, open_)]
-    assert found == [True, False, None]
+    values = [rules.decide(rule, {"gain": about(value)}, {"accuracy": 98.21}) for value in (holds, fails, open_)]
+    assert values == [True, False, None]
     assert rules.names({"all_of": [rule]}) == ["gain"]
     assert {margin.metric for margin in rules.margins_of({"any_of": [rule]})} <= {"accuracy_points", "epsilon_ratio"}
 

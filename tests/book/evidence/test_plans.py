@@ -23,7 +23,7 @@ def folder(run_folder):
 
 
 def sizes(wanted):
-    return [(one.job["size"], one.job["seed"]) for one in wanted]
+    return [(run.job["size"], run.job["seed"]) for run in wanted]
 
 
 def budgets(value):
@@ -236,10 +236,10 @@ class Answers:
     [(2.0, 2.0, [1, 2, 4]), (9.0, 8.0, [1, 2, 4, 8, 16]), (0.2, 0.25, [0.25, 0.5, 1, 2, 4])],
 )
 def test_a_grid_grows_by_its_ratio_at_the_end_where_the_best_value_lies(best, chosen, grid):
-    found = plans.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
-    assert found.value == chosen
-    assert sorted(found.tried) == grid
-    assert found.at_edge == (chosen == 0.25)
+    tuned_ = plans.tune(Answers(best), train, {"cell": {}}, [1.0, 2.0, 4.0])["cell"]
+    assert tuned_.value == chosen
+    assert sorted(tuned_.tried) == grid
+    assert tuned_.at_edge == (chosen == 0.25)
 
 
 def test_only_the_cells_that_need_it_grow():
@@ -249,10 +249,10 @@ def test_only_the_cells_that_need_it_grow():
 
 
 def test_a_value_at_which_a_run_diverged_is_the_worst_and_the_smallest_score_may_be_the_best():
-    found = plans.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
-    assert (found.value, found.tried[4.0]) == (2.0, float("-inf"))
-    found = plans.tune(Answers(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True, extensions=0)["cell"]
-    assert (found.value, found.tried) == (4.0, {1.0: -1.0, 2.0: 0.0, 4.0: -2.0})
+    tuned_ = plans.tune(Answers(4.0, diverges_at=4.0), train, {"cell": {}}, [1.0, 2.0, 4.0], seeds=1)["cell"]
+    assert (tuned_.value, tuned_.tried[4.0]) == (2.0, float("-inf"))
+    tuned_ = plans.tune(Answers(2.0), train, {"cell": {}}, [1.0, 2.0, 4.0], smaller=True, extensions=0)["cell"]
+    assert (tuned_.value, tuned_.tried) == (4.0, {1.0: -1.0, 2.0: 0.0, 4.0: -2.0})
 
 
 @pytest.mark.parametrize("values", [[1.0], [2.0, 1.0], [0.0, 1.0]])

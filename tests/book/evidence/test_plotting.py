@@ -43,13 +43,13 @@ def test_no_figure_has_letters_too_small_for_a_phone():
     for name in ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "axes.labelsize", "axes.titlesize"):
         assert plt.rcParams[name] > least, name
     sources = [*ROOT.glob("papers/*/*.py"), *ROOT.glob("notebooks/*.md"), *ROOT.glob("book/press/*.py")]
-    found = [
+    values = [
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in sources
         for match in SIZES.finditer(path.read_text(encoding="utf-8"))
         if "plotting" in path.read_text(encoding="utf-8") and float(match[1]) < least
     ]
-    assert not found
+    assert not values
 
 
 def test_the_readers_value_is_named_and_no_line_of_the_grid():

@@ -83,16 +83,16 @@ def test_readings_are_compared_without_plants(tmp_path):
     answered(tmp_path, "first", {"01-01": holds, "01-02": holds, "01-03": fails, "01-04": fails, "01-05": fails})
     answered(tmp_path, "second", {"01-01": holds, "01-02": fails, "01-03": fails, "01-04": fails, "01-05": holds})
     answered(tmp_path, "third", {"01-02": rules.UNDECIDED})
-    found = readings.score(tmp_path)
-    assert (found["both"], found["agree"], found["caught"]["first"], found["caught"]["second"]) == (
+    score_ = readings.score(tmp_path)
+    assert (score_["both"], score_["agree"], score_["caught"]["first"], score_["caught"]["second"]) == (
         4,
         3,
         [1, 1],
         [0, 1],
     )
-    assert found["kappa"] == 0.5  # three of four agree, two of four would by chance
-    assert [one["settled"] for one in found["disputed"]] == [rules.UNDECIDED]  # three different answers
-    assert {one["row"] for one in found["against"]} == {"A.3", "A.4"}
+    assert score_["kappa"] == 0.5  # three of four agree, two of four would by chance
+    assert [one["settled"] for one in score_["disputed"]] == [rules.UNDECIDED]  # three different answers
+    assert {one["row"] for one in score_["against"]} == {"A.3", "A.4"}
     (tmp_path / "first" / "more.json").write_text('{"01-01": "true"}', encoding="utf-8")
     with pytest.raises(ParameterError, match="01-01"):
         readings.score(tmp_path)

@@ -125,19 +125,19 @@ def scored(folder, first, second):
 def test_plants_are_caught_by_the_side_of_their_turned_values(tmp_path):
     first = [rules.HOLDS, rules.CORRECTED, rules.UNDECIDED, rules.UNSTATED, {"verdict": rules.FAILS, "why": "no"}]
     second = [rules.HOLDS, rules.FAILS, rules.HOLDS, rules.HOLDS, rules.UNDECIDED]
-    found = scored(tmp_path, first, second)
-    assert found["caught"] == [1, 0]
-    assert found["fooled"] == [1, 1]
+    score_ = scored(tmp_path, first, second)
+    assert score_["caught"] == [1, 0]
+    assert score_["fooled"] == [1, 1]
 
 
 def test_readings_are_compared_in_six_words_and_in_three_sides_without_plants(tmp_path):
     first = [rules.HOLDS, rules.CORRECTED, rules.HOLDS, rules.HOLDS, rules.HOLDS]
     second = [rules.HOLDS, rules.FAILS, rules.HOLDS, rules.FAILS, rules.FAILS]
-    found = scored(tmp_path, first, second)
-    assert (found["both"], found["agree"], found["agree_coarse"], found["kappa_coarse"]) == (3, 2, 3, 1.0)
-    assert (found["with_ledger"], found["with_ledger_coarse"]) == ([1, 2], [2, 2])
-    assert found["by_verdict"][rules.FAILS] == [1, 0, 1]
-    assert [row["row"] for row in found["against"]] == ["A.3"]
+    score_ = scored(tmp_path, first, second)
+    assert (score_["both"], score_["agree"], score_["agree_coarse"], score_["kappa_coarse"]) == (3, 2, 3, 1.0)
+    assert (score_["with_ledger"], score_["with_ledger_coarse"]) == ([1, 2], [2, 2])
+    assert score_["by_verdict"][rules.FAILS] == [1, 0, 1]
+    assert [row["row"] for row in score_["against"]] == ["A.3"]
 
 
 @pytest.mark.parametrize("words", [[rules.HOLDS] * 4 + ["true"], [rules.HOLDS] * 4 + [{"why": "no"}]])

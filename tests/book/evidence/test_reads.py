@@ -45,8 +45,8 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_row_reads(way):
     code, expected = WAYS[way]
-    found = reads.parts_in(code_names.code_of(START + code), "A.x", KNOWN, "01")
-    assert [part for study, part in found if study == "01"] == expected
+    parts = reads.parts_in(code_names.code_of(START + code), "A.x", KNOWN, "01")
+    assert [part for study, part in parts if study == "01"] == expected
 
 
 def test_a_row_reads_the_plan_of_another_chapter():

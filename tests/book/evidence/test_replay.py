@@ -80,9 +80,9 @@ def test_differences():
     left = {"a": [1, {"b": 2.0}], "c": "x", "d": None, "e": True}
     assert list(replay.differences(left, json.loads(json.dumps(left)))) == []
     right = {"a": [1, {"b": 2.0001}], "c": "y", "e": False, "f": 1}
-    found = [(("a", 1, "b"), 2.0, 2.0001), (("c",), "x", "y"), (("e",), True, False), (("f",), None, 1)]
-    assert list(replay.differences(left, right)) == found
-    assert list(replay.differences(left, right, 1e-4)) == found[1:]
+    values = [(("a", 1, "b"), 2.0, 2.0001), (("c",), "x", "y"), (("e",), True, False), (("f",), None, 1)]
+    assert list(replay.differences(left, right)) == values
+    assert list(replay.differences(left, right, 1e-4)) == values[1:]
     assert list(replay.differences([1], [1, 2])) == [((), [1], [1, 2])]
 
 
@@ -389,7 +389,7 @@ def test_a_damaged_store_is_one_sentence(tmp_path):
     (tmp_path / "toy").mkdir()
     words = [sys.executable, "-c", DAMAGED, "runs", "keep", str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
-    assert found.returncode == 2
-    assert found.stderr.startswith(f"Error: {tmp_path}/toy.jsonl, line 1 is damaged (JSONDecodeError: ")
-    assert found.stderr.count("\n") == 1
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"Error: {tmp_path}/toy.jsonl, line 1 is damaged (JSONDecodeError: ")
+    assert done.stderr.count("\n") == 1

@@ -103,11 +103,11 @@ HAND = {one: {"by_hand": {"holds": one, "proof": str(one)}} for one in (True, Fa
     ],
 )
 def test_combinations(parts, every, some):
-    inner = [HAND[one] for one in parts]
+    inner = [HAND[part] for part in parts]
     assert rules.decide({"all_of": inner}, {}, {}) is every
     assert rules.decide({"any_of": inner}, {}, {}) is some
     assert rules.decide({"all_of": [{"any_of": inner}]}, {}, {}) is some
-    assert list(rules.by_hand({"all_of": inner})) == [str(one) for one in parts]
+    assert list(rules.by_hand({"all_of": inner})) == [str(part) for part in parts]
 
 
 @pytest.mark.parametrize(
@@ -391,8 +391,8 @@ def test_every_rule_of_the_ledger_can_come_out_either_way():
         given = [rule for rule in (row.rule, row.corrected) if rule]
         if any(simple(*given)):
             away = [far(value, *given) for value in (-1e9, 0.0, 1e9)]
-            found = {rules.verdict(asdict(row), values, row.published) for values in away}
-            assert found - {rules.HOLDS}, f"{row.id} holds whatever is measured"
+            values_ = {rules.verdict(asdict(row), values, row.published) for values in away}
+            assert values_ - {rules.HOLDS}, f"{row.id} holds whatever is measured"
             if row.rule and any(simple(row.rule)):
                 open_gates = dict.fromkeys(gates(row.rule), exactly(1e9))
                 outcomes = {rules.decide(row.rule, values | open_gates, row.published) for values in away}

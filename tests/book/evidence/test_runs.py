@@ -148,7 +148,7 @@ def test_a_run_of_many_side_by_side_says_so_and_is_filed():
 
 def on_gpu(seeds, by=0.0):
     """Lines of a GPU, whose accuracies are off by so much."""
-    lines = [runs.made(train, one, "cuda") for one in jobs(seeds)]
+    lines = [runs.made(train, job, "cuda") for job in jobs(seeds)]
     return [{**line, "result": {**line["result"], "accuracy": line["result"]["accuracy"] + by}} for line in lines]
 
 
@@ -195,14 +195,14 @@ def test_a_readers_runs_are_made_where_they_are_not_stored(monkeypatch):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_runs_are_made_once_and_kept(folder, workers):
     told = []
-    found = runs.make(train, jobs(3), workers=workers, done=told.append)
-    assert sorted(one["job"]["seed"] for one in told) == [0, 1, 2]
+    lines_ = runs.make(train, jobs(3), workers=workers, done=told.append)
+    assert sorted(line_["job"]["seed"] for line_ in told) == [0, 1, 2]
     again = runs.make(train, [*jobs(3), *jobs(1)], done=pytest.fail)
-    assert again == [*found, found[0]]
+    assert again == [*lines_, lines_[0]]
     assert runs.filed("toy") == sorted(runs.filed("toy"), key=lambda one: runs._path(train, one["job"], "cpu"))
     assert runs.keep() == {"toy": 3}
     assert (runs.keep(), runs.filed("toy"), runs.names()) == ({}, [], ["toy"])
-    assert runs.read(train, jobs(3)) == found
+    assert runs.read(train, jobs(3)) == lines_
     for line in runs.lines("toy"):
         assert line["made"]["threads"] == 1
         assert {"seconds", "processor_seconds", "date", "commit", "capability", "versions"} <= set(line["made"])
@@ -238,10 +238,10 @@ def test_equal_lines_merge_and_unequal_ones_are_refused(folder):
     runs.make(train, jobs(2))
     runs.keep()
     before = kept(folder)
-    one = json.loads(before[0])
-    assert runs.merge("toy", [{**one, "made": {}}]) == 0
-    other = {**one, "result": {**one["result"], "accuracy": 0.5}}
-    path = runs._path(train, one["job"], "cpu")
+    loaded = json.loads(before[0])
+    assert runs.merge("toy", [{**loaded, "made": {}}]) == 0
+    other = {**loaded, "result": {**loaded["result"], "accuracy": 0.5}}
+    path = runs._path(train, loaded["job"], "cpu")
     files.publish(path, runs.as_text(other))
     with pytest.raises(runs.StoreError, match=r'toy.jsonl: two runs of one job differ .*"seed": 0'):
         runs.keep()
@@ -323,7 +323,7 @@ def test_results_must_be_plain_and_finite(monkeypatch):
 
 
 def test_a_line_that_moves_between_two_looks_is_found(monkeypatch):
-    found = runs.make(train, jobs(1))
+    lines = runs.make(train, jobs(1))
     seen = runs._filed
 
     def late(path):
@@ -332,7 +332,7 @@ def test_a_line_that_moves_between_two_looks_is_found(monkeypatch):
         return seen(path)
 
     monkeypatch.setattr(runs, "_filed", late)
-    assert runs.read(train, jobs(1)) == found
+    assert runs.read(train, jobs(1)) == lines
 
 
 def older(line, *names):
@@ -340,17 +340,17 @@ def older(line, *names):
 
 
 def test_rekey_gives_stored_runs_a_new_argument(folder):
-    found = runs.make(train, jobs(3, limit=np.inf))
+    lines_ = runs.make(train, jobs(3, limit=np.inf))
     runs.keep()
-    old = [older(one, "steps", "scheme") for one in runs.lines("toy")]
-    for one in runs.lines("toy"):
-        runs.remove("toy", [one])
+    old = [older(line, "steps", "scheme") for line in runs.lines("toy")]
+    for line_ in runs.lines("toy"):
+        runs.remove("toy", [line_])
     runs.merge("toy", old)
     with pytest.raises(runs.MissingRuns):
         runs.read(train, jobs(3, limit=np.inf))
     runs.make(train, jobs(1))
     assert runs.rekey(train) == 3
-    assert runs.read(train, jobs(3, limit=np.inf)) == found
+    assert runs.read(train, jobs(3, limit=np.inf)) == lines_
     assert (runs.filed("toy"), runs.rekey(train)) == ([], 0)
 
 

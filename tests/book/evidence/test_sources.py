@@ -79,8 +79,8 @@ def test_modules_in_packages_are_followed(rooms, line, expected):
 
 
 def test_the_press_is_followed_and_the_data_files_that_it_names(rooms):
-    found = {path.relative_to(rooms).as_posix() for path in sources.module_files("book.press.boxes")}
-    assert {"book/press/__init__.py", "book/press/boxes.py", "dplib/room/apart.py", "dplib/__init__.py"} <= found
+    values = {path.relative_to(rooms).as_posix() for path in sources.module_files("book.press.boxes")}
+    assert {"book/press/__init__.py", "book/press/boxes.py", "dplib/room/apart.py", "dplib/__init__.py"} <= values
     path = rooms / "notebooks" / "01_a.md"
     path.write_text(path.read_text().replace("from book.evidence import claims", "from book.press import boxes"))
     assert {rooms / "book/press/boxes.py", rooms / "dplib/room/apart.toml"} <= set(sources.depends_on("01_a"))
@@ -102,9 +102,9 @@ def test_ledger_and_benchmarks_count_where_named(toy):
     root = toy("01_a", 'claims.recorder("quick")("A.thm6", x=len("bench_a.json"))')
     for name in "ab":
         (root / "book" / "results" / f"bench_{name}.json").write_text("{}")
-    found = names(sources.depends_on("01_a"))
-    assert {"A.yml", "bench_a.json"} <= found
-    assert not {"B.yml", "bench_b.json"} & found
+    names_ = names(sources.depends_on("01_a"))
+    assert {"A.yml", "bench_a.json"} <= names_
+    assert not {"B.yml", "bench_b.json"} & names_
 
 
 def test_digest_follows_content_and_ignores_results(toy):
@@ -172,10 +172,10 @@ def test_what_was_read_is_kept_by_content_and_of_this_reader_alone(tmp_path, mon
 
     def asked(key):
         made = []
-        found = scan.remembered(key, lambda: made.append(key) or {"x": key})
+        value = scan.remembered(key, lambda: made.append(key) or {"x": key})
         scan._keep(store)
         scan._known.cache_clear()
-        return found == {"x": key}, bool(made)
+        return value == {"x": key}, bool(made)
 
     assert [asked("a"), asked("a"), asked("b"), asked("a")] == [
         (True, True),
@@ -221,9 +221,9 @@ def test_the_runs_of_a_rooms_experiments_count(rooms, monkeypatch):
         (rooms / "book" / "runs" / f"{name}.jsonl").write_text("")
     path = rooms / "notebooks" / "01_a.md"
     path.write_text(path.read_text().replace("from book.evidence import claims", "from dplib import room"))
-    found = names(sources.depends_on("01_a"))
-    assert {"first.py", "toy.jsonl"} <= found
-    assert "another.jsonl" not in found
+    names_ = names(sources.depends_on("01_a"))
+    assert {"first.py", "toy.jsonl"} <= names_
+    assert "another.jsonl" not in names_
 
 
 def test_a_file_that_was_written_and_given_its_old_time_was_written(tmp_path):

@@ -20,8 +20,8 @@ def results(tmp_path):
     for number in range(12):
         action = ["<b>", 'a,"$b\r'][number % 2]
         runs[f"{number:02d}"] = {"epsilon": [0.5, 2][number // 6], "seed": number // 2 % 3, "action": action}
-        found = {"answer.risk": number / 8, "answer.list": [1, 2], "answer.truth": True, "answer.same": 1.0}
-        result = {"status": "done", "reason": "", "seconds": 1.5, "results": found}
+        values = {"answer.risk": number / 8, "answer.list": [1, 2], "answer.truth": True, "answer.same": 1.0}
+        result = {"status": "done", "reason": "", "seconds": 1.5, "results": values}
         failed = {"status": "failed", "reason": "ValueError: <i>", "seconds": 0.5, "results": {}}
         (tmp_path / "runs" / f"{number:02d}.json").write_text(json.dumps(result if number else failed))
     return sweep.table(tmp_path, runs)

@@ -33,9 +33,9 @@ def texts(chapter: str) -> list[str]:
 
 def exercises(chapter: str) -> dict[str, str]:
     """Label to title."""
-    found = [match.group("label", "title") for match in EXERCISE.finditer("\n\n".join(prose(chapter)))]
-    assert len(found) == len(dict(found)), "two exercises have one label"
-    return dict(found)
+    values = [match.group("label", "title") for match in EXERCISE.finditer("\n\n".join(prose(chapter)))]
+    assert len(values) == len(dict(values)), "two exercises have one label"
+    return dict(values)
 
 
 def gates(chapter: str) -> dict[str, list]:
@@ -93,21 +93,21 @@ def test_a_link_makes_sense_alone(chapter):
 
 @pytest.mark.parametrize("chapter", NOTEBOOKS)
 def test_at_least_four_graded_exercises_with_solutions(chapter):
-    found = exercises(chapter)
+    exercises_ = exercises(chapter)
     parts = [one for one in NOTEBOOKS if one[:2] == chapter[:2]]  # 9 and 9b are one chapter on two pages
-    assert sum(len(exercises(one)) for one in parts) >= 4
-    assert found
-    grades = [title.rpartition(" · ")[2] for title in found.values()]
+    assert sum(len(exercises(part)) for part in parts) >= 4
+    assert exercises_
+    grades = [title.rpartition(" · ")[2] for title in exercises_.values()]
     assert set(grades) <= set(GRADES), grades
-    all_grades = {title.rpartition(" · ")[2] for one in parts for title in exercises(one).values()}
+    all_grades = {title.rpartition(" · ")[2] for part in parts for title in exercises(part).values()}
     assert {"easy", "hard"} <= all_grades, "from a change of one line to a proof or a small implementation"
     solved = [match["label"] for match in SOLUTION.finditer("\n\n".join(prose(chapter)))]
     solved += list(gates(chapter))
     assert len(solved) == len(set(solved))
-    assert set(solved) <= set(found)
-    unsolved = set(found) - set(solved)
-    assert all(found[label].endswith(" · open") for label in unsolved), "only an open question may have none"
-    assert all(label.startswith(chapter[:2]) for label in found), "labels are unique in the book by their number"
+    assert set(solved) <= set(exercises_)
+    unsolved = set(exercises_) - set(solved)
+    assert all(exercises_[label].endswith(" · open") for label in unsolved), "only an open question may have none"
+    assert all(label.startswith(chapter[:2]) for label in exercises_), "labels are unique in the book by their number"
 
 
 @pytest.mark.parametrize("chapter", NOTEBOOKS)

@@ -16,8 +16,8 @@ from dplib.checks import ParameterError
 @pytest.fixture(scope="module")
 def rows():
     """The ledger; a row of a chapter that is not executed here has the verdict that its runs must lead to."""
-    found = ledger.gather(ledger.executed_chapters())
-    return [replace(row, verdict=row.claim.expects or row.verdict) for row in found]
+    rows_ = ledger.gather(ledger.executed_chapters())
+    return [replace(row, verdict=row.claim.expects or row.verdict) for row in rows_]
 
 
 def row(id_, verdict):

@@ -164,9 +164,9 @@ def test_the_printed_book_has_no_folded_code_and_its_solutions_at_the_end(book):
 
 
 def test_bookmarks_are_parts_chapters_sections(book):
-    found = [(tag.name, " ".join(tag.text.split())) for tag in book.main.find_all(re.compile("^h[1-6]$"))]
+    values = [(tag.name, " ".join(tag.text.split())) for tag in book.main.find_all(re.compile("^h[1-6]$"))]
     expected = [("h1", "Front"), ("h1", "Part"), ("h2", "One"), ("h3", "A < B"), ("h2", "Two"), ("h3", "Same")]
-    assert found == [*expected, ("h1", "Solutions"), ("h2", "One")]
+    assert values == [*expected, ("h1", "Solutions"), ("h2", "One")]
     assert "Chapter 1" in book.find(id="01_one").text
 
 

@@ -56,12 +56,12 @@ def caveats(answer):
 @functools.cache
 def images(n, side=24):
     """Small digits, shifted and made larger: images that no result was learned from, and their labels."""
-    found = data.tasks.task("digits", "image")
+    task_ = data.tasks.task("digits", "image")
     edge = ((0, 0), (0, 0), *[((side - 24) // 2,) * 2] * 2)
     large = [
-        np.pad(np.kron(x, np.ones((1, 1, 3, 3), np.float32)), edge) for x in (found.x_train[:n], found.x_test[:300])
+        np.pad(np.kron(x, np.ones((1, 1, 3, 3), np.float32)), edge) for x in (task_.x_train[:n], task_.x_test[:300])
     ]
-    return {"x": large[0], "y": found.y_train[:n], "x_test": large[1], "y_test": found.y_test[:300]}
+    return {"x": large[0], "y": task_.y_train[:n], "x_test": large[1], "y_test": task_.y_test[:300]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,7 +92,9 @@ def ordinary(name):
 
 def answered(problem, method, **changed):
     """An answer by a method of its own, with some of its settings changed."""
-    result = next(one for one in choice_evidence.table() if one.method == method and protects(one, problem))
+    result = next(
+        result_ for result_ in choice_evidence.table() if result_.method == method and protects(result_, problem)
+    )
     settings = choice.settings(problem, result)
     return choice.Answer(problem, result, settings=settings and replace(settings, **changed))
 
@@ -133,7 +135,7 @@ def test_every_program_keeps_a_part_of_what_ordinary_training_gains(name):
 
 
 def test_every_method_that_is_advised_has_a_program_that_is_run_here():
-    methods = {one.method for one in choice_evidence.table()} - {*choice_evidence.LISTED}
+    methods = {result.method for result in choice_evidence.table()} - {*choice_evidence.LISTED}
     assert methods == {name.partition(",")[0] for name in PROGRAMS}
 
 
@@ -185,41 +187,46 @@ def test_a_network_is_advised_for_the_images_that_its_program_takes():
     for other in (replace(IMAGES, d=576), replace(IMAGES, classes=9)):
         answer = choice.choose(other)
         assert answer.method == "features"
-        assert "cnn" in {one.method for one in answer.others}
+        assert "cnn" in {other_.method for other_ in answer.others}
 
 
 @pytest.mark.long
 def test_the_promise_for_private_labels_is_kept_on_fashion_mnist():
     """60,000 images, of a set whose results are not looked at."""
     try:
-        found = data.load("fashion-mnist", allow_download=False)
+        loaded = data.load("fashion-mnist", allow_download=False)
     except DataError:
         pytest.skip("Fashion-MNIST is not here")
-    arrays = {name: getattr(found, name) for name in ("x_train", "y_train", "x_test", "y_test")}
+    arrays = {name: getattr(loaded, name) for name in ("x_train", "y_train", "x_test", "y_test")}
     arrays |= {"x": arrays.pop("x_train"), "y": arrays.pop("y_train")}
     answer = choice.choose(LABELS, leave_out=["fashion-mnist"])
-    best = max(one.ordinary for one in choice_evidence.table() if one.data.name == "fashion-mnist")
+    best = max(result.ordinary for result in choice_evidence.table() if result.data.name == "fashion-mnist")
     assert run(answer, arrays) >= constant(arrays) + answer.share * (best - constant(arrays))
 
 
 def test_every_program_has_no_gap_and_fits_its_box():
-    for one in choice_evidence.table():
-        n, d, classes, delta = one.data.n, one.data.d, one.data.classes, 0.0 if one.method in choice.PURE else 1e-5
-        pure = Problem(n, d, classes, max(one.epsilon, 0.005), delta, one.data.kind, one.private)
-        programs = choice.code(choice.Answer(pure, one, settings=choice.settings(pure, one)))
-        assert ("dplib" in programs) == (one.method not in choice_evidence.LISTED)
+    for result in choice_evidence.table():
+        n, d, classes, delta = (
+            result.data.n,
+            result.data.d,
+            result.data.classes,
+            0.0 if result.method in choice.PURE else 1e-5,
+        )
+        pure = Problem(n, d, classes, max(result.epsilon, 0.005), delta, result.data.kind, result.private)
+        programs = choice.code(choice.Answer(pure, result, settings=choice.settings(pure, result)))
+        assert ("dplib" in programs) == (result.method not in choice_evidence.LISTED)
         for text in programs.values():
             assert "$" not in text
             assert max(map(len, text.splitlines())) <= 120
             assert len([line for line in text.splitlines() if line and line[0] != "#"]) <= 20
-            compile(text, one.method, "exec")
+            compile(text, result.method, "exec")
 
 
 def test_the_nearest_data_set_is_the_nearest():
     """3,072 numbers are nearer to CIFAR-10 than to MNIST, whatever model was trained on either."""
     answer = choice.choose(replace(IMAGES, d=3072))
     assert answer.nearest.data.name == "cifar10-jpeg"
-    alike = [one.data for one in choice_evidence.table() if one.data.kind == "image"]
+    alike = [result.data for result in choice_evidence.table() if result.data.kind == "image"]
     assert answer.distance == min(distance(answer.problem, one) for one in alike) < 0.2
     assert choice.choose(IMAGES).nearest.data.name != "cifar10-jpeg"
 
@@ -233,11 +240,11 @@ MEASURED = [
 @pytest.mark.parametrize("problem", MEASURED)
 def test_the_best_that_was_measured_is_advised_and_no_promise_rests_on_a_larger_budget(problem):
     answer = choice.choose(problem)
-    usable = [one for one in choice_evidence.table() if protects(one, problem) and affordable(one, problem)]
-    own = [one for one in usable if one.data.name == answer.nearest.data.name]
-    printed = [one for one in answer.others if one.method not in choice_evidence.LISTED]
+    usable = [result for result in choice_evidence.table() if protects(result, problem) and affordable(result, problem)]
+    values = [one for one in usable if one.data.name == answer.nearest.data.name]
+    printed = [other for other in answer.others if other.method not in choice_evidence.LISTED]
     assert all(one.accuracy.value <= answer.nearest.accuracy.value for one in printed)
-    assert {one.method for one in (*answer.others, answer.nearest)} == {one.method for one in own}
+    assert {one.method for one in (*answer.others, answer.nearest)} == {value_.method for value_ in values}
     near = [one for one in usable if distance(problem, one.data) <= choice.REACH]
     assert (answer.nearest in near) == (answer.distance <= choice.REACH) == (answer.share is not None)
     if answer.share is None:
@@ -252,19 +259,19 @@ def test_private_labels_are_given_what_chapter_10_found_best(epsilon, delta):
     """On the copies of CIFAR-10: of its methods none with the delta asked for is ahead and not listed beside."""
     answer = choice.choose(Problem(45_000, 3072, 10, epsilon, delta, "image", "labels"))
     show = plans.load("10")
-    found = [show.read(part)["cifar10-jpeg"] for part in ("methods", "later")]
-    found = [one for one in found if epsilon in one.epsilons]
-    means = {name: one.mean(name, epsilon).value for one in found for name in one.test if name != "clean"}
+    values = [show.read(part)["cifar10-jpeg"] for part in ("methods", "later")]
+    values = [value_ for value_ in values if epsilon in value_.epsilons]
+    means = {name: value_.mean(name, epsilon).value for value_ in values for name in value_.test if name != "clean"}
     allowed = set(means) - (set() if delta else set(later_method_runs.CENTRAL))
     ahead = {name for name in allowed if means[name] > answer.nearest.accuracy.value + 1e-9}
-    assert ahead <= {one.method for one in answer.others} & {*choice_evidence.LISTED}
+    assert ahead <= {other.method for other in answer.others} & {*choice_evidence.LISTED}
     best = {0.1: "unprojected", 0.5: "sums", 1.0: "sums"} if delta else {0.1: "clusters-soft"}
     assert answer.method == best.get(epsilon, "subset")
 
 
 def test_a_curator_needs_a_delta_and_no_more_noise_than_was_measured():
     asked = Problem(45_000, 3072, 10, 0.5, 1e-5, "image", "labels")
-    sums = next(one for one in choice_evidence.table() if (one.method, one.epsilon) == ("sums", 0.5))
+    sums = next(result for result in choice_evidence.table() if (result.method, result.epsilon) == ("sums", 0.5))
     assert protects(sums, asked)
     assert not protects(sums, replace(asked, delta=0.0))
     assert affordable(sums, asked)
@@ -344,11 +351,11 @@ def test_the_promise_becomes_an_accuracy_where_that_of_ordinary_training_is_know
 def test_the_sizes_of_the_images_are_those_of_the_files():
     for name, (n, d, share) in choice_evidence.IMAGES.items():
         try:
-            found = data.load(name, allow_download=False)
+            loaded = data.load(name, allow_download=False)
         except DataError:
             continue
-        assert (len(found.y_train), found.x_train[0].size) == (n, d)
-        assert 100 * np.bincount(found.y_test).max() / len(found.y_test) == pytest.approx(share, abs=0.005)
+        assert (len(loaded.y_train), loaded.x_train[0].size) == (n, d)
+        assert 100 * np.bincount(loaded.y_test).max() / len(loaded.y_test) == pytest.approx(share, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -393,8 +400,8 @@ def test_private_labels_get_half_the_budget_from_dp_sgd():
 
 
 def test_the_papers_advice_has_rows_with_verdicts():
-    for one in choice.words()["advice"]:
-        assert claims.get(one["row"]).expects in claims.VERDICTS
+    for word in choice.words()["advice"]:
+        assert claims.get(word["row"]).expects in claims.VERDICTS
     for text in re.findall(r"\(chapter \d+, ([A-D]\.[\w.-]+)\)", json.dumps(choice.words(), ensure_ascii=False)):
         assert claims.get(text)
 

@@ -20,7 +20,7 @@ def test_six_weeks_cover_every_chapter_once():
     assert len(named) == len(set(named))
     assert {chapter[:2] for chapter in CHAPTERS} <= set(named)
     assert {chapter[:2] for chapter in CHAPTERS} <= set(plan["before"])
-    known = {one.label for chapter in CHAPTERS for one in course.exercises(chapter)}
+    known = {exercise.label for chapter in CHAPTERS for exercise in course.exercises(chapter)}
     for week in plan["weeks"]:
         assert set(week["exercises"]) <= known
         assert {label[:2] for label in week["exercises"]} <= set(week["chapters"])
@@ -40,9 +40,9 @@ def test_a_week_allows_the_minutes_that_its_chapters_take():
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_says_what_its_reader_can_do_afterwards(chapter):
-    found = course.objectives(chapter)
-    assert len(found) >= 3
-    assert not any(re.search(r"\{[a-z:]+\}`", one) for one in found)
+    objectives_ = course.objectives(chapter)
+    assert len(objectives_) >= 3
+    assert not any(re.search(r"\{[a-z:]+\}`", objective) for objective in objectives_)
 
 
 def test_grades_are_parted_from_titles(toy):
@@ -148,6 +148,6 @@ def test_every_reference_on_a_slide_can_be_resolved():
 
 
 def test_authors_are_named_as_in_the_text():
-    found = slides.citations()
-    assert found["ghazi2021"] == "Ghazi and others 2021"
-    assert all(re.search(r"\d{4}$", text) for text in found.values())
+    names = slides.citations()
+    assert names["ghazi2021"] == "Ghazi and others 2021"
+    assert all(re.search(r"\d{4}$", text) for text in names.values())

@@ -87,14 +87,14 @@ def test_a_reader_between_two_budgets():
 
 @pytest.mark.parametrize(("shape", "sharpness", "epsilon"), list(product(range(3), (0.0, 0.3, 1.0), (0.2, 1.0, 4.0))))
 def test_priors_against_a_linear_program_and_the_water_level(made, shape, sharpness, epsilon):
-    one = made["08"].computed({"shape": shape, "sharpness": sharpness, "epsilon": epsilon})
-    p, level = one["prior"], one["level"]
+    answer = made["08"].computed({"shape": shape, "sharpness": sharpness, "epsilon": epsilon})
+    p, level = answer["prior"], answer["level"]
     assert p.sum() == pytest.approx(1)
     assert (np.diff(p) <= 1e-15).all()
-    assert one["right"] == pytest.approx(programs.lp1(p, epsilon)[0], abs=1e-8)
-    assert one["w"][one["k"] - 1] == pytest.approx(one["w"].max(), abs=1e-14)
+    assert answer["right"] == pytest.approx(programs.lp1(p, epsilon)[0], abs=1e-8)
+    assert answer["w"][answer["k"] - 1] == pytest.approx(answer["w"].max(), abs=1e-14)
     assert np.maximum(p - level, 0).sum() == pytest.approx(np.expm1(epsilon) * level)
-    assert (p >= level - 1e-12).sum() == one["k"] == response.best_k(p, epsilon)
+    assert (p >= level - 1e-12).sum() == answer["k"] == response.best_k(p, epsilon)
 
 
 def test_one_update_is_that_of_the_ledger():
@@ -141,8 +141,10 @@ def test_a_budget_pays_for_what_it_says(made):
 
 def test_every_position_has_an_answer(made):
     for dial in made.values():
-        ends = ((one.least, one.start, one.most) if isinstance(one, Number) else range(len(one.options))
-                for one in dial.controls)  # fmt: skip
+        ends = (
+            (control.least, control.start, control.most) if isinstance(control, Number) else range(len(control.options))
+            for control in dial.controls
+        )
         for positions in product(*ends):
             lines = dial.answer(**dict(zip((c.name for c in dial.controls), positions, strict=True)))
             assert lines

@@ -58,16 +58,16 @@ def test_a_folder_is_marked_whatever_is_in_it(program, tmp_path):
     (tmp_path / "broken.ipynb").write_text("{", encoding="utf-8")
     done = called(program, "mark", NAME, tmp_path, "--seconds", 2)
     assert done.returncode == 0, done.stderr
-    found = marked(tmp_path)
-    points = {name: float(row["points"]) for name, row in found.items()}
+    marks = marked(tmp_path)
+    points = {name: float(row["points"]) for name, row in marks.items()}
     assert points == {
         "right": 10, "empty": 0, "one-never-ends": 8, "a-cell-never-ends": 10, "leaves": 0, "only-a-yes": 8, "broken": 0
     }  # fmt: skip
-    assert "both answers count" in found["only-a-yes"]["notes"]
-    assert "more than 2 seconds" in found["one-never-ends"]["notes"]
-    assert "no notebook" in found["broken"]["notes"]
-    assert "ended before its marks" in found["leaves"]["notes"]
-    assert not found["right"]["notes"]
+    assert "both answers count" in marks["only-a-yes"]["notes"]
+    assert "more than 2 seconds" in marks["one-never-ends"]["notes"]
+    assert "no notebook" in marks["broken"]["notes"]
+    assert "ended before its marks" in marks["leaves"]["notes"]
+    assert not marks["right"]["notes"]
 
 
 def test_marks_that_are_there_stay_and_so_does_a_notebook_that_a_teacher_changed(program, tmp_path):

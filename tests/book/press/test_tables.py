@@ -23,7 +23,7 @@ WITHOUT = {
 
 
 def test_a_row_that_needs_a_gpu_has_a_plan():
-    routed = {claim.id for rows in plans.routes(ROWS).values() for some in rows.values() for claim in some}
+    routed = {claim.id for rows in plans.routes(ROWS).values() for value in rows.values() for claim in value}
     for claim in ROWS:
         if claim.expects in plans.OPEN and "GPU" in f"{claim.because} {claim.note} {claim.rule}":
             assert claim.id in routed | WITHOUT or claim.sort == "cited", claim.id
@@ -32,23 +32,23 @@ def test_a_row_that_needs_a_gpu_has_a_plan():
 def test_what_readers_without_a_rule_said_is_told_with_what_it_does_not_show(tmp_path):
     path = tmp_path / "readings.json"
     assert "Nobody has read" in tables.readings_without_rule(path)
-    found = {
+    values = {
         "packets": 60, "plants": 20, "readings": 2, "caught": [17, 15], "fooled": [1, 2], "both": 40,
         "agree": 26, "kappa": 0.561, "agree_coarse": 31, "kappa_coarse": 0.62, "with_ledger": [21, 24],
         "with_ledger_coarse": [29, 30],
         "by_verdict": {"holds": [8, 7, 6]}, "against": [],
     }  # fmt: skip
-    path.write_text(json.dumps(found), encoding="utf-8")
+    path.write_text(json.dumps(values), encoding="utf-8")
     told = tables.readings_without_rule(path)
     for words in ("17 and 15 of 20", "1 and 2", "Of 40 rows both give 26", "0.56", "0.62", "What it does not"):
         assert words in told
     assert "another side:" not in told
-    path.write_text(json.dumps(found | {"readings": 1, "by_verdict": {"holds": [8, 7]}}), encoding="utf-8")
+    path.write_text(json.dumps(values | {"readings": 1, "by_verdict": {"holds": [8, 7]}}), encoding="utf-8")
     assert "one reader" in (told := tables.readings_without_rule(path))
     assert "0.56" not in told
     assert "| holds | 8 | 7 | – |" in told
-    found["against"] = [{"row": "A.thm6", "ledger": "fails", "first": "holds", "second": "undecided"}]
-    path.write_text(json.dumps(found), encoding="utf-8")
+    values["against"] = [{"row": "A.thm6", "ledger": "fails", "first": "holds", "second": "undecided"}]
+    path.write_text(json.dumps(values), encoding="utf-8")
     assert "| `A.thm6` | fails | holds | undecided |" in tables.readings_without_rule(path)
 
 

@@ -179,17 +179,19 @@ FITTED = [preprocess.min_max, lambda d: preprocess.pca(d, 2), preprocess.min_max
 def test_nothing_is_learnt_from_the_test_part(fit):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=60).astype(np.float32)
-    one = table("t", x, rng.normal(size=(20, 5)).astype(np.float32), y[:40], y[40:])
-    other = replace(one, x_test=one.x_test * 100 + 7, y_test=one.y_test * 100)
+    table_ = table("t", x, rng.normal(size=(20, 5)).astype(np.float32), y[:40], y[40:])
+    other = replace(table_, x_test=table_.x_test * 100 + 7, y_test=table_.y_test * 100)
     for name in ("x_train", "y_train"):
-        assert np.array_equal(getattr(fit(one), name), getattr(fit(other), name))
-    assert not np.array_equal(fit(one).x_test, one.x_test) or not np.array_equal(fit(one).y_test, one.y_test)
-    assert any("not private" in note for note in fit(one).notes)
+        assert np.array_equal(getattr(fit(table_), name), getattr(fit(other), name))
+    assert not np.array_equal(fit(table_).x_test, table_.x_test) or not np.array_equal(
+        fit(table_).y_test, table_.y_test
+    )
+    assert any("not private" in note for note in fit(table_).notes)
 
 
 def test_min_max_spans_the_unit_interval_and_clips_the_rest_but_of_targets():
-    one = table("t", [[0.0, 5], [10, 5], [5, 5]], [[20.0, 6], [-5, 4]], np.array([2.0, 4, 6]), np.array([8.0, 2]))
-    scaled = preprocess.min_max_target(preprocess.min_max(one))
+    table_ = table("t", [[0.0, 5], [10, 5], [5, 5]], [[20.0, 6], [-5, 4]], np.array([2.0, 4, 6]), np.array([8.0, 2]))
+    scaled = preprocess.min_max_target(preprocess.min_max(table_))
     assert scaled.x_train.tolist() == [[0, 0], [1, 0], [0.5, 0]]
     assert scaled.x_test.tolist() == [[1, 1], [0, 0]]
     assert scaled.y_train.tolist() == [0, 0.5, 1]

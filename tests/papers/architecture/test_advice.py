@@ -57,8 +57,8 @@ def runs_of(accuracies, constant=0.5):
 def test_a_table_that_is_left_out_has_no_say_in_its_setting():
     plain = {name: [{"accuracy": 0.9, "constant": 0.5}] * 2 for name in "abc"}
     tried = {("m", "a"): runs_of([0.9, 0.5]), ("m", "b"): runs_of([0.6, 0.8]), ("m", "c"): runs_of([0.6, 0.7])}
-    found = advice_rows.choices(plain, tried, {"m": [[1.0], [2.0]]})
-    assert found["m"] == {"": (1.0,), "a": (2.0,), "b": (1.0,), "c": (1.0,)}
+    choices_ = advice_rows.choices(plain, tried, {"m": [[1.0], [2.0]]})
+    assert choices_["m"] == {"": (1.0,), "a": (2.0,), "b": (1.0,), "c": (1.0,)}
 
 
 def test_a_table_without_a_gain_has_no_share():
@@ -120,13 +120,13 @@ def test_promises_are_kept_about_as_often_as_they_say(advice):
 
 def test_what_had_to_be_shown_is_shown():
     """Made tables within two points of ordinary logistic regression, tumours at 92% or more."""
-    found = {name: (private, plain) for name, _, private, plain in advice_rows.checked(plans.load("13"))}
+    values = {name: (private, plain) for name, _, private, plain in advice_rows.checked(plans.load("13"))}
     for name in advice_tables.MADE:
         private, plain = (
-            [100 * r[key] for r in some] for some, key in zip(found[name], ("test", "logistic"), strict=True)
+            [100 * r[key] for r in some] for some, key in zip(values[name], ("test", "logistic"), strict=True)
         )
         assert np.mean(private) > np.mean(plain) - 2, name
-    assert np.mean([100 * r["test"] for r in found["tumours"][0]]) >= 92
+    assert np.mean([100 * r["test"] for r in values["tumours"][0]]) >= 92
 
 
 def test_the_tumours_setting_is_the_one_that_other_tables_chose(advice):
@@ -139,21 +139,21 @@ def test_what_ranges_cost_is_a_mean_over_tables_of_differences_of_shares():
         "a": [{"accuracy": [[0.8, 0.7, 0.76]] * 4}] * 2, "b": [{"accuracy": [[0.7, 0.7, 0.7]] * 4}] * 2,
         "c": [{"accuracy": [[0.5, 0.9, 0.9]] * 4}] * 2,  # no gain, no share
     }  # fmt: skip
-    found = advice_ranges.costs(runs, plain)
-    assert found["public", 1.0].value == 0
-    assert found["wide", 1.0].value == pytest.approx(-0.125)
-    assert found["private", 0.1].value == pytest.approx(-0.05)
-    assert not advice_ranges.little(found["private", 0.1])
+    costs_ = advice_ranges.costs(runs, plain)
+    assert costs_["public", 1.0].value == 0
+    assert costs_["wide", 1.0].value == pytest.approx(-0.125)
+    assert costs_["private", 0.1].value == pytest.approx(-0.05)
+    assert not advice_ranges.little(costs_["private", 0.1])
     assert advice_ranges.little(Measured(-0.02, -0.04, 0.0))
 
 
 def test_the_tables_of_numbers_are_those_whose_ranges_somebody_must_know():
-    found = [
+    values = [
         name
         for name in (*advice_tables.SHIPPED, *advice_tables.DRAWN)
         if advice_tables.unknown(advice_tables.load(name).columns).any()
     ]
-    assert [*advice_tables.NUMBERS] == ["adult", "medical-cost", *found]
+    assert [*advice_tables.NUMBERS] == ["adult", "medical-cost", *values]
 
 
 def test_the_chapter_says_what_ranges_cost(advice):

@@ -29,23 +29,23 @@ def pairs(kept, of=24, promised=0.8):
     (24, "shown", False), (22, "shown", False), (19, "neither", False), (17, "neither", True), (12, "refuted", True),
 ])  # fmt: skip
 def test_the_promise_can_be_shown_and_refuted(kept, verdict, lowered):
-    found = advice_unseen.outcome(pairs(kept))
-    assert (found.verdict, found.lowered) == (verdict, lowered)
-    assert found.kept.value == pytest.approx(kept / 24)
-    assert found.above.value == pytest.approx(kept / 24 * 0.3 - 0.2)
-    assert found.budgets[1.0].value == pytest.approx(kept / 24)
-    assert (found.promises, found.asked) == (96, 96)
+    outcome_ = advice_unseen.outcome(pairs(kept))
+    assert (outcome_.verdict, outcome_.lowered) == (verdict, lowered)
+    assert outcome_.kept.value == pytest.approx(kept / 24)
+    assert outcome_.above.value == pytest.approx(kept / 24 * 0.3 - 0.2)
+    assert outcome_.budgets[1.0].value == pytest.approx(kept / 24)
+    assert (outcome_.promises, outcome_.asked) == (96, 96)
 
 
 def test_tables_are_the_units_and_not_their_budgets():
     """One table that keeps its one promise weighs as much as one that breaks four."""
-    some = [(point("a", 0.9), Promise(0.8, 20)), *((point("b", 0.5, e), Promise(0.8, 20)) for e in EPSILONS)]
-    assert advice_unseen.outcome(some).kept.value == 0.5
+    values = [(point("a", 0.9), Promise(0.8, 20)), *((point("b", 0.5, e), Promise(0.8, 20)) for e in EPSILONS)]
+    assert advice_unseen.outcome(values).kept.value == 0.5
 
 
 def test_a_table_without_a_number_is_counted_apart():
-    found = advice_unseen.outcome([*pairs(20), (point("none", 0.9), Promise(None, 3, "unmeasured"))])
-    assert (found.promises, found.asked) == (96, 97)
+    outcome_ = advice_unseen.outcome([*pairs(20), (point("none", 0.9), Promise(None, 3, "unmeasured"))])
+    assert (outcome_.promises, outcome_.asked) == (96, 97)
     with pytest.raises(ParameterError):
         advice_unseen.outcome([(point("none", 0.9), Promise(None, 3, "unmeasured"))])
 

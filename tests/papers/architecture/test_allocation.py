@@ -9,20 +9,20 @@ from papers.architecture import allocation
 
 
 def test_one_step_an_epoch_is_the_gaussian_mechanism():
-    found = allocation.bounds(1.5, 1, 3, 1e-4)
+    bounds_ = allocation.bounds(1.5, 1, 3, 1e-4)
     exact = mechanisms.gaussian_epsilon(1.5 / 3**0.5, 1.0, 1e-4)
-    assert found.low <= exact <= found.high <= found.low + 2e-3
+    assert bounds_.low <= exact <= bounds_.high <= bounds_.low + 2e-3
 
 
 def test_the_bounds_have_their_delta_in_a_simulation():
     sigma, steps, epochs, delta = 1.0, 10, 3, 1e-3
-    found = allocation.bounds(sigma, steps, epochs, delta)
-    assert found.high - found.low < 2e-3
+    bounds_ = allocation.bounds(sigma, steps, epochs, delta)
+    assert bounds_.high - bounds_.low < 2e-3
     rng = np.random.default_rng(0)
     x = sigma * rng.standard_normal((300_000, epochs, steps))
     x[:, :, 0] += 1  # which step it is does not matter
     loss = np.log(np.exp((x - 0.5) / sigma**2).mean(2)).sum(1)
-    kept = np.clip(-np.expm1(found.high - loss), 0, None)
+    kept = np.clip(-np.expm1(bounds_.high - loss), 0, None)
     error = kept.std() / len(kept) ** 0.5
     assert abs(kept.mean() - delta) < 4 * error < 0.2 * delta
 

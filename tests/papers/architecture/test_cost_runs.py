@@ -17,29 +17,29 @@ def test_every_cell_gets_a_rate_of_its_own_and_paired_seeds():
     budgets = (SGD, CLIPPED, 1.0)
     cells = {b: cost_runs.cell("digits", [8], b, features="flat", batch=256, steps=3) for b in budgets}
     rates = {"sgd": [0.1, 0.5], "dp": [0.2, 1.0]}
-    found = cost_runs.measured(in_memory, cells, rates, seeds=2, tuning_seeds=1, extensions=0)
-    assert list(found) == list(budgets)
-    assert found[SGD].rate in rates["sgd"]
-    assert {found[CLIPPED].rate, found[1.0].rate} <= set(rates["dp"])
-    assert [one.runs[0]["noise_multiplier"] > 0 for one in found.values()] == [False, False, True]
-    assert found[1.0].values().shape == (2,)
+    values_ = cost_runs.measured(in_memory, cells, rates, seeds=2, tuning_seeds=1, extensions=0)
+    assert list(values_) == list(budgets)
+    assert values_[SGD].rate in rates["sgd"]
+    assert {values_[CLIPPED].rate, values_[1.0].rate} <= set(rates["dp"])
+    assert [value.runs[0]["noise_multiplier"] > 0 for value in values_.values()] == [False, False, True]
+    assert values_[1.0].values().shape == (2,)
 
 
 def test_a_diverged_run_counts_as_a_constant_prediction():
     run = {"test": None, "constant": 0.76, "parameters": 1}
-    one = cost_runs.Outcome({"dataset": "digits"}, 1.0, None, [run, run | {"test": 0.8}])
-    assert one.values().tolist() == [76.0, 80.0]
+    outcome_ = cost_runs.Outcome({"dataset": "digits"}, 1.0, None, [run, run | {"test": 0.8}])
+    assert outcome_.values().tolist() == [76.0, 80.0]
 
 
 def test_frozen_layers_keep_their_weights_and_the_rest_is_trained():
     get = Asked(lambda job: {"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9})
     settings = {"batch": 256, "steps": 5, "small": 0.3, "untuned": [0.03]}
-    found = cost_runs.random_weights(
+    by_cell = cost_runs.random_weights(
         get, dataset="digits", model=[16, 8, 8], epsilons=[0.3, 2.0], others={"linear": []}, seeds=2, **settings
     )
-    assert len(found) == 2 * 3 + 2 + 2
+    assert len(by_cell) == 2 * 3 + 2 + 2
     assert {tuple(job.get("frozen", ())) for job in get.jobs} == {(), (0, 1)}
-    assert found["complex", "last two", ("rate", 0.03)].rate == 0.03
+    assert by_cell["complex", "last two", ("rate", 0.03)].rate == 0.03
 
 
 @pytest.mark.parametrize("depth", [2, 4, 12])
@@ -67,8 +67,8 @@ class Errors:
 def test_what_units_and_layers_gain_with_sgd():
     """Errors of two splits, (layers, units): units gain 0.2 and 0.4, layers lose a tenth of that."""
     errors = {(2, 10): (0.5, 0.6), (2, 40): (0.3, 0.2), (4, 10): (0.52, 0.64), (4, 40): (0.32, 0.24)}
-    found = cost_network_rows.sgd_gains({(*key, SGD): Errors(*e) for key, e in errors.items()}, [2, 4], [10, 40])
-    assert {name: round(gain.value, 9) for name, gain in found.items()} == {
+    gains = cost_network_rows.sgd_gains({(*key, SGD): Errors(*e) for key, e in errors.items()}, [2, 4], [10, 40])
+    assert {name: round(gain.value, 9) for name, gain in gains.items()} == {
         "sgd_gain_by_units": 0.3,
         "sgd_gain_by_layers": -0.03,
         "sgd_units_less_layers": 0.33,
@@ -84,14 +84,14 @@ def test_pairs_must_be_rungs():
 
 @pytest.mark.parametrize("encoding", ["without", "one-hot"])
 def test_public_scaling_keeps_every_row_within_its_bound(encoding):
-    found = feature_data.census("synthetic-census", encoding, 0)
-    train, test, bound = feature_data.scaled(found, "public")
+    columns = feature_data.census("synthetic-census", encoding, 0)
+    train, test, bound = feature_data.scaled(columns, "public")
     assert bound == pytest.approx(np.sqrt(7 if encoding == "without" else 14))
     assert max(np.linalg.norm(x, axis=1).max() for x in (train, test)) <= bound
     assert train.shape[1] == (7 if encoding == "without" else 108)
     # It looks at no record: any one of them alone gives the same row.
-    one = feature_data.scaled(type(found)(**{**vars(found), "x_train": found.x_train[:1]}), "public")[0]
-    assert np.array_equal(one[0], train[0])
+    scaled_ = feature_data.scaled(type(columns)(**{**vars(columns), "x_train": columns.x_train[:1]}), "public")[0]
+    assert np.array_equal(scaled_[0], train[0])
 
 
 def test_releases_spend_no_more_than_asked_and_noise_makes_them_differ():
@@ -107,12 +107,12 @@ def test_releases_spend_no_more_than_asked_and_noise_makes_them_differ():
 def test_who_is_ahead_and_where_the_encodings_cross_come_out_as_they_were_drawn():
     rng = np.random.default_rng(0)
     level = {("without", 0.1): 0.7, ("one-hot", 0.1): 0.6, ("without", 10.0): 0.8, ("one-hot", 10.0): 0.9}
-    found = {
+    values_ = {
         key: [{"accuracies": list(mean + 0.001 * rng.standard_normal(4)), "constant": 0.75, "features": 7}] * 1
         + [{"accuracies": list(mean + 0.001 * rng.standard_normal(4)), "constant": 0.75, "features": 7} for _ in "abcd"]
         for key, mean in level.items()
     }
-    values = cost_rows.one_hot(found)
+    values = cost_rows.one_hot(values_)
     assert values["without_minus_one_hot_at_0.1"].low > 9
     assert values["without_minus_one_hot_at_10"].high < -9
     assert 0.5 < values["crossover"].value < 2
@@ -121,8 +121,8 @@ def test_who_is_ahead_and_where_the_encodings_cross_come_out_as_they_were_drawn(
 
 def test_equal_sizes_counts_unequal_and_equal_costs():
     around = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    found = cost_network_rows.equal_sizes({"apart": 3 + around / 2, "same": around / 4, "open": 5 * around})
-    assert (found["unequal_cost"], found["equal_cost"], found["pairs_where_sgd_is_trained"]) == (1, 1, 3)
+    sizes = cost_network_rows.equal_sizes({"apart": 3 + around / 2, "same": around / 4, "open": 5 * around})
+    assert (sizes["unequal_cost"], sizes["equal_cost"], sizes["pairs_where_sgd_is_trained"]) == (1, 1, 3)
     assert cost_network_rows.equal_sizes({}) == {"pairs_where_sgd_is_trained": 0, "unequal_cost": 0, "equal_cost": 0}
 
 
@@ -135,11 +135,11 @@ def outcome(mean, trained=100, **more):
 def test_differences_are_paired_and_simple_less_complex():
     """Equal seeds move together, so the interval of a difference is a point."""
     simple, wide = outcome(90), outcome(88)
-    found = {("simple", 7.21): simple, ("complex", 7.21): wide, ("simple", SGD): wide, ("complex", SGD): wide}
-    for one in found.values():
-        for run in one.runs:
+    values_ = {("simple", 7.21): simple, ("complex", 7.21): wide, ("simple", SGD): wide, ("complex", SGD): wide}
+    for value_ in values_.values():
+        for run in value_.runs:
             run |= {"balanced": 0.5, "constant": 0.87}
-    rows = cost_network_rows.messages(found)
+    rows = cost_network_rows.messages(values_)
     assert rows["B.rnn"]["simple_minus_complex_same_steps"].value == pytest.approx(2.0)
     assert rows["B.rnn"]["simple_minus_complex_same_steps"].low == pytest.approx(2.0)
     assert rows["B.table13.complex"]["balanced_above_half"].value == 0.0  # a constant agrees with nothing
@@ -147,17 +147,19 @@ def test_differences_are_paired_and_simple_less_complex():
 
 def test_two_trained_layers_are_compared_at_the_small_and_the_large_budget():
     full, two = outcome(90, 400), outcome(89, 100)
-    found = {("complex", name, e): one for e in (0.341, 2.0) for name, one in (("all", full), ("last two", two))}
-    small, large = cost_network_rows.extremes(found)
+    values = {("complex", name, e): one for e in (0.341, 2.0) for name, one in (("all", full), ("last two", two))}
+    small, large = cost_network_rows.extremes(values)
     assert (small.value, large.value) == pytest.approx((-1.0, -1.0))
     signals = {(name, after): np.full(3, 0.5) for name in ("all", "last two") for after in (0, 40)}
-    ratio = cost_network_rows.feature_extractor(found, signals, found)["B.rwt-feature-extractor"]["snr_ratio_at_start"]
+    ratio = cost_network_rows.feature_extractor(values, signals, values)["B.rwt-feature-extractor"][
+        "snr_ratio_at_start"
+    ]
     assert ratio.value == pytest.approx(2.0)  # the square root of 400 / 100
 
 
 def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
     asked = {"dataset": "digits", "model": [8], "epsilon": 2.0, "learning_rate": 0.5, "seed": 0}
-    found = cost_runs.gradient_signal(**asked, after=0)
+    signal = cost_runs.gradient_signal(**asked, after=0)
     task = tasks.task("digits", "flat", None, 0, "report")
     seed = int(np.random.SeedSequence([0, 1]).spawn(2)[0].generate_state(1)[0])
     net = networks.network([8], (64,), 10, "relu", 0.0, seed, "keras")
@@ -167,7 +169,7 @@ def test_the_signal_of_a_step_is_that_of_all_records_clipped_one_by_one():
         torch.nn.functional.cross_entropy(net(torch.as_tensor(x)[None].float()), torch.tensor([y])).backward()
         gradient = torch.cat([p.grad.ravel() for p in net.parameters()])
         total = total + gradient * min(1.0, 1.0 / float(gradient.norm()))
-    assert found["length"] == pytest.approx(float(total.norm()) / 400, rel=0.1)  # 400 of all records
+    assert signal["length"] == pytest.approx(float(total.norm()) / 400, rel=0.1)  # 400 of all records
 
 
 @pytest.mark.parametrize(
@@ -197,17 +199,17 @@ def test_the_reason_is_tested_by_signal_over_noise_and_by_the_layers_without_wha
         (name, after): np.full(3, length) for name, length in (("all", 0.5), ("last two", 0.25)) for after in (0, 200)
     }
     signals["last two", 200] = np.full(3, 1.0)
-    found = cost_network_rows.image_extractor(
+    extractor = cost_network_rows.image_extractor(
         signals, {("complex", "last two", 0.341): two}, {("complex", "all", 0.341): alone}
     )["B.rwt-feature-extractor"]
-    assert found["snr_ratio_cnn"].value == pytest.approx(2.0)  # ratios of 1/2 and 2, times the root of 400 / 100
-    assert found["frozen_less_none_cnn"].value == pytest.approx(3.0)
+    assert extractor["snr_ratio_cnn"].value == pytest.approx(2.0)  # ratios of 1/2 and 2, times the root of 400 / 100
+    assert extractor["frozen_less_none_cnn"].value == pytest.approx(3.0)
 
 
 def test_one_kind_of_training_on_its_registered_seeds():
     get = Asked(lambda job: {"validation": 0.5, "test": 0.5, "constant": 0.1, "parameters": 9, "trained": 9})
-    found = cost_runs.random_weights(
+    by_cell = cost_runs.random_weights(
         get, dataset="digits", model=[8, 8, 8], epsilons=[0.3], trained=["last two"], plain=False, seeds=2, first=100
     )
-    assert list(found) == [("complex", "last two", 0.3)]
+    assert list(by_cell) == [("complex", "last two", 0.3)]
     assert {job["seed"] for job in get.reported()} == {100, 101}

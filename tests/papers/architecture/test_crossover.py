@@ -21,10 +21,10 @@ def curves(crossing, noise, seeds, rng, slope=0.02):
 def test_known_crossing_without_noise():
     rng = np.random.default_rng(0)
     for crossing in (0.2, 2.0, 30.0, 71.0):
-        found = crossover.estimate(EPSILONS, *curves(crossing, 0, 3, rng), rng=rng, resamples=100)
-        assert found.value == pytest.approx(crossing, rel=1e-9)
-        assert found.low == pytest.approx(crossing)
-        assert found.high == pytest.approx(crossing)
+        crossing_ = crossover.estimate(EPSILONS, *curves(crossing, 0, 3, rng), rng=rng, resamples=100)
+        assert crossing_.value == pytest.approx(crossing, rel=1e-9)
+        assert crossing_.low == pytest.approx(crossing)
+        assert crossing_.high == pytest.approx(crossing)
 
 
 def test_interval_covers_the_crossing():
@@ -35,8 +35,8 @@ def test_interval_covers_the_crossing():
     rng = np.random.default_rng(1)
     covered = 0
     for _ in range(200):
-        found = crossover.estimate(EPSILONS, *curves(2.0, 0.01, 5, rng), rng=rng, resamples=200, smooth=False)
-        covered += found.low <= 2.0 <= found.high
+        crossing = crossover.estimate(EPSILONS, *curves(2.0, 0.01, 5, rng), rng=rng, resamples=200, smooth=False)
+        covered += crossing.low <= 2.0 <= crossing.high
     assert covered > 180
 
 
@@ -63,8 +63,8 @@ def test_the_last_of_several_crossings_is_taken():
     base = 0.5 + 0.05 * AT
     gap = 0.01 * np.array([1, -1, -1, 1, 1, -1, -1])
     simple, complex_ = (np.tile(base + part, (3, 1)) for part in (gap, 0 * gap))
-    found = crossover.estimate(EPSILONS, simple, complex_, rng=np.random.default_rng(0), resamples=100)
-    assert found.value == pytest.approx(np.sqrt(10 * 30))
+    crossing = crossover.estimate(EPSILONS, simple, complex_, rng=np.random.default_rng(0), resamples=100)
+    assert crossing.value == pytest.approx(np.sqrt(10 * 30))
 
 
 def test_smoothing_repairs_a_dip():

@@ -31,15 +31,17 @@ def fake(plain=0.3):
 
 def test_rates_are_tuned_on_seeds_of_their_own_and_runs_are_paired():
     get = fake()
-    found = study_of.pair(get, dataset="digits", epsilons=[1.0, None], rates=[1.0, 3.0], seeds=2, batch=64, steps=5)
-    assert {name: list(one) for name, one in found.items()} == {name: [1.0, np.inf] for name in (SIMPLE, COMPLEX)}
+    by_network = study_of.pair(
+        get, dataset="digits", epsilons=[1.0, None], rates=[1.0, 3.0], seeds=2, batch=64, steps=5
+    )
+    assert {name: list(one) for name, one in by_network.items()} == {name: [1.0, np.inf] for name in (SIMPLE, COMPLEX)}
     tuning, reported = get.tuning(), get.reported()
     assert {job["seed"] for job in tuning} == {1000, 1001, 1002}
     assert {job["seed"] for job in reported} == {0, 1}
     assert {job["learning_rate"] for job in reported if job["epsilon"]} == {9.0}  # the grid grew
     assert {job["learning_rate"] for job in reported if not job["epsilon"]} == {0.3}
     assert all((job["epsilon"] is None) == ("max_grad_norm" in job) for job in reported)  # plain SGD does not clip
-    assert len(found[SIMPLE][1.0]) == len(found[COMPLEX][np.inf]) == 2
+    assert len(by_network[SIMPLE][1.0]) == len(by_network[COMPLEX][np.inf]) == 2
 
 
 def test_what_is_not_allowed():
@@ -75,14 +77,14 @@ def test_the_repaired_definition_loses_nothing_where_the_simple_model_never_wins
 def made_up(simple, complex_, sgd=(90.0, 90.0)):
     """A pair whose networks have these mean accuracies at budgets 0.1, 2.11, 1000 and 10^7, with little noise."""
     rng, at = np.random.default_rng(0), (0.1, 2.11, 1000.0, 1e7, np.inf)
-    found = {}
+    values = {}
     for name, means in zip((SIMPLE, COMPLEX), ((*simple, sgd[0]), (*complex_, sgd[1])), strict=True):
         noise = 0.01 * rng.standard_normal((len(at), 5))
-        found[name] = {
+        values[name] = {
             e: [{"test": (m + x) / 100, "validation": (m - x) / 100, "learning_rate": 1.0} for x in own]
             for e, m, own in zip(at, means, noise, strict=True)
         }
-    return rows.of_runs(found, 2.11)
+    return rows.of_runs(values, 2.11)
 
 
 def test_leads_on_both_sides_are_ordered_or_contrary():
@@ -95,10 +97,10 @@ def test_leads_on_both_sides_are_ordered_or_contrary():
 
 
 def test_what_privacy_costs_more_is_the_difference_of_two_gaps():
-    one = made_up((70, 80, 90, 90), (60, 75, 91, 92), sgd=(93, 95))
-    assert one.dp_gap.value == pytest.approx(5, abs=0.05)
-    assert one.sgd_gap.value == pytest.approx(-2, abs=0.05)
-    assert one.cost_gap.value == pytest.approx(one.dp_gap.value - one.sgd_gap.value)
+    values = made_up((70, 80, 90, 90), (60, 75, 91, 92), sgd=(93, 95))
+    assert values.dp_gap.value == pytest.approx(5, abs=0.05)
+    assert values.sgd_gap.value == pytest.approx(-2, abs=0.05)
+    assert values.cost_gap.value == pytest.approx(values.dp_gap.value - values.sgd_gap.value)
 
 
 def test_a_later_lead_is_larger_or_smaller_than_the_first():
@@ -119,10 +121,10 @@ def test_a_printed_cell_agrees_differs_or_is_open():
 
 
 def test_choosing_by_the_crossing_loses_nothing_where_it_is_clear():
-    found = rows.of_seeds({"mnist": made_up((70, 80, 90, 90), (60, 75, 91, 92))})
-    assert found["B.crossover-rule"]["rule_less_always_simple"].value == pytest.approx(3 / 4, abs=0.05)
-    assert found["B.crossover-rule"]["rule_less_always_complex"].value == pytest.approx(15 / 4, abs=0.05)
-    assert found["B.eq4"]["comparisons"] == 4 * 5
+    by_seed = rows.of_seeds({"mnist": made_up((70, 80, 90, 90), (60, 75, 91, 92))})
+    assert by_seed["B.crossover-rule"]["rule_less_always_simple"].value == pytest.approx(3 / 4, abs=0.05)
+    assert by_seed["B.crossover-rule"]["rule_less_always_complex"].value == pytest.approx(15 / 4, abs=0.05)
+    assert by_seed["B.eq4"]["comparisons"] == 4 * 5
 
 
 def on_plan(*names):
@@ -162,7 +164,7 @@ def test_sizes_of_data_sets_follow_from_their_files():
 
 def test_best_of_is_the_mean_over_all_choices():
     values = np.random.default_rng(0).normal(size=7)
-    by_hand = np.mean([max(some) for some in itertools.combinations(values, 3)])
+    by_hand = np.mean([max(combination) for combination in itertools.combinations(values, 3)])
     assert rows.best_of(values) == pytest.approx(by_hand)
     assert rows.best_of([1.0, 2.0, 3.0]) == 3.0
     with pytest.raises(ParameterError, match="too few"):

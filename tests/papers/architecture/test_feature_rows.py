@@ -40,8 +40,8 @@ def test_one_more_split_falls_into_its_interval():
     inside = 0
     for _ in range(2000):
         *known, new = rng.standard_normal(7)
-        found = rows.one_split(known)
-        inside += found.low <= new <= found.high
+        result = rows.one_split(known)
+        inside += result.low <= new <= result.high
     assert inside / 2000 == pytest.approx(0.95, abs=0.02)
 
 
@@ -76,10 +76,10 @@ def test_regularisation_is_chosen_on_validation_records_of_other_splits():
 
 def test_learning_rates_are_chosen_for_each_cell():
     settings = {"dataset": "breast-cancer", "sizes": [2], "epsilons": [0.5], "draws": 1}
-    found = study.by_sgd(Asked(made), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
-    assert set(found.rates.values()) == {0.1}
-    assert found.values[2, 0.5].tolist() == [20.5, 20.5]
-    assert found.values[43, None].tolist() == [430.0, 430.0]
+    by_seed = study.by_sgd(Asked(made), **settings, rates=[0.01, 0.1, 1.0], seeds=2, tuning_seeds=3)
+    assert set(by_seed.rates.values()) == {0.1}
+    assert by_seed.values[2, 0.5].tolist() == [20.5, 20.5]
+    assert by_seed.values[43, None].tolist() == [430.0, 430.0]
 
 
 def test_the_registered_parts_give_what_the_rules_of_one_guarantee_ask_for():
@@ -90,10 +90,10 @@ def test_the_registered_parts_give_what_the_rules_of_one_guarantee_ask_for():
         part = parts[f"same_guarantee_{table}"]
         by_table[table] = part.function(get, **part.inputs)
         assert min(job["seed"] for job in get.jobs) == 100
-    found = rows.same_guarantee(by_table)
+    values = rows.same_guarantee(by_table)
     for row in ("B.selection-same-guarantee", "B.pafs-same-guarantee"):
-        assert set(judged.names(claims.get(row).rule)) <= set(found[row])
-    lead = found["B.pafs-same-guarantee"]["pafs_less_one_named_bc"]
+        assert set(judged.names(claims.get(row).rule)) <= set(values[row])
+    lead = values["B.pafs-same-guarantee"]["pafs_less_one_named_bc"]
     assert (lead.value, lead.n) == (pytest.approx(len("pafs") - len("one named")), 50)
-    best = found["B.selection-same-guarantee"]["best_paid_less_constant_adult"]
+    best = values["B.selection-same-guarantee"]["best_paid_less_constant_adult"]
     assert best.value == pytest.approx(len("tables attributes") - len("constant"))

@@ -25,9 +25,9 @@ def entropy(*columns):
 
 
 def test_entropies_are_those_of_the_empirical_distribution():
-    found = fs.joint_entropies(COUNTS)
+    entropies = fs.joint_entropies(COUNTS)
     for i, j in itertools.product(range(5), repeat=2):
-        assert found[i, j] == pytest.approx(entropy(CODES[:, i], CODES[:, j]), abs=1e-12)
+        assert entropies[i, j] == pytest.approx(entropy(CODES[:, i], CODES[:, j]), abs=1e-12)
 
 
 @pytest.mark.parametrize(("n", "cells"), [(2, 2), (5, 3), (8, 4)])
@@ -134,10 +134,10 @@ def test_without_noise_it_is_scikit_learn_up_to_sign():
     np.testing.assert_allclose(mean, X.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(cov, np.cov(X.T, bias=True), atol=1e-12)
     reference = PCA(3).fit(X)
-    found = fs.components(cov, 3)
-    np.testing.assert_allclose(np.abs((found * reference.components_).sum(axis=1)), 1, atol=1e-10)
+    results = fs.components(cov, 3)
+    np.testing.assert_allclose(np.abs((results * reference.components_).sum(axis=1)), 1, atol=1e-10)
     share = reference.explained_variance_ratio_.sum()
-    assert fs.captured(cov, found) == pytest.approx(share)
+    assert fs.captured(cov, results) == pytest.approx(share)
 
 
 def test_sensitivity_is_attained_and_never_exceeded():

@@ -55,10 +55,10 @@ def test_population_sizes_moves_and_memory():
         return subsets.sum(axis=1)
 
     settings = se.Genetic(60, 5, crossover=0.6, mutation=0.3)
-    found = se.genetic(fitness, 12, settings, np.random.default_rng(1))
-    assert len(asked) == len(set(asked)) == len(found.scores)  # nothing is evaluated twice
+    search_ = se.genetic(fitness, 12, settings, np.random.default_rng(1))
+    assert len(asked) == len(set(asked)) == len(search_.scores)  # nothing is evaluated twice
     assert all(np.frombuffer(S, bool).any() for S in asked)
-    moves = np.array([found.moves[name] for name in ("crossover", "mutation", "copy")])
+    moves = np.array([search_.moves[name] for name in ("crossover", "mutation", "copy")])
     assert moves.sum() >= 300
     assert stats.chisquare(moves, moves.sum() * np.array([0.6, 0.3, 0.1])).pvalue > 1e-3
 

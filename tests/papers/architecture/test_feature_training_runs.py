@@ -63,12 +63,12 @@ def test_validation_records_come_from_the_training_part(name):
 def test_without_noise_it_is_logistic_regression_on_the_first_columns():
     table = feature_data.load(NAME, 2)
     job = {**CURVE, "seed": 2, "variant": "diffprivlib"}
-    found = fr.curves(**job, epsilons=[fr.PLAIN])
-    columns = found["columns"]
+    curves_ = fr.curves(**job, epsilons=[fr.PLAIN])
+    columns = curves_["columns"]
     assert columns == feature_search.order(table, 4)
     plain = LogisticRegression(C=1, tol=1e-10).fit(table.x_train[:, columns], table.y_train)
-    assert found["percent"][0][0] == pytest.approx(100 * plain.score(table.x_test[:, columns], table.y_test))
-    assert found["constant"] == pytest.approx(100 * table.constant())
+    assert curves_["percent"][0][0] == pytest.approx(100 * plain.score(table.x_test[:, columns], table.y_test))
+    assert curves_["constant"] == pytest.approx(100 * table.constant())
 
 
 @pytest.mark.parametrize("function", ["curves", "sgd"])

@@ -95,9 +95,9 @@ def test_fits_are_those_of_an_exhaustive_search():
 def test_families_share_one_setting():
     cnns, fcns, mnist, sms = ROWS[:3], ROWS[3:7], ROWS[12:15], ROWS[15:18]
     assert (1.0, 100, 300) in printed_budgets.common_fits(cnns)
-    found = printed_budgets.common_fits(fcns)
-    assert {(2.0, 250, 200), (2.0, 200, 250)} <= set(found)
-    assert (2.0, 100, 500) not in found
+    fits = printed_budgets.common_fits(fcns)
+    assert {(2.0, 250, 200), (2.0, 200, 250)} <= set(fits)
+    assert (2.0, 100, 500) not in fits
     assert printed_budgets.common_fits(mnist, own_noise=True) == [(250, 200)]
     assert printed_budgets.common_fits(sms, own_noise=True, epochs=np.arange(1, 1001)) == [(100, 50)]
 
@@ -129,8 +129,8 @@ def test_inversion_lies_between_proven_bounds(sigma, q, steps, delta):
         .get_epsilon_for_delta(delta)
         for pessimistic in (False, True)
     ]
-    found = accounting.inverted_epsilon(sigma, q, steps, delta)
-    assert bounds[0] <= found <= bounds[1] * (1 + 1e-6)
+    epsilon_ = accounting.inverted_epsilon(sigma, q, steps, delta)
+    assert bounds[0] <= epsilon_ <= bounds[1] * (1 + 1e-6)
     assert bounds[1] - bounds[0] < 0.03
 
 

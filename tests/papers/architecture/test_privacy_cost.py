@@ -24,15 +24,15 @@ def family(cost, widths=(8, 64), seeds=5):
 
 def test_the_cost_is_paired_by_seed_and_its_slope_is_in_tenfold_parameters():
     known = family(lambda w, k: np.log10(w) * {0.1: 4, 1.0: 2}.get(k, -1))
-    found = privacy_cost_rows.cost_of_privacy(known, privacy_cost_rows.Measured(0.0, -1.0, 1.0, 5))
-    slopes = found["B.hypothesis"]
+    cost = privacy_cost_rows.cost_of_privacy(known, privacy_cost_rows.Measured(0.0, -1.0, 1.0, 5))
+    slopes = cost["B.hypothesis"]
     assert slopes["points_for_ten_times_the_parameters_at_0.1"].value == pytest.approx(4, rel=1e-3)
     assert slopes["points_for_ten_times_the_parameters_at_1"].value == pytest.approx(2, rel=1e-3)
-    signs = found["B.cost-negative"]
+    signs = cost["B.cost-negative"]
     assert (signs["private_cells"], signs["positive"], signs["negative"]) == (4, 4, 0)
     assert signs["cost_64_units_clipping_alone"].value == pytest.approx(-np.log10(64), rel=1e-3)
     # The seeds differ by a point each, and the costs hardly: paired, nothing is left of it.
-    assert found["B.eq2"]["fall_8_units"].high - found["B.eq2"]["fall_8_units"].low < 0.01
+    assert cost["B.eq2"]["fall_8_units"].high - cost["B.eq2"]["fall_8_units"].low < 0.01
 
 
 def task(accuracies, distances):
@@ -68,10 +68,10 @@ def test_as_many_steps_need_as_many_records_and_more_steps_need_more():
 
 def test_the_rate_is_tuned_on_other_seeds_and_the_tuning_split_only():
     get = Asked(lambda job: {"score": -abs(np.log(job["learning_rate"])), "steps": 5})
-    found = study.stopping(
+    steps_ = study.stopping(
         get, dataset="digits", hidden=[8], sizes=[500, 1000], tune_size=500, rates=[0.5, 1.0, 2.0], seeds=2
     )
-    assert list(found) == [500, 1000]
+    assert list(steps_) == [500, 1000]
     assert all(job["seed"] >= 1000 for job in get.tuning())
     assert [job["seed"] for job in get.reported()] == [0, 1, 0, 1]
     assert {job["learning_rate"] for job in get.reported()} == {1.0}

@@ -15,8 +15,8 @@ QUICK = {
 def test_the_papers_accountant_is_its_tool():
     """Whose printed budgets test_printed_budgets reproduces to every digit."""
     setting = PrintedTraining(60_000, 200, 70, 2.0)
-    found = sample_size_runs.epsilon(2.0, setting.sample_rate, setting.steps, 1e-5)
-    assert found == pytest.approx(tool_epsilon(setting), rel=1e-12)
+    epsilon_ = sample_size_runs.epsilon(2.0, setting.sample_rate, setting.steps, 1e-5)
+    assert epsilon_ == pytest.approx(tool_epsilon(setting), rel=1e-12)
 
 
 N = np.array([1e4, 2e4, 6e4, 2e5, 1e6])
@@ -54,21 +54,21 @@ def test_interpolated_budgets_are_those_of_the_accountant():
 
 
 def test_steps_to_stops_at_the_first_look_above_the_target():
-    one = sample_size_runs.steps_to_target(**QUICK, seed=0)
-    assert one["steps"]
-    assert one["steps"] % 5 == 0
-    assert one["validation"] >= 0.6
-    assert one["score"] == -one["steps"]
-    assert one["parameters"] == 64 * 32 + 32 + 320 + 10
-    assert one == sample_size_runs.steps_to_target(**QUICK, seed=0)
+    result = sample_size_runs.steps_to_target(**QUICK, seed=0)
+    assert result["steps"]
+    assert result["steps"] % 5 == 0
+    assert result["validation"] >= 0.6
+    assert result["score"] == -result["steps"]
+    assert result["parameters"] == 64 * 32 + 32 + 320 + 10
+    assert result == sample_size_runs.steps_to_target(**QUICK, seed=0)
     # One look earlier the target had not been reached: with as few steps the run gives up below it.
-    before = sample_size_runs.steps_to_target(**{**QUICK, "most_steps": one["steps"] - 5}, seed=0)
+    before = sample_size_runs.steps_to_target(**{**QUICK, "most_steps": result["steps"] - 5}, seed=0)
     assert before["steps"] is None
     assert before["validation"] < 0.6
-    assert before["score"] < -(one["steps"] - 5)
+    assert before["score"] < -(result["steps"] - 5)
 
 
 def test_records_are_drawn_with_replacement():
     # Of n draws from n records a share 1 - 1/e is distinct, with an sd of 0.002 here: 0.015 is 7 of them.
-    found = sample_size_runs.steps_to_target(**{**QUICK, "n": 20_000, "most_steps": 1}, seed=1)
-    assert abs(found["distinct"] / 20_000 - (1 - np.exp(-1))) < 0.015
+    result = sample_size_runs.steps_to_target(**{**QUICK, "n": 20_000, "most_steps": 1}, seed=1)
+    assert abs(result["distinct"] / 20_000 - (1 - np.exp(-1))) < 0.015

@@ -71,9 +71,9 @@ def test_some_of_the_rest_become_parents_at_random():
     members = [{"layers": i} for i in range(1, 11)]
     seen = Counter()
     for seed in range(600):
-        found = {c["layers"] for c in evolve(space, members, Evolution(0.4, 0.1, 0), rng(seed))}
-        assert len(found - {1, 2, 3, 4}) <= 1  # beta = 0.1 of ten: one
-        seen.update(found - {1, 2, 3, 4})
+        values_ = {c["layers"] for c in evolve(space, members, Evolution(0.4, 0.1, 0), rng(seed))}
+        assert len(values_ - {1, 2, 3, 4}) <= 1  # beta = 0.1 of ten: one
+        seen.update(values_ - {1, 2, 3, 4})
     # Each of the six is the lucky one in 100 of 600 populations, and has a child in 1 - 0.8^10 = 89% of them.
     assert set(seen) == set(range(5, 11))
     assert all(60 < count < 120 for count in seen.values())
@@ -86,9 +86,9 @@ def test_children_that_are_all_different_while_there_are_some():
         assert len(set(children)) == 4
     space = Space({"layers": (1, 2), "units1": (64, 128)})
     parents = [{"layers": 1, "units1": 64}, {"layers": 2, "units1": 64}] * 3
-    found = Counter(c["layers"] for c in evolve(space, parents, how, rng()))
-    assert set(found) == {1, 2}  # two children are all that these parents have, and six are wanted
-    assert sum(found.values()) == 6
+    counts = Counter(c["layers"] for c in evolve(space, parents, how, rng()))
+    assert set(counts) == {1, 2}  # two children are all that these parents have, and six are wanted
+    assert sum(counts.values()) == 6
 
 
 # --- Algorithm 1 -----------------------------------------------------------------------------------------------------
@@ -100,10 +100,10 @@ def test_a_search_has_its_generations_and_returns_the_best_of_the_last():
         (multi_generation, {"sizes": [40, 20, 10], "p_mutate": 0.7}, [40, 20, 10]),
         (randomised, {"k": 40}, [40]),
     ):
-        found = search(FCN, Known(TARGET), **settings, rng=rng(2))
-        generations = [c.generation for c in found.trace]
+        search_ = search(FCN, Known(TARGET), **settings, rng=rng(2))
+        generations = [c.generation for c in search_.trace]
         assert generations == [g for g, size in enumerate(sizes, 1) for _ in range(size)]
-        assert found.winner.fitness == max(c.fitness for c in found.trace if c.generation == len(sizes))
+        assert search_.winner.fitness == max(c.fitness for c in search_.trace if c.generation == len(sizes))
 
 
 def test_searches_that_differ_in_the_noise_alone_or_in_their_kind_begin_alike():
@@ -115,22 +115,22 @@ def test_searches_that_differ_in_the_noise_alone_or_in_their_kind_begin_alike():
 
 def test_no_network_is_trained_twice():
     trainer = Counting()
-    found = paas(SMALL, trainer, **PAAS, rng=rng(1))
-    names = [key(c.network) for c in found.trace]
-    assert found.trainings == len(trainer.asked) == len(set(names)) < 60
+    search_ = paas(SMALL, trainer, **PAAS, rng=rng(1))
+    names = [key(c.network) for c in search_.trace]
+    assert search_.trainings == len(trainer.asked) == len(set(names)) < 60
 
 
 def test_without_memory_every_candidate_is_an_independent_training():
     trainer = Counting()
-    found = randomised(SMALL, trainer, k=200, rng=rng(), memoise=False)
-    assert found.trainings == len(trainer.asked) == len(set(trainer.asked)) == 200
+    answers_ = randomised(SMALL, trainer, k=200, rng=rng(), memoise=False)
+    assert answers_.trainings == len(trainer.asked) == len(set(trainer.asked)) == 200
     assert max(repeat for _, repeat in trainer.asked) > 0
 
 
 def test_noise_has_the_laplace_scale_and_stays_with_the_training():
-    found = paas(FCN, Known(TARGET), generations=2, population=3000, noise_scale=0.3, rng=rng())
-    noise = {key(c.network): c.fitness - c.validation for c in found.trace}
-    for c in found.trace:
+    search_ = paas(FCN, Known(TARGET), generations=2, population=3000, noise_scale=0.3, rng=rng())
+    noise = {key(c.network): c.fitness - c.validation for c in search_.trace}
+    for c in search_.trace:
         assert c.fitness - c.validation == pytest.approx(noise[key(c.network)])
     drawn = np.array(list(noise.values()))
     assert np.abs(drawn).mean() == pytest.approx(0.3, abs=5 * 0.3 / len(drawn) ** 0.5)
@@ -140,9 +140,9 @@ def test_a_diverged_training_is_the_worst():
     def trainer(asked):
         return [{"validation": None if n["model"][0] == 64 else 0.5} for n, _ in asked]
 
-    found = randomised(FCN, trainer, k=50, rng=rng())
-    assert found.winner.validation == 0.5
-    assert {c.validation for c in found.trace} == {0.0, 0.5}
+    answers_ = randomised(FCN, trainer, k=50, rng=rng())
+    assert answers_.winner.validation == 0.5
+    assert {c.validation for c in answers_.trace} == {0.0, 0.5}
 
 
 # --- spaces ---
@@ -228,8 +228,8 @@ def test_a_search_on_the_table_is_the_search():
     table = complete(space, known)
     assert len(table.results) == 150
     how = {"generations": 4, "population": 6, "noise_scale": 0.05}
-    found = [paas(space, trainer, **how, rng=np.random.default_rng(3)) for trainer in (known, table)]
-    traces = [[(key(c.network), c.fitness) for c in one.trace] for one in found]
+    values = [paas(space, trainer, **how, rng=np.random.default_rng(3)) for trainer in (known, table)]
+    traces = [[(key(c.network), c.fitness) for c in value.trace] for value in values]
     assert traces[0] == traces[1]
 
 
@@ -246,8 +246,8 @@ def test_noise_costs_accuracy_where_the_table_has_one_best():
     table = complete(SMALL, Known(TARGET))
     table = Table({name: {**r, "test": r["validation"]} for name, r in table.results.items()})
     how = {"generations": 8, "population": 10, "noise_scale": 5.0, "seeds": range(15)}
-    found = replay(SMALL, table, **how)
-    assert found["plain"].mean() > found["noise"].mean() + 0.1
-    assert np.all(found["clean_pick"] >= found["noise"])  # on this table validation and test agree
+    replayed = replay(SMALL, table, **how)
+    assert replayed["plain"].mean() > replayed["noise"].mean() + 0.1
+    assert np.all(replayed["clean_pick"] >= replayed["noise"])  # on this table validation and test agree
     distinct = replay(SMALL, table, **how, evolution=Evolution(distinct=True))
-    assert distinct["trainings"].mean() > found["trainings"].mean() + 1
+    assert distinct["trainings"].mean() > replayed["trainings"].mean() + 1

@@ -48,7 +48,7 @@ def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
     get = Asked(drawn)
     how = {name: {"epsilon": epsilon, "steps": 5} for name, epsilon in (("dp", 2.0), ("small", 0.1))}
     sizes = {"rs_mean": 2.0, "rs_drawn": 4, "mgrs": [2, 1], "p_mutate": 0.7, "generations": 2, "population": 3}
-    found = one_budget(
+    by_method = one_budget(
         get, common={**COMMON, "delta": 1e-5}, optimisers=how, splits=2, totals=[0.1, 2.0], steps=5,
         tuned={"rates": {"dp": [1.0, 2.0], "small": [1000.0, 2000.0]}, **TUNING},
         records={"train": 6400, "validation": 500}, **sizes,
@@ -59,15 +59,15 @@ def test_arms_share_a_total_and_train_at_the_rates_of_the_nearest_noise():
     }
     low, high = min(noises[True]), max(noises[False])
     assert low > high  # the small total has more noise, and the rates that were tuned near it
-    assert found[2.0]["paas"].shape == (2,)
+    assert by_method[2.0]["paas"].shape == (2,)
 
 
 def test_budgets_of_random_numbers_fall_with_the_shape():
     """The geometric, logarithmic and -1/2 cases: 5.86, 4.56 and 3.92 for RS (an outside audit computed them too)."""
-    found = search_rows.budgets({"geometric": (4.0, 5.0)})["B.rs-budget"]
+    by_budget = search_rows.budgets({"geometric": (4.0, 5.0)})["B.rs-budget"]
     names = ("epsilon_geometric", "epsilon_logarithmic", "epsilon_shape_minus_half")
-    assert [found[name] for name in names] == pytest.approx([5.858, 4.562, 3.922], abs=1e-3)
-    assert found["epsilon"] > 90
+    assert [by_budget[name] for name in names] == pytest.approx([5.858, 4.562, 3.922], abs=1e-3)
+    assert by_budget["epsilon"] > 90
 
 
 def test_numbers_of_inputs_that_give_a_printed_count():
@@ -161,15 +161,15 @@ PARTS = {name: part for plan in ("published", "wanted") for name, part in plans.
 def test_the_registered_splits_are_searched_and_the_rules_have_their_values(name):
     get = Asked(drawn)
     part = PARTS[name]
-    found = part.function(get, **{**part.inputs, "splits": 2})
+    result = part.function(get, **{**part.inputs, "splits": 2})
     assert {job["split_seed"] for job in get.reported()} == {100, 101}
-    values = search_rows.same_guarantee(found)
+    values = search_rows.same_guarantee(result)
     (total,) = part.inputs["totals"]
     for row in ("B.search-same-guarantee", "B.rs-tight-budget"):
         asked = {name for name in rules.names(claims.get(row).rule) if name.startswith(f"total_{total:g}_")}
         assert asked
         assert asked <= set(values[row])
-    arms_ = found[total]
+    arms_ = result[total]
     lead = values["B.rs-tight-budget"][f"total_{total:g}_rs_minus_paas"]
     assert lead.value == pytest.approx((arms_["rs"] - arms_["paas"]).mean())
 
@@ -177,20 +177,20 @@ def test_the_registered_splits_are_searched_and_the_rules_have_their_values(name
 def test_printed_networks_are_trained_on_new_splits():
     get = Asked(drawn)
     part = PARTS["printed_networks"]
-    found = part.function(get, **part.inputs)
+    result = part.function(get, **part.inputs)
     assert {job["split_seed"] for job in get.reported()} == {100 + i for i in range(20)}
-    assert len(found["eps0.34-paw"]["sgd"]) == 20
+    assert len(result["eps0.34-paw"]["sgd"]) == 20
 
 
 def test_a_printed_network_is_trained_for_the_printed_length_at_a_rate_of_its_own():
     get = Asked(drawn)
     part = PARTS["printed_length"]
-    found = part.function(get, **part.inputs)
+    result = part.function(get, **part.inputs)
     assert {job["split_seed"] for job in get.reported()} == {200, 201, 202, 203, 204}
     assert {(job["steps"], job["batch"], job["epsilon"]) for job in get.jobs} == {(300 * 60_000 // 100, 100, None)}
     assert all("split_seed" not in job for job in get.tuning())
     (row,) = (
-        search_rows.printed_length({name: [one | {"steps": 3} for one in all_] for name, all_ in found.items()})
+        search_rows.printed_length({name: [one | {"steps": 3} for one in all_] for name, all_ in result.items()})
     ).items()
     assert row[0] == "B.table9.eps0.34-paw"
     assert set(rules.names(claims.get(row[0]).rule)) & set(row[1]) == {"acc_sgd_at_length_less_printed"}

@@ -139,8 +139,8 @@ def test_the_careful_counter_is_private_and_right_for_equal_copies(copies):
 
 
 def test_sums_of_single_answers_are_signs():
-    one = bounds.risks_of_rr_sums(400, 1.0, 1, 4000, np.random.default_rng(2))
-    assert abs(one.mean() - bounds.risk_of_rr_signs(400, 1.0)) < 5 * one.std() / np.sqrt(len(one))
+    risks = bounds.risks_of_rr_sums(400, 1.0, 1, 4000, np.random.default_rng(2))
+    assert abs(risks.mean() - bounds.risk_of_rr_signs(400, 1.0)) < 5 * risks.std() / np.sqrt(len(risks))
 
 
 def test_the_reduction_of_lemma_16_by_enumeration():

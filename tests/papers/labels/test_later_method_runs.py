@@ -46,22 +46,22 @@ def test_many_noisy_gradients_spend_what_one_sum_does(epsilon):
 
 def test_the_simplex_projection_is_the_nearest_point(rng):
     values = rng.standard_normal(6).astype(np.float32)
-    found = later_method_runs.on_simplex(values)
-    assert found.sum() == pytest.approx(1, abs=1e-5)
-    assert found.min() >= 0
+    points = later_method_runs.on_simplex(values)
+    assert points.sum() == pytest.approx(1, abs=1e-5)
+    assert points.min() >= 0
     best = optimize.minimize(
         lambda a: ((a - values) ** 2).sum(), np.full(6, 1 / 6), bounds=[(0, 1)] * 6,
         constraints={"type": "eq", "fun": lambda a: a.sum() - 1},
     )  # fmt: skip
-    np.testing.assert_allclose(found, best.x, atol=1e-3)
+    np.testing.assert_allclose(points, best.x, atol=1e-3)
 
 
 def test_a_gradient_of_the_hull_stays_and_noise_comes_nearer(rng):
     x = rng.standard_normal((30, 5)).astype(np.float32)
     chances = rng.dirichlet(np.ones(3), 30).astype(np.float32)
     inside = x.T @ (chances - np.eye(3)[rng.integers(3, size=30)]) / 30
-    found = later_method_runs.projected(inside, x, chances, smoothing=1.0, rounds=2000)
-    np.testing.assert_allclose(found, inside, atol=1e-2)
+    projection = later_method_runs.projected(inside, x, chances, smoothing=1.0, rounds=2000)
+    np.testing.assert_allclose(projection, inside, atol=1e-2)
     noisy = inside + rng.standard_normal(inside.shape)
     near = later_method_runs.projected(noisy, x, chances, smoothing=1.0, rounds=200)
     assert np.linalg.norm(near - inside) < np.linalg.norm(noisy - inside)
@@ -77,12 +77,12 @@ def test_without_noise_the_sum_fits_what_the_labels_do(rng):
 
 def test_an_audit_of_answers_certifies_what_a_simulated_one_does(rng):
     labels = rng.integers(2, size=2000)  # the first two of ten labels are a canary's own
-    found = []
+    values = []
     for _ in range(25):
         answers = randomised_response.rr(labels, 10, 1.0, rng).labels
         guessed = answers < 2
-        found.append(audit.one_run_epsilon(2000, int(guessed.sum()), int((answers == labels).sum()), 0.0))
-    assert np.median(found) == pytest.approx(prior_rows.audit_of_answers(1.0, 2000, 10), abs=0.05)
+        values.append(audit.one_run_epsilon(2000, int(guessed.sum()), int((answers == labels).sum()), 0.0))
+    assert np.median(values) == pytest.approx(prior_rows.audit_of_answers(1.0, 2000, 10), abs=0.05)
     assert prior_rows.audit_of_answers(1.0, 100_000, 2) == pytest.approx(1.0, abs=0.02)
     table = prior_rows.audits((1.0,))
     assert table.loc[("one noisy sum", 1000), "ε = 1"] < table.loc[("answers, 10 labels", 1000), "ε = 1"] < 1

@@ -41,11 +41,11 @@ def falls(loss, e):
 
 
 def test_a_law_that_is_there_is_found_and_holds():
-    found = judged(falls, falls)
-    assert (found["a"], found["b"]) == (pytest.approx(0.5, abs=0.05), pytest.approx(0.3, abs=0.04))
-    assert found["loses_above"] == pytest.approx(0.5 / 0.3, abs=0.15)
-    assert law_rows.verdict(found) == "holds"
-    assert found["signs"] == found["told_apart"] > 5
+    verdicts = judged(falls, falls)
+    assert (verdicts["a"], verdicts["b"]) == (pytest.approx(0.5, abs=0.05), pytest.approx(0.3, abs=0.04))
+    assert verdicts["loses_above"] == pytest.approx(0.5 / 0.3, abs=0.15)
+    assert law_rows.verdict(verdicts) == "holds"
+    assert verdicts["signs"] == verdicts["told_apart"] > 5
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_the_signs_of_a_chapter_are_those_of_cells_that_are_told_apart():
 def test_the_plans_ask_for_new_seeds_and_for_log_losses():
     for part, cells_ in (("law_heads", 54), ("law_networks", 18)):
         get = Asked(lambda job: {"accuracy": 0.5})
-        found = plans.load("09b").call(part, get)
-        assert len(found) == cells_
+        results = plans.load("09b").call(part, get)
+        assert len(results) == cells_
         assert {job["seed"] for job in get.jobs} == {100, 101, 102, 103, 104}
         assert sum(job.get("losses", False) for job in get.jobs) == cells_ * 5
 
@@ -107,8 +107,8 @@ def test_the_cells_of_a_chapter_are_those_of_the_law():
 
 def test_log_losses_are_those_of_the_priors_at_each_temperature():
     scores, labels = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), np.array([0, 2])
-    found = stage_training_runs.log_losses(scores, labels)
-    for t, loss in zip(stage_training_runs.TEMPERATURES, found, strict=True):
+    losses = stage_training_runs.log_losses(scores, labels)
+    for t, loss in zip(stage_training_runs.TEMPERATURES, losses, strict=True):
         odds = np.exp(scores / t)
         p = odds / odds.sum(axis=1, keepdims=True)
         assert loss == pytest.approx(-np.log([p[0, 0], p[1, 2]]).mean(), abs=1e-6)

@@ -37,10 +37,10 @@ def test_extract_is_the_definition(channels, size, stride):
     images = pictures(5, channels, size)
     recipe = Recipe(maps=16, patch=4, stride=stride, patches=2000, rounds=2)
     dictionary = patch_features.learn(images, recipe, np.random.default_rng(0))
-    found = patch_features.extract(images, dictionary, recipe)
-    assert found.shape == (5, 64)
-    assert found.dtype == np.float32
-    for image, row in zip(images, found, strict=True):
+    features = patch_features.extract(images, dictionary, recipe)
+    assert features.shape == (5, 64)
+    assert features.dtype == np.float32
+    for image, row in zip(images, features, strict=True):
         np.testing.assert_allclose(row, by_hand(image, dictionary, recipe), rtol=1e-3, atol=2e-3)
 
 

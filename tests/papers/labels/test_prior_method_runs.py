@@ -45,24 +45,24 @@ def toy(monkeypatch):
 
 def test_digits_need_no_file():
     for kind in prior_method_runs.KINDS:
-        one = prior_method_runs.task("digits", kind, 0, 0, 1)
-        assert one.x_train.shape[1] == 64
-        assert one.x_train.dtype == np.float32
-        assert len(one.x_valid) > 100
-        assert len(one.x_test) > 100
-    np.testing.assert_allclose(np.linalg.norm(one.x_train, axis=1), prior_method_runs.LENGTH, rtol=1e-5)
+        task_ = prior_method_runs.task("digits", kind, 0, 0, 1)
+        assert task_.x_train.shape[1] == 64
+        assert task_.x_train.dtype == np.float32
+        assert len(task_.x_valid) > 100
+        assert len(task_.x_test) > 100
+    np.testing.assert_allclose(np.linalg.norm(task_.x_train, axis=1), prior_method_runs.LENGTH, rtol=1e-5)
     with pytest.raises(ParameterError, match="kind"):
         prior_method_runs.task("digits", "other", 0, 0, 1)
 
 
 def test_every_method_learns_at_a_large_budget(toy):
-    found = prior_method_runs.compare(
+    comparison = prior_method_runs.compare(
         **SETTINGS, epsilons=[0.5, 8.0], methods=list(prior_method_runs.METHODS), rates=0.05, seed=1
     )
     for method in prior_method_runs.METHODS:
-        assert found["test"][method][1] > 0.9, method
-    assert found["facts"]["rr right"][0] == pytest.approx(np.exp(0.5) / (np.exp(0.5) + 3), abs=0.04)
-    assert found["facts"]["smoothed lost"][1] == 0
+        assert comparison["test"][method][1] > 0.9, method
+    assert comparison["facts"]["rr right"][0] == pytest.approx(np.exp(0.5) / (np.exp(0.5) + 3), abs=0.04)
+    assert comparison["facts"]["smoothed lost"][1] == 0
     with pytest.raises(ParameterError, match="magic"):
         prior_method_runs.compare(**SETTINGS, epsilons=[1.0], methods=["magic"], rates=0.1, seed=1)
 
@@ -110,22 +110,22 @@ def test_membership_of_inputs_is_told_while_labels_are_protected(toy, monkeypatc
     problem = replace(toy, x_train=wide, **few)
     monkeypatch.setattr(prior_check_runs, "task", lambda *args: problem)
     sizes = {"maps": 2, "dimensions": 40, "records": 100, "hidden": 64, "epochs": 60, "dpsgd_steps": 5}
-    found = prior_check_runs.membership(dataset="toy", epsilons=[1.0], delta=1e-5, seed=0, **sizes)
-    assert found["stored"] == 1.0
-    assert found["memory"] == [1.0]
-    assert found["label"][0] > 0.75
-    assert abs(found["record"][0] - 0.5) < 0.15
+    attack_ = prior_check_runs.membership(dataset="toy", epsilons=[1.0], delta=1e-5, seed=0, **sizes)
+    assert attack_["stored"] == 1.0
+    assert attack_["memory"] == [1.0]
+    assert attack_["label"][0] > 0.75
+    assert abs(attack_["record"][0] - 0.5) < 0.15
 
 
 def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):
     settings = {k: v for k, v in SETTINGS.items() if k != "dataset"}
-    found = prior_runs.methods(
+    by_method = prior_runs.methods(
         in_memory, datasets=["toy"], epsilons=[8.0], rates=[1e-4, 1e-3], seeds=2, tuning_seeds=1,
         methods=["rr", "clean"], **settings,
     )["toy"]  # fmt: skip
-    assert 2 < len(found.tried) <= prior_runs.MOST
+    assert 2 < len(by_method.tried) <= prior_runs.MOST
     assert prior_runs._grown([1.0, 5.0], {5.0}) == [1.0, 5.0, 25.0]
-    assert found.mean("rr", 8.0).value > 90
+    assert by_method.mean("rr", 8.0).value > 90
     untuned = prior_runs.methods(
         in_memory, datasets=["toy"], epsilons=[8.0], rates=[0.05], seeds=2, tuning_seeds=0, methods=["rr"], **settings
     )["toy"]
@@ -133,17 +133,17 @@ def test_grids_grow_at_an_end_where_a_best_rate_lies(toy):
 
 
 def test_the_enumeration_reaches_epsilon_and_no_more():
-    found = prior_rows.enumerated()
-    assert (found["loss"] <= found["ε"] + 1e-9).all()
-    assert (found["delta"] < 1e-9).all()
-    assert np.allclose(found["mixed"], 2 * found["ε_p"])
-    assert np.isclose(found["loss"], found["ε"]).sum() >= 10
+    values = prior_rows.enumerated()
+    assert (values["loss"] <= values["ε"] + 1e-9).all()
+    assert (values["delta"] < 1e-9).all()
+    assert np.allclose(values["mixed"], 2 * values["ε_p"])
+    assert np.isclose(values["loss"], values["ε"]).sum() >= 10
 
 
 def test_noise_of_the_published_dpsgd_runs_by_a_second_accountant():
-    one = plans.load("10").read("records")["cifar10-jpeg"]
+    read_ = plans.load("10").read("records")["cifar10-jpeg"]
     for epsilon, noise, rate in zip(
-        one.epsilons, *(one.facts[n][0] for n in ("noise multiplier", "sample rate")), strict=True
+        read_.epsilons, *(read_.facts[n][0] for n in ("noise multiplier", "sample rate")), strict=True
     ):
         assert accounting.epsilon(noise, rate, 300, 1e-5, "pld") == pytest.approx(epsilon, rel=0.02)
 
@@ -170,11 +170,11 @@ def test_cluster_rr_spends_its_budget_and_no_more():
 
 
 def test_cluster_rr_is_a_method_beside_the_others(toy):
-    found = prior_method_runs.compare(
+    comparison = prior_method_runs.compare(
         **SETTINGS, epsilons=[0.5, 8.0], methods=["cluster-rr", "clusters"], rates=0.05, seed=1
     )
-    assert found["test"]["cluster-rr"][1] > 0.9
-    assert found["facts"]["cluster-rr right"][0] < found["facts"]["cluster-rr right"][1]
+    assert comparison["test"]["cluster-rr"][1] > 0.9
+    assert comparison["facts"]["cluster-rr right"][0] < comparison["facts"]["cluster-rr right"][1]
 
 
 def test_the_frontier_chooses_on_the_public_set_and_hides_a_label_by_epsilon():
@@ -190,13 +190,13 @@ def test_the_frontier_chooses_on_the_public_set_and_hides_a_label_by_epsilon():
         return {"validation": each, "test": each, "facts": {}}
 
     get = Asked(result)
-    found = plans.load("10").call("frontier", get)
+    results = plans.load("10").call("frontier", get)
     reported = [job for job in get.jobs if job["dataset"] == "fashion-mnist"]
     assert {job["seed"] for job in reported} == set(range(100, 110))
     assert {job["seed"] for job in get.jobs if job["dataset"] == "mnist"} == {1000, 1001}
-    assert set(found.rates["subset"]) == {0.02}
-    assert set(found.rates["sums"]) == {2e-4}
-    assert set(found.rates["dp-sgd"]) == {2.5}
+    assert set(results.rates["subset"]) == {0.02}
+    assert set(results.rates["sums"]) == {2e-4}
+    assert set(results.rates["dp-sgd"]) == {2.5}
     spent = {job["pairs"][0][0]: job["delta"] for job in reported if "pairs" in job}
     assert sorted(spent) == [0.05, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0]
     for epsilon, delta in spent.items():

@@ -9,10 +9,10 @@ from papers.labels import response_runs as study
 
 
 def test_the_checks_pass_on_a_few_priors_and_would_not_pass_anything(monkeypatch):
-    found = study.check_priors(epsilon=1.0, seed=0, rounds=1, most_labels=4)
-    assert set(found["worst"].values()) == {study.ROUNDING}
-    assert found["counts"]["priors"] == 3 * len(study.KINDS)
-    assert found["extremes"]["excess_at_99"] > 0
+    checks_ = study.check_priors(epsilon=1.0, seed=0, rounds=1, most_labels=4)
+    assert set(checks_["worst"].values()) == {study.ROUNDING}
+    assert checks_["counts"]["priors"] == 3 * len(study.KINDS)
+    assert checks_["extremes"]["excess_at_99"] > 0
     proper = response.kept  # one label too few where two or more are kept
 
     def broken(prior, epsilon):
@@ -20,10 +20,10 @@ def test_the_checks_pass_on_a_few_priors_and_would_not_pass_anything(monkeypatch
         return response.top(prior, np.maximum(1, k - 1))
 
     monkeypatch.setattr(response, "kept", broken)
-    found = study.check_priors(epsilon=1.0, seed=0, rounds=1, most_labels=4)
+    checks_ = study.check_priors(epsilon=1.0, seed=0, rounds=1, most_labels=4)
     for name in ("sets", "lp1", "lp2", "dual"):
-        assert found["worst"][name] > 0.01
-    assert found["worst"]["excess"] == study.ROUNDING, "it is private all the same"
+        assert checks_["worst"][name] > 0.01
+    assert checks_["worst"]["excess"] == study.ROUNDING, "it is private all the same"
 
 
 def test_the_released_code_acts_on_a_smaller_budget():
@@ -39,25 +39,25 @@ def test_the_released_code_acts_on_a_smaller_budget():
 
 
 def test_all_small_data_sets():
-    found = study.enumerate_all(epsilon=1.0)
-    assert found["distance"] == [1.0, 2.0, 3.0]
-    assert found["staged"] == 1.0
-    assert found["peeking"] > 0.5
-    assert found["leaks"]["fixed in advance"] == {"infinite": 0.0, "finite": 1.0, "delta": 0.0}
-    assert found["leaks"]["histogram of all labels"]["infinite"] == pytest.approx(0.641975, abs=1e-6)
-    assert found["broken"]["tie"] == 1.0
-    assert found["corners"] == {"polytopes": 4, "vertices": 60, "differ": 0}
+    counts = study.enumerate_all(epsilon=1.0)
+    assert counts["distance"] == [1.0, 2.0, 3.0]
+    assert counts["staged"] == 1.0
+    assert counts["peeking"] > 0.5
+    assert counts["leaks"]["fixed in advance"] == {"infinite": 0.0, "finite": 1.0, "delta": 0.0}
+    assert counts["leaks"]["histogram of all labels"]["infinite"] == pytest.approx(0.641975, abs=1e-6)
+    assert counts["broken"]["tie"] == 1.0
+    assert counts["corners"] == {"polytopes": 4, "vertices": 60, "differ": 0}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_sampler_passes_and_a_wrong_one_does_not(seed, monkeypatch):
-    found = study.check_samplers(epsilon=1.0, seed=seed, labels=4, draws=5000)
-    assert rows.family_p([found], "RR") > 1e-6
+    checks_ = study.check_samplers(epsilon=1.0, seed=seed, labels=4, draws=5000)
+    assert rows.family_p([checks_], "RR") > 1e-6
     proper = response.rr
     monkeypatch.setattr(response, "rr", lambda y, labels, epsilon, rng: proper(y, labels, 1.2 * epsilon, rng))
-    found = study.check_samplers(epsilon=1.0, seed=seed, labels=4, draws=5000)
-    assert rows.family_p([found], "RR") < 1e-6
-    assert rows.family_p([found], "RRTop-3") > 1e-6
+    checks_ = study.check_samplers(epsilon=1.0, seed=seed, labels=4, draws=5000)
+    assert rows.family_p([checks_], "RR") < 1e-6
+    assert rows.family_p([checks_], "RRTop-3") > 1e-6
 
 
 def test_information_is_that_of_the_table():

@@ -41,8 +41,8 @@ def test_dp_sgd_stands_beside_equal_and_doubled_budgets_and_beside_print():
 
 def test_dp_sgd_beside_the_labels_is_trained_as_the_plan_says():
     get = Asked(lambda job: {"validation": 1 - abs(job["learning_rate"] - 1.0)})
-    found = plans.load("09").call("records", get)
-    assert len(found) == 12
+    results = plans.load("09").call("records", get)
+    assert len(results) == 12
     assert len(get.jobs) == 12 * (3 * 2 + 5)
     printed = {"steps": 2000, "batch": 512, "momentum": 0.9, "max_grad_norm": 0.1}
     assert all(printed.items() <= job.items() for job in get.jobs)
@@ -69,12 +69,12 @@ def test_settings_are_chosen_by_randomised_labels_and_nearest_budget():
     get = Asked(result)
     tuning = {"epsilons": [1.0, 3.0], "rates": [0.05, 0.2], "mixups": [0.0, 1.0], "temperatures": [0.25, 0.5],
               "validation": 10}  # fmt: skip
-    found = stage_runs.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
-    first, second = (stage_runs.chosen(found["choices"], 2.0, count) for count in (1, 2))
+    comparison = stage_runs.compared(get, dataset="digits", epsilons=[1.0], stages=[1, 2], seeds=2, tuning=tuning)
+    first, second = (stage_runs.chosen(comparison["choices"], 2.0, count) for count in (1, 2))
     assert first == {"learning_rate": 0.2, "mixup": [0.0]}
     assert second == {"learning_rate": 0.2, "mixup": [1.0], "temperature": 0.5}
     assert {job["seed"] for job in get.jobs if "validation" in job} == {1000, 1001, 1002}
-    assert set(found["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}
+    assert set(comparison["cells"]) == {(1.0, 1), (1.0, 2), (math.inf, 1)}
 
 
 def test_runs_that_keep_all_classes_stand_apart():

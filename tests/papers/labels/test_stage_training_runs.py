@@ -36,9 +36,9 @@ def test_labels_matter_and_true_labels_are_best():
 
 
 def test_validation_examples_are_kept_out_and_estimated_from_answers():
-    found = result(**JOB, seed=3, validation=1500)
-    assert found["stages"][0]["asked"] == stage_training_runs.DIGITS - 1500
-    assert abs(found["randomised"] - found["accuracy"]) < 0.1
+    result_ = result(**JOB, seed=3, validation=1500)
+    assert result_["stages"][0]["asked"] == stage_training_runs.DIGITS - 1500
+    assert abs(result_["randomised"] - result_["accuracy"]) < 0.1
 
 
 def test_the_estimate_from_randomised_labels_is_unbiased():

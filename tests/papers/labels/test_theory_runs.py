@@ -25,11 +25,11 @@ def test_step_sizes_are_those_of_the_theorems():
 
 
 def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
-    found = theory_rows.algorithms(check, 1e-6)
-    for claim, values in found.items():
+    values_ = theory_rows.algorithms(check, 1e-6)
+    for claim, values in values_.items():
         one = claims.get(claim)
         assert rules.verdict(asdict(one), values, one.published) == one.expects
-    worse = {**found["C.alg5"], "epsilon_of_the_last_iterate_less_epsilon": 1e-3}
+    worse = {**values_["C.alg5"], "epsilon_of_the_last_iterate_less_epsilon": 1e-3}
     assert rules.verdict(asdict(claims.get("C.alg5")), worse, {}) == "fails"
 
 
@@ -45,16 +45,16 @@ def test_lemma_20_is_an_inequality_that_can_be_reached():
 
 def test_generalisation_runs_and_its_mean():
     line = debiased.LabelsOnLine(4, 2, 0.7)
-    found = checks.generalisation(line, 400, 0.8, 200, np.random.default_rng(6))
-    assert all(v.shape == (200,) for v in found.values())
-    single, members = found["single"], line.members
+    risks = checks.generalisation(line, 400, 0.8, 200, np.random.default_rng(6))
+    assert all(v.shape == (200,) for v in risks.values())
+    single, members = risks["single"], line.members
     inside = np.take_along_axis(line.chances, members, axis=1)
     of_members = line.loss[0][members]
     answered = (inside * of_members).sum(axis=1) + (1 - inside.sum(axis=1)) * of_members.mean(axis=1)
     moved = answered.mean() - line.population_risk(1.0)  # labels outside Y_k are answered at random from it
     assert 0 < abs(moved) <= line.miss
     assert abs(single.mean() - moved) < 5 * single.std() / np.sqrt(200)
-    assert (found["deviation"] >= abs(found["regret"]) / 2 - 1e-12).all()
+    assert (risks["deviation"] >= abs(risks["regret"]) / 2 - 1e-12).all()
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])

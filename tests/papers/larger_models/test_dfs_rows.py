@@ -15,14 +15,14 @@ SIZES = np.array(study.SIZES)
 
 def results(dfs, t, none, clean_dfs=0.0, clean_none=0.2, seeds=4):
     """Runs with the same curves, up to a little chance, at both budgets; each a function of the size."""
-    found = []
+    values = []
     for seed in range(seeds):
         chance = 1e-4 * seed
         by = {"DFS": dfs, "t-statistic": t, "signed t": t, "no selection": none}
         curves = {c: [one(m) + chance * (c == "DFS") for m in study.SIZES] for c, one in by.items()}
         none_ = {"DFS": [clean_dfs] * len(SIZES), "no selection": [clean_none] * len(SIZES)}
-        found.append({"curves": {tools.NO_NOISE: none_, READING.at(5.0): curves, READING.at(10.0): curves}})
-    return found
+        values.append({"curves": {tools.NO_NOISE: none_, READING.at(5.0): curves, READING.at(10.0): curves}})
+    return values
 
 
 def test_the_printed_figures_are_recognised_and_others_are_not():
@@ -43,8 +43,8 @@ def test_the_table_of_readings_counts_what_each_shows(monkeypatch):
     monkeypatch.setattr(tools, "READINGS", (READING,))
     flat, falling = (lambda m: 0.0), (lambda m: 0.5 if m < 1000 else 0.2)
     drawn = {(0.1, 0.88): results(flat, lambda m: 0.1, falling), (10.0, 0.88): results(*[lambda m: 0.5] * 3)}
-    for found in drawn.values():
-        for run in found:
+    for value in drawn.values():
+        for run in value:
             run["sweep"] = {str(READING): dict.fromkeys(("DFS", "t-statistic"), [0.0] * len(study.BUDGETS))}
     table = dfs_readings.table(drawn)
     shown = table[[*dfs_readings.SENTENCES, dfs_readings.BY_BUDGET]]
@@ -59,12 +59,12 @@ def test_the_table_of_readings_counts_what_each_shows(monkeypatch):
 
 
 def test_leaks_are_those_of_explicit_pairs():
-    found = rows.leaks()
-    assert found["delta_kept_features"] == found["delta_scale_all_zero"] == 1
-    assert found["epsilon_public_bound_sd"] == pytest.approx(1.866, abs=1e-3)
+    leaks_ = rows.leaks()
+    assert leaks_["delta_kept_features"] == leaks_["delta_scale_all_zero"] == 1
+    assert leaks_["epsilon_public_bound_sd"] == pytest.approx(1.866, abs=1e-3)
     mu = np.sqrt(30) * 5 / np.log(1e4)  # a' : a shift of 2 N sqrt(n) under noise 2 N ln(1/delta) / epsilon
     exact = sps.norm.cdf(mu / 2 - 5 / mu) - np.exp(5) * sps.norm.cdf(-mu / 2 - 5 / mu)
-    assert found["delta_kept_features_secret"] == pytest.approx(exact)
+    assert leaks_["delta_kept_features_secret"] == pytest.approx(exact)
 
 
 def test_the_tail_of_student_agrees_with_scipy_where_that_does_not_underflow():
@@ -98,9 +98,9 @@ def draw(shows):
 
 def test_a_figure_is_counted_in_single_draws_where_the_mean_hides_it():
     first, fresh = [draw(True), draw(True)], [draw(True), draw(False), draw(True)]
-    found = rows.single_draws({(0.1, 0.5): first}, {(0.1, 0.5): fresh}, "A.fig3")
-    assert (found["single_draws_that_show_it"], found["single_draws"]) == (2, 3)
-    assert "weight 0.5" in found["their_reading"]
+    counts = rows.single_draws({(0.1, 0.5): first}, {(0.1, 0.5): fresh}, "A.fig3")
+    assert (counts["single_draws_that_show_it"], counts["single_draws"]) == (2, 3)
+    assert "weight 0.5" in counts["their_reading"]
 
 
 def test_the_reading_is_picked_on_the_first_draws_and_counted_on_fresh_ones():

@@ -33,11 +33,11 @@ def test_one_class_is_misled_in_half_of_the_training_sets_where_nothing_is_left_
 
 
 def test_what_is_checked_on_whole_data_sets():
-    found = gmm_runs.ingredients(seed=0, p=200, fresh=2000, replaced=2)
-    assert found["same_decisions"] == 1000
-    assert np.abs(found["bias"]).max() < 0.02
-    assert found["distance_ratio"] == pytest.approx(1, abs=0.05)
-    assert found["fresh"]["printed"] < found["fresh"]["exact"] == pytest.approx(found["fresh"]["wrong"], abs=0.03)
+    values = gmm_runs.ingredients(seed=0, p=200, fresh=2000, replaced=2)
+    assert values["same_decisions"] == 1000
+    assert np.abs(values["bias"]).max() < 0.02
+    assert values["distance_ratio"] == pytest.approx(1, abs=0.05)
+    assert values["fresh"]["printed"] < values["fresh"]["exact"] == pytest.approx(values["fresh"]["wrong"], abs=0.03)
 
 
 def test_definition_2_is_private_up_to_some_epsilon():
@@ -49,11 +49,11 @@ def test_definition_2_is_private_up_to_some_epsilon():
 
 @pytest.mark.parametrize("epsilon", [0.01, 5.0, 1000.0])
 def test_at_any_budget_a_gain_has_digits(epsilon):
-    found = gmm_table_rows.at_budget(300, epsilon, 1e-4, informative=20, n_per_class=30, seed=1)
-    assert found["error"].between(0, 0.5).all()
-    assert (found["gain"] > 0).all()
-    assert (found["error"] + found["gain"]).to_numpy() == pytest.approx(0.5)
-    assert found["gain"].is_monotonic_decreasing
+    values = gmm_table_rows.at_budget(300, epsilon, 1e-4, informative=20, n_per_class=30, seed=1)
+    assert values["error"].between(0, 0.5).all()
+    assert (values["gain"] > 0).all()
+    assert (values["error"] + values["gain"]).to_numpy() == pytest.approx(0.5)
+    assert values["gain"].is_monotonic_decreasing
 
 
 def test_a_changed_scale_is_seen_more_with_more_coordinates():

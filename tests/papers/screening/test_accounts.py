@@ -34,9 +34,9 @@ def test_the_missing_logarithm():
     assert allowed == [[27, 63, 37], [4698, 1157, 1435]]
     for setting, steps, printed in zip(SETTINGS, allowed[1], (365.6, 47.9, 89.7), strict=True):
         arguments = steps, setting.noise_multiplier, setting.sample_rate
-        own = accounts.epsilon(*arguments)[0]
-        assert own == pytest.approx(accounts.paper_epsilon(*arguments[1:], steps, DELTA), rel=1e-9)
-        assert own <= 3 < accounts.epsilon(steps + 1, *arguments[1:])[0]
+        epsilon_ = accounts.epsilon(*arguments)[0]
+        assert epsilon_ == pytest.approx(accounts.paper_epsilon(*arguments[1:], steps, DELTA), rel=1e-9)
+        assert epsilon_ <= 3 < accounts.epsilon(steps + 1, *arguments[1:])[0]
         assert accounts.epsilon(*arguments, logarithm=False)[0] == pytest.approx(printed, abs=0.05)
     nothing = accounts.renyi(100, 1.0, 1e-9, ORDERS[:20], logarithm=False)
     assert nothing == pytest.approx(100 / (ORDERS[:20] - 1), rel=1e-3)
@@ -52,15 +52,15 @@ def test_conversions():
 def test_counts_of_queries():
     """Against simulation, exact for the mean; and the two ends: nothing accepted by merit, everything."""
     accepted, acceptance, limit, runs = 40, 0.3, 3, 20_000
-    found = accounts.query_counts(accepted, acceptance, limit)
+    counts_ = accounts.query_counts(accepted, acceptance, limit)
     rng = np.random.default_rng(0)
     first = rng.geometric(acceptance, size=(runs, accepted))  # the candidate that is accepted by merit
     counts = np.minimum(first, limit + 1).sum(axis=1)
-    mean = found @ np.arange(len(found))
+    mean = counts_ @ np.arange(len(counts_))
     assert mean == pytest.approx(accepted * accounts.candidates_per_update(1 - acceptance, limit), rel=1e-12)
     assert abs(counts.mean() - mean) < 4 * counts.std() / np.sqrt(runs)
     for most in (70, 90, 110):
-        share = found[: most + 1].sum()
+        share = counts_[: most + 1].sum()
         assert abs((counts <= most).mean() - share) < 4 * np.sqrt(share * (1 - share) / runs) + 1e-12
     assert accounts.query_counts(12, 0.0, 2)[36] == pytest.approx(1.0)
     assert accounts.query_counts(12, 1.0, 2)[12] == pytest.approx(1.0)
@@ -84,8 +84,8 @@ def counted_one_by_one(queries, acceptance, limit):
     ("queries", "acceptance", "limit"), [(30, 0.3, 3), (5, 0.9, 2), (200, 0.05, 10), (7, 1.0, 3), (3, 0.2, 0)]
 )
 def test_accepted_updates_of_a_known_number_of_candidates(queries, acceptance, limit):
-    found = accounts.accepted_counts(queries, acceptance, limit)
-    assert found == pytest.approx(counted_one_by_one(queries, acceptance, limit), abs=1e-11)
+    counts = accounts.accepted_counts(queries, acceptance, limit)
+    assert counts == pytest.approx(counted_one_by_one(queries, acceptance, limit), abs=1e-11)
     with pytest.raises(ParameterError, match="queries = 0"):
         accounts.accepted_counts(0, acceptance, limit)
 

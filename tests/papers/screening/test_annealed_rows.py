@@ -8,11 +8,11 @@ from tests.papers.screening.test_annealed_value_rows import ours, plain, run
 
 
 def test_a_target_is_reached_between_two_evaluations_and_counted_either_way():
-    one = run([100, 300, 500], [200, 600, 1000], [0.80, 0.90, 0.94])
-    assert annealed_rows.reached(one, 85) == annealed_value_rows.epsilon(one, 200)
-    assert annealed_rows.reached(one, 85, "queries") == annealed_value_rows.epsilon(one, 400)
-    assert annealed_rows.reached(one, 70) == annealed_value_rows.epsilon(one, 100)
-    assert np.isnan(annealed_rows.reached(one, 95))
+    done = run([100, 300, 500], [200, 600, 1000], [0.80, 0.90, 0.94])
+    assert annealed_rows.reached(done, 85) == annealed_value_rows.epsilon(done, 200)
+    assert annealed_rows.reached(done, 85, "queries") == annealed_value_rows.epsilon(done, 400)
+    assert annealed_rows.reached(done, 70) == annealed_value_rows.epsilon(done, 100)
+    assert np.isnan(annealed_rows.reached(done, 95))
 
 
 def trained(shift=0.0):
@@ -30,23 +30,23 @@ def trained(shift=0.0):
 
 def test_the_smallest_saving_decides_and_pays_for_being_chosen():
     arms = trained()["mnist"]
-    found = annealed_rows.cheaper(trained())
+    savings_ = annealed_rows.cheaper(trained())
     means = [
         annealed_rows.savings(arms, other, t).mean()
         for other in annealed_rows.OTHERS
         for t in annealed_rows.TARGETS["mnist"]
     ]
-    assert found["least_saving"].value == pytest.approx(min(means))
-    assert found["least_saving"].low > 0 > found["least_saving_queries"].high
-    assert found["compared"] == 9
+    assert savings_["least_saving"].value == pytest.approx(min(means))
+    assert savings_["least_saving"].low > 0 > savings_["least_saving_queries"].high
+    assert savings_["compared"] == 9
     assert annealed_rows.cheaper(trained(shift=-0.01))["compared"] == 6
 
 
 def test_a_saving_over_a_run_that_falls_short_is_at_least_what_it_spent():
     arms = trained()["mnist"]
     least = annealed_rows.savings(arms, "dpsgd_auto_s", 98)
-    ends = [annealed_value_rows.epsilon(one, 4000) for one in arms["dpsgd_auto_s"]]
-    assert least == pytest.approx(np.subtract(ends, [annealed_rows.reached(one, 98) for one in arms["ours"]]))
+    ends = [annealed_value_rows.epsilon(arm, 4000) for arm in arms["dpsgd_auto_s"]]
+    assert least == pytest.approx(np.subtract(ends, [annealed_rows.reached(arm, 98) for arm in arms["ours"]]))
     assert annealed_rows.growth(trained())["growth_mnist"].low > 0
 
 

@@ -54,10 +54,10 @@ def test_the_quick_network_is_the_printed_one(activation):
     assert torch.allclose(quick(x), printed(x), atol=1e-6)
     sums = []
     for net in (quick, printed):
-        found = [torch.zeros_like(p) for p in net.parameters()]
-        watched = clipping.ClippedSums(net, dict(zip(net.parameters(), found, strict=True)))
+        values = [torch.zeros_like(p) for p in net.parameters()]
+        watched = clipping.ClippedSums(net, dict(zip(net.parameters(), values, strict=True)))
         watched.add(x, y, cross_entropy, lambda norms: clipping.flat(norms, 0.5))
-        sums.append(torch.cat([one.flatten() for one in found]))
+        sums.append(torch.cat([value.flatten() for value in values]))
     assert (sums[0] - sums[1]).norm() < 1e-5 * sums[1].norm()
 
 

@@ -67,9 +67,9 @@ def test_parts_pair_their_arms_by_seed():
         asked.extend(runs.job_of(function, job) for job in jobs)
         return [{"job": job} for job in jobs]
 
-    found = annealed_runs.table_1(get, datasets=["mnist"], arms=["ours", "dpsgd_tanh"], seeds=7)["mnist"]
+    by_arm = annealed_runs.table_1(get, datasets=["mnist"], arms=["ours", "dpsgd_tanh"], seeds=7)["mnist"]
     assert (
-        [r["job"]["seed"] for r in found["ours"]] == [r["job"]["seed"] for r in found["dpsgd_tanh"]] == list(range(7))
+        [r["job"]["seed"] for r in by_arm["ours"]] == [r["job"]["seed"] for r in by_arm["dpsgd_tanh"]] == list(range(7))
     )
     assert [job["trace"] for job in asked if job["scheme"] == "annealed"] == [True] + 6 * [False]
     assert [job["energy"] for job in asked if job["scheme"] == "dpsgd-tanh"] == 5 * ["train"] + 2 * [None]
@@ -83,8 +83,8 @@ def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
         return [{"accuracy": 0.9 if job.get("batch") == 256 else None, "job": job} for job in jobs]
 
     candidates = {"mnist": [{}, {"batch": 256}]}
-    found = annealed_runs.tuned(get, candidates=candidates, arms=["ours", "dpsgd"], seeds=2, tuning_seeds=3, held=6000)
-    ours = found["mnist"]["ours"]
+    by_arm = annealed_runs.tuned(get, candidates=candidates, arms=["ours", "dpsgd"], seeds=2, tuning_seeds=3, held=6000)
+    ours = by_arm["mnist"]["ours"]
     assert ours["chosen"] == {"batch": 256}
     assert ours["tried"] == [-1.0, 0.9]
     assert all(r["job"]["energy"] == "test" and "report" not in r["job"] for r in ours["results"])

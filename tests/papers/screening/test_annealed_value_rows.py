@@ -28,12 +28,12 @@ def ours(end):
 
 
 def test_a_curve_is_read_by_either_count():
-    one = ours(0.9)
-    assert annealed_value_rows.read(one, "accepted", 100) == pytest.approx(0.7)
-    assert annealed_value_rows.read(one, "queries", 201) == pytest.approx(0.7)
-    assert annealed_value_rows.read(one, "accepted", 550) == pytest.approx(0.75)
-    assert math.isnan(annealed_value_rows.read(one, "accepted", 10))
-    assert math.isnan(annealed_value_rows.read(one, "queries", 10_000))
+    run_ = ours(0.9)
+    assert annealed_value_rows.read(run_, "accepted", 100) == pytest.approx(0.7)
+    assert annealed_value_rows.read(run_, "queries", 201) == pytest.approx(0.7)
+    assert annealed_value_rows.read(run_, "accepted", 550) == pytest.approx(0.75)
+    assert math.isnan(annealed_value_rows.read(run_, "accepted", 10))
+    assert math.isnan(annealed_value_rows.read(run_, "queries", 10_000))
 
 
 def test_a_gain_at_equal_queries_pays_for_the_rejected_ones():
@@ -49,9 +49,9 @@ def test_a_gain_at_equal_queries_pays_for_the_rejected_ones():
 
 def test_the_nearest_scheme_is_the_one_that_the_gain_is_smallest_over():
     arms = {"ours": [ours(0.9), ours(0.91)], "dpsgd": [plain(0.8), plain(0.8)], "auto": [plain(0.895), plain(0.9)]}
-    found = annealed_value_rows.nearest({"fashion-mnist": arms})
-    assert found["nearest_fashion_mnist"] == "auto"
-    assert found["gain_fashion_mnist"].value == pytest.approx(0.75)
+    nearest_ = annealed_value_rows.nearest({"fashion-mnist": arms})
+    assert nearest_["nearest_fashion_mnist"] == "auto"
+    assert nearest_["gain_fashion_mnist"].value == pytest.approx(0.75)
 
 
 def test_the_nearest_scheme_is_chosen_on_shared_seeds_and_measured_on_all():
@@ -60,14 +60,14 @@ def test_the_nearest_scheme_is_chosen_on_shared_seeds_and_measured_on_all():
         "tanh": [plain(e) for e in (0.895, 0.9, 0.9, 0.9)],  # nearest in the two seeds that both have, not in all four
         "auto": [plain(0.885), plain(0.9)],
     }
-    found = annealed_value_rows.nearest({"mnist": arms})
-    assert found["nearest_mnist"] == "tanh"
-    assert found["gain_mnist"].n == 4
-    assert found["gain_mnist"].value == pytest.approx(1.875)
+    nearest_ = annealed_value_rows.nearest({"mnist": arms})
+    assert nearest_["nearest_mnist"] == "tanh"
+    assert nearest_["gain_mnist"].n == 4
+    assert nearest_["gain_mnist"].value == pytest.approx(1.875)
 
 
 def test_runs_without_rises_of_the_median_size_in_either_tenth_have_no_row():
-    some = {"chance": {"near": [4, 2, 5], "near_passed": [2, 1, 1]}}
+    values = {"chance": {"near": [4, 2, 5], "near_passed": [2, 1, 1]}}
     none = {"chance": {"near": [4, 2, 0], "near_passed": [2, 1, 0]}}
-    assert annealed_value_rows.near_passed([some, none]).tolist() == [[50, 20]]
+    assert annealed_value_rows.near_passed([values, none]).tolist() == [[50, 20]]
     assert annealed_value_rows.near_passed([none]).shape == (0, 2)

@@ -40,15 +40,15 @@ def test_a_steep_rule_never_lets_the_public_loss_rise(parts):
 
 
 def test_one_plain_step_is_the_clipped_sum_and_its_noise(parts):
-    one = {**SETTINGS, "updates": 1, "sample_rate": 1.0}
+    values = {**SETTINGS, "updates": 1, "sample_rate": 1.0}
     exact, _ = free_runs.screened_training(
-        parts, "plain", strength=0.0, **{**one, "noise_multiplier": 0.0}, max_grad_norm=0.5
+        parts, "plain", strength=0.0, **{**values, "noise_multiplier": 0.0}, max_grad_norm=0.5
     )
     x, y = parts.private
     errors = np.full((len(y), 10), 0.1) - np.eye(10)[y]  # of uniform predictions; their norms are above 1/2
     clipped = errors / np.linalg.norm(errors, axis=1, keepdims=True) * 0.5
     np.testing.assert_allclose(exact, -4.0 / len(y) * x.T @ clipped, atol=1e-6)
-    noisy, _ = free_runs.screened_training(parts, "plain", strength=0.0, **one, max_grad_norm=0.5)
+    noisy, _ = free_runs.screened_training(parts, "plain", strength=0.0, **values, max_grad_norm=0.5)
     assert (noisy - exact).std() == pytest.approx(4.0 * 2.0 * 0.5 / len(y), rel=0.1)
 
 

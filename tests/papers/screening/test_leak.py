@@ -10,8 +10,8 @@ from papers.screening import accounts, composition, instances, leak_rows, leak_r
 
 
 def test_free_screening_and_each_condition():
-    found = instances.conditions()
-    for name, (plain, screened) in found.items():
+    rates = instances.conditions()
+    for name, (plain, screened) in rates.items():
         free = name in ("all conditions hold", "batches of q = 0.1, kept")
         assert (screened <= plain) == free, name
 
@@ -27,10 +27,10 @@ def test_a_budget_and_a_training_agree():
     allowed = bought["allowed"]
     assert allowed["printed"] < allowed["lemma 2"] == bought["steps"] < allowed["lemma 3"] < allowed["most"]
     assert bought["lemma 2"] == pytest.approx(bought["rdp"], rel=1e-6)
-    one = leak_runs.training(setting="Fashion-MNIST", push=1.25, epsilon=1.0)
-    assert one["steps"] == bought["steps"]
-    assert one["plain"] == bought["inversion"]
-    assert one["kept"] < one["plain"] < one["claimed"] < one["exact"] < one["all"]
+    result = leak_runs.training(setting="Fashion-MNIST", push=1.25, epsilon=1.0)
+    assert result["steps"] == bought["steps"]
+    assert result["plain"] == bought["inversion"]
+    assert result["kept"] < result["plain"] < result["claimed"] < result["exact"] < result["all"]
     with pytest.raises(ParameterError, match="does not pay"):
         leak_runs.training(setting="MNIST", push=1.0, epsilon=0.5)
     with pytest.raises(ParameterError, match="setting"):
@@ -38,11 +38,11 @@ def test_a_budget_and_a_training_agree():
 
 
 def test_a_readers_budget():
-    found = leak_rows.at_epsilon("MNIST", 3.0)
-    assert found["accepted updates"].tolist() == [4698, 7245]
-    assert (found["exact"] > 3).all()
-    assert (found["final weights only"] < found["exact"]).all()
-    assert (found["exact"] < found["all queries"]).all()
+    values = leak_rows.at_epsilon("MNIST", 3.0)
+    assert values["accepted updates"].tolist() == [4698, 7245]
+    assert (values["exact"] > 3).all()
+    assert (values["final weights only"] < values["exact"]).all()
+    assert (values["exact"] < values["all queries"]).all()
     nothing = leak_rows.at_epsilon("MNIST", 0.03)
     assert (nothing["accepted updates"] == 0).all()
     assert nothing["exact"].isna().all()
@@ -74,7 +74,7 @@ def test_a_printed_formula_would_hold_if_it_had_its_logarithm(row, value):
 
 
 def test_too_few_steps_for_the_integral_are_refused_not_nan():
-    one = instances.linear(accounts.SETTINGS[2], 1.0, 10, constant=True)
+    case = instances.linear(accounts.SETTINGS[2], 1.0, 10, constant=True)
     with pytest.raises(ParameterError, match="precise"):
-        composition.epsilon([(one.cells, 0)], 1e-5)
-    assert np.isfinite(instances.epsilon(one.cells, 5))
+        composition.epsilon([(case.cells, 0)], 1e-5)
+    assert np.isfinite(instances.epsilon(case.cells, 5))

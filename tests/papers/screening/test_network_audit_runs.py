@@ -14,11 +14,11 @@ SMALL = {"dataset": "digits", "seed": 0, "canaries": 20, "energy_size": 30, "ref
 def test_gradients_are_those_of_each_example():
     net = annealed_settings.network((1, 8, 8), "tanh", 0)
     x, y = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(5)
-    found = attacks.per_example_gradients(net, x, y, piece=2)
+    gradients = attacks.per_example_gradients(net, x, y, piece=2)
     for i in range(5):
         net.zero_grad()
         screening_canaries.present_cross_entropy(net(x[i : i + 1]), y[i : i + 1]).sum().backward()
-        assert torch.allclose(found[i], torch.cat([p.grad.flatten() for p in net.parameters()]), atol=1e-6)
+        assert torch.allclose(gradients[i], torch.cat([p.grad.flatten() for p in net.parameters()]), atol=1e-6)
 
 
 def test_an_absent_record_has_no_gradient():
@@ -67,8 +67,8 @@ def ordered_pairs(noise: float, seed: int) -> list[float]:
     for _ in range(40):
         units = []
         for x, y in attack.examples:
-            found = attacks.per_example_gradients(net, x, y)
-            units.append(found / found.norm(dim=1, keepdim=True).clamp_min(0.1))
+            gradients = attacks.per_example_gradients(net, x, y)
+            units.append(gradients / gradients.norm(dim=1, keepdim=True).clamp_min(0.1))
         drawn = torch.as_tensor(coins & (rng.random(20) < 0.5)).float()
         others = 100 / 30 * units[1].sum(0)
         total = drawn @ units[0] + others + noise * torch.randn(units[0].shape[1])
@@ -86,6 +86,6 @@ def test_a_private_energy_is_caught_and_repeats():
     job = SMALL | {"judged": "training", "canaries": 24, "energy_size": 24, "accepted": 160, "batch": 16}
     done = screening_canaries.audited_training(**job, initial_temperature=100.0)
     assert done["rejected"] > 100
-    found = network_audit_runs.lower_bound([done], 1e-5)
-    assert found.correct >= 0.75 * found.guesses
+    bound = network_audit_runs.lower_bound([done], 1e-5)
+    assert bound.correct >= 0.75 * bound.guesses
     assert sum(done["included"]) not in (0, 24)

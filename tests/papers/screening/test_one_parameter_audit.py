@@ -61,8 +61,8 @@ def test_public_energy_is_caught_by_an_audit():
 
     With this many runs the bound lies between 4.5 and 5.7 over seeds; the claim is 4.09 (4.97 by Lemma 2).
     """
-    found = attack(LINEAR, 400_000, 2, 1e-5, np.random.default_rng(3))
-    assert found.epsilon > 4.4 > mechanisms.gaussian_epsilon(1.5, np.sqrt(2), 1e-5)
+    bound = attack(LINEAR, 400_000, 2, 1e-5, np.random.default_rng(3))
+    assert bound.epsilon > 4.4 > mechanisms.gaussian_epsilon(1.5, np.sqrt(2), 1e-5)
 
 
 @pytest.mark.parametrize("energy", [TRAINING, HELD_OUT])
@@ -72,8 +72,8 @@ def test_private_energy_is_caught_by_an_audit(energy):
         records=tuple(np.linspace(-1, 1, 9)), canary=3.0, loss="squared", energy=energy, start=0.5, learning_rate=0.2,
         judges=tuple(np.linspace(-1, 1, 10)),
     )  # fmt: skip
-    found = attack(task, 10_000, 20, 1e-5, np.random.default_rng(4))
-    assert found.epsilon > 3 * mechanisms.gaussian_epsilon(10.0, np.sqrt(20), 1e-5)
+    bound = attack(task, 10_000, 20, 1e-5, np.random.default_rng(4))
+    assert bound.epsilon > 3 * mechanisms.gaussian_epsilon(10.0, np.sqrt(20), 1e-5)
 
 
 def test_without_screening_the_audit_stays_below_the_claim():
@@ -81,9 +81,9 @@ def test_without_screening_the_audit_stays_below_the_claim():
     rng = np.random.default_rng(5)
     task = Task(records=(0.0,), canary=1.0, noise_multiplier=1.5, limit=0)
     exact = mechanisms.gaussian_epsilon(1.5, np.sqrt(2), 1e-5)
-    found = [attack(task, 4000, 2, 1e-5, rng).epsilon for _ in range(20)]
-    assert sum(epsilon > exact for epsilon in found) <= 5
-    assert max(found) > 0.3
+    values = [attack(task, 4000, 2, 1e-5, rng).epsilon for _ in range(20)]
+    assert sum(epsilon > exact for epsilon in values) <= 5
+    assert max(values) > 0.3
 
 
 def test_poisson_batches():

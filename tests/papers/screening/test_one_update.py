@@ -98,15 +98,15 @@ def test_one_rejection_costs_more_than_one_update():
 
         return log_p
 
-    found = exact_loss.density_epsilon(log_density(1), log_density(0), DELTA, (-12, 13), kinks=(0.0,))
-    assert low <= found[1]
-    assert found[0] < low + 1e-4
+    epsilon_ = exact_loss.density_epsilon(log_density(1), log_density(0), DELTA, (-12, 13), kinks=(0.0,))
+    assert low <= epsilon_[1]
+    assert epsilon_[0] < low + 1e-4
 
 
 def test_the_paper_allows_ten_rejections():
     """mu_0 = 10: more than three times the claimed epsilon, with a convex energy on public data."""
-    found = epsilon(1.0, one_update.threshold(0.0), limit=10)
-    assert 13.8 > found > 13.78 > 3 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
+    epsilon_ = epsilon(1.0, one_update.threshold(0.0), limit=10)
+    assert 13.8 > epsilon_ > 13.78 > 3 * mechanisms.gaussian_epsilon(1.0, 1.0, DELTA)
 
 
 def test_finite_temperature_of_the_printed_rule():
@@ -117,17 +117,17 @@ def test_finite_temperature_of_the_printed_rule():
 
 def test_two_wells_have_no_bound():
     """Public energy, unlimited rejections: the loss grows with the distance of the valleys."""
-    found = [epsilon(1.0, one_update.wells(0.5 - k, 0.5 + k)) for k in (0.01, 1, 3, 6, 8)]
-    assert found[0] == pytest.approx(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA), abs=0.01)
-    assert (np.diff(found) > 0).all()
-    assert found[-1] > 8
+    values = [epsilon(1.0, one_update.wells(0.5 - k, 0.5 + k)) for k in (0.01, 1, 3, 6, 8)]
+    assert values[0] == pytest.approx(mechanisms.gaussian_epsilon(1.0, 1.0, DELTA), abs=0.01)
+    assert (np.diff(values) > 0).all()
+    assert values[-1] > 8
 
 
 def test_energy_on_private_data_leaks_without_any_gradient():
     """The example moves no gradient at all, only the energy: without it the other half of the line is accepted."""
     up, down = one_update.threshold(2.0), one_update.Acceptance((2.0,), (0.0, 0.0), (0.0, -np.inf))
     trials = [one_update.trial(0.0, rule) for rule in (up, down)]
-    assert one_update.epsilon(*(one_update.released(one, 10) for one in trials), DELTA) > 30
+    assert one_update.epsilon(*(one_update.released(trial_, 10) for trial_ in trials), DELTA) > 30
     assert one_update.epsilon(*map(one_update.released, trials), DELTA) == np.inf
 
 

@@ -11,18 +11,18 @@ NOISE = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
 
 
 def test_a_width_is_worse_only_where_its_interval_says_so():
-    found = map_rows.compared(
+    comparison = map_rows.compared(
         {4: 80 + NOISE, 16: 89.7 + NOISE, 64: 90 + NOISE, 256: 88.0 + 20 * NOISE, 1024: 89.0 + NOISE}
     )
-    assert found.best == 64
-    assert found.good == (16, 64, 256)  # 256: too noisy to tell; 1024: one point, without doubt
-    assert found.losses[1024].value == pytest.approx(1.0)
+    assert comparison.best == 64
+    assert comparison.good == (16, 64, 256)  # 256: too noisy to tell; 1024: one point, without doubt
+    assert comparison.losses[1024].value == pytest.approx(1.0)
 
 
 def test_a_diverged_training_counts_as_a_fixed_class():
-    found = map_rows.compared({4: 80 + NOISE, 16: np.array([90, 90, 90, 90, np.nan])})
-    assert found.means[16].value == 74
-    assert found.best == 4
+    comparison = map_rows.compared({4: 80 + NOISE, 16: np.array([90, 90, 90, 90, np.nan])})
+    assert comparison.means[16].value == 74
+    assert comparison.best == 4
 
 
 SIZES, EPSILONS, WIDTHS = (500, 5000, 50000), (0.1, 1.0, 10.0), (0, 16, 64, 256, 1024)
@@ -40,37 +40,37 @@ def private():
 @pytest.mark.parametrize("link", map_rows.LINKS)
 def test_the_fit_finds_the_law_that_made_the_accuracies(link):
     law = map_rows.Law(link, LAW.networks, LAW.linear)
-    found = map_rows.fit([(n, e, w, law.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS], link)
-    np.testing.assert_allclose(found.networks, LAW.networks, atol=1e-8)
-    np.testing.assert_allclose(found.linear, LAW.linear, atol=1e-8)
-    assert len({found.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS}) > 1
+    fitted = map_rows.fit([(n, e, w, law.accuracy(n, e, w)) for n in SIZES for e in EPSILONS for w in WIDTHS], link)
+    np.testing.assert_allclose(fitted.networks, LAW.networks, atol=1e-8)
+    np.testing.assert_allclose(fitted.linear, LAW.linear, atol=1e-8)
+    assert len({fitted.best((n, e), WIDTHS) for n in SIZES for e in EPSILONS}) > 1
 
 
 def test_held_out_cells_are_a_third_and_the_fit_does_not_see_them():
     cells = private()
     held = map_rows.held_out(SIZES, EPSILONS)
     assert len(held) == 3
-    found = map_rows.judged(cells | {(500, None): map_rows.compared({0: 99 + NOISE, 16: 99.5 + NOISE})})
-    assert found["held"] == held
-    assert found["error"]["log error"] < 0.1 < found["error"]["without width"] < found["error"]["constant"]
-    assert found["regret"]["log error"] < 0.05 < max(found["regret"].values())
+    verdicts = map_rows.judged(cells | {(500, None): map_rows.compared({0: 99 + NOISE, 16: 99.5 + NOISE})})
+    assert verdicts["held"] == held
+    assert verdicts["error"]["log error"] < 0.1 < verdicts["error"]["without width"] < verdicts["error"]["constant"]
+    assert verdicts["regret"]["log error"] < 0.05 < max(verdicts["regret"].values())
     worse = {at: map_rows.compared(dict.fromkeys(WIDTHS, 50 + NOISE)) if at in held else c for at, c in cells.items()}
     again = map_rows.judged(worse)
-    np.testing.assert_array_equal(again["laws"]["log error"].networks, found["laws"]["log error"].networks)
+    np.testing.assert_array_equal(again["laws"]["log error"].networks, verdicts["laws"]["log error"].networks)
     assert again["error"]["log error"] > 1
 
 
 def two_models(ahead):
     """A linear model at 80%, and a network that is ahead by so much at budgets 0.1, 1 and 10."""
-    found = {(500, e, 0): {"test": np.full(5, 80.0)} for e in EPSILONS}
-    return found | {(500, e, 64): {"test": 80 + a + NOISE} for e, a in zip(EPSILONS, ahead, strict=True)}
+    values = {(500, e, 0): {"test": np.full(5, 80.0)} for e in EPSILONS}
+    return values | {(500, e, 64): {"test": 80 + a + NOISE} for e, a in zip(EPSILONS, ahead, strict=True)}
 
 
 def test_the_crossover_is_where_the_network_comes_ahead():
-    found = map_rows.crossover(two_models([-2, -1, 1]), 500, 64)
-    assert found.value == pytest.approx(10**0.5)
-    assert found.low < found.value < found.high
-    assert found.high / found.low < 2
+    crossing = map_rows.crossover(two_models([-2, -1, 1]), 500, 64)
+    assert crossing.value == pytest.approx(10**0.5)
+    assert crossing.low < crossing.value < crossing.high
+    assert crossing.high / crossing.low < 2
 
 
 @pytest.mark.parametrize("ahead", [(-2, -1, -1), (1, 2, 3)])
@@ -110,8 +110,8 @@ def test_a_cell_names_what_is_not_worse_in_few_letters():
 
 def test_a_size_that_was_not_run_is_no_number():
     """The table said "+nan" where 4,096 units had not been run."""
-    found = {(500, 1.0, 16): {"by_steps": {50: 80.0, 200: 81.0}}, (500, None, 64): {"by_steps": {50: 80.0, 200: 79.0}}}
-    table = map_figures.steps_gained(found, (500,), (16, 64))
+    values = {(500, 1.0, 16): {"by_steps": {50: 80.0, 200: 81.0}}, (500, None, 64): {"by_steps": {50: 80.0, 200: 79.0}}}
+    table = map_figures.steps_gained(values, (500,), (16, 64))
     assert table.loc["500 records, ε = 1", "16"] == 1.0
     shown = table.style.format("{:+.1f}", na_rep="–").to_html()
     assert "nan" not in shown
@@ -136,16 +136,16 @@ def test_the_cost_of_width_is_a_mean_over_the_cells_with_little_data_for_their_n
     def one(tests):
         return {"test": np.array(tests, dtype=float)}
 
-    found = {(500, 1.0, 64): one([60, 62]), (500, 1.0, 1024): one([58, 59]), (500, 0.1, 64): one([20, 21]),
+    values = {(500, 1.0, 64): one([60, 62]), (500, 1.0, 1024): one([58, 59]), (500, 0.1, 64): one([20, 21]),
              (500, 0.1, 1024): one([19, 19]), (500, None, 64): one([90, 90]), (5000, 1.0, 64): one([80, 80]),
              (5000, 1.0, 1024): one([90, 90])}  # fmt: skip
-    cost = map_rows.cost_of_width(found, 500)
+    cost = map_rows.cost_of_width(values, 500)
     assert cost.value == pytest.approx(2.0)
     assert cost.n == 2
 
 
 def test_the_rule_of_one_line_is_judged_beside_the_laws():
     cells = private()
-    found = map_rows.judged(cells)
-    lost = [cells[n, e].losses[0 if n * e < map_rows.BORDER else 1024].value for n, e in found["held"]]
-    assert found["regret"]["border"] == pytest.approx(np.mean(lost))
+    verdicts = map_rows.judged(cells)
+    lost = [cells[n, e].losses[0 if n * e < map_rows.BORDER else 1024].value for n, e in verdicts["held"]]
+    assert verdicts["regret"]["border"] == pytest.approx(np.mean(lost))

@@ -60,11 +60,11 @@ def test_the_rate_is_chosen_by_other_seeds_for_each_budget():
         return {"validation": [rate if e else -rate for e, rate in given], "test": [0.5] * len(given)}
 
     get = Asked(result)
-    found = width_runs.random_features(
+    by_cell = width_runs.random_features(
         get, dataset="digits", n=100, counts=[10, 20], epsilons=[1.0, None], rates=[0.5, 1.0, 2.0], seeds=3
     )
-    assert [found[10, e]["rate"] for e in (1.0, None)] == [2.0, 0.5]
-    assert found[20, 1.0]["at_edge"]
-    assert found[20, None]["test"].tolist() == [50.0] * 3
+    assert [by_cell[10, e]["rate"] for e in (1.0, None)] == [2.0, 0.5]
+    assert by_cell[20, 1.0]["at_edge"]
+    assert by_cell[20, None]["test"].tolist() == [50.0] * 3
     assert [job["seed"] for job in get.jobs] == [1000, 1001] * 2 + [0, 1, 2] * 2
     assert get.jobs[-1]["settings"] == [[1.0, 2.0], [None, 0.5]]

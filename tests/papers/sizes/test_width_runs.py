@@ -11,10 +11,10 @@ SMALL = {"dataset": "digits", "width": 8, "n": 600, "steps": 20, "seed": 3}
 
 
 def test_the_public_part_is_trained_on_by_nobody():
-    found = public_part.parts("digits", None)
-    pool, public = (set(map(bytes, found[name][0])) for name in ("pool", "public"))
-    assert len(found["pool"][1]) == 1122
-    assert len(found["public"][1]) == 225
+    parts_ = public_part.parts("digits", None)
+    pool, public = (set(map(bytes, parts_[name][0])) for name in ("pool", "public"))
+    assert len(parts_["pool"][1]) == 1122
+    assert len(parts_["public"][1]) == 225
     assert len(pool & public) <= 1  # scikit-learn's digits have a pair of equal images
 
 
@@ -25,10 +25,10 @@ def test_principal_components_are_of_the_public_part():
 
 
 def test_a_spread_is_the_noise_of_all_steps_in_one_weight():
-    found = width_runs.training_of_width(**SMALL, epsilon=2.0, spread=0.1)
-    noise = found["noise_multiplier"]
+    result = width_runs.training_of_width(**SMALL, epsilon=2.0, spread=0.1)
+    noise = result["noise_multiplier"]
     assert accounting.epsilon(noise, 512 / 600, 20, 1e-5, "pld") == pytest.approx(2.0, rel=0.02)
-    assert found["learning_rate"] * noise * 20**0.5 / 512 == pytest.approx(0.1)
+    assert result["learning_rate"] * noise * 20**0.5 / 512 == pytest.approx(0.1)
 
 
 def test_rate_and_steps_are_chosen_by_other_seeds_on_public_records():
@@ -37,15 +37,15 @@ def test_rate_and_steps_are_chosen_by_other_seeds_on_public_records():
         return {"validation": score, "test": 0.5 + job["seed"] / 100, "learning_rate": 1.0}
 
     get = Asked(result)
-    found = width_runs.widths(
+    by_cell = width_runs.widths(
         get, dataset="digits", sizes=[500], epsilons=[1.0, None], widths=[0, 8], steps=[50, 200],
         spreads=[0.05, 0.1, 0.2], rates=[0.1, 0.2, 0.4], seeds=2,
     )  # fmt: skip
-    assert list(found) == [(500, 1.0, 0), (500, 1.0, 8), (500, None, 0), (500, None, 8)]
-    assert all(cell["steps"] == 200 for cell in found.values())
-    assert found[500, 1.0, 8]["spread"] == 0.2
-    assert found[500, None, 8]["spread"] is None
-    np.testing.assert_allclose(found[500, 1.0, 8]["test"], [50, 51])
+    assert list(by_cell) == [(500, 1.0, 0), (500, 1.0, 8), (500, None, 0), (500, None, 8)]
+    assert all(cell["steps"] == 200 for cell in by_cell.values())
+    assert by_cell[500, 1.0, 8]["spread"] == 0.2
+    assert by_cell[500, None, 8]["spread"] is None
+    np.testing.assert_allclose(by_cell[500, 1.0, 8]["test"], [50, 51])
     assert {job["seed"] for job in get.jobs} == {0, 1, 1000, 1001}
     reported = [job for job in get.jobs if job["seed"] < 1000]
     assert {_rate(job) for job in reported} == {0.2}
