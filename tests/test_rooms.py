@@ -9,7 +9,7 @@ import pytest
 from book.evidence import sources
 from tests.conftest import ROOT
 
-PAPERS = {"larger_models", "architecture", "labels", "screening", "sizes"}  # the last is of no paper: chapter 14
+PAPERS = {path.parent.name for path in (ROOT / "papers").glob("*/__init__.py")} - {"common"}  # "sizes" is of no paper
 BELOW = {"library", "data"}
 # What the modules of a room may import besides their own room. Notebooks and tests may import everything.
 MAY = {
@@ -102,8 +102,6 @@ def test_the_command_line_imports_the_rest_when_asked(module):
 
 
 def test_every_module_has_a_room():
-    folders = {path.name for path in (ROOT / "papers").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders == {"common", *PAPERS}
     assert {room_of(module) for module in MODULES} == set(MAY)
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from book.evidence import rules
-from book.evidence.places import CLAIMS, ROOT
+from book.evidence.places import CLAIMS, PAPERS, ROOT
 from book.evidence.places import RESULTS as RESULTS
 from dplib import files
 from dplib.checks import ParameterError
@@ -34,7 +34,6 @@ NOT_RUN = "not run yet"
 VERDICTS = (
     "holds", "holds with change", "fails", "not reproducible as stated", "undecided", rules.NOT_TESTED, NOT_RUN
 )  # fmt: skip
-PAPERS = ("A", "B", "C", "D")
 # What a row is, so that counts mean something: a claim; printed numbers; a setting; somebody else's result.
 SORTS = ("claim", "number", "setting", "cited")
 PUBLISHED = "published"  # the plan whose runs decide
@@ -120,24 +119,29 @@ class _Table(_Part):
 
 
 class _Document(BaseModel, extra="forbid"):
-    """A file of the ledger."""
+    """A file of the ledger: a paper, what it is called here, its key in references.bib, and what it prints."""
 
     paper: str
     title: str
+    short: str
     cite: str
+    prints: dict[str, int | list[str]] = {}
     claims: list[Claim]
     tables: list[_Table]
 
 
 @cache
 def load(paper: str) -> dict[str, Claim]:
-    """All claims of a paper ("A" to "D") by id, each table row a claim of its own; ParameterError for a
-    malformed row.
-    """
+    """All claims of a paper by id, each table row a claim of its own; ParameterError for a malformed row."""
+    return _claims(CLAIMS / f"{paper}.yml", paper, about(paper))
+
+
+@cache
+def about(paper: str) -> _Document:
+    """What the file of a paper says: its title, what it is called here, its key, and what it prints."""
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
-    path = CLAIMS / f"{paper}.yml"
-    return _claims(path, paper, files.checked(path, _Document))
+    return files.checked(CLAIMS / f"{paper}.yml", _Document)
 
 
 def parsed(path: Path, text: str) -> dict[str, Claim]:
@@ -161,7 +165,7 @@ def _claims(path: Path, paper: str, document: _Document) -> dict[str, Claim]:
 
 
 def load_all() -> dict[str, Claim]:
-    """The claims of the four papers, in the order of the ledger."""
+    """The claims of all papers, in the order of the ledger."""
     return {id_: claim for paper in PAPERS for id_, claim in load(paper).items()}
 
 

@@ -11,6 +11,7 @@ import hashlib
 import re
 
 from book.evidence import reads
+from book.evidence.places import ROW
 
 CELL = re.compile(r"(?ms)^```\{code-cell\}.*?\n(?:---\n.*?\n---\n|(?::.*?\n)*)(.*?)^```$")
 
@@ -18,7 +19,7 @@ CELL = re.compile(r"(?ms)^```\{code-cell\}.*?\n(?:---\n.*?\n---\n|(?::.*?\n)*)(.
 def writers(content: bytes) -> dict[str, list[str]]:
     """{pattern of ids: marks of the code that names them} of a file, a module or a chapter's source."""
     text = content.decode()
-    if not re.search(r"[\"'][A-D]\.[a-z0-9]", text):
+    if not re.search(rf"[\"']{ROW}", text):
         return {}
     if text.startswith("---"):  # a chapter
         text = "\n".join(CELL.findall(text))

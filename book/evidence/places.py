@@ -9,4 +9,7 @@ _HERE = Path(__file__).resolve().parents[2]
 ROOT = Path(os.environ.get("DPBOOK_ROOT") or (_HERE if (_HERE / "_toc.yml").exists() else Path.cwd())).resolve()
 RUNS = Path(os.environ.get("DPBOOK_RUNS") or ROOT / "book" / "runs").resolve()
 CLAIMS = ROOT / "book" / "claims"
+# A paper is a letter: its rows are in the file of that name, and their ids begin with it, "A.thm6".
+PAPERS = tuple(sorted(path.stem for path in CLAIMS.glob("[A-Z].yml")))
+ROW = r"[A-Z]\.[a-z0-9]"  # how the id of a row begins
 RESULTS = ROOT / "book" / "results"

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from book.evidence import code_names, sources
 from book.evidence.code_names import EVERY, Code, Place
+from book.evidence.places import ROW
 
 LEAST = 5  # letters by which a text with gaps begins that is taken for ids of rows, "B.tab{...}"
-_ROW = re.compile(r"[A-D]\.[a-z0-9]")
 
 
 def parts(chapter: str, row: str, known: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
@@ -238,10 +238,10 @@ def _texts_of(node: ast.AST) -> frozenset[str]:
 def pattern(node: ast.AST) -> str:
     """A pattern of the ids that a text of the source is, "" for another text."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.escape(node.value) if _ROW.match(node.value) else ""
+        return re.escape(node.value) if re.match(ROW, node.value) else ""
     if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
         first = str(node.values[0].value)
-        if not _ROW.match(first) or len(first) < LEAST:
+        if not re.match(ROW, first) or len(first) < LEAST:
             return ""
         pieces = (re.escape(str(v.value)) if isinstance(v, ast.Constant) else ".+" for v in node.values)
         return "".join(pieces)

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from book.evidence.places import ROOT
+from book.evidence.places import ROOT, ROW
 from dplib import files
 
 STORE = ROOT / ".snakemake" / "scan.json"
 MOST = 2000  # pieces of code that are kept; more are those of earlier versions
-_READERS = ("scan.py", "sources.py", "claims.py", "margins.py", "rules.py")
+_READERS = ("places.py", "scan.py", "sources.py", "claims.py", "margins.py", "rules.py")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -84,7 +84,7 @@ def _facts(code: str) -> Facts:
         imports=sorted(imports),
         experiments=sorted(experiments),
         texts=sorted(text for text in texts if ".toml" in text or ".json" in text),
-        papers=sorted({text[0] for text in texts if re.match(r"[A-D]\.[a-z]", text)}),
+        papers=sorted({text[0] for text in texts if re.match(ROW, text)}),
     )
 
 

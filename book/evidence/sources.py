@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from book.evidence import places, scan
-from book.evidence.places import CLAIMS, RESULTS, ROOT
+from book.evidence.places import CLAIMS, PAPERS, RESULTS, ROOT
 from dplib.checks import ParameterError, check_names, shown
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def depends_on(chapter: str) -> list[Path]:
     files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
     files |= data_files(text for facts in every[1:] for text in facts.texts)
     files |= {CLAIMS / f"{paper}.yml" for paper in facts.papers}
-    files |= {CLAIMS / "margins.yml" for paper in facts.papers if chapter in _naming_margins(paper)}
+    ledgers = [paper for paper in facts.papers if paper in PAPERS]
+    files |= {CLAIMS / "margins.yml" for paper in ledgers if chapter in _naming_margins(paper)}
     texts = "\n".join(text for facts in every for text in facts.texts)
     files |= {path for path in RESULTS.glob("*.json") if path.name in texts}
     files |= {KEPT / f"{name}.jsonl" for facts in every[1:] for name in facts.experiments}

@@ -34,7 +34,8 @@ def draw(rows: list[Row], folder: Path) -> None:
     figure, axes = plt.subplots(figsize=SIZE)
     _verdicts(axes, rows)
     _save(figure, folder / "finding_verdicts.png")
-    for paper, panel in zip(PAPERS, (_dimension, _workflows, _stages, _screening), strict=True):
+    panels = {"A": _dimension, "B": _workflows, "C": _stages, "D": _screening}
+    for paper, panel in panels.items():
         figure, axes = plt.subplots(figsize=SIZE)
         panel(axes, by_id)
         _save(figure, folder / f"finding_{paper}.png")

@@ -15,7 +15,7 @@ import nbformat
 import seaborn as sns
 
 from book.evidence import plans, plotting, sources
-from book.evidence.claims import PAPERS, VERDICTS
+from book.evidence.claims import VERDICTS
 from book.evidence.execution import RunError
 from book.press import boxes, course, dials_map, dials_page, finish, reading, week_slides
 from book.press.ledger import Row
@@ -211,7 +211,8 @@ def draw(rows: Sequence[Row], notebooks: Mapping[str, nbformat.NotebookNode], fo
     """Draw the pictures of the front page into a folder."""
     plotting.theme()
     by_id = {row.claim.id: row for row in rows}
-    for paper, panel in zip(PAPERS, (_dimension, _budgets, _labels, _screening), strict=True):
+    panels = {"A": _dimension, "B": _budgets, "C": _labels, "D": _screening}
+    for paper, panel in panels.items():
         figure, axes = plt.subplots(figsize=CARD)
         panel(axes, by_id)
         sns.despine(ax=axes)

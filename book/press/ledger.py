@@ -84,7 +84,7 @@ def check_current(executed: Iterable[Executed]) -> None:
 
 
 def gather(executed: list[Executed]) -> list[Row]:
-    """One row per claim of the four papers; records of another plan than the published one have no verdict."""
+    """One row per claim; records of another plan than the published one have no verdict."""
     by_id: dict[str, tuple[dict[str, Any], str]] = {}
     for chapter in executed:
         for id_, record in chapter.records.items():
@@ -117,7 +117,6 @@ def _read(path: Path) -> Executed:
 
 # ---- its page: a table of every claim; ``book/_static/ledger.js`` works its filters and its search ----
 
-KINDS = {"A": "Larger models under DP", "B": "Architecture and features", "C": "Label DP", "D": "Noise screening"}
 OPEN = "cannot be evaluated"  # of a first rule: it names a value that is not there any more
 IN_FULL = {rules.CORRECTED: "holds with change: with a correction"}
 SHOWN = 4  # values of a row that one sees without unfolding the others
@@ -142,7 +141,7 @@ def ledger_html(rows: list[Row]) -> str:
     named = {row.claim.chapter for row in rows}
     chapters = [chapter for chapter in sources.chapters() if chapter in named]
     menus = (
-        _menu("paper", "all", {paper: f"{paper}: {KINDS[paper]}" for paper in PAPERS}),
+        _menu("paper", "all", {paper: f"{paper}: {claims.about(paper).short}" for paper in PAPERS}),
         _menu("chapter", "all", {name: _title(name) for name in chapters}),
         _menu("sort", "all", _counted(row.claim.sort for row in rows), "kind of row"),
         _menu("verdict", "all", {verdict: IN_FULL.get(verdict, verdict) for verdict in (*SORTED, OPEN)}),

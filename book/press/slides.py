@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 from pybtex.database import parse_file
 
-from book.evidence import sources
+from book.evidence import claims, sources
 from book.evidence.claims import VERDICTS
 from book.evidence.execution import EXECUTED, RunError
 from book.evidence.places import ROOT
@@ -26,7 +26,6 @@ from dplib import files
 SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
 LOOKS = ROOT / "book" / "slides"
-KEYS = {"A": "anonymous2022", "B": "bao2022", "C": "ghazi2021", "D": "fu2022"}  # of the papers, in references.bib
 ORPHAN = "---\norphan: true\n---\n\n"
 # What no deck loads: MathJax's other bundles, reveal.js's sources, maps and plug-ins.
 UNUSED = (*finish.BUNDLES, "revealjs/css", "revealjs/plugin", "revealjs/dist/*.map")
@@ -92,7 +91,7 @@ def deck(
     """A chapter's slides, in the order of the rules; ``cited`` has every reference by key."""
     title = re.match(r"# (.+)", notebook.cells[0].source)[1]
     papers = sorted({row.claim.paper for row in rows if row.claim.chapter == chapter})
-    about = [f"Paper {paper}: {cited[KEYS[paper]]}" for paper in papers] or ["All four papers"]
+    about = [f"Paper {paper}: {cited[claims.about(paper).cite]}" for paper in papers] or ["All papers"]
     yield Slide(title, "\n\n".join([f"Chapter {sources.shown_number(chapter)}", *about]))
     box = boxes.load().get(chapter)
     yield from choose(notebook, plain)

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from book.evidence import history, plans, runs, sources
 from book.evidence import readings as blind
 from book.evidence import readings_without_rule as unruled
-from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
+from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim, about
 from book.press import ledger
 from dplib import data, files, stats
 from papers.common import diverged
@@ -36,7 +36,7 @@ def counts(rows: list[ledger.Row]) -> str:
     for paper in PAPERS:
         numbers = [counted[paper, verdict] for verdict in VERDICTS]
         by_first = [first[paper, verdict] for verdict in VERDICTS]
-        lines.append([f"{paper}: {ledger.KINDS[paper]}", *numbers, sum(numbers), came_first[paper], differ[paper]])
+        lines.append([f"{paper}: {about(paper).short}", *numbers, sum(numbers), came_first[paper], differ[paper]])
         lines.append(["by the first rules", *by_first, sum(by_first), "", ""])
     return table(" | ".join(["paper", *VERDICTS, "all", "rule came first", "another verdict by the first rule"]), lines)
 

@@ -22,7 +22,6 @@ from book.evidence import claims, sources
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
 from book.press import assignments, course, marking, typed, week_slides
-from book.press.slides import KEYS
 from dplib import files
 from dplib.checks import ParameterError
 
@@ -197,7 +196,7 @@ def _paper(ids: Sequence[str], terms: str) -> Iterator[str]:
         "Who has no copy of the paper needs no more of it than this, told in our words, wrong sentences included. The "
         "place leads to the ledger, where each sentence is tested: leave that for after class."
     )
-    yield "\n\n".join(f"Paper {paper}\n: {reference(KEYS[paper])}" for paper in papers)
+    yield "\n\n".join(f"Paper {paper}\n: {reference(claims.about(paper).cite)}" for paper in papers)
     if terms:
         yield f"Its words\n: {terms}"
     yield "\n".join(

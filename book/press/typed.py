@@ -19,7 +19,7 @@ from book.press import boxes
 from book.press.ledger import Row
 
 LINE = re.compile(r"(?m)^% numbers: (.+)\n?")
-_ROW = re.compile(r"[A-D]\.[\w.-]+")
+_ROW = re.compile(r"[A-Z]\.[\w.-]+")
 _CHAPTER = re.compile(r"chapter (\w+)")
 # What is no number to check: places in the book, in a paper and in a deck, numbered lists, pictures, addresses, powers.
 _PLACES = re.compile(

@@ -7,22 +7,11 @@ import pytest
 from book.evidence import claims, rules
 from dplib.checks import ParameterError
 
-# Numbered things of each paper: every one must have a row (the papers' own numbering).
-NUMBERED = {
-    "A": {"thm6", "thm8", "alg1", "def1", "def2", "def3", "def4", "def5", "def7", "fig1", "fig2", "example1"},
-    "B": {"lemma1", "corollary1", "def1", "def2"},
-    "C": {"def2.1", "def2.2"},
-    "D": set(),
-}
-TABLES = {"A": 1, "B": 31, "C": 5, "D": 3}
-FIGURES = {"A": 5, "B": 12, "C": 5, "D": 4}
-ALGORITHMS = {"A": 1, "B": 4, "C": 6, "D": 2}
-
 
 @pytest.mark.parametrize("paper", claims.PAPERS)
 def test_every_row_is_complete(paper):
     for claim in claims.load(paper).values():
-        assert re.fullmatch(r"[A-D]\.[a-z0-9.-]+", claim.id), claim.id
+        assert re.fullmatch(rf"{paper}\.[a-z0-9.-]+", claim.id), claim.id
         assert claim.statement.strip(), claim.id
         assert claim.where.strip(), claim.id
         assert claim.tested_by.strip(), claim.id
@@ -32,12 +21,12 @@ def test_every_row_is_complete(paper):
 
 @pytest.mark.parametrize("paper", claims.PAPERS)
 def test_every_table_figure_and_algorithm_has_a_row(paper):
-    ids = set(claims.load(paper))
-    for prefix, count in (("table", TABLES[paper]), ("fig", FIGURES[paper]), ("alg", ALGORITHMS[paper])):
-        for number in range(1, count + 1):
+    ids, prints = set(claims.load(paper)), claims.about(paper).prints
+    for prefix in ("table", "fig", "alg"):
+        for number in range(1, prints[prefix] + 1):
             pattern = re.compile(rf"{paper}\.{prefix}{number}(?![0-9])")
             assert any(map(pattern.match, ids)), f"paper {paper}: no row for {prefix} {number}"
-    for name in NUMBERED[paper]:
+    for name in prints.get("named", ()):
         assert any(id_.startswith(f"{paper}.{name}") for id_ in ids), f"paper {paper}: no row for {name}"
 
 
