@@ -404,6 +404,11 @@ def totals(accuracy: Mapping[tuple[str, float], np.ndarray]) -> Values:
     return {"B.awareness-versus-dp": awareness | at, "B.cfs-private-choice": cfs | at}
 
 
+def single_feature(curves: Curves) -> Values:
+    """The row on one feature by splits that no earlier run has."""
+    return {"B.bc-single-feature": {f"best_minus_one_at_{e:g}": gain(curves, e, 1) for e in curves.epsilons}}
+
+
 LOOKS = ("cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs", "search")  # selections that look
 PAPERS_OWN = ("cfs columns", "cfs attributes", "pafs")  # of these those of the paper
 
