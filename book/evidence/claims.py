@@ -133,12 +133,16 @@ class _Document(BaseModel, extra="forbid"):
 @cache
 def load(paper: str) -> dict[str, Claim]:
     """All claims of a paper by id, each table row a claim of its own; ParameterError for a malformed row."""
-    return _claims(CLAIMS / f"{paper}.yml", paper, about(paper))
+    return _claims(CLAIMS / f"{paper}.yml", paper, _document(paper))
 
 
 @cache
 def about(paper: str) -> _Document:
-    """What the file of a paper says: its title, what it is called here, its key, and what it prints."""
+    """What the file of a paper says of it: its title, what it is called here, its key, and what it prints."""
+    return _document(paper)
+
+
+def _document(paper: str) -> _Document:
     if paper not in PAPERS:
         raise ParameterError(f"paper = {paper!r} is not in the ledger: it must be one of {', '.join(PAPERS)}.")
     return files.checked(CLAIMS / f"{paper}.yml", _Document)

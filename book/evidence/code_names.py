@@ -8,6 +8,7 @@ import copy
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from book.evidence import sources
 
@@ -18,12 +19,13 @@ EVERY = "*"  # part of a plan
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """A module or a chapter: its functions, what its names stand for, and where imported names come from."""
+    """A module or a chapter: its functions, what its names stand for, where imported names come from, and its file."""
 
     tree: ast.Module
     functions: dict[str, ast.FunctionDef]
     names: Bound
     imports: dict[str, str]
+    path: Path | None = None
 
 
 @dataclass(eq=False)
@@ -40,7 +42,7 @@ class Place:
 @functools.cache
 def chapter_code(chapter: str) -> Code:
     """The code of a chapter's cells."""
-    return code_of(sources.code_of(sources.source(chapter)))
+    return code_of(sources.code_of(sources.source(chapter)), sources.source(chapter))
 
 
 @functools.cache
@@ -49,10 +51,10 @@ def module_of(name: str) -> Code | None:
     if not name or not sources.is_ours(name):
         return None
     path = sources.module_path(name)
-    return code_of(path.read_text(encoding="utf-8")) if path else None
+    return code_of(path.read_text(encoding="utf-8"), path) if path else None
 
 
-def code_of(text: str) -> Code:
+def code_of(text: str, path: Path | None = None) -> Code:
     """A module or a chapter's cells, read."""
     tree = ast.parse(text)
     functions = {statement.name: statement for statement in tree.body if isinstance(statement, FUNCTIONS)}
@@ -62,9 +64,8 @@ def code_of(text: str) -> Code:
             imports |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             imports |= {alias.asname or alias.name: alias.name for alias in node.names}
-    return Code(
-        tree, functions, _bound(statement for statement in tree.body if not isinstance(statement, FUNCTIONS)), imports
-    )
+    names = _bound(statement for statement in tree.body if not isinstance(statement, FUNCTIONS))
+    return Code(tree, functions, names, imports, path)
 
 
 def named(node: ast.AST, place: Place) -> Iterator[tuple[ast.AST, Place]]:

@@ -9,8 +9,9 @@ are inside a part. It does not see what a function does with the name of a part 
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from book.evidence import code_names, sources
 from book.evidence.code_names import EVERY, Code, Place
@@ -37,13 +38,24 @@ def parts_in(code: Code, row: str, known: Mapping[str, Iterable[str]], study: st
     )
 
 
+def functions(chapter: str, row: str) -> list[tuple[Path, ast.FunctionDef]]:
+    """The functions of this project that make a row's values, from the chapter on, with their files."""
+    code, search = code_names.chapter_code(chapter), _Search(row)
+    for expression in _recorded(code, row, search):
+        search.follow(expression, Place(code), narrow=True)
+    return [(code.path, function) for code, function in search.functions if code.path]
+
+
 class _Search:
-    """One row's way back. ``parts`` are those of plans, ``studies`` those whose plans are loaded on the way."""
+    """One row's way back. ``parts`` are those of plans, ``studies`` those whose plans are loaded on the way,
+    ``functions`` those that are met.
+    """
 
     def __init__(self, row: str):
         self.row = row
         self.parts: set[str] = set()
         self.studies: set[str] = set()
+        self.functions: list[tuple[Code, ast.FunctionDef]] = []
         self._seen: set[tuple] = set()
 
     def follow(self, node: ast.AST, place: Place, narrow: bool = False) -> None:
@@ -54,6 +66,7 @@ class _Search:
         if narrow and self._narrow(node, place):
             return
         place.used |= _names(node, place)
+        self.functions += _functions(node, place, set())
         says = _all(node, place)
         self.parts |= says.parts
         self.studies |= says.studies
@@ -73,6 +86,7 @@ class _Search:
                 chosen = [expression for expression in bound if self.leads(expression, place)]
             case ast.Call() if (target := code_names.function_of(node.func, place)) and self.leads(node.func, place):
                 code, function = target
+                self.functions.append(target)
                 inner = Place(code, code_names.local_names(function))
                 for returned in (
                     part.value for part in ast.walk(function) if isinstance(part, ast.Return) and part.value
@@ -98,6 +112,18 @@ class _Search:
             if any(_all(expression, place).ids for expression in over):
                 return any(self.leads(expression, place) for expression in over)
         return any(re.fullmatch(ids, self.row) for ids in _all(node, place).ids)
+
+
+def _functions(node: ast.AST, place: Place, seen: set[int]) -> Iterator[tuple[Code, ast.FunctionDef]]:
+    """The functions that an expression calls, itself or in what its names stand for; not what these call."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    for stands_for, where in code_names.named(node, place):
+        if isinstance(stands_for, code_names.FUNCTIONS):
+            yield where.code, stands_for
+        else:
+            yield from _functions(stands_for, where, seen)
 
 
 def _names(node: ast.AST, place: Place, seen: set[int] | None = None) -> set[str]:

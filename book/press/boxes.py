@@ -205,10 +205,14 @@ def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bo
     for number in _NUMBER.findall(_MATHS.sub(" ", text)):
         if decimals_only and "." not in number:
             continue
-        plain = number.replace(",", "")
-        decimals = len(plain.partition(".")[2])
-        if number not in words and not any(abs(round(abs(v), decimals) - float(plain)) < 1e-9 for v in values):
+        if number not in words and not any(agrees(number, value) for value in values):
             raise RunError(f"{where} has the number {number}, which none of its rows has, measured or in print.")
+
+
+def agrees(number: str, value: float) -> bool:
+    """Whether a number as it is typed, without a sign, is a value, rounded to as many decimals."""
+    plain = number.replace(",", "")
+    return abs(round(abs(value), len(plain.partition(".")[2])) - float(plain)) < 1e-9
 
 
 def _check_numbers(where: str, text: str, rows: list[Row]) -> None:
