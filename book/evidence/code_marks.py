@@ -10,7 +10,7 @@ import functools
 import hashlib
 import re
 
-from book.evidence import reads
+from book.evidence import reads, scan
 from book.evidence.places import ROW
 
 CELL = re.compile(r"(?ms)^```\{code-cell\}.*?\n(?:---\n.*?\n---\n|(?::.*?\n)*)(.*?)^```$")
@@ -67,4 +67,4 @@ def _mark(source: str, imported: frozenset[str]) -> str:
             part.arg, part.annotation = names.get(part.arg, part.arg), None
         elif isinstance(part, ast.FunctionDef):
             part.returns = None
-    return hashlib.sha256(ast.dump(node).encode()).hexdigest()[:10]
+    return hashlib.sha256(scan.dumped(node).encode()).hexdigest()[:10]

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from book.evidence import blocks, claims, code_marks, gitlog, history, plans, reads, runs
+from book.evidence import blocks, claims, code_marks, gitlog, history, plans, reads, runs, scan
 from book.evidence.gitlog import Log
 from book.evidence.history import DECIDES, JUDGED, PATH, digest, plain
 from dplib import files
@@ -373,7 +373,8 @@ def _code(log: Log, rows: list[str]) -> dict[str, list[gitlog.Version]]:
 
 def _named(log: Log, blobs: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     """:func:`writers` of files by git's name; those of an earlier call are kept in ``_build``, to save time."""
-    program = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (code_marks, reads))).hexdigest()
+    readers = (code_marks, reads, scan)
+    program = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in readers)).hexdigest()
     path = log.root / "_build" / "history.json"
     try:
         known = json.loads(path.read_text(encoding="utf-8"))

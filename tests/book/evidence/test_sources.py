@@ -1,5 +1,6 @@
 """What a chapter depends on: its own source, exactly the modules it runs, its ledger rows, benchmarks that it names."""
 
+import ast
 import os
 import re
 import subprocess
@@ -236,3 +237,16 @@ def test_a_file_that_was_written_and_given_its_old_time_was_written(tmp_path):
     path.write_text("a = 1")
     os.utime(path, ns=(old, old))
     assert sources.written(before, [path]) == ["module.py"]
+
+
+def test_code_is_the_same_text_under_every_python():
+    """So that a chapter which was executed under one is up to date under another, and so is the history of rules."""
+    tree = ast.parse("def f(x, *, y=None):\n    return f'{x:>{y}}' or []\n")
+    assert scan.dumped(tree) == (
+        "Module(body=[FunctionDef(name='f', args=arguments(args=[arg(arg='x')], kwonlyargs=[arg(arg='y')], "
+        "kw_defaults=[Constant()]), body=[Return(value=BoolOp(op=Or(), values=[JoinedStr(FormattedValue("
+        "value=Name(id='x', ctx=Load()), conversion=-1, format_spec=JoinedStr(Constant(value='>'), "
+        "FormattedValue(value=Name(id='y', ctx=Load()), conversion=-1)))), List(ctx=Load())]))])])"
+    )
+    assert scan.dumped(ast.parse("f(None)")) != scan.dumped(ast.parse("f()"))
+    assert scan.dumped(ast.parse("f(0)")) != scan.dumped(ast.parse("f(False)"))
