@@ -31,8 +31,8 @@ def formula(setting: gmm.Mixture) -> float:
 
 def errors(results: Results) -> pd.DataFrame:
     """Mean error on noisy test points against the number of features: columns p, mean, low, high over seeds."""
-    errors = 0.5 - np.transpose([result["advantage"] for result in results])
-    return plotting.bands("p", results[0]["p"], plotting.means(errors))
+    wrong = 0.5 - np.transpose([result["advantage"] for result in results])
+    return plotting.bands("p", results[0]["p"], plotting.means(wrong))
 
 
 def distances(grown: Mapping[tuple, Results], power: float | str, kind: str) -> pd.DataFrame:
@@ -83,8 +83,8 @@ def example_table(results: Results) -> pd.DataFrame:
 def of_images(results: Results, world: str, noise: str) -> pd.DataFrame:
     """Error on noisy test points by pixels, of a "world" or of the "formula": columns pixels, mean, low, high."""
     runs = [result["formula"][noise] if world == "formula" else result["error"][world][noise] for result in results]
-    errors = np.transpose([run["noisy"] for run in runs])
-    return plotting.bands("pixels", results[0]["pixels"], plotting.means(errors))
+    wrong = np.transpose([run["noisy"] for run in runs])
+    return plotting.bands("pixels", results[0]["pixels"], plotting.means(wrong))
 
 
 def few_and_all(results: Results, noise: str) -> dict[str, Measured]:
