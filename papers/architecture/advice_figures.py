@@ -70,7 +70,7 @@ def promised(pairs: Sequence[tuple[Point, Promise]]) -> None:
     axes.scatter(made[below], np.full(below.sum(), FLOOR), s=30, marker="v")
     for x, y in zip(made[below], kept[below], strict=True):
         axes.annotate(f"{y:.0f}", (x, FLOOR), (7, -2), textcoords="offset points", fontsize=11)
-    axes.text(97, 40, "promise broken", ha="right", fontsize=12, style="italic")
+    axes.text(97, 12, "promise broken", ha="right", fontsize=12, style="italic")
     axes.set(xlim=(0, 105), ylim=(FLOOR - 8, 150), xlabel="promised, % of the gain", ylabel="kept, %")
 
 

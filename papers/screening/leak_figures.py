@@ -37,7 +37,7 @@ def densities(with_record: one_update.Density, without: one_update.Density) -> N
     """Densities of one accepted update, in standard deviations of the noise, on a logarithmic axis."""
     u = np.linspace(-4, 5, 1801)
     _, axes = plt.subplots(figsize=(WIDTH, 3.4))
-    places = {"with the record": (2.6, 0.25), "without it": (-4.2, 1e-3)}
+    places = {"with the record": (2.1, 0.35), "without it": (-4.2, 1e-3)}
     for density, (label, place) in zip((with_record, without), places.items(), strict=True):
         axes.semilogy(u, np.exp(density.log_density(u)), lw=2)
         axes.text(*place, label, color=axes.lines[-1].get_color(), fontsize=12)
