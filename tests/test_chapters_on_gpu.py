@@ -13,6 +13,7 @@ import pytest
 
 from book.evidence import runs, sources
 from dplib import audit, exact_loss
+from papers.architecture import crossover_runs
 from papers.screening import account_rows
 from tests import stand_in_gpu
 from tests.book.test_notebooks import READERS
@@ -50,6 +51,7 @@ def quick(monkeypatch):
         return {**few, **runs.identity(function, job, device)}
 
     monkeypatch.setattr(runs, "made", shorter)
+    monkeypatch.setitem(crossover_runs.YOURS, "digits", crossover_runs.YOURS["digits"] | {"tuning_seeds": 1})
     for module, name, number in NUMBERS:
         monkeypatch.setattr(module, name, lambda *_, number=number, **__: number)
 
