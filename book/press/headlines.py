@@ -8,10 +8,17 @@ from typing import Any
 
 from book.evidence import blocks, history, plans, rules, sources
 from book.press import ledger
-from book.press.tables import table
 
 SHOWN = 3  # open comparisons of a row
 FAR = 100  # times as many runs
+WHEN = {
+    history.FIRST: ", set before its runs",
+    history.MIXED: ", set before some of its runs",
+    history.KNOWN: ", set with its runs known",
+    history.UNKNOWN: ", in unknown order to its runs",
+    history.NO_RUNS: ", and it has no runs yet",
+    history.NO_RULE: "",
+}
 
 
 def markdown(rows: Sequence[ledger.Row]) -> str:
@@ -24,41 +31,45 @@ def markdown(rows: Sequence[ledger.Row]) -> str:
     texts = [f"{len(held)} rows: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.most_common())}.\n"]
     for number, block in enumerate(blocks.read(), 1):
         texts.append(f"## {number}. {block.title}\n\nPaper {block.paper}. We expected: {block.expected}\n")
-        texts.append(_summary(block, {part: stored["blocks"][part] for part in block.of_parts(stored["blocks"])}))
+        parts = {part: stored["blocks"][part] for part in block.of_parts(stored["blocks"])}
+        texts.append(_summary(block, parts))
         if of_block := [by_id[id_] for id_ in block.of_rows(claims)]:
             texts.append(_rows(of_block, stored))
-            texts.append(_open([row for row in of_block if row.verdict == rules.UNDECIDED]))
+            waiting = [part for part, about in parts.items() if about["missing"]]
+            texts.append(_open([row for row in of_block if row.verdict == rules.UNDECIDED], waiting))
     return "\n".join(texts)
 
 
 def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """When the parts were registered, when their runs were made, what they took, and which of them wait."""
+    """When the parts were registered, when their runs were made, and what they took."""
     registered = dict(about["registered"] for about in parts.values() if about["registered"])
     by = " and ".join(f"`{commit[:7]}`, {when}" for commit, when in registered.items()) or "a change to come"
     days = sorted(day for about in parts.values() for day in about["days"])
     new, hours = (sum(about[key] for about in parts.values()) for key in ("new", "hours"))
     made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {hours:.1f} core-hours" if new else "no run since"
-    waiting = [f"`{part}`" for part, about in parts.items() if about["missing"]]
-    left = f"; runs are missing of {', '.join(waiting)}" if waiting else ""
+    complete = sum(not about["missing"] for about in parts.values())
     return (
         f"Registered by {by}; {made}. Before them {block.reckoned:g} core-hours were reckoned for all. "
-        f"Complete are {len(parts) - len(waiting)} of {len(parts)} parts{left}.\n"
+        f"Complete are {complete} of {len(parts)} parts.\n"
     )
 
 
 def _rows(rows: Sequence[ledger.Row], stored: Mapping[str, Any]) -> str:
+    """A line a row, and no table: a phone has no room for its columns."""
     lines = []
     for row in rows:
         before, _ = history.since_last_edition(stored, row.claim.id)
+        then = "a new row" if not before else "as in the last edition" if before == row.verdict else f"was {before}"
         decided = history.deciding(stored["rows"].get(row.claim.id, {"versions": []}))
         commit = decided[-1]["commit"] if decided else ""
-        ruled = f"{stored['commits'][commit]}, `{commit[:7]}`" if commit else "–"
+        ruled = f"; its rule is of {stored['commits'][commit]} (`{commit[:7]}`)" if commit else ""
         now = f"**{row.verdict}**" + (f", {row.points}" if row.points else "")
-        lines.append([f"{_link(row)}<br>{row.claim.where}", before or "new", now, ruled, ledger.BEFORE[row.past.order]])
-    return table("row | last edition | now | its rule since | set before its runs", lines)
+        told = f"{then}{ruled}{WHEN[row.past.order]}"
+        lines.append(f"- {_link(row)}, {row.claim.where}: {now}; {told}.")
+    return "\n".join(lines) + "\n"
 
 
-def _open(rows: Sequence[ledger.Row]) -> str:
+def _open(rows: Sequence[ledger.Row], waiting: Sequence[str]) -> str:
     """What keeps rows open and what would decide them, folded; rows of which the same is to be said together."""
     if not rows:
         return ""
@@ -66,13 +77,14 @@ def _open(rows: Sequence[ledger.Row]) -> str:
     for row in rows:
         same.setdefault(_why(row), []).append(row)
     lines = [f"- {', '.join(map(_link, alike))}: {why}." for why, alike in same.items()]
-    on_gpu = [
+    told = [f"Runs are missing of {', '.join(f'`{part}`' for part in waiting)}."] if waiting else []
+    told += [
         f"On a GPU all that chapter {sources.shown_number(study)} waits for takes {about.hours:g} hours, reckoned."
         for study in dict.fromkeys(sources.number(row.claim.chapter) for row in rows)
         if (about := plans.on_gpu(study))
     ]
     count = "the open row" if len(rows) == 1 else f"the {len(rows)} open rows"
-    return "\n".join([f"```{{dropdown}} What would decide {count}?", *lines, "", " ".join(on_gpu), "```\n"])
+    return "\n".join([f"```{{dropdown}} What would decide {count}?", *lines, "", " ".join(told), "```\n"])
 
 
 def _why(row: ledger.Row) -> str:

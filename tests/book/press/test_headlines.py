@@ -45,7 +45,8 @@ def test_a_stand_in_decides_nothing():
 
 def test_rows_with_the_same_reason_stand_together():
     rows = [row(replace(CLAIM, id=name, absent={"gain_mnist": "no data"})) for name in ("B.one", "B.two")]
-    text = headlines._open(rows)
+    text = headlines._open(rows, ["04/mnist_200"])
     assert "the 2 open rows" in text
     assert text.count("not measured yet") == 1
-    assert headlines._open([]) == ""
+    assert "missing of `04/mnist_200`" in text
+    assert headlines._open([], []) == ""
