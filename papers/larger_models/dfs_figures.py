@@ -25,7 +25,7 @@ COLOURS = dict(zip(tools.CRITERIA, sns.color_palette("colorblind", 5), strict=Tr
 
 def releases(released: Results, epsilon: float) -> None:
     """Test error over ε of classifiers learnt from three kinds of release, and the reader's ε, if it is in range."""
-    _, axes = plt.subplots(figsize=SMALL)
+    _, axes = plt.subplots(figsize=(4.5, 3.9))
     for arm, label in SHOWN.items():
         cells = [rows.error(released, arm, budget) for budget in study.BUDGETS]
         plotting.line(axes, study.BUDGETS, cells, label=label)
