@@ -34,6 +34,8 @@ CANCELLED = 1e-3
 SHORTEST = 1e-19
 # Below this share of the length that its terms have together, a sum's norm is not trusted.
 ROUNDED = 1e-4
+# A mean beyond so many standard deviations leaves too few digits of what is normalised by sums.
+FAR = 10.0
 NEGLIGIBLE = 1e-16  # a squared norm that no clipping norm is near
 
 
@@ -196,6 +198,35 @@ def channel_normalisation(module: nn.Module, sums: Mapping[str, Tensor], a: Tens
         normalised = F.instance_norm(a, eps=module.eps)
     factors = {"weight": lambda: normalised * d, "bias": lambda: d}
     return _stored({name: torch.einsum("ni...->ni", factors[name]()) for name in sums}, sums)
+
+
+def group_normalisation(module: nn.GroupNorm, sums: Mapping[str, Tensor], a: Tensor, d: Tensor) -> NormsAndAdder:
+    """The rule of :func:`channel_normalisation` in a third of its time, from sums: nothing is normalised again.
+
+    With the mean m and the deviation s of a group, a channel's scale has the gradient (sum of d a - m times that of d)
+    / s. Examples with a mean far from 0, where both sums are large and their difference is not, are normalised; on a
+    GPU all are, which would wait to see whether there is one.
+
+    Args:
+        module: the layer.
+        sums: for each of its trained parameters, by name, the tensor that a weighted sum is added to.
+        a: inputs, shape (b, channels, ...).
+        d: gradients with respect to the outputs, of the same shape.
+    """
+    if "weight" not in sums or a.is_cuda:
+        return channel_normalisation(module, sums, a, d)
+    groups, size = module.num_groups, a[0].numel() // module.num_groups
+    of_bias = torch.einsum("ni...->ni", d)
+    mean, square = (torch.einsum("ni...->ni", x).unflatten(1, (groups, -1)).sum(2) / size for x in (a, a * a))
+    inverse = (square - mean.square() + module.eps).rsqrt()
+    of_group = of_bias.unflatten(1, (groups, -1)) * mean.unsqueeze(2)
+    of_weight = torch.einsum("ni...->ni", a * d).unflatten(1, (groups, -1)) - of_group
+    of_weight = (of_weight * inverse.unsqueeze(2)).flatten(1)
+    far = ~(mean.abs() * inverse <= FAR).all(1)  # true of what is not a number, too
+    if bool(far.any()):
+        of_weight[far] = torch.einsum("ni...->ni", torch.group_norm(a[far], groups, eps=module.eps) * d[far])
+    gradients = {"weight": of_weight, "bias": of_bias}
+    return _stored({name: gradients[name] for name in sums}, sums)
 
 
 def layer_normalisation(
@@ -423,7 +454,7 @@ def _chunk(like: Tensor, numbers: int) -> int:
 
 _RULES = {
     nn.Linear: linear, nn.Conv2d: conv2d, nn.Embedding: embedding, nn.Conv1d: opacus, nn.Conv3d: opacus,
-    nn.GroupNorm: channel_normalisation, nn.InstanceNorm1d: channel_normalisation,
+    nn.GroupNorm: group_normalisation, nn.InstanceNorm1d: channel_normalisation,
     nn.InstanceNorm2d: channel_normalisation, nn.InstanceNorm3d: channel_normalisation,
     nn.LayerNorm: layer_normalisation, nn.RMSNorm: layer_normalisation,
 }  # fmt: skip

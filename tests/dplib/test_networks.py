@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import clipping
+from dplib import clipping, layers
 from dplib.checks import ParameterError
 from dplib.examples import cross_entropy
 from tests.dplib import drawn_networks
@@ -196,6 +196,22 @@ def test_every_option_of_a_layer_is_right_or_refused_for_what_it_is(kind, most):
                 counts["equal"] += 1
     assert counts["equal"] > 0
     assert (counts["refused"] > 0) == any(name in REASONS for name in others)
+
+
+@pytest.mark.parametrize("offset", [0.0, 5.0, 50.0, 200.0])
+def test_what_a_group_normalisation_takes_may_lie_far_from_zero(offset):
+    """Sums of large numbers, whose difference has no digits left, are not what is used there."""
+    torch.manual_seed(0)
+    layer = nn.GroupNorm(2, 4)
+    a, d = torch.randn(B, 4, 9, 9), torch.randn(B, 4, 9, 9)
+    a[1::2] += offset  # and others do not
+    sums = {name: torch.zeros(4) for name in ("weight", "bias")}
+    norms, add = layers.group_normalisation(layer, sums, a, d)
+    add(torch.ones(B), lambda x: x)
+    due = torch.einsum("nchw->nc", nn.functional.group_norm(a.double(), 2, eps=layer.eps) * d)
+    with_bias = torch.cat([due, d.double().sum((2, 3))], 1)
+    assert (norms - with_bias.norm(dim=1)).abs().max() <= 1e-5 * with_bias.norm(dim=1).max()
+    assert (sums["weight"] - due.sum(0)).abs().max() <= 1e-4 * due.norm()
 
 
 class Dropout(nn.Module):
