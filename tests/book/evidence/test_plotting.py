@@ -32,8 +32,10 @@ def test_heights_keep_their_order():
     assert apart == pytest.approx([3.0, -0.25, 0.75])
 
 
-# What sets the size of letters: fontsize=10, "size": 11, labelsize=9 and the like.
-SIZES = re.compile(r"""(?:font_?size|labelsize|\bsize|set_size)["']?(?:=|: ?|\()(\d+(?:\.\d+)?)\b""")
+# What sets the size of letters: fontsize=10, "size": 11, labelsize=9 and the like; not the size of an array.
+SIZES = re.compile(
+    r"""(?:font_?size|labelsize|set_size|["']size|name_lines\([^()]*\bsize)["']?(?:=|: ?|\()(\d+(?:\.\d+)?)\b"""
+)
 
 
 def test_no_figure_has_letters_too_small_for_a_phone():
