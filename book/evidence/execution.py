@@ -10,6 +10,7 @@ import platform
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,7 +129,7 @@ def _workplace(chapter: str) -> Iterator[Path]:
     Raises RunError for whatever but a refused parameter is in the way, with what can be done.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="dplib-") as folder:
+        with _in_order(), tempfile.TemporaryDirectory(prefix="dplib-") as folder:
             partial = Path(folder) / f"{chapter}.ipynb"
             try:
                 yield partial
@@ -140,6 +141,24 @@ def _workplace(chapter: str) -> Iterator[Path]:
             f"{chapter}: {error.filename or tempfile.gettempdir()} cannot be written: {error.strerror or error}. Make "
             f"room there, or name another folder for temporary files in TMPDIR, which is {tempfile.gettempdir()}."
         ) from error
+
+
+@contextlib.contextmanager
+def _in_order() -> Iterator[None]:
+    """Inside, this process ends its kernel and removes its temporary files before it does what SIGTERM asks for, or the
+    end of its terminal.
+    """
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    ends = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, leave) for number in ends if signal.getsignal(number) is signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _failed(partial: Path) -> str:

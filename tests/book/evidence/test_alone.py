@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -237,3 +238,33 @@ def test_a_folder_that_no_search_path_can_name_is_refused(tmp_path, monkeypatch)
     monkeypatch.chdir(folder)
     assert alone.run(["site"]).startswith(f"{folder} has a : in its name")
     assert list(folder.iterdir()) == []
+
+
+AT_WORK = """
+import signal, sys, time
+from book.evidence import execution
+if sys.argv[1:]:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+with execution._workplace("01_a") as partial:
+    print(partial.parent, flush=True)
+    time.sleep(float(sys.argv[1]) if sys.argv[1:] else 1000)
+"""
+
+
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGHUP])
+def test_a_chapter_that_is_asked_to_end_leaves_no_temporary_files(killed_later, ends):
+    def begun(*arguments):
+        command = [sys.executable, "-c", AT_WORK, *arguments]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, env=env, start_new_session=True, stdout=subprocess.PIPE, text=True)
+        killed_later.append(process)
+        return process, Path(process.stdout.readline().strip())
+
+    process, folder = begun()
+    assert folder.is_dir()
+    process.send_signal(ends)
+    assert process.wait(LIMIT) == 128 + ends
+    assert not folder.exists()
+    process, folder = begun("1")
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(LIMIT) == 0, "it was told to go on"
