@@ -4,11 +4,13 @@ Removing or adding one record changes the sum by at most ``max_grad_norm`` in th
 That holds only where each example's loss depends on that example alone and each weight belongs to one layer that is
 used once. So layers are accepted from a list (:mod:`dplib.layers`), and :func:`check` tries the rest on some
 examples. What no trial can show: code that behaves otherwise on inputs that were not tried, such as a branch that few
-records take or a batch larger than a step's; state that a network keeps outside of its buffers and parameters; and
-what is mixed outside of autograd and below the last bit of a loss and its gradients (on a GPU, below 0.1% of them).
-Such a network must be read, not run.
+records take or a batch larger than a step's; what code keeps where no copy, attribute, closure or global of its own
+shows it (a file, the first numbers that a closure ever saw), or writes into trained weights behind PyTorch (``.data``)
+after the trial; and what is mixed outside of autograd and below the last bit of a loss and its gradients (on a GPU,
+below 0.1% of them). Such a network must be read, not run.
 """
 
+import contextlib
 import copy
 import math
 from collections.abc import Mapping, Sequence
@@ -17,8 +19,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from dplib import failing
-from dplib.checks import ParameterError
+from dplib import failing, state
+from dplib.checks import ParameterError, shown
 from dplib.devices import random_state, same_randomness, whole_float32
 from dplib.examples import Loss
 from dplib.layers import Layer, is_recurrent, row_norms, trained_layers
@@ -30,24 +32,31 @@ FEW = 5  # examples that a trial tries one by one
 SOME = 64  # at most, at other weights than the first
 DRAWS = 24  # of a random network: what happens in one of ten draws is seen with probability 0.92
 SCALES = (30.0, 1e3, 1e6, math.inf)  # of outputs
+OUTLIERS = (0.0, 1e3, 1e12)  # times a single example
 FAR = 30.0  # times an example: where a network treats outliers in a way of their own
 IMPOSSIBLE = (RuntimeError, IndexError, ValueError, AssertionError)  # what a network says of examples that are none
 MIXED = "an example's loss changes with the other examples of its batch, so clipping bounds nothing."
+KEEPS = (
+    "the network or its loss keeps numbers of the examples that it has seen: what one of them does stays for steps "
+    "without it, so clipping bounds nothing."
+)
 
 
 @whole_float32()
 def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """Try on a batch (b, ...), best of the size of a step's, what a list of layers cannot show: code between layers.
 
-    Looks whether a forward pass changes a buffer or a parameter; whether an example's loss or its gradient changes with
-    its neighbours or with their number, or follows from them; and whether a weight is used outside of its layer;
-    compares norms and weighted sums with gradients of each example's loss by itself. For each of the first five
-    examples; for the first two of them alone; for five whose every number is that of another one, drawn at random; and
-    for the first and the last of the whole batch. Then once more at other weights, moved both ways from where they are,
-    since a branch behind a factor of 0 is not to be seen before that factor has moved. Random layers draw the same
-    numbers each time, and the first examples are tried at several draws, since some mix in few of them only; losses of
-    the whole batch and of outliers are compared in other orders and parts of it, what an example adds beside others far
-    away or not finite, and the loss at outputs of other sizes. The network is left as it was.
+    Looks whether the network and its loss are the same in each call, before other examples and after them, and count
+    nothing (:mod:`dplib.state`); whether a forward pass changes a buffer or a parameter; whether an example's loss or
+    its gradient changes with its neighbours or with their number, or follows from them; and whether a weight is used
+    outside of its layer; compares norms and weighted sums with gradients of each example's loss by itself. For each of
+    the first five examples; for the first two of them alone; for five whose every number is that of another one, drawn
+    at random; and for the first and the last of the whole batch. Then once more at other weights, moved both ways from
+    where they are, since a branch behind a factor of 0 is not to be seen before that factor has moved. Random layers
+    draw the same numbers each time, and the first examples are tried at several draws, since some mix in few of them
+    only; losses of the whole batch and of outliers are compared in other orders and parts of it, what an example adds
+    beside others far away or not finite or a single one far away, and the loss at outputs of other sizes. The network
+    is left as it was.
 
     What an example's loss owes to others must be nothing: its derivatives with respect to the others' numbers (to their
     words' embeddings) 0, and loss and gradient the same bits whoever stands beside it. On a GPU, or where a network
@@ -86,6 +95,7 @@ def check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
 
 def _check(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     few, labels = x[:FEW], y[:FEW]
+    _check_memory(net, x, y, loss)
     _try(net, few, labels, loss, range(len(few)))
     if len(few) > 2:
         _try(net, few[:2], labels[:2], loss, (0,))
@@ -121,6 +131,43 @@ def check_again(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
     """
     with failing.named(net):
         _try(copy.deepcopy(net), x[:SOME], y[:SOME], loss, _ends(x[:SOME]))
+
+
+def _check_memory(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """Examples have the same losses and gradients in the first call of all, in the next one, and after others."""
+    few, labels = x[:FEW], y[:FEW]
+    first, second, after = (state.copied(net, loss) for _ in range(3))
+    due = _outcome(*first, few, labels)
+    before = state.counts(*first)
+    again = _outcome(*first, few, labels)
+    for name, value in state.counts(*first).items():
+        if name in before and value != before[name]:
+            raise ParameterError(
+                f"{name} is {shown(before[name])} after one call of the network and its loss, and {shown(value)} after "
+                "the next: what code that counts its calls does later, no trial shows. Each call must be like the last."
+            )
+    exact = x.device.type == "cpu" and _same(due, _outcome(*second, few, labels), 0)
+    if not _same(due, again, 0 if exact else 1e-3):
+        raise ParameterError(
+            "the network or its loss is not the same in two calls on the same examples with the same random numbers: "
+            "it keeps something, or draws from a generator of its own, so no trial shows what a step does."
+        )
+    for far in (1, -1e3) if x.is_floating_point() else (1,):
+        others = x[-1:].expand_as(few) * far, y[-1:].expand_as(labels) * (far if y.is_floating_point() else 1)
+        for pair in (first, after):
+            with contextlib.suppress(*IMPOSSIBLE):
+                _outcome(*pair, *others)
+    for pair in (first, after):
+        if not _same(due, _outcome(*pair, few, labels), 0 if exact else 1e-3):
+            raise ParameterError(KEEPS)
+
+
+def _outcome(net: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """The losses of examples (b, ...), and the gradients of their sum by the trained parameters."""
+    losses = _losses(net, x, y.clone(), loss, 0)
+    check_losses(losses, len(x))
+    trained = [p for p in net.parameters() if p.requires_grad]
+    return losses.detach(), *torch.autograd.grad(losses.sum(), trained, materialize_grads=True)
 
 
 def _ends(x: Tensor) -> list[int]:
@@ -406,42 +453,56 @@ def _beside(x: Tensor, i: int, factor: float) -> Tensor:
 
 
 def _check_beside(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """What an example adds to a step stays the same beside others that are far away or not finite, as where code looks
-    for what is not a number in a whole batch, or scales all gradients by their common norm.
+    """What an example adds to a step stays the same beside others that are far away or not finite, and beside a single
+    one that is, or is 0 throughout: as where code looks for what is not a number in a whole batch, or scales all
+    gradients by their common norm.
     """
     watched = ClippedSums(net, {p: p.detach() for p in net.parameters() if p.requires_grad})
     try:
         _check_passes(watched, x, y, loss, 0, [-1e3, math.inf])
+        if len(x) > 1:
+            _check_passes(watched, x, y, loss, -1, OUTLIERS)
     finally:
         watched.close()
 
 
 def _check_passes(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factors: Sequence[float]) -> None:
-    """Loss and norm of example i in a step are the same where the others (b, ...) are multiplied by factors."""
+    """Loss and norm of example i in a step are the same where the others (b, ...) are multiplied by factors; or those
+    of the others where the last one is, for i = -1.
+    """
     due, *others = (_of_step(watched, x, y, loss, i, factor) for factor in (1.0, *factors))
-    for loss_and_norm in others:
-        spoiled = loss_and_norm is not None and not loss_and_norm.isfinite().all()
-        if loss_and_norm is None or (spoiled and not x.is_cuda):  # there a step takes such an example by itself
+    for found in others:
+        if found is None:
             continue
-        if not _same([due], [loss_and_norm], 1e-3):
-            raise ParameterError(MIXED)
+        for of_due, of_found in zip(due, found, strict=True):
+            if not of_found.isfinite().all() and not x.is_cuda:  # there a step takes such an example by itself
+                continue
+            if not _same([of_due], [of_found], 1e-3):
+                raise ParameterError(MIXED)
 
 
 def _of_step(watched: ClippedSums, x: Tensor, y: Tensor, loss: Loss, i: int, factor: float) -> Tensor | None:
-    """Loss and gradient norm of example i, (2,), whose neighbours are multiplied by a factor, real targets as well;
-    None where these are impossible.
+    """Loss and gradient norm (examples, 2) of example i, whose neighbours are multiplied by a factor, real targets as
+    well, or of all but the last, for i = -1; None where these are impossible.
     """
-    targets = _beside(y, i, factor) if y.is_floating_point() else y.clone()
+    beside = _last_times if i < 0 else partial(_beside, i=i)
+    targets = beside(y, factor=factor) if y.is_floating_point() else y.clone()
     try:
         with same_randomness(x.device), torch.no_grad():
-            losses, _, norms, _ = watched._pass(_beside(x, i, factor), targets, loss)
+            losses, _, norms, _ = watched._pass(beside(x, factor=factor), targets, loss)
     except IMPOSSIBLE as problem:
         if factor == 1:
             raise
         if isinstance(problem, ParameterError):
             raise ParameterError(MIXED) from problem
         return None
-    return torch.stack([losses[i], losses.new_zeros(()) if norms is None else norms[i].to(losses.dtype)])
+    both = torch.stack([losses, torch.zeros_like(losses) if norms is None else norms.to(losses.dtype)], 1)
+    return both[:-1] if i < 0 else both[i : i + 1]
+
+
+def _last_times(x: Tensor, factor: float) -> Tensor:
+    """The batch (b, ...), its last example times a factor."""
+    return torch.cat([x[:-1], x[-1:] * factor])
 
 
 def _same(first: Sequence[Tensor], second: Sequence[Tensor], within: float) -> bool:

@@ -25,13 +25,14 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, clipping, devices, examples, failing
+from dplib import checks, clipping, devices, examples, failing, state
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, same_randomness, whole_float32
 from dplib.examples import Data, Examples, Loss, cross_entropy, squared_error
 
 __all__ = ["DPSGD", "Data", "Engine", "Run", "cross_entropy", "squared_error", "train"]
 
+RARE = 16  # records that stand out, among those that a network is tried on
 LARGEST = 1e30  # moves of a step, and their inverses: beyond, float32 has no digits for noise
 _NOISE = checks.Rule(
     "0, or a number in [1e-09, 1e+09]", lambda v: checks.number(0, 1e9).accepts(v) and not 0 < v < 1e-9
@@ -161,14 +162,15 @@ class Engine:
         self._physical_batch = settings.physical_batch or (
             devices.TRAINED_IMAGES if train.is_image else devices.TRAINED_ROWS
         ).on(train.y.device)
-        check_network(net, train, loss, min(settings.sample_rate * train.n, self._physical_batch), self._clips)
+        most = self._physical_batch
+        check_network(net, train, loss, min(settings.sample_rate * train.n, most), self._clips, most)
         self._trained = [p for p in net.parameters() if p.requires_grad]
         self.steps = 0
         self.weights = _in_one_vector(self._trained)
         self._gradient = torch.zeros_like(self.weights)
         self._parts = _parts(self._gradient, self._trained)
         self.velocity = torch.zeros_like(self.weights)
-        self._clipped = None
+        self._clipped, self._prints = None, state.prints(net)
         if self._clips:
             self._clipped = clipping.ClippedSums(net, dict(zip(self._trained, self._parts, strict=True)))
 
@@ -201,8 +203,10 @@ class Engine:
             gradient = self.velocity.mul_(self.settings.momentum).add_(gradient)
         self.weights.sub_(gradient, alpha=self.settings.learning_rate)
         self.steps += 1
-        if self._clips and self.steps in (self.settings.steps // 2, self.settings.steps) and len(rows):
-            clipping.check_again(self.net, *self.examples.batch(rows[: clipping.SOME]), self.loss)
+        if self._clips and self.steps in (self.settings.steps // 2, self.settings.steps):
+            state.check_unwritten(self._prints, self.net)
+            if len(rows):
+                clipping.check_again(self.net, *self.examples.batch(rows[: clipping.SOME]), self.loss)
         return total
 
     @property
@@ -461,22 +465,26 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
     """One example of each set tells the outputs' shape, which labels or real targets have to fit.
 
     Args:
-        net: in any mode, in which it is left.
+        net: in any mode; a copy of it is called.
         sets: examples by the names that messages call them.
         loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
 
     Raises:
         ParameterError: for labels or targets that do not fit the outputs, or a network that fails on an example.
     """
-    training = net.training
+    try:
+        called = copy.deepcopy(net)  # what the first call builds is not to be kept
+    except Exception:  # it is refused later, with a reason
+        called = net
+    training = called.training
     for name, part in sets.items():
         try:
-            with torch.no_grad(), failing.named(net):
-                outputs = net.eval()(part.first())
+            with torch.no_grad(), failing.named(called):
+                outputs = called.eval()(part.first())
         except ParameterError as problem:
             raise ParameterError(f"{name}: {problem}") from problem
         finally:
-            net.train(training)
+            called.train(training)
         if not isinstance(outputs, Tensor) or outputs.dim() == 0:
             raise ParameterError(f"{name}: the network gives {failing.shown(outputs)}: it must give (b, ...) outputs.")
         if loss is cross_entropy:
@@ -485,7 +493,9 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
             raise ParameterError(f"{name}: {part.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
 
 
-def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool) -> None:
+def check_network(
+    net: nn.Module, train: Examples, loss: Loss, expected: float, clips: bool, most: float = math.inf
+) -> None:
     """Refuse a network that cannot be trained on these records, or whose gradients, where they are to be clipped, are
     not each record's own.
 
@@ -495,6 +505,7 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
         loss: outputs (b, ...) and targets (b, ...) to one loss for each example, (b,).
         expected: records of a step: it is tried on as many, since a network may do otherwise with fewer.
         clips: whether gradients are clipped.
+        most: records that go through it at once.
 
     Raises:
         ParameterError: naming the layer, buffer or parameter, or saying what is wrong.
@@ -504,8 +515,7 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
         x, y = train.batch(train.extremes())
         loss(copy.deepcopy(net).eval()(x), y)
     if clips:
-        count = max(math.ceil(expected), clipping.FEW)
-        clipping.check(net, *train.batch(_sampled(train.n, count).to(train.y.device)), loss)
+        clipping.check(net, *train.batch(_tried(train, math.ceil(expected), most)), loss)
     else:
         few = train.batch(_sampled(train.n).to(train.y.device))
         with failing.named(net):
@@ -515,6 +525,17 @@ def check_network(net: nn.Module, train: Examples, loss: Loss, expected: float, 
 def _sampled(n: int, count: int = clipping.FEW) -> Tensor:
     """Some of n rows, drawn at random, but always the same ones: files are often sorted."""
     return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:count]
+
+
+def _tried(train: Examples, count: int, most: float) -> Tensor:
+    """Rows that a network is tried on: so many at random, and among them what is rare, ``most`` in all. Code may
+    do something of its own where a record stands out in a batch, or where two have a rare label.
+    """
+    few = clipping.FEW
+    rows = _sampled(train.n, max(count, few)).to(train.y.device)
+    rare = torch.cat([train.with_rare_labels(), train.extremes()[:RARE]])
+    wanted = min(max(count, few + len(rare)), max(most, few))
+    return torch.cat([rows[:few], rare, rows[few:]])[: int(wanted)]
 
 
 def _check_trained(trained: dict[str, nn.Parameter], train: Examples) -> None:

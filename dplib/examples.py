@@ -203,6 +203,19 @@ class Examples:
         overall = [self._rows.flatten().argmin(), self._rows.flatten().argmax()] if self._rows.numel() else []
         return torch.cat([*ends, *(place.view(1) // self._rows.shape[1] for place in overall)]).unique()
 
+    def with_rare_labels(self, labels: int = 8) -> Tensor:
+        """Rows of two records of each of the rarest labels, (2 labels,) at most: of the same one twice, where there is
+        only one; none where targets are no labels.
+
+        Args:
+            labels: how many of them, at most.
+        """
+        if self.y.dim() != 1 or self.y.is_floating_point():
+            return torch.empty(0, dtype=torch.int64, device=self.y.device)
+        kinds, counts = self.y.unique(return_counts=True)
+        rows = [(self.y == kind).nonzero()[[0, -1], 0] for kind in kinds[counts.argsort()[:labels]]]
+        return torch.cat(rows)
+
     def first(self) -> Tensor:
         """The first example, as a batch of one; a copy."""
         return self._shaped(self._rows[:1].clone())
