@@ -19,11 +19,11 @@ def stages(measured: Mapping[str, Mapping[str, Any]]) -> None:
     features, ratings = measured["C.table1.lp-2st"], measured["C.s-movielens-improves"]
     above = {
         "one\nstage": _by_epsilon(features, "less_one_stage_eps"),
-        "two,\nno prior": _by_epsilon(features, "less_no_prior_eps"),
+        "two stages,\nno prior": _by_epsilon(features, "less_no_prior_eps"),
     }
     below = {
         "one\nstage": _by_epsilon(ratings, "LP-2ST_minus_LP-1ST_eps_", times=-1),
-        "no net-\nwork": _by_epsilon(ratings, "LP-2ST_minus_biases_eps_", times=-1),
+        "no\nnetwork": _by_epsilon(ratings, "LP-2ST_minus_biases_eps_", times=-1),
     }
     figure, panels = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
     words = ("CIFAR-10 features, points", "ratings, stars")

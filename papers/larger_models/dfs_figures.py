@@ -16,8 +16,8 @@ from papers.larger_models import dfs_runs as study
 Results = Sequence[Result]
 SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
 SHOWN = {
-    "rows, private DFS": "rows, 20 pixels\nchosen in private",
-    "rows, public selection": "rows, 20 pixels\nchosen in public",
+    "rows, private DFS": "rows, 20\nprivately\nchosen pixels",
+    "rows, public selection": "rows, 20\npublicly\nchosen pixels",
     "means, all features": "means of\nall pixels",
 }
 COLOURS = dict(zip(tools.CRITERIA, sns.color_palette("colorblind", 5), strict=True))
@@ -37,7 +37,7 @@ def releases(released: Results, epsilon: float) -> None:
     axes.set(xscale="log", xlabel="privacy budget ε", ylabel="test error", ylim=(0, 0.56))
     axes.set_xticks(study.BUDGETS, [f"{budget:g}" for budget in study.BUDGETS])
     axes.minorticks_off()
-    plotting.name_lines(axes, gap=32)
+    plotting.name_lines(axes, gap=46)
 
 
 def separation() -> None:
