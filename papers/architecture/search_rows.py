@@ -261,7 +261,7 @@ def printed_length(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Values:
     """A row of Table IX with SGD at the printed length, of :func:`papers.architecture.search_runs.printed_length`."""
     rows: Values = {}
     for row, results in found.items():
-        values, shown = accuracies(results), claims.get(f"B.table9.{row}").published["acc_sgd"]
+        values, shown = accuracies(results, "test"), claims.get(f"B.table9.{row}").published["acc_sgd"]
         rows[f"B.table9.{row}"] = {
             "acc_sgd_at_length": mean_interval(values),
             "acc_sgd_at_length_less_printed": mean_interval(values - shown),

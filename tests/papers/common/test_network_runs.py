@@ -113,7 +113,7 @@ def test_candidates_of_one_search_share_their_split():
 def test_frozen_first_layers_computed_once_change_nothing(monkeypatch):
     job = {**SMALL, "model": [16, 12], "frozen": [0, 1], "init": "keras"}
     once = network_runs.network_training(**job)
-    monkeypatch.setattr(network_runs, "_frozen_once", lambda net, x, _: (net, x))
+    monkeypatch.setattr(networks, "frozen_once", lambda net, x, _: (net, x))
     assert network_runs.network_training(**job) == {
         k: pytest.approx(v, rel=1e-4) if isinstance(v, float) else v for k, v in once.items()
     }
