@@ -36,6 +36,7 @@ LONGEST = (
     "tests/dplib/test_accounting.py",
     "tests/book/evidence/test_sweep.py",
     "tests/book/evidence/test_replay.py",
+    "tests/browser/test_pages.py",
 )
 
 

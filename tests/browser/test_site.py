@@ -1,7 +1,4 @@
-"""The rendered site in headless Chromium, from disk: whole, quiet, no wider than its window, by key as by mouse.
-
-A page is loaded once and looked at from all sides, since loading is what these tests spend their time on.
-"""
+"""The rendered site in headless Chromium, from disk: what a reader does there, by key as by mouse."""
 
 import functools
 import http.server
@@ -10,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.conftest import ROOT, STILL, needs_chromium
+from tests.conftest import ROOT, needs_chromium
 
 HTML = ROOT / "_build" / "html"
 pytestmark = [
@@ -25,116 +22,6 @@ CHAPTERS = [name for name in PAGES if name.startswith("notebooks/")]
 LEDGER = (HTML / "book" / "ledger.html").as_uri()
 WIDTHS = (1440, 820, 390)
 SIZE = {"width": WIDTHS[0], "height": 900}
-# Everything that a reader can unfold, unfolded, and every formula set: they are set when they come into view.
-UNFOLD = """async () => {
-    document.querySelectorAll('details').forEach(details => details.open = true);
-    document.querySelectorAll('.toggle-hidden').forEach(element => element.classList.remove('toggle-hidden'));
-    document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Control', ctrlKey: true}));
-    while (document.querySelector('script.mathjax') && !window.MathJax.startup)
-        await new Promise(later => setTimeout(later, 20));
-    await window.MathJax?.startup?.promise;
-    await window.MathJax?.startup?.document?.lazyTypesetAll?.();
-}"""
-# Of ten thousand coloured tokens of code one of each kind is enough to look at.
-THIN = """() => {
-    const seen = new Set();
-    for (const token of document.querySelectorAll('.highlight pre span[class]')) {
-        if (seen.has(token.className)) token.replaceWith(token.textContent);
-        seen.add(token.className);
-    }
-}"""
-WIDE = """width => [...document.querySelectorAll(
-        'p, li, dd, h1, h2, h3, img'.split(', ').map(tag => `.bd-article ${tag}`).join())]
-    .filter(e => e.getBoundingClientRect().right > width + 1
-                 && !e.closest('.ledger, table, .math, mjx-container, .claim-table, .scrolls, pre, .output'))
-    .map(e => (e.textContent || e.src).slice(0, 60))"""
-# One element of each combination of colours, size and weight carries a mark; contrast is judged on these.
-MARK = """() => {
-    document.querySelectorAll('mjx-container').forEach(formula => formula.replaceChildren());
-    document.querySelectorAll('[data-kind]').forEach(element => delete element.dataset.kind);
-    const ground = element => {
-        for (; element; element = element.parentElement) {
-            const colour = getComputedStyle(element).backgroundColor;
-            if (colour !== 'rgba(0, 0, 0, 0)') return colour;
-        }
-    };
-    const seen = new Set();
-    for (const element of document.querySelectorAll('body *')) {
-        if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
-        if (!element.checkVisibility()) continue;
-        const style = getComputedStyle(element);
-        const kind = [style.color, style.fontSize, style.fontWeight, style.opacity, ground(element)].join();
-        if (!seen.has(kind)) element.dataset.kind = '';
-        seen.add(kind);
-    }
-}"""
-AXE = "{resultTypes: ['violations'], preload: false, "  # from disk no page may read a style sheet
-STRUCTURE = f"axe.run(document, {AXE} rules: {{'color-contrast': {{enabled: false}}}}}})"
-CONTRAST = f"axe.run({{include: [['[data-kind]']]}}, {AXE} runOnly: ['color-contrast']}})"
-
-
-def broken_parts(page) -> dict:
-    """What is not whole: errors, requests that leave the disk, images, formulas, texts of images."""
-    images = "[...document.querySelectorAll('img')]"
-    return {
-        "errors": list(page.errors),
-        "outside": [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))],
-        "broken images": page.evaluate(f"{images}.filter(i => i.complete && !i.naturalWidth).map(i => i.src)"),
-        "images without a text": page.evaluate(
-            f"{images}.filter(i => !i.hasAttribute('alt') || /\\.(png|svg|jpe?g|gif)$/.test(i.alt)).map(i => i.src)"
-        ),
-        "formulas not set": page.evaluate(
-            "[...document.querySelectorAll('.math')].filter(m => !m.querySelector('mjx-math')).map(m => m.innerText)"
-        ),
-        "formulas in error": page.evaluate(
-            "[...document.querySelectorAll('mjx-merror')].map(e => e.parentElement.textContent.slice(0, 80))"
-        ),
-    }
-
-
-def wide_parts(page) -> dict:
-    """What is wider than the window, at every width and in both themes."""
-    values = {}
-    for scheme, widths in (("light", WIDTHS), ("dark", WIDTHS[::-1])):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
-        for width in widths:
-            page.set_viewport_size({"width": width, "height": 900})
-            whole = page.evaluate("document.documentElement.scrollWidth")
-            wide = page.evaluate(WIDE, width) + ([f"the page is {whole} wide"] if whole > width else [])
-            values[f"wider than {width}, {scheme}"] = wide
-    return values
-
-
-def axe_findings(page) -> dict:
-    """What axe-core finds, minor or grave: structure once, contrast in both themes."""
-    from axe_playwright_python.base import AXE_SCRIPT
-
-    page.evaluate(AXE_SCRIPT)
-    values = {}
-    for scheme, runs in (("dark", (STRUCTURE, CONTRAST)), ("light", (CONTRAST,))):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
-        page.evaluate(MARK)
-        violations = [violation for run in runs for violation in page.evaluate(run)["violations"]]
-        values[f"axe, {scheme}"] = [
-            f"{violation['id']}: {node['html'][:120]}: {node['failureSummary'][:200]}"
-            for violation in violations
-            for node in violation["nodes"]
-        ]
-    return values
-
-
-@pytest.mark.parametrize("name", [*PAGES, "search.html"])
-def test_a_page_is_whole_offline_fits_and_is_accessible(page, name):
-    page.goto((HTML / name).as_uri())
-    page.evaluate(UNFOLD)
-    problems = broken_parts(page)
-    page.evaluate(THIN)
-    page.add_style_tag(content=STILL)
-    problems |= wide_parts(page)
-    problems |= axe_findings(page)
-    assert not {what: found for what, found in problems.items() if found}
 
 
 def test_the_first_page_leads_into_the_book(page):
