@@ -84,9 +84,9 @@ def facts(log: gitlog.Log) -> dict[str, dict[str, Any]]:
 def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, Any]:
     """What is told of the runs from a commit that has another one behind it."""
     made = [line["made"] for line in lines]
-    new = [one for one in made if commit and (of := log.full(one["commit"])) and log.contains(of, commit)]
-    dates = sorted(one["date"][:16].replace("T", " ") for one in new)
-    hours = round(sum(one["processor_seconds"] for one in new) / 3600, 2)
+    new = [run for run in made if commit and (of := log.full(run["commit"])) and log.contains(of, commit)]
+    dates = sorted(run["date"][:16].replace("T", " ") for run in new)
+    hours = round(sum(run["processor_seconds"] for run in new) / 3600, 2)
     return {"new": len(new), "hours": hours, "days": [dates[0], dates[-1]] if dates else []}
 
 

@@ -352,14 +352,14 @@ def _exact(about: Mapping[str, Any], values: Values, printed: Values, support: f
 
 def _within(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
     centre = _number(about["of"], printed)
-    least, most = _around(centre, about["by"])
+    least, most = _ALLOWED["within"](about, printed)
     slack = 1e-9 * max(abs(centre), most - centre)  # 98.31 is within 0.1 of 98.21, whatever binary fractions make of it
     bounds = {"value": about["value"], "least": least - slack, "most": most + slack}
     return _in_range(bounds, values, printed, support, refute)
 
 
 def _in_range(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
-    least, most = (_number(about.get(key, end), printed) for key, end in (("least", -math.inf), ("most", math.inf)))
+    least, most = _ALLOWED["in_range"](about, printed)
     value = _value(values, about["value"])
     low, high = interval(value, support)
     if least <= low and high <= most:
@@ -381,7 +381,7 @@ def _ahead(
 
 
 def _equivalent(about: Mapping[str, Any], values: Values, printed: Values, support: float, refute: float) -> Decision:
-    least, most = _around(_neutral(about["margin"]), about["margin"])
+    least, most = _ALLOWED["equivalent"](about, printed)
     bounds = {"value": about["value"], "least": least, "most": most}
     return _in_range(bounds, values, printed, 2 * support, refute)  # two one-sided tests, each at the level
 
