@@ -169,8 +169,8 @@ def still_open(row: Mapping[str, Any], values: Values, printed: Values) -> list[
         values: measured, by name.
         printed: values of the paper, by name.
     """
-    found = _still_open(row["rule"], _with_absent(row, values), printed)
-    return list({comparison.name: comparison for comparison in reversed(list(found))}.values())[::-1]
+    comparisons = _still_open(row["rule"], _with_absent(row, values), printed)
+    return list({comparison.name: comparison for comparison in reversed(list(comparisons))}.values())[::-1]
 
 
 def _still_open(rule: Mapping[str, Any], values: Values, printed: Values) -> Iterator[Open]:

@@ -92,11 +92,13 @@ def _why(row: ledger.Row) -> str:
     claim = row.claim
     if claim.stand_in:
         return f"decided by nothing less than what it names; run was {claim.stand_in.rstrip('.')}"
-    found = rules.still_open(asdict(claim), row.values, claim.published)
-    names = [claim.labels.get(each.name, ledger.readable(each.name)) for each in found]
-    absent = [name for each, name in zip(found, names, strict=True) if math.isnan(each.measured.value)]
+    comparisons = rules.still_open(asdict(claim), row.values, claim.published)
+    names = [claim.labels.get(each.name, ledger.readable(each.name)) for each in comparisons]
+    absent = [name for each, name in zip(comparisons, names, strict=True) if math.isnan(each.measured.value)]
     told = [
-        _comparison(each, name) for each, name in zip(found, names, strict=True) if not math.isnan(each.measured.value)
+        _comparison(each, name)
+        for each, name in zip(comparisons, names, strict=True)
+        if not math.isnan(each.measured.value)
     ]
     more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
     told = told[:SHOWN] + ([f"{len(told) - SHOWN} more comparisons"] if len(told) > SHOWN else [])
