@@ -49,8 +49,8 @@ def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str
     made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {hours:.1f} core-hours" if new else "no run since"
     complete = sum(not about["missing"] for about in parts.values())
     return (
-        f"Registered by {by}; {made}. Before them {block.reckoned:g} core-hours were reckoned for all. "
-        f"Complete are {complete} of {len(parts)} parts.\n"
+        f"Registered by {by}; {made}. Core-hours reckoned beforehand for all: {block.reckoned:g}. "
+        f"{complete} of {len(parts)} parts are complete.\n"
     )
 
 
@@ -91,7 +91,7 @@ def _why(row: ledger.Row) -> str:
     """What keeps a row open, and what would decide it."""
     claim = row.claim
     if claim.stand_in:
-        return f"decided by nothing less than what it names; run was {claim.stand_in.rstrip('.')}"
+        return f"only what it names would decide; run in its place was {claim.stand_in.rstrip('.')}"
     comparisons = rules.still_open(asdict(claim), row.values, claim.published)
     names = [claim.labels.get(each.name, ledger.readable(each.name)) for each in comparisons]
     absent = [name for each, name in zip(comparisons, names, strict=True) if math.isnan(each.measured.value)]
