@@ -10,7 +10,6 @@ slide, which :mod:`book.press.typed` reads. Where there is Chromium, each deck i
 
 import base64
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -32,6 +31,12 @@ RENDERED = ROOT / "_build" / "week-slides"
 PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)|]+?)(?: \| (\d) of (\d)| \| (\d) beside)?\)")
 NOTE = re.compile(r"(?ms)^:::\{revealjs-notes\}\n(.*?)^:::$")
 # Of reveal.js a deck loads the core, and the window with the speaker's notes when S is pressed.
+FITTED = "document.documentElement.dataset.fitted === 'yes'"
+SIZES = "[...document.querySelectorAll('.reveal .slides section')].map(slide => slide.style.fontSize)"
+# The last thing that reveal.js does for print is to put each slide on a page of its own, some frames after it is ready.
+PAGED = "sizes => document.querySelectorAll('.reveal .slides > .pdf-page > section').length === sizes.length"
+SIZED = """sizes => document.querySelectorAll('.reveal .slides section').forEach(
+    (slide, place) => { slide.style.fontSize = sizes[place]; })"""
 UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js", "revealjs/dist/*.map")
 NOTES = """
 extensions = ["myst_parser", "sphinx_revealjs"]
@@ -136,7 +141,11 @@ def printable() -> bool:
 
 
 def print_decks(pages: Sequence[Path]) -> None:
-    """Print each deck to a PDF beside it, a slide a page, without notes."""
+    """Print each deck to a PDF beside it, a slide a page, without notes.
+
+    Raises:
+        RunError: when a deck's PDF has not a page for each slide.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -144,14 +153,26 @@ def print_decks(pages: Sequence[Path]) -> None:
         try:
             for path in pages:
                 page = browser.new_page(viewport={"width": 1280, "height": 720})
-                page.goto(f"{path.resolve().as_uri()}?print-pdf", wait_until="load")
-                page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
-                partial = path.with_suffix(".partial")
-                page.pdf(path=partial, prefer_css_page_size=True, print_background=True, tagged=True)
-                os.replace(partial, path.with_suffix(".pdf"))
+                _print_deck(page, path)
                 page.close()
         finally:
             browser.close()
+
+
+def _print_deck(page, path: Path) -> None:
+    # Letters are fitted on the screen: on paper a slide has no height that it could be fitted to.
+    page.goto(path.resolve().as_uri(), wait_until="load")
+    page.wait_for_function(FITTED)
+    sizes = page.evaluate(SIZES)
+    page.goto(f"{path.resolve().as_uri()}?print-pdf", wait_until="load")
+    page.wait_for_function(FITTED)
+    page.wait_for_function(PAGED, arg=sizes)
+    page.evaluate(SIZED, sizes)
+    printed = page.pdf(prefer_css_page_size=True, print_background=True, tagged=True)
+    count = len(re.findall(rb"/Type /Page\b", printed))
+    if count != len(sizes):
+        raise RunError(f"{path.name} was printed on {count} pages: it has {len(sizes)} slides.")
+    path.with_suffix(".pdf").write_bytes(printed)
 
 
 def _executed(deck: Path) -> bool:
