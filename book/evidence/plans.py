@@ -114,7 +114,8 @@ class Plan:
         def get(part: Part, function: Callable[..., runs.Result], jobs: Sequence[runs.Job]) -> list[runs.Result]:
             name, device, results, absent = function.experiment.name, part.on(function), [], []
             for job in jobs:
-                key, line = runs.keyed(function, job, device)
+                key = runs.key_of(function, job, device)
+                line = reached.get((name, key)) or runs.of_key(name, key)  # tuning asks for the same again and again
                 if line is None:
                     absent.append(job)
                     missing[name, key] = Wanted(function, runs.job_of(function, job), device)
@@ -193,11 +194,16 @@ def experiments() -> dict[str, Callable[..., runs.Result]]:
     }
 
 
-def _module(study: str) -> ModuleType:
+def module_name(study: str) -> str:
+    """The module that a study names. ParameterError where it names none."""
     document = _document(_file(study))
     if "module" not in document:
         raise ParameterError(f"{_file(study).name} must name the module of its study: `module: dplib...`.")
-    return importlib.import_module(document["module"])
+    return document["module"]
+
+
+def _module(study: str) -> ModuleType:
+    return importlib.import_module(module_name(study))
 
 
 def _part(module: ModuleType, name: str, inputs: Any) -> Part:

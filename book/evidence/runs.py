@@ -230,17 +230,16 @@ def gpu_failed(error: BaseException | None) -> bool:
 
 def line(function: Callable[..., Result], job: Job, *, device: str = "cpu") -> Line | None:
     """The stored line of a run, with "made": where, when and how long; None where there is none."""
-    return keyed(function, job, device)[1]
+    return of_key(function.experiment.name, key_of(function, job, device))
 
 
-def keyed(function: Callable[..., Result], job: Job, device: str = "cpu") -> tuple[str, Line | None]:
-    """The key of a run, and its stored line if there is one."""
-    name, key = function.experiment.name, key_of(function, job, device)
+def of_key(name: str, key: str) -> Line | None:
+    """The stored line of an experiment that has a key, if there is one."""
     text = _kept(name).get(key)
     filed_ = None if text else _filed(_path_of(name, key))
     if not text and not filed_:  # asked twice: `keep` may move the line between two looks
         text = _kept(name).get(key)
-    return key, json.loads(text) if text else filed_
+    return json.loads(text) if text else filed_
 
 
 def lines(name: str) -> list[Line]:

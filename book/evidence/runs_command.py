@@ -25,7 +25,9 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 def runs(context: click.Context) -> None:
     """Kept runs: which are stored and which are missing, for each study and plan."""
     if context.invoked_subcommand is None:
-        for line in [*_of_plans(), "", *_of_files()]:
+        from book.evidence import plan_table
+
+        for line in [*plan_table.lines(), "", *_of_files()]:
             click.echo(line)
 
 
@@ -219,28 +221,6 @@ def _column(values: Any) -> Any:
 
 def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, Mapping | list) else value
-
-
-def _of_plans() -> list[str]:
-    from book.evidence import making
-
-    row = "{:<8} {:<12} {:>7} {:>14} {:>12} {:>16}".format
-    table, waiting = [row("study", "plan", "stored", "missing", "core-hours", "hours missing")], []
-    for plan in _plans():
-        reached, missing = plan.look()
-        spent = sum(line["made"]["processor_seconds"] for line in reached) / 3600
-        waiting.append((plan, len(reached), f"{spent:.2f}", missing))
-    seconds = iter(making.estimates([run for *_, missing in waiting for run in missing]))  # of all, in one go
-    for plan, stored, hours, missing in waiting:
-        least = f"at least {len(missing)}" if missing else "0"
-        table.append(row(plan.study, plan.name, stored, least, hours, _hours([next(seconds) for _ in missing])))
-    return table
-
-
-def _hours(seconds: "Sequence[float | None]") -> str:
-    known = [second for second in seconds if second is not None]
-    unknown = f"{len(seconds) - len(known)} unknown" if len(known) < len(seconds) else ""
-    return " + ".join(filter(None, [f"{sum(known) / 3600:.2f}" if known or not seconds else "", unknown]))
 
 
 def _of_files() -> list[str]:

@@ -99,13 +99,13 @@ def depends_on(chapter: str) -> list[Path]:
     modules = _closure(facts.imports)
     every = [facts, *map(_facts, modules)]
     files = {source(chapter), PLANS / f"{number(chapter)}.yml", *modules}
-    files |= data_files(text for facts in every[1:] for text in facts.texts)
+    files |= named_data(modules)
     files |= {CLAIMS / f"{paper}.yml" for paper in facts.papers}
     ledgers = [paper for paper in facts.papers if paper in PAPERS]
     files |= {CLAIMS / "margins.yml" for paper in ledgers if chapter in _naming_margins(paper)}
     texts = "\n".join(text for facts in every for text in facts.texts)
     files |= {path for path in RESULTS.glob("*.json") if path.name in texts}
-    files |= {KEPT / f"{name}.jsonl" for facts in every[1:] for name in facts.experiments}
+    files |= {KEPT / f"{name}.jsonl" for name in experiments(modules)}
     return sorted(path for path in files if path.exists())
 
 
@@ -128,6 +128,16 @@ def data_files(texts: Iterable[str]) -> set[Path]:
     """Data files of the project's packages that some texts name."""
     together = "\n".join(texts)
     return {path for folder in PACKAGES.values() for path in folder.rglob("*.toml") if path.name in together}
+
+
+def experiments(modules: Iterable[Path]) -> set[str]:
+    """The experiments that modules declare, or name to read their runs."""
+    return {name for path in modules for name in _facts(path).experiments}
+
+
+def named_data(modules: Iterable[Path]) -> set[Path]:
+    """The data files of the project's packages that modules name."""
+    return data_files(text for path in modules for text in _facts(path).texts)
 
 
 def module_files(module: str) -> list[Path]:

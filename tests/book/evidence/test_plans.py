@@ -71,8 +71,8 @@ def test_a_look_at_a_plan_takes_each_job_once_and_files_are_told_by_their_text(f
     plan, asked = plans.load("toy"), []
     runs.make(train, [run.job for run in plan.missing()][1:])
     runs.keep()
-    keyed = runs.keyed
-    monkeypatch.setattr(runs, "keyed", lambda *call: asked.append(call) or keyed(*call))
+    of_key = runs.of_key
+    monkeypatch.setattr(runs, "of_key", lambda *call: asked.append(call) or of_key(*call))
     reached, missing = plan.look()
     assert (len(reached), len(missing), len(asked)) == (6, 2, 8)
     assert (reached, missing) == (plan.reached(), plan.missing())
