@@ -32,10 +32,10 @@ PICTURE = re.compile(r"!\[\]\(([\w-]+): ([^)|]+?)(?: \| (\d) of (\d)| \| (\d) be
 NOTE = re.compile(r"(?ms)^:::\{revealjs-notes\}\n(.*?)^:::$")
 # Of reveal.js a deck loads the core, and the window with the speaker's notes when S is pressed.
 FITTED = "document.documentElement.dataset.fitted === 'yes'"
-SIZES = "[...document.querySelectorAll('.reveal .slides section')].map(slide => slide.style.fontSize)"
+SIZES = "[...document.querySelectorAll('.reveal .slides > section')].map(slide => slide.style.fontSize)"
 # The last thing that reveal.js does for print is to put each slide on a page of its own, some frames after it is ready.
 PAGED = "sizes => document.querySelectorAll('.reveal .slides > .pdf-page > section').length === sizes.length"
-SIZED = """sizes => document.querySelectorAll('.reveal .slides section').forEach(
+SIZED = """sizes => document.querySelectorAll('.reveal .slides > .pdf-page > section').forEach(
     (slide, place) => { slide.style.fontSize = sizes[place]; })"""
 UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js", "revealjs/dist/*.map")
 NOTES = """
