@@ -191,11 +191,37 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     if not epsilon >= 0:
         raise ParameterError(f"epsilon = {epsilon:g} is not allowed: it must be at least 0.")
     success = 1 / (1 + np.exp(-epsilon))
-    p_value = stats.binom.sf(correct - 1, guesses, success)
+    p_value = _at_least(correct, guesses, success)
     if delta > 0 and correct > 0:
-        fewer = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, success))
-        p_value += 2 * canaries * delta * (fewer / np.arange(1, correct + 1)).max()
+        p_value += 2 * canaries * delta * _densest_below(correct, guesses, success)
     return float(min(1.0, p_value))
+
+
+def _at_least(count: int, trials: int, success: float) -> float:
+    """P(W >= count) of a binomial W, through the incomplete beta function."""
+    return float(special.betainc(count, trials - count + 1, success)) if count > 0 else 1.0
+
+
+def _densest_below(count: int, trials: int, success: float) -> float:
+    """The largest P(count - i <= W < count)/i over i from 1 to count, of a binomial W.
+
+    It is the mean of the i chances below ``count``. Downwards these first rise, up to the mode, and then fall, so that
+    their mean rises at least to the mode, and falls from where the next one is below it: found by bisection.
+    """
+    above = _at_least(count, trials, success)
+
+    def mean(i: int) -> float:
+        return (_at_least(count - i, trials, success) - above) / i
+
+    mode = min(int((trials + 1) * success), trials)
+    low, high = max(1, count - mode), count
+    while low < high:
+        middle = (low + high) // 2
+        if mean(middle + 1) > mean(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return mean(low)
 
 
 @bounded(canaries=_COUNT, guesses=_COUNT, correct=_COUNT, delta=_DELTA, confidence=fraction())

@@ -182,6 +182,28 @@ def test_one_run_shows_less_than_is_spent_and_more_with_more_canaries():
     assert some < more < mechanisms.gaussian_epsilon(1.0, 0.5, 1e-5)
 
 
+def test_the_p_value_of_one_run_is_the_sum_that_its_theorem_has():
+    """Term by term, over few and many canaries, tiny and large epsilons: it was computed so before."""
+    rng = np.random.default_rng(11)
+    for _ in range(2000):
+        canaries = int(10 ** rng.uniform(0, 4.5))
+        guesses = int(rng.integers(0, canaries + 1))
+        correct = int(rng.integers(0, guesses + 1))
+        epsilon, delta = float(10 ** rng.uniform(-4, 1.3)) * (rng.random() < 0.9), float(10 ** rng.uniform(-12, 0))
+        success = 1 / (1 + np.exp(-epsilon))
+        fewer = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, success))
+        most = (fewer / np.arange(1, correct + 1)).max(initial=0.0)
+        term_by_term = min(1.0, stats.binom.sf(correct - 1, guesses, success) + 2 * canaries * delta * most)
+        assert audit.one_run_p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(term_by_term, 1e-9)
+
+
+def test_a_billion_canaries_are_reckoned_too():
+    """Term by term this took eight gigabytes, and did not end in ten minutes."""
+    assert audit.one_run_limit(1.0, 1e-3, 1e9, 0.9) == pytest.approx(
+        audit.one_run_limit(1.0, 1e-3, np.inf, 0.9), rel=1e-3
+    )
+
+
 def test_the_share_of_right_guesses_is_that_of_a_simulation():
     rng, shift, share = np.random.default_rng(0), 1.0, 0.1
     included = rng.random(400_000) < 0.5
