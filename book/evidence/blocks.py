@@ -8,19 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel
 
-from book.evidence import gitlog, plans, runs
+from book.evidence import gitlog, plan_log, plans, runs
 from book.evidence.claims import PAPERS, Claim
-from book.evidence.history import plain
 from book.evidence.places import ROOT
 from dplib import files
 from dplib.checks import ParameterError
 
 PATH = ROOT / "book" / "blocks.yml"
 PLANS = ("published", "wanted")  # where a registered part stands once it is complete, and before
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Block(BaseModel, extra="forbid"):
@@ -74,11 +71,17 @@ def facts(log: gitlog.Log) -> dict[str, dict[str, Any]]:
     told = {}
     for part in wanted:
         lines, missing = known[part].look()
-        commit = _registered(log, part)
+        commit = registered_by(log, part)
         when = [commit[: gitlog.SHORT], log.time(commit)] if commit else []
         told[part] = {"plan": known[part].name, "registered": when, "runs": len(lines), "missing": len(missing)}
         told[part] |= _of_new(log, commit, lines)
     return told
+
+
+def registered_by(log: gitlog.Log, part: str) -> str:
+    """The commit in which the inputs of a part first were as they are; "" for a change that is not committed."""
+    study, _, name = part.partition("/")
+    return plan_log.versions(log, study, PLANS)[name][-1].commit
 
 
 def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, Any]:
@@ -88,26 +91,6 @@ def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, A
     dates = sorted(run["date"][:16].replace("T", " ") for run in new)
     hours = round(sum(run["processor_seconds"] for run in new) / 3600, 2)
     return {"new": len(new), "hours": hours, "days": [dates[0], dates[-1]] if dates else []}
-
-
-def _registered(log: gitlog.Log, part: str) -> str:
-    """The commit in which the inputs of a part first were as they are; "" for a change that is not committed."""
-    study, _, name = part.partition("/")
-    path = f"notebooks/plans/{study}.yml"
-    at = log.objects([path])
-    text = log.contents(at.values())
-    states = {blob: _inputs(content, name) for blob, content in text.items()}
-    now = _inputs((log.root / path).read_bytes(), name)
-    return log.versions(lambda commit: states[at[commit, path]] if (commit, path) in at else None, now)[-1].commit
-
-
-def _inputs(text: bytes, part: str) -> str | None:
-    """A part's inputs as text, in whichever of the plans it stands."""
-    try:
-        document = yaml.load(text, Loader=LOADER) or {}
-    except yaml.YAMLError:  # some commit of a merge holds a file that nobody can read
-        return None
-    return next((plain(parts[part]) for name in PLANS if part in (parts := document.get(name) or {})), None)
 
 
 def _matching(patterns: Iterable[str], names: Iterable[str], what: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from book.evidence import blocks, claims, code_marks, gitlog, history, plans, reads, runs, scan
+from book.evidence import blocks, claims, code_marks, gitlog, history, plan_log, plans, reads, runs, scan
 from book.evidence.gitlog import Log
 from book.evidence.history import DECIDES, JUDGED, PATH, digest, plain
 from dplib import files
@@ -29,7 +29,6 @@ from dplib.checks import ParameterError
 # Where code that writes values lies, or lay in an earlier commit, and which files are such.
 FOLDERS = ("dplib", "papers", "notebooks", "book")
 CODE = re.compile(r"^(?:dplib|papers|book/evidence)/.*\.py$|^notebooks/[^/]+\.md$")
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 # --- what the log says ------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ def _ledger(log: Log) -> tuple[dict[str, list[gitlog.Version]], dict[str, list[g
 
 def _states(text: bytes, margins: bytes) -> dict[str, tuple[str, str]]:
     """Of each row of a file of the ledger: what is judged, as text, and the verdict that is expected."""
-    table = yaml.load(margins, Loader=LOADER) or {}
+    table = yaml.load(margins, Loader=plan_log.LOADER) or {}
     states = {}
     for row in _rows(text):
         judged = {name: row[name] for name in JUDGED if row.get(name)}
@@ -164,7 +163,7 @@ def _rows(text: bytes) -> Iterator[dict[str, Any]]:
 @functools.cache
 def _parsed(piece: str) -> list[dict[str, Any]]:
     """An entry of the ledger; most are the same in most commits."""
-    return yaml.load(piece, Loader=LOADER)
+    return yaml.load(piece, Loader=plan_log.LOADER)
 
 
 def _margins(rule: Any, table: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -281,33 +280,11 @@ def _log(root: Path) -> Log:
 
 def _parts(log: Log) -> dict[str, list[dict[str, Any]]]:
     """Each part of today's published plans, as "study/part": the states of its inputs, and what changed in each."""
-    by_part = {}
-    for study in plans.studies():
-        path = f"notebooks/plans/{study}.yml"
-        at = log.objects([path])
-        text = log.contents(at.values())
-
-        @functools.cache
-        def published(blob: str, text: Mapping[str, bytes] = text) -> dict[str, str]:
-            return _published(text[blob])
-
-        for part, present in _published((log.root / path).read_bytes()).items():
-            versions = log.versions(
-                lambda commit, at=at, path=path, part=part, published=published: (
-                    published(at[commit, path]).get(part) if (commit, path) in at else None
-                ),
-                present,
-            )
-            by_part[f"{study}/{part}"] = list(_changes(versions))
-    return by_part
-
-
-def _published(text: bytes) -> dict[str, str]:
-    try:
-        parts = (yaml.load(text, Loader=LOADER) or {}).get("published") or {}
-    except yaml.YAMLError:  # some commit of a merge holds a file that nobody can read
-        parts = {}
-    return {name: plain(inputs or {}) for name, inputs in parts.items()}
+    return {
+        f"{study}/{part}": list(_changes(versions))
+        for study in plans.studies()
+        for part, versions in plan_log.versions(log, study, ("published",)).items()
+    }
 
 
 def _changes(versions: list[gitlog.Version]) -> Iterator[dict[str, Any]]:

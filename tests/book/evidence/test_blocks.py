@@ -23,10 +23,10 @@ def test_a_part_is_registered_by_the_commit_of_its_inputs(repository):
     planned(repository, "wanted: {pair: {seeds: 5}}\n")
     changed = planned(repository, "wanted: {pair: {seeds: 20}}\n")
     planned(repository, "wanted: {other: {}}\npublished: {pair: {seeds: 20}}\n")
-    assert blocks._registered(gitlog.Log(repository.root), "04/pair") == changed
+    assert blocks.registered_by(gitlog.Log(repository.root), "04/pair") == changed
     planned(repository, "published: [no plan\n")  # as a commit of a merge may hold it
     planned(repository, "published: {pair: {seeds: 20}}\n")
-    assert blocks._registered(gitlog.Log(repository.root), "04/pair") != changed
+    assert blocks.registered_by(gitlog.Log(repository.root), "04/pair") != changed
 
 
 def test_new_runs_are_those_from_a_commit_with_the_inputs(repository):
