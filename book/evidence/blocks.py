@@ -22,7 +22,8 @@ PLANS = ("published", "wanted")  # where a registered part stands once it is com
 
 class Block(BaseModel, extra="forbid"):
     """One question. ``parts`` are patterns of "study/part" and ``rows`` of ids, in which * stands for any text;
-    ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said.
+    ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said;
+    ``found`` says what came so far, and ``numbers`` where its numbers come from (:mod:`book.press.typed`).
     """
 
     title: str
@@ -31,6 +32,8 @@ class Block(BaseModel, extra="forbid"):
     rows: list[str]
     expected: str
     reckoned: float
+    found: str
+    numbers: str = ""
 
     def of_rows(self, claims: Mapping[str, Claim]) -> list[str]:
         """The ids of its rows, in the ledger's order; ParameterError for a pattern that no row has."""

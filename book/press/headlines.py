@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from book.evidence import blocks, history, plans, rules, sources
-from book.press import ledger
+from book.press import ledger, typed
 
 SHOWN = 3  # open comparisons of a row
 FAR = 100  # times as many runs
@@ -22,22 +22,37 @@ WHEN = {
 
 
 def markdown(rows: Sequence[ledger.Row]) -> str:
-    """Every block: when rules and runs came, its rows with their verdicts, and what would decide the open ones."""
+    """What was found in each block; then when its rules and runs came, its rows' verdicts, and what would decide."""
     stored = history.read()
     by_id = {row.claim.id: row for row in rows}
     claims = {id_: row.claim for id_, row in by_id.items()}
-    held = {id_ for block in blocks.read() for id_ in block.of_rows(claims)}
-    verdicts = Counter(row.verdict for row in rows if row.claim.id in held)
-    texts = [f"{len(held)} rows: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.most_common())}.\n"]
+    found, evidence = [], []
     for number, block in enumerate(blocks.read(), 1):
-        texts.append(f"## {number}. {block.title}\n\nPaper {block.paper}. We expected: {block.expected}\n")
+        of_block = [by_id[id_] for id_ in block.of_rows(claims)]
+        found.append(f"{number}. **[{block.title}](block-{number})** {block.found}{_count(of_block)}")
         parts = {part: stored["blocks"][part] for part in block.of_parts(stored["blocks"])}
-        texts.append(_summary(block, parts))
-        if of_block := [by_id[id_] for id_ in block.of_rows(claims)]:
-            texts.append(_rows(of_block, stored))
+        heading = (
+            f"(block-{number})=\n\n## {number}. {block.title}\n\nPaper {block.paper}. We expected: {block.expected}\n"
+        )
+        evidence += [heading, _summary(block, parts)]
+        if of_block:
             waiting = [part for part, about in parts.items() if about["missing"]]
-            texts.append(_open([row for row in of_block if row.verdict == rules.UNDECIDED], waiting))
-    return "\n".join(texts)
+            evidence.append(_rows(of_block, stored))
+            evidence.append(_open([row for row in of_block if row.verdict == rules.UNDECIDED], waiting))
+    return "\n".join([*found, "", *evidence])
+
+
+def parts() -> Iterator[typed.Part]:
+    """What is said by hand of each block, and what its numbers come from."""
+    for block in blocks.read():
+        yield typed.Part(f"{blocks.PATH.name}, “{block.title}”", block.found, block.numbers)
+
+
+def _count(rows: Sequence[ledger.Row]) -> str:
+    """How its rows stand, in a bracket."""
+    verdicts = Counter(row.verdict for row in rows).most_common()
+    told = ", ".join(f"{count} {verdict}" for verdict, count in verdicts)
+    return f" *({'One row' if len(rows) == 1 else f'{len(rows)} rows'}: {told}.)*" if rows else ""
 
 
 def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str:
@@ -55,18 +70,26 @@ def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str
 
 
 def _rows(rows: Sequence[ledger.Row], stored: Mapping[str, Any]) -> str:
-    """A line a row, and no table: a phone has no room for its columns."""
-    lines = []
+    """The rows by verdict, folded; those of which the same is to be said together, and no table: a phone has no room
+    for its columns.
+    """
+    same: dict[str, list[ledger.Row]] = {}
     for row in rows:
-        before, _ = history.since_last_edition(stored, row.claim.id)
-        then = "a new row" if not before else "as in the last edition" if before == row.verdict else f"was {before}"
-        decided = history.deciding(stored["rows"].get(row.claim.id, {"versions": []}))
-        commit = decided[-1]["commit"] if decided else ""
-        ruled = f"; its rule is of {stored['commits'][commit]} (`{commit[:7]}`)" if commit else ""
-        now = f"**{row.verdict}**" + (f", {row.points}" if row.points else "")
-        told = f"{then}{ruled}{WHEN[row.past.order]}"
-        lines.append(f"- {_link(row)}, {row.claim.where}: {now}; {told}.")
-    return "\n".join(lines) + "\n"
+        same.setdefault(_standing(row, stored), []).append(row)
+    lines = [f"- {told}: {', '.join(map(_link, alike))}." for told, alike in same.items()]
+    title = "Its row, its verdict" if len(rows) == 1 else f"Its {len(rows)} rows, their verdicts"
+    return "\n".join([f"```{{dropdown}} {title}, and when the rules were set", *lines, "```\n"])
+
+
+def _standing(row: ledger.Row, stored: Mapping[str, Any]) -> str:
+    """A row's verdict, what it was in the last edition, and of when its rule is."""
+    before, _ = history.since_last_edition(stored, row.claim.id)
+    then = "a new row" if not before else "as in the last edition" if before == row.verdict else f"was {before}"
+    decided = history.deciding(stored["rows"].get(row.claim.id, {"versions": []}))
+    commit = decided[-1]["commit"] if decided else ""
+    ruled = f"; rule of {stored['commits'][commit]} (`{commit[:7]}`)" if commit else ""
+    now = f"**{row.verdict}**" + (f", {row.points}" if row.points else "")
+    return f"{now}; {then}{ruled}{WHEN[row.past.order]}"
 
 
 def _open(rows: Sequence[ledger.Row], waiting: Sequence[str]) -> str:
@@ -112,8 +135,10 @@ def _comparison(comparison: rules.Open, name: str) -> str:
         return f"{name} is {measured}, of one run"
     if measured.n and measured.n < comparison.asked:
         return f"{name} is {measured} by {measured.n} runs of {comparison.asked} asked for"
+    if not comparison.away:
+        return f"{name} is {measured}, on the bound itself: no number of runs decides while it stays there"
     width = measured.high - measured.low
-    needed = (width / 2 / comparison.away) ** 2 if comparison.away else math.inf
+    needed = (width / 2 / comparison.away) ** 2
     runs = f"about {needed:.2g} times as many runs" if needed <= FAR else f"more than {FAR} times as many runs"
     return f"{name} is {measured}, an interval {width:.2g} wide; {2 * comparison.away:.2g} would decide, {runs}"
 

@@ -82,6 +82,8 @@ def build(*, draft: bool = False) -> Path:
     front.draw(rows, notebooks, SOURCE / "book" / "_static")
     authors.build(rows, GENERATED)
     said = None if draft else typed.known(rows, notebooks)
+    for part in headlines.parts():
+        typed.check(part, said)
     teaching.build(GENERATED, said)
     elsewhere.archive(GENERATED / "handouts" / "dp-book.tar.xz")
     dials.build(GENERATED, SOURCE / "book" / "_static")

@@ -58,7 +58,9 @@ def test_every_pattern_has_its_parts_and_rows():
 
 
 def test_a_pattern_that_nothing_has_is_refused():
-    block = blocks.Block(title="", paper="A", parts=["04/nothing_*"], rows=["A.none"], expected="", reckoned=1)
+    block = blocks.Block(
+        title="", paper="A", parts=["04/nothing_*"], rows=["A.none"], expected="", reckoned=1, found=""
+    )
     with pytest.raises(ParameterError, match="04/nothing"):
         block.of_parts(blocks.registered())
     with pytest.raises(ParameterError, match=r"A\.none is no row"):

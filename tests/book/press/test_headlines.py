@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from book.evidence import claims
-from book.press import headlines, ledger
+from book.press import headlines, ledger, typed
 from dplib.stats import Measured
 
 RULE = {"ahead": {"value": "gain_mnist"}}
@@ -22,6 +22,7 @@ def row(claim, **values):
         (Measured(0.5, -1.0, 2.0, 5), "an interval 3 wide; 1 would decide, about 9 times as many runs"),
         (Measured(0.01, -1.0, 1.02, 5), "more than 100 times as many runs"),
         (Measured(0.5, n=1), "of one run"),
+        (Measured(0.0, -1.0, 1.0, 5), "on the bound itself: no number of runs decides"),
     ],
 )
 def test_an_open_comparison_says_what_would_decide_it(measured, words):
@@ -50,3 +51,17 @@ def test_rows_with_the_same_reason_stand_together():
     assert text.count("not measured yet") == 1
     assert "missing of `04/mnist_200`" in text
     assert headlines._open([], []) == ""
+
+
+def test_rows_that_stand_alike_are_told_together(monkeypatch):
+    monkeypatch.setattr(headlines.history, "since_last_edition", lambda *_: ("holds", ""))
+    rows = [row(replace(CLAIM, id=name)) for name in ("B.one", "B.two")]
+    text = headlines._rows(rows, {"rows": {}, "commits": {}})
+    assert text.count("**undecided**; was holds") == 1
+    assert "Its 2 rows" in text
+
+
+def test_what_is_said_of_a_block_names_where_its_numbers_come_from():
+    for part in headlines.parts():
+        assert part.text
+        assert bool(part.named) >= bool(list(typed.numbers(part.text))), part.where
