@@ -133,6 +133,21 @@ def page(browser, request):
     context.close()
 
 
+@pytest.fixture(scope="module")
+def first_tab(browser, request):
+    return watched(browser.new_context(viewport=request.module.SIZE).new_page())
+
+
+@pytest.fixture
+def tab(first_tab, request):
+    """A page for tests that only look: one for the module, since its process compiles what pages share only once."""
+    first_tab.set_viewport_size(request.module.SIZE)
+    first_tab.emulate_media(color_scheme="light")
+    first_tab.errors.clear()
+    first_tab.addresses.clear()
+    return first_tab
+
+
 def unlinked(line: str) -> str:
     """A line of a dial's answer as a browser shows it, without the addresses of its links."""
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", line)

@@ -25,15 +25,15 @@ def opened(page, name):
 @needs_chromium
 @needs_slides
 @pytest.mark.parametrize("name", NAMES or ["none"])
-def test_a_deck_is_whole_offline_and_fits(page, name):
-    opened(page, name)
-    assert not page.errors
-    assert not [a for a in page.addresses if not a.startswith(("file:", "data:", "blob:"))]
-    assert not page.evaluate("[...document.images].filter(i => !(i.naturalWidth && i.alt)).map(i => i.src)")
-    assert not page.locator("mjx-merror").count(), "MathJax could not read a formula"
-    text = page.evaluate("document.querySelector('.reveal .slides').textContent")
+def test_a_deck_is_whole_offline_and_fits(tab, name):
+    opened(tab, name)
+    assert not tab.errors
+    assert not [a for a in tab.addresses if not a.startswith(("file:", "data:", "blob:"))]
+    assert not tab.evaluate("[...document.images].filter(i => !(i.naturalWidth && i.alt)).map(i => i.src)")
+    assert not tab.locator("mjx-merror").count(), "MathJax could not read a formula"
+    text = tab.evaluate("document.querySelector('.reveal .slides').textContent")
     assert not re.search(r"\{[a-z]+:?[a-z]*\}`|```|:::|\$\$|:label:", text), "a directive is on a slide"
-    measured = page.evaluate(MEASURE)
+    measured = tab.evaluate(MEASURE)
     assert len(measured) >= (5 if name[2] != "_" else 10), "a part of a chapter has fewer"
     for title, taller, wider, height, size, scrolls in measured:
         assert title
@@ -45,11 +45,11 @@ def test_a_deck_is_whole_offline_and_fits(page, name):
 
 @needs_chromium
 @pytest.mark.parametrize("path", sorted((HTML / "slides").glob("week[0-9].html")), ids=lambda path: path.stem)
-def test_a_weeks_slides_fit_without_being_small_and_are_printed(page, path):
-    page.goto(path.as_uri(), wait_until="load")
-    page.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
-    assert not page.errors
-    measured = page.evaluate(MEASURE)
+def test_a_weeks_slides_fit_without_being_small_and_are_printed(tab, path):
+    tab.goto(path.as_uri(), wait_until="load")
+    tab.wait_for_function("document.documentElement.dataset.fitted === 'yes'")
+    assert not tab.errors
+    measured = tab.evaluate(MEASURE)
     for title, _, _, _, size, scrolls in measured:
         assert size >= 0.85, f"{title}: too small to read from the back"
         assert not scrolls, f"{title}: it is cut off"
@@ -59,14 +59,14 @@ def test_a_weeks_slides_fit_without_being_small_and_are_printed(page, path):
 
 @needs_chromium
 @needs_slides
-def test_keys_go_on_and_back(page):
-    opened(page, NAMES[0])
-    last = page.evaluate("Reveal.getTotalSlides()") - 1
+def test_keys_go_on_and_back(tab):
+    opened(tab, NAMES[0])
+    last = tab.evaluate("Reveal.getTotalSlides()") - 1
     for key, place in (("Space", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", last), ("Home", 0)):
-        page.keyboard.press(key)
-        page.wait_for_function("place => Reveal.getIndices().h === place", arg=place)
-    page.keyboard.press("o")
-    page.wait_for_function("Reveal.isOverview()")
+        tab.keyboard.press(key)
+        tab.wait_for_function("place => Reveal.getIndices().h === place", arg=place)
+    tab.keyboard.press("o")
+    tab.wait_for_function("Reveal.isOverview()")
 
 
 @pytest.mark.skipif(not (HTML / "book" / "course.html").exists(), reason="the site is not built: make book")
