@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from book.press import dials
-from tests.conftest import ROOT, needs_chromium, unlinked, watched
+from tests.conftest import ROOT, needs_chromium, unlinked
 
 HTML = ROOT / "_build" / "html"
 PAGES = {
@@ -31,18 +31,26 @@ SYMBOLS = """view => {
 }"""
 
 
+@pytest.fixture(scope="module", params=PAGES)
+def name(request):
+    """A dial's: all tests of one come before those of the next."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def opened(browser):
-    """A function from a dial's name to its page, which is loaded once for all tests, with the dial in sight."""
-    pages = {}
+def opened(first_tab):
+    """A function from a dial's name to its page, which is loaded once for all its tests, with the dial in sight."""
+    shown = []
 
     def open_(name):
-        if name not in pages:
-            page = pages[name] = watched(browser.new_page(viewport={"width": 1440, "height": 900}))
-            page.goto(PAGES[name].as_uri(), wait_until="load")
-            page.locator(f"#dial-{name}").scroll_into_view_if_needed()
-            page.wait_for_function(f"window.dials?.['{name}']")
-        return pages[name]
+        if shown != [name]:
+            first_tab.set_viewport_size(SIZE)
+            first_tab.errors.clear()
+            first_tab.goto(PAGES[name].as_uri(), wait_until="load")
+            first_tab.locator(f"#dial-{name}").scroll_into_view_if_needed()
+            first_tab.wait_for_function(f"window.dials?.['{name}']")
+            shown[:] = [name]
+        return first_tab
 
     return open_
 
@@ -83,7 +91,6 @@ def check(page, name, control):
     return position
 
 
-@pytest.mark.parametrize("name", PAGES)
 def test_a_slider_by_key(opened, name):
     page = opened(name)
     for control in data(page, name)["controls"]:
@@ -104,7 +111,6 @@ def test_a_slider_by_key(opened, name):
     assert not page.errors
 
 
-@pytest.mark.parametrize("name", PAGES)
 def test_a_menu_by_key(opened, name):
     page = opened(name)
     menu = page.locator(f"#dial-{name} select").first
@@ -124,7 +130,6 @@ def test_a_menu_by_key(opened, name):
     assert menu.input_value() == "0"
 
 
-@pytest.mark.parametrize("name", PAGES)
 def test_it_fits_in_both_themes(opened, name):
     page = opened(name)
     figure, inks = f"document.getElementById('dial-{name}')", set()
@@ -146,7 +151,6 @@ def test_it_fits_in_both_themes(opened, name):
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
-@pytest.mark.parametrize("name", PAGES)
 def test_print_shows_the_picture(opened, name):
     page = opened(name)
     place = f".tag_dial-{name} img" if made()[name].figure else f"#dial-{name} .dial-picture"
@@ -176,6 +180,7 @@ def test_a_chart_is_as_wide_as_its_column_after_the_menu_folded_away_and_came_ba
 
 def test_the_map_lives_on_the_front_page_too(page):
     """Its script is asked for only when a reader comes near, and from there its links lead to pages of the site."""
+    page.set_viewport_size({"width": 1440, "height": 300})  # also before its pictures are there, the map is far below
     page.goto((HTML / "book" / "intro.html").as_uri(), wait_until="load")
     assert page.locator(".front-map").is_visible()
     assert not any(address.endswith("vega.js") for address in page.addresses)
