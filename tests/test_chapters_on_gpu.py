@@ -6,15 +6,16 @@ do with a GPU, is left out, but for the long tests: there each chapter runs as i
 """
 
 import contextlib
+import dataclasses
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 
 from book.evidence import runs, sources
-from dplib import audit, exact_loss
+from dplib import audit, exact_loss, many
 from papers.architecture import crossover_runs
-from papers.screening import account_rows
+from papers.screening import account_rows, annealed_training_runs
 from tests import stand_in_gpu
 from tests.book.test_notebooks import READERS
 
@@ -26,7 +27,7 @@ SMALLEST = {  # beside device = "cuda" and seeds = 2, where a chapter has them
     "03": {"seeds": 5, "sizes": [10, 100]},
     "06": {"seeds": 3, "repeats": 2},
 }
-SHORTER = {"network": {"steps": 4}, "annealed": {"queries": 30}, "label_stages": {"epochs": 1}}  # runs of a reader
+SHORTER = {"network": {"steps": 4}, "annealed": {"queries": 10}, "label_stages": {"epochs": 1}}  # runs of a reader
 NUMBERS = ((exact_loss, "quotient_epsilon", 1.0), (audit, "one_run_limit", 1.0), (account_rows, "steps_at", 100))
 
 
@@ -43,7 +44,7 @@ def scratch(tmp_path, monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """What takes seconds on the processor is left out, and a reader's runs end after a few steps."""
+    """What takes seconds on the processor is left out, and trainings end after a few steps."""
     made = runs.made
 
     def shorter(function, job, device="cpu"):
@@ -52,6 +53,13 @@ def quick(monkeypatch):
 
     monkeypatch.setattr(runs, "made", shorter)
     monkeypatch.setitem(crossover_runs.YOURS, "digits", crossover_runs.YOURS["digits"] | {"tuning_seeds": 1})
+    path, train = annealed_training_runs.path, many.train
+    monkeypatch.setattr(annealed_training_runs, "path", lambda **job: path(**{**job, "queries": 30}))
+
+    def few_steps(nets, parts, settings, *more, **named):
+        return train(nets, parts, dataclasses.replace(settings, steps=min(20, settings.steps)), *more, **named)
+
+    monkeypatch.setattr(many, "train", few_steps)
     for module, name, number in NUMBERS:
         monkeypatch.setattr(module, name, lambda *_, number=number, **__: number)
 
