@@ -13,7 +13,6 @@ from papers.architecture import length_rows
 from papers.architecture import printed_budgets as budgets
 from papers.architecture.crossover_rows import Curves, TwoNetworks
 
-TALL = (5.4, 6.2)  # inches: two panels above each other, which a phone can show
 SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
 NETWORKS = ("small", "large")
 PRINTED_CROSSING = 1e4
@@ -42,30 +41,27 @@ def leads(pairs: Mapping[str, TwoNetworks], names: Mapping[str, str]) -> None:
 
 
 def by_length(study: Plan) -> None:
-    """The small network's lead in points after 1 to 200 epochs at the paper's batch, a panel for each data set."""
+    """The small network's lead in points after 1 to 200 epochs at the paper's batch, a line for each data set."""
     leads = length_rows.table(study)
-    figure, panels = plt.subplots(2, 1, figsize=TALL, sharex=True, sharey=True)
-    for axes, (data, title) in zip(panels, {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}.items(), strict=True):
-        margin = margins.get("accuracy_points", data).value
-        axes.axhspan(-margin, margin, color="0.9")
+    _, axes = plt.subplots(figsize=SMALL)
+    for place, (data, name) in enumerate({"mnist": "MNIST", "fashion-mnist": "Fashion-\nMNIST"}.items()):
         rows = leads[(leads["pair"] == f"fcn-{data}") & (leads["training"] == "DP-SGD")]
-        run = rows[rows["seeds"] > 0]
-        ends = [run["lead"] - run["low"], run["high"] - run["lead"]]
-        axes.errorbar(run["epochs"], run["lead"], ends, fmt="o-", capsize=3, label="measured")
-        printed = claims.get(f"B.table1.fcn-{data}-paw").published["gap_dpsgd"]
-        axes.plot(length_rows.PRINTED_EPOCHS, printed, "o", mfc="none", ms=10, color="C1")
-        axes.annotate("printed", (length_rows.PRINTED_EPOCHS, printed), (-9, 0), textcoords="offset points",
-                      ha="right", va="center", color="C1", fontsize=12)  # fmt: skip
+        run, colour = rows[rows["seeds"] > 0], f"C{place}"
+        margin = margins.get("accuracy_points", data).value
+        axes.axhspan(-margin, margin, color="0.5", alpha=0.15, lw=0)
+        if len(run):  # a plan for a look has none
+            ends = [run["lead"] - run["low"], run["high"] - run["lead"]]
+            axes.plot(run["epochs"], run["lead"], "o-", color=colour, label=name)
+            axes.errorbar(run["epochs"], run["lead"], ends, fmt="none", capsize=3, ecolor=colour)
         due = rows.loc[rows["seeds"] == 0, "epochs"]
-        axes.plot(due, np.zeros(len(due)), "x", color="0.4")
-        if len(due):
-            axes.annotate("still to be run", (due.iloc[0], 0), (0, 7), textcoords="offset points",
-                          ha="left", fontsize=11, color="0.3")  # fmt: skip
-        axes.set(xscale="log", ylabel="lead, points", title=title)
-        axes.set_xticks(length_rows.EPOCHS, map(str, length_rows.EPOCHS))
-        axes.set_xticks([], minor=True)
-    panels[-1].set_xlabel("epochs")
-    figure.tight_layout()
+        axes.plot(due, np.zeros(len(due)), "x", color=colour)
+        printed = claims.get(f"B.table1.fcn-{data}-paw").published["gap_dpsgd"]
+        axes.plot(length_rows.PRINTED_EPOCHS, printed, "o", mfc="none", ms=10, color=colour)
+    axes.text(length_rows.PRINTED_EPOCHS / 1.25, printed, "printed", ha="right", va="center", fontsize=11)
+    axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points")
+    axes.set_xticks(length_rows.EPOCHS, map(str, length_rows.EPOCHS))
+    axes.set_xticks([], minor=True)
+    plotting.name_lines(axes)
 
 
 def curves(pairs: Mapping[str, TwoNetworks], titles: Mapping[str, str], printed: Mapping[str, str]) -> None:
