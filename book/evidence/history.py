@@ -16,6 +16,7 @@
 and of the parts of each headline's block what :func:`book.evidence.blocks.facts` tells.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +62,13 @@ class Reasons(BaseModel, extra="forbid"):
 
 def reasons() -> Reasons:
     """The reasons that are written down; ParameterError for a malformed file."""
-    return files.checked(REASONS, Reasons)
+    return _reasons(REASONS, REASONS.stat().st_mtime_ns if REASONS.exists() else 0)
+
+
+@functools.lru_cache(maxsize=4)
+def _reasons(path: Path, _time: int) -> Reasons:
+    """Read once, until it is written again: the site asks for every row."""
+    return files.checked(path, Reasons)
 
 
 def digest(state: Mapping[str, Any]) -> str:

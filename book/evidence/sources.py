@@ -44,7 +44,12 @@ def chapters() -> list[str]:
 
 def _contents() -> list[str]:
     """Names of the files in ``_toc.yml``, in order."""
-    parts = yaml.safe_load(CONTENTS.read_text(encoding="utf-8"))["parts"]
+    return _names_in(CONTENTS, CONTENTS.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)
+def _names_in(contents: Path, _time: int) -> list[str]:
+    parts = yaml.safe_load(contents.read_text(encoding="utf-8"))["parts"]
     return [Path(page["file"]).name for part in parts for page in part["chapters"]]
 
 
