@@ -142,8 +142,6 @@ def name_lines(axes: plt.Axes, *, at: str = "right", gap: float = 15, size: floa
     axes.figure.canvas.draw()  # the limits are final
     end = -1 if at == "right" else 0
     lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
-    if not lines:  # of a plan that asks for none of them
-        return
     points = 72 / axes.figure.dpi
     ends = [(np.asarray(line.get_xdata())[end], np.asarray(line.get_ydata())[end]) for line in lines]
     places = np.array([axes.transData.transform(place) * points for place in ends])
