@@ -144,8 +144,8 @@ def section(chapter: str, device: str) -> Facts:
 
 
 def _stand_in_for_ipython() -> None:
-    """Chapters show tables by it; where it is missing nothing is shown."""
-    if importlib.util.find_spec("IPython") is None:
+    """Chapters show tables by it; where it is missing nothing is shown. A process does several chapters."""
+    if "IPython" not in sys.modules and importlib.util.find_spec("IPython") is None:
         shows = types.SimpleNamespace(display=lambda *_, **__: None)
         known = {"display": shows, "get_ipython": lambda: None, "version_info": (9,)}  # matplotlib asks for both
         sys.modules |= {"IPython": types.SimpleNamespace(**known), "IPython.display": shows}

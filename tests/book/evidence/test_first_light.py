@@ -327,3 +327,16 @@ def test_runs_that_were_made_are_reported_whatever_the_clock_says(tmp_path, monk
     facts = pages.planned("cpu", time.monotonic() + 5, out)
     assert [line["name"] for line in first_light.Report(out / "lines.jsonl").lines()] == ["new", "old"]
     assert facts["runs"] == 2
+
+
+def test_chapters_without_ipython_may_be_several_in_a_process(monkeypatch):
+    for name in ("IPython", "IPython.display"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(pages.importlib.util, "find_spec", lambda name: None)
+    modules = dict(sys.modules)
+    monkeypatch.setattr(sys, "modules", modules)
+    pages._stand_in_for_ipython()
+    stand_in = modules["IPython"]
+    monkeypatch.setattr(pages.importlib.util, "find_spec", lambda name: pytest.fail("a stand-in has no spec"))
+    pages._stand_in_for_ipython()
+    assert modules["IPython"] is stand_in
