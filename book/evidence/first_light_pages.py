@@ -100,15 +100,22 @@ class _Draws(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         given = args[0] if args and isinstance(args[0], Tensor) else None
         away = given is not None and given.device.type != "cpu"
-        if getattr(func, "__name__", "") == "dropout" and away and len(args) == 3 and args[2]:  # x, share, training
-            kept = torch.empty_like(given, device="cpu").bernoulli_(1 - args[1]).div_(1 - args[1])
-            return given * kept.to(given.device)
+        if getattr(func, "__name__", "") == "dropout" and away:  # of torch.nn.functional, or what that calls
+            return _dropped(*args, **kwargs)
         if kwargs.get("generator") is not None and away:
             return given.copy_(func(torch.empty_like(given, device="cpu"), *args[1:], **kwargs))
         if kwargs.get("generator") is not None and kwargs.get("device") is not None:
             place = kwargs.pop("device")
             return func(*args, **kwargs).to(place)
         return func(*args, **kwargs)
+
+
+def _dropped(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout by the mask that the processor draws."""
+    if not training or p == 0:  # nothing is drawn then
+        return x
+    kept = torch.empty_like(x, device="cpu").bernoulli_(1 - p).div_(1 - p).to(x.device)
+    return x.mul_(kept) if inplace else x * kept
 
 
 @contextmanager

@@ -29,7 +29,8 @@ class Experiment:
     """What :func:`experiment` says of a function: the name of its file in ``book/runs``; a version that rises when the
     distribution of the results changes; names of the arguments that name data sets; and a probe, a job on embedded data
     that takes about a second and shows a change behind an unraised version. ``work`` tells of a job how much there is
-    to do (:class:`dplib.devices.Work`); a page's "auto" leaves an experiment without it on the processor.
+    to do (:class:`dplib.devices.Work`); a page's "auto" leaves an experiment without it on the processor. ``together``
+    makes the runs of many jobs side by side, which a GPU does in little more time than one.
     """
 
     name: str
@@ -37,10 +38,31 @@ class Experiment:
     data: tuple[str, ...]
     probe: Mapping[str, Any]
     work: Callable[[Job], Any] | None = None
+    together: "Together | None" = None
+
+
+class Together(typing.NamedTuple):
+    """Runs of one experiment made side by side.
+
+    Args:
+        alike: of a job, with all its arguments: what must be equal of those that go side by side; None for one that has
+            to be made alone.
+        results: of jobs that are alike, on a device, in their order; what each would come to alone, but for rounding
+            and the draws of a GPU.
+    """
+
+    alike: Callable[[Job], str | None]
+    results: Callable[[Sequence[Job], str], list[Result]]
 
 
 def experiment(
-    name: str, *, version: int, probe: Job, data: Sequence[str] = (), work: Callable[[Job], Any] | None = None
+    name: str,
+    *,
+    version: int,
+    probe: Job,
+    data: Sequence[str] = (),
+    work: Callable[[Job], Any] | None = None,
+    together: Together | None = None,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Declare a function of a module an experiment. All of its randomness must come from its job.
 
@@ -49,7 +71,7 @@ def experiment(
     """
 
     def declare(function: Callable[..., Result]) -> Callable[..., Result]:
-        function.experiment = Experiment(name, version, tuple(data), dict(probe), work)
+        function.experiment = Experiment(name, version, tuple(data), dict(probe), work, together)
         return function
 
     return declare

@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from book.evidence import plans, runs
@@ -75,6 +75,44 @@ def make(
                     said(f"ENDED by the limit, and not kept: {shown(Wanted(*run))}")
     making.check()
     return len(plans.missing(wanted))
+
+
+def make_together(wanted: Sequence[Plan], *, most: int, shard: Shard = ALL, said: Callable[[str], None] = print) -> int:
+    """Make the missing runs of plans that can go side by side, up to ``most`` at once, in this process, and each group
+    filed as it comes; how many were made. The others are left for :func:`make`.
+
+    Raises:
+        RunFailed: where runs failed; all others are made first.
+        ParameterError: where runs are to be made on a GPU and this machine has none.
+    """
+    checks.integer(2).check("side-by-side", most)
+    _check_gpu(wanted)
+    failed: dict[str, str] = {}
+    made = 0
+    while group := _group(wanted, shard, failed, most):
+        function, _, device = group[0]
+        outcome = runs.compute_together(function, [run.job for run in group], device)
+        if isinstance(outcome, tuple):
+            failed |= {repr(run): str(outcome[1]) for run in group}
+            said(f"FAILED {len(group)} side by side, the first: {shown(group[0])}: {outcome[1]}")
+        else:
+            made += len(group)
+            took = sum(line["made"]["seconds"] for line in outcome)
+            said(f"{took:7.0f} s  {len(group)} side by side, the first: {shown(group[0])}")
+    if failed:
+        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {next(iter(failed.items()))}")
+    return made
+
+
+def _group(wanted: Sequence[Plan], shard: Shard, failed: Collection[str], most: int) -> list[Wanted]:
+    """The first missing run that can go side by side, and those that are alike."""
+    groups: dict[tuple, list[Wanted]] = {}
+    for run in plans.missing(wanted):
+        together = run.function.experiment.together
+        alike = together.alike(runs.as_called(run.job)) if together else None
+        if alike is not None and repr(run) not in failed and shard.has(run):
+            groups.setdefault((run.function.experiment.name, run.device, alike), []).append(run)
+    return next(iter(groups.values()), [])[:most]
 
 
 class _Making:

@@ -24,6 +24,7 @@ from typing import Any
 from book.evidence import agreement, execution, jobs, places
 from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
+from book.evidence.jobs import Together as Together
 from book.evidence.jobs import experiment as experiment
 from book.evidence.jobs import identity as identity
 from book.evidence.jobs import to_figures as to_figures
@@ -218,6 +219,37 @@ def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> L
             return dict(job), error
         # By its text: not every exception can be sent from a worker.
         return dict(job), (GPUFailed if gpu_failed(error) else RunFailed)(f"{type(error).__name__}: {error}")
+
+
+def compute_together(
+    function: Callable[..., Result], jobs: Sequence[Job], device: str = "cuda"
+) -> list[Line] | tuple[Job, Exception]:
+    """Make runs of jobs that are alike side by side (:class:`Together`), and file them; their lines, or the first job
+    and what went wrong. Nothing is filed of jobs that another process filed meanwhile.
+    """
+    from dplib import devices
+
+    try:
+        full = [job_of(function, job) for job in jobs]
+        with devices.whole_float32():
+            start, worked = time.perf_counter(), time.process_time()
+            results = function.experiment.together.results([as_called(job) for job in full], device)
+            shares = [
+                (clock - begun) / len(jobs)
+                for clock, begun in ((time.perf_counter(), start), (time.process_time(), worked))
+            ]
+        made_ = [
+            as_line(
+                function, job, result, device=device, seconds=shares[0], processor_seconds=shares[1], many=len(jobs)
+            )
+            for job, result in zip(full, results, strict=True)
+        ]
+        for new in made_:
+            if not line(function, new["job"], device=device):
+                file(new)
+        return made_
+    except Exception as error:
+        return dict(jobs[0]), RunFailed(f"{type(error).__name__}: {error}")
 
 
 def gpu_failed(error: BaseException | None) -> bool:

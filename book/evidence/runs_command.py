@@ -37,7 +37,8 @@ def runs(context: click.Context) -> None:
 @click.option("--workers", type=click.IntRange(1), help="Processes, each on one thread; 1 if not given.")
 @click.option("--limit", metavar="TIME", help="End by 90m, 2h or 300s.")
 @click.option("--shard", metavar="I/N", help="The I-th of N shares of the runs, such as 3/8.")
-def make(studies: tuple[str, ...], plan: str, **options: Any) -> None:
+@click.option("--side-by-side", type=click.IntRange(2), help="Train so many models at once, where they can be.")
+def make(studies: tuple[str, ...], plan: str, side_by_side: int | None, **options: Any) -> None:
     """Make the missing runs of studies; stopped at any time, the same command goes on."""
     from book.evidence import execution, making, plans
 
@@ -45,6 +46,8 @@ def make(studies: tuple[str, ...], plan: str, **options: Any) -> None:
     wanted = [plans.load(study, plan) for study in studies]
     read = {"limit": seconds, "shard": shard}
     given = {name: read.get(name, int)(value) for name, value in options.items() if value is not None}
+    if side_by_side:
+        making.make_together(wanted, most=side_by_side, shard=given.get("shard", making.ALL), said=_said)
     missing = making.make(wanted, **given, said=_said)
     click.echo(f"At least {missing} still missing." if missing else "Nothing is missing.")
     click.echo("`python -m book runs keep` folds what was made into book/runs.")

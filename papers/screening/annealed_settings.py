@@ -74,9 +74,11 @@ def public_digits() -> Pair:
     return F.pad(large, (4, 4, 4, 4)).numpy(), np.concatenate([dataset_.y_train, dataset_.y_test])
 
 
-def network(shape: tuple[int, ...], activation: str, seed: int) -> nn.Sequential:
-    """Paper D's network for images of this shape, and a small one for 8x8 digits."""
-    makers = {(1, 8, 8): _digits_cnn, (1, 28, 28): quick_cnn4, (3, 32, 32): models.cnn9}
+def network(shape: tuple[int, ...], activation: str, seed: int, plain: bool = False) -> nn.Sequential:
+    """Paper D's network for images of this shape, and a small one for 8x8 digits; ``plain``: of layers that many models
+    at once can have, the same function of the same weights.
+    """
+    makers = {(1, 8, 8): _digits_cnn, (1, 28, 28): models.cnn4 if plain else quick_cnn4, (3, 32, 32): models.cnn9}
     if shape not in makers:
         raise ParameterError(f"images of shape {shape} have no network here: 8x8, 28x28 grey or 32x32 colour only.")
     return seeded(lambda: makers[shape](ACTIVATIONS[activation]), seed)

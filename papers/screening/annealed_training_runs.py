@@ -1,9 +1,11 @@
 """The trainings of paper D as kept runs, and the paths of its Figure 1."""
 
 import copy
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from scipy.optimize import brentq
 from torch import nn
 
 from book.evidence import runs
-from dplib import annealing, checks
+from dplib import annealing, checks, many_annealing
 from dplib.annealing import BY_CHANCE, FORCED, REJECTED, Annealing, Run, Screen, Witness, acceptance_probability
 from dplib.checks import ParameterError
 from dplib.devices import Work, find_device, training_work
@@ -29,6 +31,7 @@ ENERGIES = ("test", "held", "train", "batch", "public")
 WITNESSES = 5000
 TENTHS = 10
 OUTCOMES = ("rejected", "lower", "by_chance", "forced")
+RULE = ("initial_temperature", "exceeds", "starts_at_zero", "keeps_velocity")  # of a job, beside the limit
 
 
 def _work(job: runs.Job) -> Work:
@@ -50,6 +53,7 @@ def _work(job: runs.Job) -> Work:
     "annealed",
     version=1,
     work=_work,
+    together=runs.Together(lambda job: _alike(job), lambda jobs, device: _together(jobs, device)),
     data=("dataset",),
     # Large steps, so that all four outcomes of a query are among 200.
     probe={"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "epsilon": 2.0, "queries": 200,
@@ -114,64 +118,141 @@ def annealed_training(
         "seen" and the others; counts; settings; "tenths" (:func:`by_tenth`) with an energy, "chance"
         (:func:`by_chance`) of annealed runs, "witness" (:func:`witnessed`).
     """
-    checks.one_of(*SCHEMES).check("scheme", scheme)
-    checks.one_of("accepted", "queries").check("spends", spends)
-    checks.one_of("test", "validation").check("report", report)
-    annealed, private = scheme == "annealed", scheme != "non-private"
+    training = _prepared(dict(locals()), device)
+    witness = None
+    if witness_every:
+        examples_, _ = annealed_settings.drawn(training.train, WITNESSES, np.random.default_rng([seed, 13]))
+        witness = Witness(examples_, witness_every)
+    run = annealing.train(
+        training.net, training.train, training.settings, training.rng, annealing=training.annealing,
+        energy=training.energy, accepted=training.accepted, evaluate=training.judged, at_accepted=training.counts,
+        at_queries=training.counts, witness=witness, device=device,
+    )  # fmt: skip
+    result = training.result(run)
+    return result | {"witness": witnessed(witness.rows)} if witness else result
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What a job of :func:`annealed_training` asks for: a network, its records, and how it is trained and judged.
+
+    ``counts`` are the numbers of updates and of queries at which it is evaluated; ``used`` what its result says of it.
+    """
+
+    net: nn.Module
+    train: Pair
+    settings: DPSGD
+    rng: np.random.Generator
+    annealing: Annealing | None
+    energy: Pair | str | None
+    accepted: int | None
+    judged: dict[str, Pair]
+    counts: list[int]
+    used: dict[str, Any]
+    trace: bool
+
+    def result(self, run: Run) -> runs.Result:
+        """What :func:`annealed_training` returns of a run, but for its witness."""
+        result = {**self.used, **_result(run, {name: len(y) for name, (_, y) in self.judged.items()})}
+        traced = {
+            "outcomes": "".join(map(str, run.outcomes)),
+            "changes": [runs.to_figures(change, 4) for change in run.changes],
+        }
+        if self.energy is not None:
+            result["tenths"] = by_tenth(traced)
+        if self.annealing:
+            result["chance"] = by_chance(traced, self.annealing)
+        return result | traced if self.trace else result
+
+
+def _prepared(job: runs.Job, device: str, plain: bool = False) -> _Training:
+    """What a job asks for; ``plain``: of the network that many at once can have, the same function of its weights."""
+    checks.one_of(*SCHEMES).check("scheme", scheme := job["scheme"])
+    checks.one_of("accepted", "queries").check("spends", job["spends"])
+    checks.one_of("test", "validation").check("report", job["report"])
+    annealed, private, seed = scheme == "annealed", scheme != "non-private", job["seed"]
     choice, weights, draws = np.random.SeedSequence([seed, 12]).spawn(3)
-    parts = annealed_settings.records(dataset, held, seed)
-    used, limit = annealed_settings.settings(
-        dataset, rejection_limit, learning_rate=learning_rate, batch=batch, noise_multiplier=noise_multiplier
-    )
-    how = Annealing(initial_temperature, limit, exceeds, starts_at_zero, keeps_velocity)
-    n = len(parts["train"][1])
-    sample_rate, counts, accepted = min(1.0, used["batch"] / n), [], None
-    if not private:
-        queries = max(1, n // used["batch"]) * epochs
-    else:
-        if updates:
-            used["noise_multiplier"] = noise_for(sample_rate, epsilon, delta, updates)
-        counts = budget(used["noise_multiplier"], sample_rate, epsilon, delta, points)
-        if annealed and spends == "accepted":
-            accepted, queries = counts[-1], queries or how.most_queries(counts[-1])
-        queries = queries or (None if accepted else counts[-1])
-        if queries is None:
-            raise ParameterError("queries = None is not allowed without a rejection limit: training might not end.")
-    judges, judged = _sets(dataset, parts, energy, energy_size, report, np.random.default_rng(choice))
+    parts = annealed_settings.records(job["dataset"], job["held"], seed)
+    given = {name: job[name] for name in ("learning_rate", "batch", "noise_multiplier")}
+    used, limit = annealed_settings.settings(job["dataset"], job["rejection_limit"], **given)
+    rule = Annealing(*(job[name] for name in RULE[:1]), limit, *(job[name] for name in RULE[1:]))
+    sample_rate = min(1.0, used["batch"] / len(parts["train"][1]))
+    if private and job["updates"]:
+        used["noise_multiplier"] = noise_for(sample_rate, job["epsilon"], job["delta"], job["updates"])
+    counts, accepted, queries = _lengths(job, rule, used, sample_rate, len(parts["train"][1]))
+    pairs = job["dataset"], parts, job["energy"], job["energy_size"], job["report"]
+    energy, judged = _sets(*pairs, np.random.default_rng(choice))
     settings = DPSGD(
         steps=queries,
         sample_rate=sample_rate,
         learning_rate=used["learning_rate"],
         noise_multiplier=used["noise_multiplier"] if private else 0.0,
-        max_grad_norm=max_grad_norm if private else None,
+        max_grad_norm=job["max_grad_norm"] if private else None,
         clipping="auto-s" if scheme == "auto-s" else "flat",
-        momentum=momentum,
+        momentum=job["momentum"],
         sampling="poisson" if private else "shuffled",
         physical_batch=annealed_settings.PHYSICAL_BATCH.on(find_device(device)),
     )
     activation = "relu" if scheme == "dpsgd-relu" else "tanh"
-    net = annealed_settings.network(parts["train"][0].shape[1:], activation, int(weights.generate_state(1)[0]))
-    witness = None
-    if witness_every:
-        examples_, _ = annealed_settings.drawn(parts["train"], WITNESSES, np.random.default_rng([seed, 13]))
-        witness = Witness(examples_, witness_every)
-    run = annealing.train(
-        net, parts["train"], settings, np.random.default_rng(draws), annealing=how if annealed else None,
-        energy=judges, accepted=accepted, evaluate=judged, at_accepted=counts, at_queries=counts, witness=witness,
-        device=device,
+    shape, weights_seed = parts["train"][0].shape[1:], int(weights.generate_state(1)[0])
+    net = annealed_settings.network(shape, activation, weights_seed, plain)
+    used = {**used, "rejection_limit": limit}
+    rng = np.random.default_rng(draws)
+    return _Training(
+        net, parts["train"], settings, rng, rule if annealed else None, energy, accepted, judged, counts, used,
+        job["trace"],
     )  # fmt: skip
-    result = {**used, "rejection_limit": limit, **_result(run, {name: len(y) for name, (_, y) in judged.items()})}
-    traced = {
-        "outcomes": "".join(map(str, run.outcomes)),
-        "changes": [runs.to_figures(change, 4) for change in run.changes],
-    }
-    if energy is not None:
-        result["tenths"] = by_tenth(traced)
-    if annealed:
-        result["chance"] = by_chance(traced, how)
-    if witness:
-        result["witness"] = witnessed(witness.rows)
-    return result | traced if trace else result
+
+
+def _lengths(
+    job: runs.Job, rule: Annealing, used: Mapping[str, Any], sample_rate: float, n: int
+) -> tuple[list[int], int | None, int]:
+    """Counts at which a training is evaluated, accepted updates after which it ends, and queries, at most."""
+    if job["scheme"] == "non-private":
+        return [], None, max(1, n // used["batch"]) * job["epochs"]
+    counts = budget(used["noise_multiplier"], sample_rate, job["epsilon"], job["delta"], job["points"])
+    if job["scheme"] != "annealed" or job["spends"] != "accepted":
+        return counts, None, job["queries"] or counts[-1]
+    queries = job["queries"] or rule.most_queries(counts[-1])
+    if queries is None:
+        raise ParameterError("queries = None is not allowed without a rejection limit: training might not end.")
+    return counts, counts[-1], queries
+
+
+def _together(jobs: Sequence[runs.Job], device: str) -> list[runs.Result]:
+    """Results of jobs that :func:`_alike` calls alike, trained side by side."""
+    trainings = [_prepared(job, device, plain=True) for job in jobs]
+    # A limit on rejections also limits the queries: a cap that is too high is never reached.
+    steps = max(training.settings.steps for training in trainings)
+    first = trainings[0]
+    done = many_annealing.train(
+        [training.net for training in trainings],
+        [training.train for training in trainings],
+        [replace(training.settings, steps=steps) for training in trainings],
+        [training.rng for training in trainings],
+        annealing=[training.annealing or Annealing(initial_temperature=0.0) for training in trainings],
+        energy=[training.energy for training in trainings],
+        accepted=[training.accepted for training in trainings],
+        evaluate=[training.judged for training in trainings],
+        at_accepted=first.counts,
+        at_queries=first.counts,
+        device=device,
+    )
+    return [
+        training.result(replace(run, settings=training.settings)) for training, run in zip(trainings, done, strict=True)
+    ]
+
+
+def _alike(job: runs.Job) -> str | None:
+    """What is equal of jobs that can be trained side by side: all but what each model may have of its own."""
+    apart = {"seed", "learning_rate", "momentum", "max_grad_norm", "rejection_limit", "trace", *RULE}
+    if (
+        job["scheme"] == "non-private"
+        or job["witness_every"]
+        or (job["rejection_limit"] is None and not job["queries"])
+    ):
+        return None
+    return json.dumps({name: value for name, value in job.items() if name not in apart}, sort_keys=True)
 
 
 def _sets(

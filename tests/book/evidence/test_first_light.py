@@ -16,7 +16,7 @@ from book.evidence import first_light_pages as pages
 from book.evidence import first_light_process as process
 from book.evidence import first_light_speed as speed
 from book.evidence import first_light_sums as sums
-from dplib import clipping, examples
+from dplib import clipping, devices, examples
 from dplib.checks import ParameterError
 from tests.conftest import ROOT
 
@@ -340,3 +340,13 @@ def test_chapters_without_ipython_may_be_several_in_a_process(monkeypatch):
     monkeypatch.setattr(pages.importlib.util, "find_spec", lambda name: pytest.fail("a stand-in has no spec"))
     pages._stand_in_for_ipython()
     assert modules["IPython"] is stand_in
+
+
+def test_dropout_on_a_gpu_drops_what_the_processor_would(gpu):
+    layer, x = torch.nn.Dropout(0.2), torch.ones(1000)
+    with devices.same_randomness(CPU, 5):
+        due = layer(x)
+    with pages.processors_numbers(), devices.same_randomness(torch.device("cuda"), 5):
+        given = layer(x.to("cuda"))
+    assert torch.equal(given.cpu(), due)
+    assert 100 < int((due == 0).sum()) < 300
