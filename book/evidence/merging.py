@@ -6,7 +6,7 @@ Part of :mod:`book.evidence.runs`; ``python -m book runs keep --from FOLDER``.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from book.evidence import agreement, execution, jobs, plans, runs
+from book.evidence import agreement, execution, jobs, machines, plans, runs
 from dplib.checks import ParameterError
 
 FIELDS = {"experiment", "version", "job", "data", "device", "result", "made"}
@@ -22,9 +22,10 @@ def merge(source: Path) -> tuple[dict[str, int], list[str]]:
     new: dict[str, dict[str, runs.Line]] = {}
     stored: dict[str, dict[str, runs.Line]] = {}
     refused, place = [], None
-    for place, text in _texts(source):
+    for place, folder, text in _texts(source):
         try:
             key, line = jobs.parsed(text.decode())
+            line = machines.whole(line, folder)
             name = line["experiment"]
             if name not in stored:
                 stored[name] = {runs.key_of_line(known): known for known in runs.lines(name)}
@@ -43,18 +44,18 @@ def merge(source: Path) -> tuple[dict[str, int], list[str]]:
     return {name: count for name, lines in new.items() if (count := runs.merge(name, lines.values()))}, refused
 
 
-def _texts(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Places and texts of what may be lines."""
+def _texts(source: Path) -> Iterator[tuple[str, Path, bytes]]:
+    """Places, folders and texts of what may be lines."""
     inside = [folder for folder in (source / "book" / "runs", source / "_build" / "store") if folder.is_dir()]
     folders = inside or [source]
     files = [path for folder in folders for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.json")])]
     for path in [source] if source.is_file() else files:
         if path.suffix == ".json":
-            yield str(path), path.read_bytes()
+            yield str(path), path.parent, path.read_bytes()
             continue
         with path.open("rb") as file:
             for number, text in enumerate(file, 1):
-                yield f"{path}, line {number}", text
+                yield f"{path}, line {number}", path.parent, text
 
 
 def _check(line: runs.Line, experiments: Mapping[str, Callable], commits: Collection[str]) -> None:

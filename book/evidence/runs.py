@@ -6,7 +6,8 @@ version, the job, the data and the kind of device: not the source text, so that 
 run away. An experiment's version rises when the distribution of its results changes.
 
 ``read`` never computes, and needs no data; ``make`` computes what is missing. A new run goes to ``_build/store``, a
-file of its own that appears whole or not at all; ``keep`` folds these files into ``book/runs``.
+file of its own that appears whole or not at all; ``keep`` folds these files into ``book/runs``, where what they were
+made on is said once (:mod:`book.evidence.machines`).
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from book.evidence import agreement, execution, jobs, places
+from book.evidence import agreement, execution, jobs, machines, places
 from book.evidence.jobs import Experiment as Experiment
 from book.evidence.jobs import Job, Line, Result, as_called, as_text, changed, job_of, key_of, key_of_line, parsed
 from book.evidence.jobs import Together as Together
@@ -271,7 +272,7 @@ def of_key(name: str, key: str) -> Line | None:
     filed_ = None if text else _filed(_path_of(name, key))
     if not text and not filed_:  # asked twice: `keep` may move the line between two looks
         text = _kept(name).get(key)
-    return json.loads(text) if text else filed_
+    return machines.whole(json.loads(text), KEPT) if text else filed_
 
 
 def lines(name: str) -> list[Line]:
@@ -281,7 +282,8 @@ def lines(name: str) -> list[Line]:
 
 def each(name: str) -> Iterator[Line]:
     """Those of :func:`lines`, one at a time, for whoever looks at all of a large file."""
-    return map(json.loads, _kept(name).texts())
+    folder, texts = KEPT, _kept(name).texts()
+    return (machines.whole(json.loads(text), folder) for text in texts)
 
 
 def summary(name: str) -> tuple[int, list[str]]:
@@ -396,7 +398,8 @@ def _united(name: str, all_lines: Iterable[Line]) -> dict[str, Line]:
 def _write(name: str, by_key: Mapping[str, Line]) -> None:
     """Write an experiment's file in one step: these lines and no others, sorted by the text of their jobs."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    publish(KEPT / f"{name}.jsonl", "".join(as_text(by_key[key]) + "\n" for key in sorted(by_key)))
+    folded = machines.folded((by_key[key] for key in sorted(by_key)), KEPT)
+    publish(KEPT / f"{name}.jsonl", "".join(as_text(line_) + "\n" for line_ in folded))
 
 
 def made(function: Callable[..., Result], job: Job, device: str = "cpu") -> Line:
@@ -463,7 +466,7 @@ def _path_of(name: str, key: str) -> Path:
 
 def _filed(path: Path) -> Line | None:
     try:
-        return parsed(path.read_text(encoding="utf-8"))[1]
+        return machines.whole(parsed(path.read_text(encoding="utf-8"))[1], KEPT)
     except FileNotFoundError:
         return None
     except DAMAGE as error:
@@ -482,11 +485,14 @@ def _kept(name: str) -> jobs.Lines:
 
 @functools.lru_cache(maxsize=128)
 def _parsed(path: Path, *_state: int) -> jobs.Lines:
-    file = path.open("rb")
+    file, folder = path.open("rb"), path.parent
     lines_, begin = jobs.Lines(file), 0
     for number, text in enumerate(file, 1):  # texts may hold what else ends a line
         try:
-            key, _ = parsed(text.decode())
+            key, line_ = parsed(text.decode())
+            machines.whole(line_, folder)
+        except ParameterError as error:
+            raise StoreError(f"{path}, line {number}: {error}") from None
         except DAMAGE as error:
             raise StoreError(f"{path}, line {number} is damaged ({type(error).__name__}: {error}).") from None
         if key in lines_:

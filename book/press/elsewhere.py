@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from book.evidence import sources
+from book.evidence import machines, sources
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
 
@@ -143,4 +143,7 @@ def beside(chapter: str) -> Iterator[Path]:
     yield from sorted(sources.NOTEBOOKS.glob("*.md"))
     yield from sorted(sources.CLAIMS.glob("*.yml"))
     yield from sorted(sources.PLANS.glob("*.yml"))
-    yield from (path for path in sources.depends_on(chapter) if path.parent in (sources.KEPT, sources.RESULTS))
+    read = [path for path in sources.depends_on(chapter) if path.parent in (sources.KEPT, sources.RESULTS)]
+    yield from read
+    if any(path.parent == sources.KEPT for path in read):
+        yield from sorted(sources.KEPT.glob(machines.FILES))

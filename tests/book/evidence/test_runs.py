@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from book.evidence import execution, plans, replay, runs
+from book.evidence import execution, machines, plans, replay, runs
 from dplib import files
 from dplib.checks import ParameterError
 from tests import run_toys
@@ -215,9 +215,9 @@ def test_lines_are_read_where_they_stand_and_stay_what_they_were(folder):
     before, found = runs._kept("toy"), runs.lines("toy")
     runs.remove("toy", found[1:])
     assert (len(before), len(runs._kept("toy"))) == (3, 1)
-    assert [json.loads(text) for text in before.texts()] == found
+    assert [machines.whole(json.loads(text), runs.KEPT) for text in before.texts()] == found
     for line in found:
-        assert json.loads(before[runs.key_of_line(line)]) == line
+        assert machines.whole(json.loads(before[runs.key_of_line(line)]), runs.KEPT) == line
     assert list(before) == [runs.key_of_line(line) for line in found]
     assert not any(isinstance(place, bytes) for place in before._places.values())
 
@@ -280,7 +280,7 @@ def test_a_damaged_file_of_the_store_is_named(folder, text):
 def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
     runs.make(train, jobs(1))
     runs.keep()
-    before = kept(folder)
+    before, names = kept(folder), sorted((folder / "kept").iterdir())
 
     def full(_):
         raise OSError(28, "No space left on device")
@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
         for write in (runs.keep, lambda: runs.rekey(train), lambda: replay.write_probes({})):
             with pytest.raises(runs.StoreError, match="No space left"):
                 write()
-    assert [path.name for path in (folder / "kept").iterdir()] == ["toy.jsonl"]
+    assert sorted((folder / "kept").iterdir()) == names
     assert kept(folder) == before
     assert runs.keep() == {"toy": 1}
 
@@ -423,4 +423,5 @@ def test_killed_twenty_times_the_file_is_that_of_an_undisturbed_make(tmp_path, m
     left, right = ([json.loads(line) for line in path.read_text().splitlines()] for path in files_)
     assert len(left) == 300
     assert [{**one, "made": None} for one in left] == [{**one, "made": None} for one in right]
-    assert list(files_[0].parent.iterdir()) == [files_[0]]
+    assert [path for path in files_[0].parent.iterdir() if not path.match(machines.FILES)] == [files_[0]]
+    assert runs.lines("toy") == [machines.whole(one, files_[1].parent) for one in right]
