@@ -131,12 +131,35 @@ def work_ratio(arms: Arms, scheme: str, account: str, target: float) -> Measured
     return Measured(math.exp(log.value), math.exp(log.low), math.exp(log.high), log.n)
 
 
-def rows(study: Plan) -> dict[str, dict[str, Any]]:
-    """Values of the rows that these comparisons decide; :data:`MISSING` where the plan has not the part."""
+def compared(study: Plan) -> dict[str, Arms]:
+    """The arms of each data set whose parts the plan has, {} of a plan without them."""
     arms = {name: study.read(part) for name, part in SETS.items() if part in study.parts}
     for name, part in RELU.items():
         if name in arms and part in study.parts:
-            arms[name] = {**arms[name], **study.read(part)}
+            arms[name] = {**study.read(part), **arms[name]}
+    return arms
+
+
+def ended(arms: Arms) -> Arms:
+    """The same runs, those that go on beyond ε = 3 by Lemma 2 as they were there."""
+    return {arm: [_ended(run) for run in results] for arm, results in arms.items()}
+
+
+def _ended(run: Result) -> Result:
+    steps = steps_at(run["noise_multiplier"], run["sample_rate"], "lemma2")
+    if run["accepted"] <= steps:
+        return run
+    before = [i for i, queries in enumerate(run["curve"]["queries"]) if queries < steps]
+    columns = {name: [column[i] for i in before] for name, column in run["curve"].items()}
+    last = {name: read(run, "queries", steps, name) for name in ("accuracy", "loss")}
+    last |= {"queries": steps, "accepted": steps}
+    curve = {name: [*column, last.get(name)] for name, column in columns.items()}
+    return {**run, **last, "curve": curve}
+
+
+def rows(study: Plan) -> dict[str, dict[str, Any]]:
+    """Values of the rows that these comparisons decide; :data:`MISSING` where the plan has not the part."""
+    arms = compared(study)
 
     def over(kind: str, value: Callable[..., Measured], *axes: Iterable[str]) -> dict[str, Measured]:
         """{kind, a key of each axis, and a data set, joined: value(arms, *keys)}."""

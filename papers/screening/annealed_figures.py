@@ -22,37 +22,34 @@ CHARGED = {
     "pld": "every gradient, by PLD",
 }
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
-NAMED = 4.0  # of panels whose lines have their names beside them
 Printed = Mapping[str, Mapping[str, float]]  # {data set: {scheme: printed accuracy in percent}}
 
 
-def leads(trained: values.Trained, printed: Printed, records: str, accounts: Sequence[str]) -> None:
-    """Lead over DPSGD (tanh) against ε, a panel for each data set and a line for each account; a ring as printed.
+def leads(trained: values.Trained, printed: Printed, accounts: Sequence[str]) -> None:
+    """Lead over DPSGD (tanh) against ε, a panel for each data set and a line for each account, with its band; dashed on
+    the test records that J did not see; a ring as printed.
 
     Args:
-        records: "all", or "unseen" for the test records that J did not see.
         accounts: of :data:`CHARGED`.
     """
     table = account_rows.leads(trained, "tanh")
-    table = table[(table["records"] == records) & table["account"].isin(accounts)]
-    figure, panels = plotting.column(len(trained), WIDTH if "pld" in accounts else NAMED, 2.3)
+    figure, panels = plotting.column(len(trained), WIDTH, 2.3)
     for axes, name in zip(panels, trained, strict=True):
         axes.axhline(0, color="black", lw=0.8)
         for account in accounts:
-            line = table[(table["dataset"] == name) & (table["account"] == account)]
-            axes.plot(line["epsilon"], line["lead"], "o-", ms=3, label=CHARGED[account])
-            plotting.band(axes, line["epsilon"], line["low"], line["high"])
+            lines = table[(table["dataset"] == name) & (table["account"] == account)]
+            every, unseen = (lines[lines["records"] == records] for records in account_rows.RECORDS)
+            (drawn,) = axes.plot(every["epsilon"], every["lead"], "o-", ms=3, label=CHARGED[account])
+            plotting.band(axes, every["epsilon"], every["low"], every["high"])
+            axes.plot(unseen["epsilon"], unseen["lead"], "--", lw=1.2, color=drawn.get_color())
         if name in printed:
             lead = printed[name]["ours"] - printed[name]["dpsgd_tanh"]
             axes.plot(account_rows.EPSILON, lead, "o", mfc="none", ms=9, color="black", label="printed")
         axes.set(title=DATA[name], ylabel="lead, points")
+    axes.plot([], [], "--", lw=1.2, color="black", label="unseen records")
     panels[-1].set_xlabel("ε")
     figure.tight_layout()
-    if "pld" in accounts:  # its line ends within the panel, below the others
-        panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
-    else:
-        for axes in panels:
-            plotting.name_lines(axes)
+    panels[-1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
     plt.show()
 
 
