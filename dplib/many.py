@@ -14,8 +14,7 @@ it. On a GPU each model's batches and noise are drawn there, from generators of 
 others do not matter but for rounding; they are other draws than the processor's, of the same law.
 
 On a GPU a step is recorded once as a CUDA graph, and replayed; draws are made for a block of steps ahead, outside of
-it, and the host waits twice a block, to see whether a batch is larger than its table. **Nobody has run that on a GPU
-yet.**
+it, and the host waits twice a block, to see whether a batch is larger than its table.
 """
 
 import copy

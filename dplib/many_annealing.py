@@ -3,7 +3,7 @@
 Each query is a step of :mod:`dplib.many`, and what becomes of it is decided for all models together, by counters that
 are tensors: nothing waits for a number but an evaluation. On the processor a model gets the batches, the noise and the
 chances that :func:`annealing.train` gives it with the same ``rng``; so they keep the same updates, but where rounding
-decides whether J has risen. What :mod:`dplib.many` says of a GPU holds here as well: nobody has run it there yet.
+decides whether J has risen. What :mod:`dplib.many` says of a GPU holds here as well.
 """
 
 import math

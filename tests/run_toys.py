@@ -32,7 +32,22 @@ def _work(job):
     return Work(1e11, job["steps"])
 
 
-@runs.experiment("toy", version=1, probe={"size": 3, "seed": 0}, data=("dataset",), work=_work)
+def _alike(job):
+    return None if job["scheme"] == "plain" else f"{job['scheme']} {job['size']}"
+
+
+def _together(jobs, device):
+    return [train(**{**job, "scheme": "plain" if job["scheme"] == "pair" else job["scheme"]}) for job in jobs]
+
+
+@runs.experiment(
+    "toy",
+    version=1,
+    probe={"size": 3, "seed": 0},
+    data=("dataset",),
+    work=_work,
+    together=runs.Together(_alike, _together),
+)
 def train(
     *,
     size: float,

@@ -92,10 +92,11 @@ def side_speed(place: torch.device, case: Case, train: Examples, make: Callable[
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     try:
-        step = make(network(case, place), train, case.batch)
-        batches = drawn(case.batch, train.n, place)
-        turn = iter(range(10**9))
-        took = seconds(lambda: step(batches[next(turn) % len(batches)]), place, 1.0 if gpu else 0.2)
+        with devices.whole_float32():  # all sides alike: convolutions of PyTorch are cut to TF32 by default
+            step = make(network(case, place), train, case.batch)
+            batches = drawn(case.batch, train.n, place)
+            turn = iter(range(10**9))
+            took = seconds(lambda: step(batches[next(turn) % len(batches)]), place, 1.0 if gpu else 0.2)
     except (ImportError, torch.OutOfMemoryError) as error:
         return {"not run": f"{type(error).__name__}: {error}"[:200]}
     memory = {"peak_memory_bytes": torch.cuda.max_memory_allocated() - before} if gpu else {}

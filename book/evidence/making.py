@@ -87,20 +87,21 @@ def make_together(wanted: Sequence[Plan], *, most: int, shard: Shard = ALL, said
     """
     checks.integer(2).check("side-by-side", most)
     _check_gpu(wanted)
-    failed: dict[str, str] = {}
+    failed: dict[str, tuple[Wanted, str]] = {}
     made = 0
     while group := _group(wanted, shard, failed, most):
         function, _, device = group[0]
         outcome = runs.compute_together(function, [run.job for run in group], device)
         if isinstance(outcome, tuple):
-            failed |= {repr(run): str(outcome[1]) for run in group}
+            failed |= {repr(run): (run, str(outcome[1])) for run in group}
             said(f"FAILED {len(group)} side by side, the first: {shown(group[0])}: {outcome[1]}")
         else:
             made += len(group)
             took = sum(line["made"]["seconds"] for line in outcome)
             said(f"{took:7.0f} s  {len(group)} side by side, the first: {shown(group[0])}")
     if failed:
-        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {next(iter(failed.items()))}")
+        run, why = next(iter(failed.values()))
+        raise runs.RunFailed(f"{len(failed)} run(s) failed; the first: {shown(run)}: {why}")
     return made
 
 

@@ -267,3 +267,27 @@ def test_an_array_on_slurm_makes_a_plan(folder, python):
     assert plans.load("toy").missing() == []
     assert len(runs.filed("toy")) == 8
     assert "Nothing is missing." in said
+
+
+def test_runs_that_are_alike_are_made_side_by_side_and_the_others_are_left():
+    grid = "{call: train, over: {size: [1, 2]}, seeds: 3, scheme: pair}, tuned: {sizes: [1], seeds: 1}"
+    run_toys.settle(plans.PLANS.parent, f"module: tests.run_toys\npublished: {{grid: {grid}}}\n")
+    told, plan = [], plans.load("toy")
+    assert making.make_together([plan], most=2, said=told.append) == 6
+    assert [int(re.search(r"(\d) side by side", line).group(1)) for line in told] == [2, 1, 2, 1]
+    lines = {(line["job"]["size"], line["job"]["seed"]): line["made"].get("many", 1) for line in runs.filed("toy")}
+    assert lines == {(size, seed): 1 if seed == 2 else 2 for size in (1.0, 2.0) for seed in range(3)}
+    assert {run.job["scheme"] for run in plan.missing()} == {"plain"}
+    assert making.make_together([plan], most=2, said=pytest.fail) == 0
+
+
+def test_a_group_that_fails_stops_no_other():
+    grid = "{call: train, size: 1, seeds: 2, scheme: failing}, more: {call: train, size: 2, seeds: 2, scheme: pair}"
+    run_toys.settle(plans.PLANS.parent, f"module: tests.run_toys\npublished: {{grid: {grid}}}\n")
+    told = []
+    with pytest.raises(runs.RunFailed, match=r"2 run\(s\) failed; the first: toy .*scheme=failing.*: OddError"):
+        making.make_together([plans.load("toy")], most=5, said=told.append)
+    assert [line.split()[0] for line in told] == ["FAILED", "0"]
+    assert len(runs.filed("toy")) == 2
+    with pytest.raises(ParameterError, match="side-by-side"):
+        making.make_together([plans.load("toy")], most=1)

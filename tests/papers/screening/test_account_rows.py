@@ -11,7 +11,8 @@ from papers.screening import account_rows as rows
 from tests.toys import Asked
 
 SETTING = {"mnist": (1.23, 512 / 60_000), "fashion-mnist": (2.15, 2048 / 60_000)}
-PARTS = [name for name, part in plans.load("11", "wanted").parts.items() if part.inputs.get("first") == 100]
+KNOWN = {**plans.load("11", "published").parts, **plans.load("11", "wanted").parts}
+PARTS = [name for name, part in KNOWN.items() if part.inputs.get("first") == 100]
 
 
 def made_up(job):
@@ -46,8 +47,7 @@ def allowed():
 
 
 def on(*parts):
-    wanted = plans.load("11", "wanted").parts
-    chosen = {name: wanted[name] for name in parts}
+    chosen = {name: KNOWN[name] for name in parts}
     return SimpleNamespace(parts=chosen, read=lambda part: chosen[part].function(Asked(made_up), **chosen[part].inputs))
 
 
@@ -105,9 +105,25 @@ def test_the_share_of_budgets_draws_whole_curves():
 
 
 def test_leads_have_rows_only_where_both_curves_reach():
-    part = plans.load("11", "wanted").parts["honest_mnist"]
+    part = KNOWN["honest_mnist"]
     arms = part.function(Asked(made_up), **part.inputs)
     leads = rows.leads({"mnist": arms}, "tanh")
     assert set(leads["account"]) == set(rows.ACCOUNTS)
     assert np.isfinite(leads[["lead", "low", "high"]]).all(axis=None)
     assert leads["epsilon"].min() > min(rows.GRID)  # the smallest budget pays for no step by Lemma 2
+
+
+def test_runs_that_go_beyond_the_budget_are_read_where_it_is_spent():
+    study = on("honest_mnist", "relu_mnist")
+    full = rows.compared(study)["mnist"]
+    assert set(full) == {"ours", "dpsgd_tanh", "dpsgd_auto_s", "dpsgd"}
+    cut, steps = rows.ended(full), rows.steps_at(*SETTING["mnist"], "lemma2")
+    assert 10 < steps < 9000
+    for arm, results in cut.items():
+        for run, whole in zip(results, full[arm], strict=True):
+            assert run["curve"]["queries"][-1] == run["queries"] == steps
+            assert run["accuracy"] == run["curve"]["accuracy"][-1] == rows.read(whole, "queries", steps, "accuracy")
+            assert run["curve"]["accuracy"][:-1] == whole["curve"]["accuracy"][: len(run["curve"]["accuracy"]) - 1]
+    short = {"dpsgd": [{**full["dpsgd"][0], "accepted": steps}]}
+    assert rows.ended(short) == short
+    assert rows.compared(on("limits")) == {}

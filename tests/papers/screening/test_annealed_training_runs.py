@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from book.evidence import runs
+from book.evidence import agreement, runs
 from book.evidence.plans import FIRST
 from dplib.annealing import Annealing
 from dplib.checks import ParameterError
@@ -88,3 +88,35 @@ def test_tuning_chooses_by_validation_records_and_reports_on_test_records():
     assert ours["chosen"] == {"batch": 256}
     assert ours["tried"] == [-1.0, 0.9]
     assert all(r["job"]["energy"] == "test" and "report" not in r["job"] for r in ours["results"])
+
+
+ANNEALED = [
+    {},
+    {"rejection_limit": 1, "trace": True},
+    {"initial_temperature": 1e9},
+    {"learning_rate": 1.0, "momentum": 0.0},
+]
+PLAIN = [{"scheme": "auto-s", "seed": 4}, {"scheme": "auto-s", "seed": 5, "max_grad_norm": 0.2}]
+
+
+@pytest.mark.parametrize("cells", [ANNEALED, PLAIN])
+def test_side_by_side_each_is_what_it_is_alone(cells):
+    function = annealed_training_runs.annealed_training
+    together = function.experiment.together
+    jobs = [runs.as_called(runs.job_of(function, {**BUSY, "updates": 20, "queries": 40} | cell)) for cell in cells]
+    assert len({together.alike(job) for job in jobs}) == 1
+    for result, job in zip(together.results(jobs, "cpu"), jobs, strict=True):
+        alone = function(**job)
+        assert result["curve"]["queries"] == alone["curve"]["queries"]
+        assert list(result) == list(alone)
+        assert list(agreement.differences(alone, result, 1e-2)) == []  # rounding, after forty steps
+
+
+def test_what_is_not_alike_is_not_put_side_by_side():
+    function = annealed_training_runs.annealed_training
+    alike = function.experiment.together.alike
+    job = runs.job_of(function, BUSY)
+    for change in ({"batch": 64}, {"epsilon": 1.0}, {"energy": "test"}, {"scheme": "dpsgd-tanh"}, {"queries": 7}):
+        assert alike({**job, **change}) != alike(job), change
+    for alone in ({"scheme": "non-private"}, {"witness_every": 5}, {"rejection_limit": None}):
+        assert alike({**job, **alone}) is None, alone
