@@ -125,7 +125,9 @@ def insert(notebook: nbformat.NotebookNode, chapter: str, rows: list[Row]) -> No
     opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown" and _SECTION.search(cell.source))
     opening.source = _SECTION.sub(lambda heading: f"{words}\n\n{heading[0]}", opening.source, count=1)
     if ending := ways.ending(chapter):
-        notebook.cells.append(nbformat.v4.new_markdown_cell(ending))
+        notebook.cells.append(
+            nbformat.v4.new_markdown_cell(ending, id="ending")
+        )  # not by chance: the page would be new each time
 
 
 def markdown(chapter: str, box: Box, rows: list[Row], on_page: set[str]) -> str:

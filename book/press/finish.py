@@ -3,7 +3,9 @@
 The site is carried around as files, so its size counts; it is read on slow machines, so what every page loads counts.
 """
 
+import base64
 import contextlib
+import hashlib
 import io
 import os
 import re
@@ -14,11 +16,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import PIL
 from PIL import Image
 
 from book.evidence.execution import RunError
 from book.evidence.places import ROOT
-from book.press import search
+from book.press import remembered, search
 from dplib import files
 
 HTML = ROOT / "_build" / "html"
@@ -162,6 +165,12 @@ def with_sizes(page: str, folder: Path) -> str:
 
 def smaller(png: bytes) -> bytes:
     """A figure with a palette of 256 colours where that makes the file smaller; charts look the same in it."""
+    by = f"{PIL.__version__} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
+    key = f"figure {hashlib.sha256(png).hexdigest()} {by}"
+    return base64.b64decode(remembered.text(key, lambda: base64.b64encode(_smaller(png)).decode()))
+
+
+def _smaller(png: bytes) -> bytes:
     image = Image.open(io.BytesIO(png))
     if image.mode == "P":
         return png

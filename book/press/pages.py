@@ -6,11 +6,11 @@ Jupyter Book reads ``_build/source``; nothing is executed by it, since papermill
 import base64
 import copy
 import html
-import importlib.metadata
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -22,13 +22,13 @@ from book.press import (
     authors,
     boxes,
     course,
-    dials,
     elsewhere,
     findings,
     finish,
     front,
     headlines,
     ledger,
+    remembered,
     tables,
     teaching,
     typed,
@@ -72,21 +72,20 @@ def build(*, draft: bool = False) -> Path:
         "status.md": tables.status(chapters),
         "data.md": tables.data_sets(),
         "course.md": course.markdown(),
-        "seeds.md": tables.seeds(),
-        "gpu.md": tables.gpu([row.claim for row in rows]),
+        "seeds.md": remembered.computed("seeds", tables.seeds),
+        "gpu.md": remembered.computed("gpu", lambda: tables.gpu([row.claim for row in rows])),
         "gpu_measured.md": tables.gpu_measured(),
     }
     for name, text in parts.items():
         (GENERATED / name).write_text(text, encoding="utf-8")
-    findings.draw(rows, GENERATED)
-    front.draw(rows, notebooks, SOURCE / "book" / "_static")
+    front.draw_map(notebooks, SOURCE / "book" / "_static")
+    _draw(rows)
     authors.build(rows, GENERATED)
     said = None if draft else typed.known(rows, notebooks)
     for part in headlines.parts():
         typed.check(part, said)
     teaching.build(GENERATED, said)
     elsewhere.archive(GENERATED / "handouts" / "dp-book.tar.xz")
-    dials.build(GENERATED, SOURCE / "book" / "_static")
     # The pages as Sphinx writes them lie apart: what shows nothing new stays, and is not written again.
     machine = _machine()
     every = [] if unchanged.begin(PAGES, SOURCE, machine) else ["--all"]
@@ -97,15 +96,35 @@ def build(*, draft: bool = False) -> Path:
     decks.build(BUILD / "html", said, machine)
     if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
         raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
+    remembered.forget_others()
     return BUILD / "html" / "index.html"
+
+
+def _draw(rows: list[ledger.Row]) -> None:
+    """Figures and dials. What draws them brings PyTorch, and is imported where they are not remembered."""
+    undated = [replace(row, date="") for row in rows]  # that of the run, which no figure shows
+
+    def figures(generated: Path, static: Path) -> None:
+        from book.press import findings_figures, front_figures
+
+        findings_figures.draw(undated, generated)
+        front_figures.draw(undated, static)
+
+    def turned(generated: Path, static: Path) -> None:
+        from book.press import dials
+
+        dials.build(generated, static)
+
+    folders = [GENERATED, SOURCE / "book" / "_static"]
+    remembered.filled(f"figures {undated!r}", folders, figures)
+    remembered.filled("dials", folders, turned)
 
 
 def _machine() -> str:
     """What differs where more has changed than the texts of pages and what chapters and ledger tell."""
     told = (claims.CLAIMS, claims.RESULTS, sources.PLANS, sources.KEPT)
     paths = [path for path in sources.site_files() if path.suffix != ".md" and path.parent not in told]
-    installed = {f"{package.name}=={package.version}" for package in importlib.metadata.distributions()}
-    return " ".join([sources.fingerprint(paths), sys.version, *sorted(installed)])
+    return f"{sources.fingerprint(paths)} {remembered.versions()}"
 
 
 def check_links() -> Path:

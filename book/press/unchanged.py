@@ -32,7 +32,7 @@ _OWN = {
     "_write_doc_doctree_cache",
     "sphinx_exercise_gated_registry", "sphinx_exercise_node_order",  # lines of a page on which its exercises stand
 }  # fmt: skip
-_OWN_METADATA = {"wordcount"}
+_OWN_METADATA = {"wordcount", "dplib"}  # length, and of a chapter what it ran on
 # Pictures in it are copied whatever pages are written; of styles and scripts pages have a digest.
 _COPIED = "_static"
 _IN_PAGES = (".css", ".js")
@@ -96,7 +96,12 @@ def shared(env: Any) -> str:
     """A digest of all that Sphinx and its extensions keep between pages: where it is the same, a page whose source is
     the same is the same.
     """
-    return _told({name: value for name, value in vars(env).items() if name not in _OWN}, {})
+    kept = {name: value for name, value in vars(env).items() if name not in _OWN}
+    if cite := kept["domaindata"].get("cite"):
+        # They stand in the order in which pages were read, here the last time; a line is for messages.
+        refs = sorted((ref._replace(line=0) for ref in cite["citation_refs"]), key=lambda ref: ref.docname)
+        kept["domaindata"] = {**kept["domaindata"], "cite": {**cite, "citation_refs": refs}}
+    return _told(kept, {})
 
 
 def _told(value: Any, met: dict[int, str]) -> str:

@@ -9,6 +9,7 @@ slide, which :mod:`book.press.typed` reads. Where there is Chromium, each deck i
 """
 
 import base64
+import functools
 import json
 import re
 import shutil
@@ -80,12 +81,19 @@ def cell_of(chapter: str, words: str) -> int:
     Raises:
         RunError: for words that no figure of the chapter has, or more than one.
     """
-    cells = sources.as_notebook(sources.source(chapter)).cells
-    alts = [" ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split()) for cell in cells]
+    source = sources.source(chapter)
+    alts = _alts(source, source.read_text(encoding="utf-8"))
     places = [place for place, alt in enumerate(alts) if words in alt]
     if len(places) != 1:
         raise RunError(f"{len(places)} figures of {chapter} have the words “{words}” in their text: one must.")
     return places[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _alts(source: Path, _text: str) -> list[str]:
+    """What each cell of a source says of its figure, empty where it has none."""
+    cells = sources.as_notebook(source).cells
+    return [" ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split()) for cell in cells]
 
 
 def build(site: Path, book: typed.Known | None, machine: str) -> list[Path]:

@@ -7,7 +7,7 @@ import pytest
 
 from book.evidence import claims, sources
 from book.evidence.execution import RunError
-from book.press import boxes, ledger
+from book.press import boxes, ledger, ways
 from book.press.boxes import Box, Sentence
 from book.press.ledger import Row
 from dplib.checks import ParameterError
@@ -88,6 +88,18 @@ def test_the_box_stands_before_the_first_section_and_leads_to_the_cards(rows, mo
     assert 'href="#A.thm6"' in words, "a card of the page"
     assert 'href="../book/ledger.html#A.eq10"' in words, "a row without a card here"
     assert '<details class="claim" id="A.thm6"' in notebook.cells[1].outputs[0].data["text/html"]
+
+
+def test_a_chapter_of_the_story_ends_with_the_same_cell_each_time(rows, monkeypatch):
+    monkeypatch.setattr(boxes, "check_prose", lambda *_: None)
+    chapter, ids = sources.resolve(ways.load().story[0]), []
+    for _ in range(2):
+        cells = [nbformat.v4.new_markdown_cell("# A title\n\nWords.\n\n## A section")]
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"dplib": {"seconds": 12.3}})
+        boxes.insert(notebook, chapter, rows)
+        ids.append(notebook.cells[-1].id)
+    assert "story-next" in notebook.cells[-1].source
+    assert ids[0] == ids[1]
 
 
 def test_an_interval_behind_a_number_is_checked_too(rows):

@@ -11,7 +11,7 @@ import zipfile
 import pytest
 
 from book.evidence import machines, sources
-from book.press import elsewhere
+from book.press import elsewhere, remembered
 from tests.conftest import ROOT
 
 FOUND = """
@@ -21,6 +21,12 @@ assert claims.load_all()
 assert not plans.load("08").missing()
 assert plans.load("08").read("priors")
 """
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path_factory, monkeypatch):
+    """Nothing is remembered from another test, and nothing for the next build."""
+    monkeypatch.setattr(remembered, "STORE", tmp_path_factory.mktemp("remembered"))
 
 
 def test_a_chapter_finds_its_runs_where_it_was_unpacked(tmp_path):
@@ -58,6 +64,31 @@ def test_the_wheels_hold_library_and_experiments(tmp_path):
     assert {"book/evidence/runs.py", "papers/labels/response_runs.py", "book/__init__.py"} <= second
     assert not [name for name in second if name.startswith(("dplib/", "tests/", "book/press"))]
     assert {path.name for path in ROOT.iterdir()} == before, "pip leaves nothing in the repository"
+
+
+def test_the_archive_has_every_file_as_it_is_now(tmp_path, monkeypatch):
+    runs = tmp_path / "book" / "runs"
+    runs.mkdir(parents=True)
+    for name, value in {(elsewhere, "ROOT"): tmp_path, (sources, "KEPT"): runs}.items():
+        monkeypatch.setattr(*name, value)
+    monkeypatch.setattr(elsewhere, "tracked", lambda: sorted(p for p in tmp_path.rglob("*.[mj]*")))
+
+    def held():
+        elsewhere.archive(tmp_path / "a.tar.xz")
+        with tarfile.open(tmp_path / "a.tar.xz") as archive:
+            return {entry.name: archive.extractfile(entry).read() for entry in archive}
+
+    files = {"book/runs/one.jsonl": b"1" * 700, "book/page.md": b"2" * 512, "README.md": b""}
+    edits = {"book/page.md": b"other", "book/runs/one.jsonl": b"more", "book/runs/two.jsonl": b"new"}
+    for name, content in [*files.items(), *edits.items()]:
+        files[name] = content
+        (tmp_path / name).write_bytes(content)
+        there = {f"dp-book/{name}": content for name, content in files.items() if (tmp_path / name).exists()}
+        assert held() == there
+    (runs / "two.jsonl").chmod(0o755)
+    held()
+    with tarfile.open(tmp_path / "a.tar.xz") as archive:
+        assert [entry.name for entry in archive if entry.mode == 0o755] == ["dp-book/book/runs/two.jsonl"]
 
 
 @pytest.mark.parametrize("by_git", [True, False])

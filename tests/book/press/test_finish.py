@@ -12,7 +12,7 @@ from pygments.styles import get_style_by_name
 from pygments.token import Name, Punctuation, Text, Whitespace
 
 from book.evidence.execution import RunError
-from book.press import finish
+from book.press import finish, remembered
 
 SCRIPTS = '<head>\n<script src="../_static/searchtools.js"></script>\n<script src="../searchindex.js"></script></head>'
 ARROW, HALF = '"arrow-up":[384,512,[],"f062","M1 2z"]', '"circle-half-stroke":[512,512,[9680,"adjust"],"f042","M7z"]'
@@ -22,6 +22,12 @@ ICONS = f'var i={{{ARROW},sun:[512,512,[9728],"f185","M3 4z"],expand:[448,512,[]
 PRE = '<pre><span class="n">a</span><span class="w"> </span><span class="o">+</span> <span class="mi">1</span></pre>'
 CARDS = '<link rel="stylesheet" href="a/sphinx-design.min.css?v=1" /><script data-a="b" src="design-tabs.js"></script>'
 PROOF = '<div class="proof admonition" id="proof"><section class="proof-content" id="proof-content">a</section></div>'
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path_factory, monkeypatch):
+    """Nothing is remembered from another test, and nothing for the next build."""
+    monkeypatch.setattr(remembered, "STORE", tmp_path_factory.mktemp("remembered"))
 
 
 @pytest.mark.parametrize(

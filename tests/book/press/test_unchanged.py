@@ -3,9 +3,12 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
+from sphinxcontrib.bibtex.citation_target import parse_citation_targets
+from sphinxcontrib.bibtex.roles import CitationRef
 
 from book.press import finish, unchanged, week_slides
 from tests.conftest import ROOT
@@ -13,7 +16,8 @@ from tests.conftest import ROOT
 PAGES = {
     "intro": "# A book\n\nSee {ref}`there <place>`, {ref}`a square <drawn>` and {prf:ref}`known`.\n",
     "first": (
-        "# First\n\nSome text.\n\n(place)=\n## A place\n\n```{figure} square.png\n:name: drawn\n\nA square.\n```\n\n"
+        "# First\n\nSome text, {cite}`DworkRoth2014`.\n\n"
+        "(place)=\n## A place\n\n```{figure} square.png\n:name: drawn\n\nA square.\n```\n\n"
         "```{include} part.md\n```\n"
     ),
     "second": "# Second\n\n```{prf:theorem}\n:label: known\n\nIt is so, {cite}`DworkRoth2014`.\n```\n"
@@ -64,6 +68,8 @@ TITLE = PAGES["first"].replace("# First", "# The first")
 MORE = PAGES["second"].replace("# Second\n", "# Second\n\nMore.\n")
 EDITS = {
     "prose and an included file": ({"second": MORE, "part": "New.\n"}, {"first", "second"}),
+    # Then its citations are the last that were read, and in the first build they are not.
+    "an included file of the first page that cites": ({"part": "New.\n"}, {"first"}),
     "a title": ({"first": TITLE}, set(PAGES)),
     "an anchor": ({"third": PAGES["third"] + "\n(mark)=\n## More\n"}, set(PAGES)),
     "a citation": ({"third": PAGES["third"] + "\n{cite}`DworkRoth2014`\n"}, set(PAGES)),
@@ -96,6 +102,21 @@ def test_after_an_edit_the_site_is_the_one_that_is_made_from_nothing(edit, first
     found, wanted = texts(first / "built"), texts(tmp_path)
     assert found.keys() == wanted.keys()
     assert [name for name in found if found[name] != wanted[name]] == []
+
+
+def test_what_a_page_keeps_for_itself_is_not_shared():
+    def told(refs, **metadata):
+        env = SimpleNamespace(domaindata={"cite": {"citation_refs": refs}}, metadata={"page": metadata})
+        return unchanged.shared(env)
+
+    ref = CitationRef("id1", "page", 3, list(parse_citation_targets("a")))
+    other, later = ref._replace(docname="other"), ref._replace(citation_ref_id="id2")
+    before = told([ref, later, other], dplib="{one}", wordcount={"words": 3}, myst_slugs={"a": 1})
+    assert told([other, ref, later], dplib="{two}", wordcount={"words": 4}, myst_slugs={"a": 1}) == before
+    assert told([ref._replace(line=9), later, other], myst_slugs={"a": 1}) == before
+    for refs in ([later, ref, other], [ref, other], [ref._replace(targets=[]), later, other]):
+        assert told(refs, myst_slugs={"a": 1}) != before, "order on a page, and what is cited, are"
+    assert told([ref, later, other], myst_slugs={"b": 1}) != before
 
 
 def test_decks_are_rendered_where_something_is_new(tmp_path, monkeypatch):
