@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import seaborn as sns
 from pandas.io.formats.style import Styler
 
 from book.evidence import claims, plotting
@@ -19,6 +20,7 @@ NINE = {
     "eps0.34-stw": "STW, ε = 0.34", "eps0.34-paw": "PAW, ε = 0.34",
 }  # fmt: skip
 ARMS = {"rs": "RS, random number", "rs_fixed": "RS, fixed number", "mgrs": "MGRS", "paas": "PAAS"}
+RIVALS = {"fixed": "right", "random": "left"}  # a network chosen without a look, and the side on which its name stands
 Proven = Mapping[str, Mapping[str, float]]  # search to how its number of candidates is drawn to ε
 Rows = Mapping[str, Mapping[str, Any]]
 
@@ -77,14 +79,26 @@ def table_9(rows: Rows) -> Styler:
 
 
 def one_total(row: Mapping[str, Measured]) -> None:
-    """Points by which each search is ahead of a fixed network at one total ε; values of the row ``B.search-when``."""
-    figure, panels = plt.subplots(2, 1, figsize=(4.8, 4.8), sharex=True)
+    """Points by which each search is ahead of a fixed network and of a random one, at one total ε; values of the row
+    ``B.search-same-guarantee``, or of another with those against the fixed network.
+    """
+    _, panels = plotting.column(2, 4.8, 2.9, sharex=True)
     for axes, total in zip(panels, ("0.5", "2.11"), strict=True):
-        plotting.dots(axes, {label: {"": row[f"total_{total}_{arm}_minus_fixed"]} for arm, label in ARMS.items()}, {})
+        dots = {
+            label: {rival: row[name] for rival in RIVALS if (name := f"total_{total}_{arm}_minus_{rival}") in row}
+            for arm, label in ARMS.items()
+        }
+        plotting.dots(axes, dots, {}, series=tuple(RIVALS))
         axes.axvline(0, color="black", lw=1)
-        axes.set_title(f"total ε = {total}")
-    panels[1].set_xlabel("points ahead of a fixed network")
-    figure.tight_layout()
+        axes.set(title=f"total ε = {total}", ylim=(len(ARMS) - 0.5, -1.45))
+        for (rival, side), colour in zip(RIVALS.items(), sns.color_palette("colorblind", len(RIVALS)), strict=True):
+            if any(rival in found for found in dots.values()):
+                place = {"xytext": (-5 if side == "right" else 5, 0), "textcoords": "offset points", "ha": side}
+                look = {"color": colour, "fontsize": 12, "bbox": {"color": "white", "pad": 1}}  # no grid behind letters
+                axes.annotate(f"over the\n{rival} one", (0, -0.85), va="center", **place, **look)
+    panels[0].tick_params(labelbottom=True)
+    panels[1].set_xlabel("points by which a search leads")
+    panels[0].figure.tight_layout()
 
 
 def _by_kind(proven: Proven) -> pd.DataFrame:

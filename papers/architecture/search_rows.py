@@ -309,8 +309,6 @@ AGAIN = {
     "printed_networks": printed_networks,
     "printed_length": printed_length,
     "evolution": lambda draws: {"B.evolution-beats-random": replays(draws)["B.evolution-beats-random"]},
-    "same_guarantee_small": same_guarantee,
-    "same_guarantee_large": same_guarantee,
 }
 
 
