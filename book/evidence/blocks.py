@@ -66,8 +66,8 @@ def registered() -> dict[str, plans.Plan]:
 
 def facts(log: gitlog.Log) -> dict[str, dict[str, Any]]:
     """Of each part of a block: ``plan``; ``registered``, commit and time of its present inputs; how many ``runs`` it
-    reads, and how many of them are ``new``, from a commit that has these inputs; days and core-``hours`` of the new
-    ones; and how many are ``missing``, at least.
+    reads, and how many of them are ``new``, from a commit that has these inputs; days, core-``hours`` and
+    ``gpu_hours`` of the new ones; and how many are ``missing``, at least.
     """
     known = registered()
     wanted = dict.fromkeys(part for block in read() for part in block.of_parts(known))
@@ -89,11 +89,13 @@ def registered_by(log: gitlog.Log, part: str) -> str:
 
 def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, Any]:
     """What is told of the runs from a commit that has another one behind it."""
-    made = [line["made"] for line in lines]
-    new = [run for run in made if commit and (of := log.full(run["commit"])) and log.contains(of, commit)]
-    dates = sorted(run["date"][:16].replace("T", " ") for run in new)
-    hours = round(sum(run["processor_seconds"] for run in new) / 3600, 2)
-    return {"new": len(new), "hours": hours, "days": [dates[0], dates[-1]] if dates else []}
+    new = [line for line in lines if commit and (of := log.full(line["made"]["commit"])) and log.contains(of, commit)]
+    dates = sorted(line["made"]["date"][:16].replace("T", " ") for line in new)
+    seconds = {"cpu": 0.0, "cuda": 0.0}
+    for line in new:
+        seconds[line["device"]] += line["made"]["seconds" if line["device"] == "cuda" else "processor_seconds"]
+    hours, on_gpu = (round(spent / 3600, 2) for spent in seconds.values())
+    return {"new": len(new), "hours": hours, "gpu_hours": on_gpu, "days": [dates[0], dates[-1]] if dates else []}
 
 
 def _matching(patterns: Iterable[str], names: Iterable[str], what: str) -> Iterator[str]:

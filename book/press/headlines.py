@@ -60,8 +60,9 @@ def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str
     registered = dict(about["registered"] for about in parts.values() if about["registered"])
     by = " and ".join(f"`{commit[:7]}`, {when}" for commit, when in registered.items()) or "a change to come"
     days = sorted(day for about in parts.values() for day in about["days"])
-    new, hours = (sum(about[key] for about in parts.values()) for key in ("new", "hours"))
-    made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {hours:.1f} core-hours" if new else "no run since"
+    new, hours, on_gpu = (sum(about[key] for about in parts.values()) for key in ("new", "hours", "gpu_hours"))
+    took = f"{hours:.1f} core-hours" + (f" and {60 * on_gpu:.0f} minutes of a GPU" if on_gpu else "")
+    made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {took}" if new else "no run since"
     complete = sum(not about["missing"] for about in parts.values())
     return (
         f"Registered by {by}; {made}. Core-hours reckoned beforehand for all: {block.reckoned:g}. "

@@ -33,11 +33,17 @@ def test_new_runs_are_those_from_a_commit_with_the_inputs(repository):
     before, rule, after = repository.commit(), repository.commit(), repository.commit()
     log = gitlog.Log(repository.root)
     lines = [
-        {"made": {"commit": commit[:12], "date": f"2026-11-2{day}T10:00:00+00:00", "processor_seconds": 1800.0}}
+        {
+            "made": {
+                "commit": commit[:12], "date": f"2026-11-2{day}T10:00:00+00:00",
+                "processor_seconds": 1800.0, "seconds": 360.0,
+            },
+            "device": "cuda" if commit == after else "cpu",
+        }
         for day, commit in enumerate((before, rule, after, "0" * 40))
-    ]
+    ]  # fmt: skip
     told = blocks._of_new(log, rule, lines)
-    assert told == {"new": 2, "hours": 1.0, "days": ["2026-11-21 10:00", "2026-11-22 10:00"]}
+    assert told == {"new": 2, "hours": 0.5, "gpu_hours": 0.1, "days": ["2026-11-21 10:00", "2026-11-22 10:00"]}
     assert blocks._of_new(log, "", lines)["new"] == 0
 
 
