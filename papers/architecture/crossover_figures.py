@@ -50,15 +50,15 @@ def by_length(study: Plan) -> None:
         margin = margins.get("accuracy_points", data).value
         axes.axhspan(-margin, margin, color="0.5", alpha=0.15, lw=0)
         ends = [run["lead"] - run["low"], run["high"] - run["lead"]]
-        beside = run["epochs"] * (1, 1.08)[place]  # so that no interval hides another
-        axes.errorbar(beside, run["lead"], ends, fmt="o-", capsize=3, color=colour)
-        axes.text(1, (0.8, -0.5)[place], name, color=colour, fontsize=12)
+        beside = (1, 1.12)[place]  # so that no interval hides another
+        axes.errorbar(run["epochs"] * beside, run["lead"], ends, fmt="o-", capsize=3, color=colour)
+        axes.text(1, (0.8, -0.66)[place], name, color=colour, fontsize=12)
         due = rows.loc[rows["seeds"] == 0, "epochs"]
-        axes.plot(due, np.zeros(len(due)), "x", color=colour)
+        axes.plot(due * beside, np.zeros(len(due)), "x", color=colour)
         printed = claims.get(f"B.table1.fcn-{data}-paw").published["gap_dpsgd"]
-        axes.plot(length_rows.PRINTED_EPOCHS, printed, "o", mfc="none", ms=10, color=colour)
+        axes.plot(length_rows.PRINTED_EPOCHS * beside, printed, "o", mfc="none", ms=10, color=colour)
     axes.text(length_rows.PRINTED_EPOCHS / 1.25, printed, "printed", ha="right", va="center", fontsize=11)
-    axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points", ylim=(-0.65, None))
+    axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points", ylim=(-0.75, None))
     axes.set_xticks(length_rows.EPOCHS, map(str, length_rows.EPOCHS))
     axes.set_xticks([], minor=True)
 
