@@ -46,12 +46,12 @@ def by_length(study: Plan) -> None:
     _, axes = plt.subplots(figsize=SMALL)
     for place, (data, name) in enumerate({"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}.items()):
         rows = leads[(leads["pair"] == f"fcn-{data}") & (leads["training"] == "DP-SGD")]
-        run, colour = rows[rows["seeds"] > 0], f"C{place}"
+        colour = f"C{place}"
         margin = margins.get("accuracy_points", data).value
         axes.axhspan(-margin, margin, color="0.5", alpha=0.15, lw=0)
-        ends = [run["lead"] - run["low"], run["high"] - run["lead"]]
+        ends = [rows["lead"] - rows["low"], rows["high"] - rows["lead"]]  # no line leads over a length not run
         beside = (1, 1.12)[place]  # so that no interval hides another
-        axes.errorbar(run["epochs"] * beside, run["lead"], ends, fmt="o-", capsize=3, color=colour)
+        axes.errorbar(rows["epochs"] * beside, rows["lead"], ends, fmt="o-", capsize=3, color=colour)
         axes.text(1, (0.8, -0.66)[place], name, color=colour, fontsize=12)
         due = rows.loc[rows["seeds"] == 0, "epochs"]
         axes.plot(due * beside, np.zeros(len(due)), "x", color=colour)
