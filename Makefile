@@ -26,6 +26,7 @@ $(READY):
 	  echo "Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV). PyTorch is the large part: for the small CPU build, or for another CUDA version than the"
 	@echo "default's, take the address after --index-url from pytorch.org/get-started/locally and give it: make $(MAKECMDGOALS) TORCH=address"
+	@[ ! -L $(VENV) ] || { echo "$(VENV) is a link to another environment, which would be emptied: remove the link first."; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "python3-venv is missing: install it (Debian: apt install python3-venv)"; exit 1; }
 	@PATH="$$PWD/$(BIN):$$PATH" bash postBuild $(if $(TORCH),--index-url $(TORCH))
 	@touch $@
