@@ -192,7 +192,7 @@ def net(file: Path, against: Path | None) -> None:
 @click.argument("of", metavar="ROW|CHAPTER")
 @click.argument("number", required=False, default="")
 def where(of: str, number: str) -> None:
-    """Where things are: of a row (D.fig1) its rule, code, runs and tests; of a chapter's NUMBER (11 0.090) its rows."""
+    """Where things are: of a row (D.fig1) its rule, code, runs and tests; of a chapter's NUMBER (11 0.093) its rows."""
     from book.press import where as places
 
     for line in places.lines(of, number):

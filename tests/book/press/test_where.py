@@ -39,8 +39,8 @@ def test_the_line_of_a_rule_is_the_rows():
 
 
 def test_a_number_leads_to_its_sentence_and_rows():
-    lines = list(where.lines("11", "0.090"))
-    assert "0.090 points" in lines[0]
+    lines = list(where.lines("11", "0.093"))
+    assert "0.093 points" in lines[0]
     assert lines[0].startswith("notebooks/11_annealed_dpsgd.md:")
     assert any("D.s-gain-same-hyperparameters" in line for line in lines[1:])
 

@@ -119,6 +119,7 @@ def test_runs_that_go_beyond_the_budget_are_read_where_it_is_spent():
     assert set(full) == {"ours", "dpsgd_tanh", "dpsgd_auto_s", "dpsgd"}
     cut, steps = rows.ended(full), rows.steps_at(*SETTING["mnist"], "lemma2")
     assert 10 < steps < 9000
+    assert cut.pop("ours") == full["ours"]
     for arm, results in cut.items():
         for run, whole in zip(results, full[arm], strict=True):
             assert run["curve"]["queries"][-1] == run["queries"] == steps
