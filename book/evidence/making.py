@@ -95,6 +95,8 @@ def make_together(wanted: Sequence[Plan], *, most: int, shard: Shard = ALL, said
         if isinstance(outcome, tuple):
             failed |= {repr(run): (run, str(outcome[1])) for run in group}
             said(f"FAILED {len(group)} side by side, the first: {shown(group[0])}: {outcome[1]}")
+            if isinstance(outcome[1], runs.GPUFailed):  # so would all others in this process
+                raise outcome[1]
         else:
             made += len(group)
             took = sum(line["made"]["seconds"] for line in outcome)

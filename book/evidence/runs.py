@@ -250,7 +250,7 @@ def compute_together(
                 file(new)
         return made_
     except Exception as error:
-        return dict(jobs[0]), RunFailed(f"{type(error).__name__}: {error}")
+        return dict(jobs[0]), (GPUFailed if gpu_failed(error) else RunFailed)(f"{type(error).__name__}: {error}")
 
 
 def gpu_failed(error: BaseException | None) -> bool:

@@ -46,6 +46,8 @@ def make(studies: tuple[str, ...], plan: str, side_by_side: int | None, **option
     wanted = [plans.load(study, plan) for study in studies]
     read = {"limit": seconds, "shard": shard}
     given = {name: read.get(name, int)(value) for name, value in options.items() if value is not None}
+    if side_by_side and "limit" in given:
+        raise ParameterError("limit is not allowed with side-by-side: how long models take together is not known.")
     if side_by_side:
         making.make_together(wanted, most=side_by_side, shard=given.get("shard", making.ALL), said=_said)
     missing = making.make(wanted, **given, said=_said)

@@ -175,7 +175,7 @@ def _prepared(job: runs.Job, device: str, plain: bool = False) -> _Training:
     parts = annealed_settings.records(job["dataset"], job["held"], seed)
     given = {name: job[name] for name in ("learning_rate", "batch", "noise_multiplier")}
     used, limit = annealed_settings.settings(job["dataset"], job["rejection_limit"], **given)
-    rule = Annealing(*(job[name] for name in RULE[:1]), limit, *(job[name] for name in RULE[1:]))
+    rule = Annealing(rejection_limit=limit, **{name: job[name] for name in RULE})
     sample_rate = min(1.0, used["batch"] / len(parts["train"][1]))
     if private and job["updates"]:
         used["noise_multiplier"] = noise_for(sample_rate, job["epsilon"], job["delta"], job["updates"])

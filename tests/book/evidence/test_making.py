@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
-from book.evidence import making, plans, runs, workers
+from book.evidence import execution, making, plans, runs, runs_command, workers
 from book.evidence.making import Shard
 from dplib.checks import ParameterError
 from tests import run_toys
@@ -291,3 +292,22 @@ def test_a_group_that_fails_stops_no_other():
     assert len(runs.filed("toy")) == 2
     with pytest.raises(ParameterError, match="side-by-side"):
         making.make_together([plans.load("toy")], most=1)
+
+
+def test_side_by_side_a_gpu_that_failed_is_not_asked_again():
+    grid = "{call: train, size: 1, seeds: 2, scheme: poisoned}, more: {call: train, size: 2, seeds: 2, scheme: pair}"
+    run_toys.settle(plans.PLANS.parent, f"module: tests.run_toys\npublished: {{grid: {grid}}}\n")
+    told = []
+    try:
+        with pytest.raises(runs.GPUFailed, match="CUDA error"):
+            making.make_together([plans.load("toy")], most=5, said=told.append)
+    finally:
+        run_toys.POISONED.clear()
+    assert len(told) == 1
+
+
+def test_a_limit_is_refused_where_models_go_side_by_side(monkeypatch):
+    monkeypatch.setattr(execution, "check_commit", lambda: None)
+    asked = ["make", "toy", "--side-by-side", "2", "--limit", "5m"]
+    assert "limit is not allowed with side-by-side" in str(CliRunner().invoke(runs_command.runs, asked).exception)
+    assert runs.filed("toy") == []
