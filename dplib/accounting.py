@@ -26,6 +26,7 @@ Accountants, all upper bounds:
 
 import functools
 import importlib.metadata
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -390,7 +391,7 @@ def inverted_epsilon(noise_multiplier: float, sample_rate: float, steps: int, de
     sigma, q, steps = (float(value) for value in rdp.check_settings(noise_multiplier, sample_rate, steps))
     if not (sigma > 0 and q < 1 and steps >= 1 and 0 < delta < 1):
         raise ParameterError(f"noise {sigma:g}, rate {q:g}, {steps:g} steps, delta {delta:g}: no subsampled Gaussian.")
-    spent = rdp.rdp(sigma, q, steps)
+    spent = steps * rdp.of_one_step(sigma, q)
     order = rdp.ORDERS[np.argmin(rdp.to_epsilon(spent, rdp.ORDERS, delta))]
     c = max(order, 1.1) - 1
 
@@ -433,15 +434,16 @@ def inverted(log_moment: Callable[[np.ndarray], np.ndarray], steps: int, delta: 
         return exponent[0].real + np.log(max(total, 1e-300))
 
     imprecise = "the integral over the losses is not precise enough: too few steps, or losses too large."
-    at_zero = log_delta(0.0)
-    if not np.isfinite(at_zero):
+    # Markov's inequality at c bounds it. Far below the terms cancel to below their rounding: it is not sought there.
+    high, gap = (steps * at - np.log(delta)) / c, 1 / c
+    if not (np.isfinite(high) and np.isfinite(log_power).all()):
         raise ParameterError(imprecise)
-    if at_zero <= np.log(delta):
-        return 0.0
-    high = 1.0
-    while log_delta(high) > np.log(delta):
-        high *= 2
-    root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), 0.0, high, xtol=1e-13, rtol=1e-12)
+    while log_delta(max(high - gap, 0.0)) <= np.log(delta):
+        if gap >= high:
+            return 0.0
+        gap *= 2
+    low = max(high - gap, 0.0)
+    root = optimize.brentq(lambda e: log_delta(e) - np.log(delta), low, high, xtol=1e-13, rtol=1e-12)
     if not abs(log_delta(root, every=2) - np.log(delta)) < 1e-6:
         raise ParameterError(imprecise)
     return root
@@ -455,15 +457,17 @@ def _log_moment(s, sigma, q, removed):
     """
     power = s + 1 if removed else -s
     top = max(power[0].real, 0) / sigma + _REACH
-    u = np.arange(-_REACH, top, _SPACING * min(1.0, sigma))
+    # In u the factor e^(itL) turns by up to |t| / sigma, and the Gaussian holds no more than about _REACH.
+    spacing = 2 * np.pi / (np.abs(s.imag).max() / sigma + 3 * _REACH / min(1.0, sigma))
+    u = np.arange(-_REACH, top, max(spacing, _SPACING * min(1.0, sigma)))
     weight = np.exp(-(u**2) / 2) * (u[1] - u[0]) / np.sqrt(2 * np.pi)
     return log_mean(weight, np.log1p(q * np.expm1(u / sigma - 1 / (2 * sigma**2))), power)
 
 
 def log_mean(weights: np.ndarray, losses: np.ndarray, s: np.ndarray) -> np.ndarray:
     """log of the mean of e^(s L), shape of s, of which few real parts differ. The mean less 1 is summed, so that tiny
-    losses keep their digits. For s = c + it it is sum w (e^(c L) - 1) - 2 sum w e^(c L) h (h - ik), with the sine h and
-    the cosine k of t L / 2. The factors e^(c L) are made once, and real functions take a third of complex ones' time.
+    losses keep their digits: for s = c + it it is sum w (e^(c L) - 1) + sum w e^(c L) (e^(itL) - 1). It is quick where
+    the points of one real part have equal distances, beginning at t = 0.
 
     Args:
         weights: of the losses, shape (k,), with the sum 1.
@@ -472,10 +476,27 @@ def log_mean(weights: np.ndarray, losses: np.ndarray, s: np.ndarray) -> np.ndarr
     """
     means = np.empty(s.shape, dtype=complex)
     for c in np.unique(s.real):
-        fixed, tilted = weights @ np.expm1(c * losses), weights * np.exp(c * losses)
-        means[s.real == c] = fixed
-        for i in np.flatnonzero((s.real == c) & (s.imag != 0)):
-            h, k = np.sin(s[i].imag / 2 * losses), np.cos(s[i].imag / 2 * losses)
-            turned = tilted * h
-            means[i] = complex(fixed - 2 * (turned @ h), 2 * (turned @ k))
+        line = s.real == c
+        means[line] = weights @ np.expm1(c * losses)
+        means[line] += _turned(weights * np.exp(c * losses), losses, s[line].imag)
     return np.log1p(means)
+
+
+def _turned(weights, losses, t):
+    """sum w (e^(itL) - 1) for each t. Where t are a + b for few a and b, that of n values takes about 2 sqrt(n)
+    exponentials a loss: e^(i(a + b)L) - 1 = A B + A + B with A = e^(iaL) - 1 and B = e^(ibL) - 1.
+    """
+    row = math.isqrt(len(t) - 1) + 1
+    if not (np.abs((t[::row, None] + t[:row]).ravel()[: len(t)] - t) <= 1e-14 * np.abs(t)).all():
+        row = 1
+    a, b = (_turn(part, losses) for part in (t[::row], t[:row] if row > 1 else np.zeros(1)))
+    a_weighted = a * weights
+    sums = a_weighted @ b.T + a_weighted.sum(axis=1)[:, None] + b @ weights
+    return sums.ravel()[: len(t)]
+
+
+def _turn(t, losses):
+    """e^(itL) - 1 = -2h (h - ik) with the sine h and the cosine k of t L / 2, shape (n, k): small ones keep digits."""
+    half = t[:, None] / 2 * losses
+    h, k = np.sin(half), np.cos(half)
+    return -2 * h * h + 2j * (h * k)

@@ -7,6 +7,8 @@ passes over the data and sums divided by the realised batch size are other mecha
 them. Functions broadcast their arguments; orders stand on a last axis of their own.
 """
 
+import functools
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
@@ -22,6 +24,7 @@ ORDERS = np.unique(
 _BLOCK = 1 << 13  # numbers worked on at once: all temporaries stay in the processor's cache
 _WINDOW = 9.0  # standard deviations integrated beyond the outermost bumps: the rest is below 1e-17
 _TINY_NOISE = 0.05
+_CURVE = 1000  # numbers of steps of one setting for which all orders are computed at once
 MOST_ORDER = 10_000  # sums have as many terms
 NO_NOISE = 1e-100  # up to here noise counts as none: its square has no inverse in floating point
 
@@ -100,7 +103,11 @@ def epsilon(
     """
     sigma, q, count, delta = _flat(*check_settings(noise_multiplier, sample_rate, steps), _check_delta(delta))
     orders, setting = _check_orders(orders), (sigma[0], q[0], count[0], delta[0], conversion)
-    bound = np.maximum(0.0, _bound(*setting, orders[_best_order(*setting, orders)]))
+    if len(sigma[0]) < _CURVE and len({*zip(sigma[0], q[0], strict=True)}) == 1:
+        spent = np.multiply.outer(count[0], of_one_step(sigma[0][0], q[0][0], tuple(orders)))
+        bound = to_epsilon(spent, orders, delta[0], conversion).min(axis=1)
+    else:
+        bound = np.maximum(0.0, _bound(*setting, orders[_best_order(*setting, orders)]))
     return np.where(count[0] == 0, 0.0, bound).reshape(sigma[1])[()]
 
 
@@ -153,6 +160,22 @@ def noise_multiplier(
         falling = _bound(sigma, q, count, delta, conversion, orders[after]) < target
         low, high = np.where(falling, after, low), np.where(falling, high, middle)
     return _least_noise(target, q, count, delta, conversion, orders[low], sigma, rtol).reshape(shape)[()]
+
+
+@functools.lru_cache(maxsize=1024)
+def of_one_step(sigma: float, q: float, orders: tuple[float, ...] = tuple(ORDERS)) -> np.ndarray:
+    """Rényi divergences of one step, shape (k,): those of n steps are n times as large. They are kept, as curves and
+    searches ask for one setting again and again.
+
+    Args:
+        sigma: noise multiplier, >= 0.
+        q: sample rate, in (0, 1].
+        orders: k of them, > 1.
+    """
+    alpha = np.array(orders, dtype=float)
+    divergences = log_moment(np.full(len(alpha), sigma), np.full(len(alpha), q), alpha) / (alpha - 1)
+    divergences.setflags(write=False)
+    return divergences
 
 
 def log_moment(sigma: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:

@@ -37,9 +37,10 @@ Arms = Mapping[str, Sequence[Result]]
 @functools.lru_cache(maxsize=512)
 def steps_at(noise_multiplier: float, sample_rate: float, account: str, epsilon: float = EPSILON) -> int:
     """The steps, or noisy gradients, that ε pays for by an account of :data:`ACCOUNTS`."""
+    by_lemma = accounts.steps_allowed(epsilon, noise_multiplier, sample_rate, DELTA)
     if account != "pld":
-        return accounts.steps_allowed(epsilon, noise_multiplier, sample_rate, DELTA)
-    return accounts.most_steps(lambda n: accounts.tight(noise_multiplier, sample_rate, n, DELTA), epsilon)
+        return by_lemma
+    return accounts.most_steps(lambda n: accounts.tight(noise_multiplier, sample_rate, n, DELTA), epsilon, by_lemma)
 
 
 def at(run: Result, account: str, column: str, epsilon: float = EPSILON, *, annealed: bool = True) -> float:
@@ -95,7 +96,7 @@ def share_ahead(differences: np.ndarray) -> Measured:
     """
     kept = differences[~np.isnan(differences).any(axis=1)]
     draws = np.random.default_rng(0).integers(kept.shape[1], size=(RESAMPLES, kept.shape[1]))
-    shares = [(kept[:, rows].mean(axis=1) > 0).mean() for rows in draws]
+    shares = (kept[:, draws].mean(axis=2) > 0).mean(axis=0)
     low, high = np.quantile(shares, [0.025, 0.975])
     return Measured(float((kept.mean(axis=1) > 0).mean()), float(low), float(high), kept.shape[1])
 

@@ -5,13 +5,12 @@ Neighbouring data sets differ by adding or removing one example; batches are Poi
 claim, which :mod:`papers.screening.one_update` tests.
 """
 
-import bisect
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from dplib import accounting, rdp
 from dplib.checks import ParameterError, one_of, positive
@@ -60,6 +59,7 @@ def most_steps(spent: Callable[[int], float], target: float, guess: int = 0) -> 
 
     guess: where to begin; it changes how long the search takes, not what it finds.
     """
+    spent = functools.cache(spent)
     step = max(1, guess // 1000)
     low, high = max(0, guess - step), guess + step
     while spent(high) <= target:
@@ -68,7 +68,16 @@ def most_steps(spent: Callable[[int], float], target: float, guess: int = 0) -> 
     while low and spent(low) > target:
         step *= 2
         low, high = max(0, low - step), low
-    return low + bisect.bisect_right(range(low + 1, high), target, key=spent)
+    if not low:
+        if spent(1) > target:
+            return 0
+        low = 1
+    most = round(optimize.brentq(lambda n: spent(round(n)) - target, low, high, xtol=0.5))
+    while spent(most) > target:
+        most -= 1
+    while spent(most + 1) <= target:
+        most += 1
+    return most
 
 
 @functools.lru_cache(maxsize=16384)
