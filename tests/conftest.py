@@ -103,6 +103,30 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="session")
+def tried():
+    """Kinds of networks, with their examples and losses, that :func:`tried_once` has seen pass."""
+    return set()
+
+
+@pytest.fixture
+def tried_once(tried, monkeypatch):
+    """Before its training a network is tried, unless one like it passed on examples like these, on the same device: the
+    trial has tests of its own, and takes half of what a short training does.
+    """
+    from dplib import clipping
+
+    check = clipping.check
+
+    def once(net, x, y, loss):
+        trained = tuple(p.requires_grad for p in net.parameters())
+        if (kind := (str(net), trained, x.shape, x.dtype, x.device, loss)) not in tried:
+            check(net, x, y, loss)
+            tried.add(kind)
+
+    monkeypatch.setattr(clipping, "check", once)
+
+
 @pytest.fixture
 def gpu():
     """A GPU: this machine's, else one that stands in."""

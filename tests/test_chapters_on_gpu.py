@@ -15,7 +15,7 @@ import pytest
 from book.evidence import rules, runs, sources
 from dplib import audit, exact_loss, many
 from papers.architecture import crossover_runs
-from papers.screening import account_rows, annealed_training_runs
+from papers.screening import account_rows, accounts, annealed_training_runs, annealed_value_rows
 from tests import stand_in_gpu
 from tests.book.test_notebooks import READERS
 
@@ -28,7 +28,10 @@ SMALLEST = {  # beside device = "cuda" and seeds = 2, where a chapter has them
     "06": {"seeds": 3, "repeats": 2},
 }
 SHORTER = {"network": {"steps": 4}, "annealed": {"queries": 10}, "label_stages": {"epochs": 1}}  # runs of a reader
-NUMBERS = ((exact_loss, "quotient_epsilon", 1.0), (audit, "one_run_limit", 1.0), (account_rows, "steps_at", 1000))
+NUMBERS = (
+    (exact_loss, "quotient_epsilon", 1.0), (audit, "one_run_limit", 1.0), (account_rows, "steps_at", 1000),
+    (account_rows, "epsilon_of", 1.0), (annealed_value_rows, "epsilon", 1.0),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def scratch(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(tried_once, monkeypatch):
     """What takes seconds on the processor is left out, and trainings end after a few steps."""
     made = runs.made
 
@@ -62,6 +65,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(many, "train", few_steps)
     for module, name, number in NUMBERS:
         monkeypatch.setattr(module, name, lambda *_, number=number, **__: number)
+    monkeypatch.setattr(accounts, "tight", accounts.paper_epsilon)  # quick, and rises with the steps too
     monkeypatch.setattr(rules, "verdict", lambda row, *_: row["expects"])  # these numbers are no row's
 
 

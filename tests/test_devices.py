@@ -42,7 +42,7 @@ def stand_in():
 
 
 @pytest.mark.parametrize(("name", "changes"), JOBS)
-def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, monkeypatch):
+def test_an_experiment_runs_on_a_gpu(name, changes, tmp_path, tried_once, monkeypatch):
     """All of its products are made there, and the numbers are those of the processor."""
     function = EXPERIMENTS[name]
     job = {**function.experiment.probe, **changes}

@@ -14,6 +14,8 @@ from dplib.annealing import BY_CHANCE, FORCED, LOWER, REJECTED, Annealing, Scree
 from dplib.checks import ParameterError
 from dplib.examples import Sampler, cross_entropy, poisson
 
+pytestmark = pytest.mark.usefixtures("tried_once")
+
 
 def digits():
     x, y = load_digits(return_X_y=True)

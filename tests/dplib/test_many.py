@@ -16,6 +16,7 @@ from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
 from tests import stand_in_gpu
 
+pytestmark = pytest.mark.usefixtures("tried_once")
 ERROR_RATE = 1e-4  # chance that a correct program fails one statistical test, were the seed not fixed
 CPU = torch.device("cpu")
 

@@ -12,6 +12,7 @@ from dplib.annealing import Annealing
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD
 
+pytestmark = pytest.mark.usefixtures("tried_once")
 RULES = [
     Annealing(initial_temperature=3.0, rejection_limit=2),
     Annealing(initial_temperature=10.0, rejection_limit=None),

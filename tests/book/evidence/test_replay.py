@@ -28,7 +28,7 @@ def test_probes_are_stored_of_every_experiment_and_of_no_other():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_probe_agrees_with_what_is_stored(name, monkeypatch):
+def test_a_probe_agrees_with_what_is_stored(name, tried_once, monkeypatch):
     """On the processor, without a look for a GPU. What could be faster on one takes a device, and multiplies float32 as
     it is, whoever turned TF32 on: the result is the stored one, and each product would have been whole on a GPU.
     """

@@ -1,6 +1,7 @@
 """Sources of the chapters: figures in words, headings in order, links that make sense, exercises with solutions."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from itertools import pairwise
@@ -9,7 +10,7 @@ import pytest
 
 from book.evidence import sources
 
-NOTEBOOKS = {chapter: sources.as_notebook(sources.source(chapter)) for chapter in sources.chapters()}
+CHAPTERS = sources.chapters()
 GRADES = ("easy", "medium", "hard", "open")
 EXERCISE = re.compile(r"^```+\{exercise\} (?P<title>.+)\n:label: (?P<label>\S+)$", re.MULTILINE)
 SOLUTION = re.compile(r"(?ms)^(?P<fence>```+)\{solution\} (?P<label>\S+)\n(?P<body>.*?)^(?P=fence)$")
@@ -20,14 +21,19 @@ HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 EMPTY_WORDS = {"here", "this", "link", "this link", "click here", "this page", "there", "more"}
 
 
+@functools.cache
+def cells_of(chapter: str) -> list:
+    return sources.as_notebook(sources.source(chapter)).cells
+
+
 def prose(chapter: str) -> list[str]:
     """The Markdown cells of a chapter."""
-    return [cell.source for cell in NOTEBOOKS[chapter].cells if cell.cell_type == "markdown"]
+    return [cell.source for cell in cells_of(chapter) if cell.cell_type == "markdown"]
 
 
 def texts(chapter: str) -> list[str]:
     """The alternative texts of a chapter's figures."""
-    images = [cell.metadata.get("mystnb", {}).get("image", {}) for cell in NOTEBOOKS[chapter].cells]
+    images = [cell.metadata.get("mystnb", {}).get("image", {}) for cell in cells_of(chapter)]
     return [image["alt"] for image in images if "alt" in image]
 
 
@@ -41,7 +47,7 @@ def exercises(chapter: str) -> dict[str, str]:
 def gates(chapter: str) -> dict[str, list]:
     """Label of each gated solution to the code cells within; every gate that opens is closed before the next."""
     found, open_ = {}, None
-    for cell in NOTEBOOKS[chapter].cells:
+    for cell in cells_of(chapter):
         if cell.cell_type == "code":
             if open_:
                 found[open_].append(cell)
@@ -55,7 +61,7 @@ def gates(chapter: str) -> dict[str, list]:
     return found
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_figures_have_texts_that_say_what_they_show(chapter):
     assert texts(chapter)
     for text in texts(chapter):
@@ -67,11 +73,11 @@ def test_figures_have_texts_that_say_what_they_show(chapter):
 
 
 def test_no_two_figures_have_the_same_text():
-    count = Counter(text for chapter in NOTEBOOKS for text in texts(chapter))
+    count = Counter(text for chapter in CHAPTERS for text in texts(chapter))
     assert count.most_common(1)[0][1] == 1
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_headings_are_in_order(chapter):
     cells = [FENCED.sub("", cell) for cell in prose(chapter)]
     headings = [match.groups() for cell in cells for match in re.finditer(r"^(#{1,6}) (.+)$", cell, re.MULTILINE)]
@@ -84,17 +90,17 @@ def test_headings_are_in_order(chapter):
     assert not repeated, "two headings with one text have one address"
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_link_makes_sense_alone(chapter):
     links = [match[1] for cell in prose(chapter) for match in re.finditer(r"(?<!!)\[([^\]\n]*)\]\([^)\n]+\)", cell)]
     links += [match[1] for cell in prose(chapter) for match in re.finditer(r"\{(?:doc|ref)\}`([^`<]+) <", cell)]
     assert not [text for text in links if text.strip().lower() in EMPTY_WORDS or not text.strip()]
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_at_least_four_graded_exercises_with_solutions(chapter):
     exercises_ = exercises(chapter)
-    parts = [one for one in NOTEBOOKS if one[:2] == chapter[:2]]  # 9 and 9b are one chapter on two pages
+    parts = [one for one in CHAPTERS if one[:2] == chapter[:2]]  # 9 and 9b are one chapter on two pages
     assert sum(len(exercises(part)) for part in parts) >= 4
     assert exercises_
     grades = [title.rpartition(" · ")[2] for title in exercises_.values()]
@@ -110,7 +116,7 @@ def test_at_least_four_graded_exercises_with_solutions(chapter):
     assert all(label.startswith(chapter[:2]) for label in exercises_), "labels are unique in the book by their number"
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_code_of_a_solution_is_a_cell_that_runs(chapter):
     for match in SOLUTION.finditer("\n\n".join(prose(chapter))):
         assert ":class: dropdown" in match["body"], f"{match['label']} is not hidden"
@@ -118,23 +124,23 @@ def test_code_of_a_solution_is_a_cell_that_runs(chapter):
     for label, cells in gates(chapter).items():
         assert cells, f"{label}: a gate without code"
         assert all("solution" in cell.metadata.get("tags", ()) for cell in cells), label
-    tagged = sum("solution" in cell.metadata.get("tags", ()) for cell in NOTEBOOKS[chapter].cells)
+    tagged = sum("solution" in cell.metadata.get("tags", ()) for cell in cells_of(chapter))
     assert tagged == sum(map(len, gates(chapter).values())), "a solution's cell outside of a gate"
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_line_of_visible_code_is_cut(chapter):
     """Comments in the central listing of chapter 0 ran out of the column."""
-    cells = [cell for cell in NOTEBOOKS[chapter].cells if cell.cell_type == "code"]
+    cells = [cell for cell in cells_of(chapter) if cell.cell_type == "code"]
     shown = [cell.source for cell in cells if not HIDDEN & set(cell.metadata.get("tags", ()))]
     assert not [line for code in shown for line in code.splitlines() if len(line) > COLUMN]
 
 
-@pytest.mark.parametrize("chapter", NOTEBOOKS)
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_solution_leaves_the_names_of_the_chapter_alone(chapter):
     """A chapter without its solutions is the same chapter: they assign no name that another cell has."""
     solved = {cell.id for cells in gates(chapter).values() for cell in cells}
-    cells = [cell for cell in NOTEBOOKS[chapter].cells if cell.cell_type == "code"]
+    cells = [cell for cell in cells_of(chapter) if cell.cell_type == "code"]
     own = set().union(*(assigned(cell.source) for cell in cells if cell.id in solved))
     others = set().union(*(assigned(cell.source) for cell in cells if cell.id not in solved))
     assert not own & others - {"_"}

@@ -8,6 +8,7 @@ from dplib import accounting
 from dplib.checks import ParameterError
 from papers.common import network_runs, networks
 
+pytestmark = pytest.mark.usefixtures("tried_once")
 JOB = {"dataset": "digits", "features": "flat", "model": [16], "epsilon": 2.0, "learning_rate": 1.0, "seed": 3}
 SMALL = {**JOB, "n_train": 600, "batch": 100, "steps": 30}
 
