@@ -285,10 +285,10 @@ def _share_right(shift, share):
     """Of the most extreme scores, half above and half below, the expected share that is guessed right."""
 
     def excess(score):
-        return (stats.norm.sf(score) + stats.norm.sf(score - shift)) / 2 - share / 2
+        return (special.ndtr(-score) + special.ndtr(shift - score)) / 2 - share / 2
 
     threshold = optimize.brentq(excess, -1, shift + 40)
-    return stats.norm.sf(threshold - shift) / share
+    return special.ndtr(shift - threshold) / share
 
 
 @bounded(delta=_DELTA, confidence=fraction())

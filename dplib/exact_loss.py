@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import integrate, optimize
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from dplib import checks, mechanisms
 from dplib.checks import ParameterError
@@ -232,11 +232,14 @@ _POINTS = 40_001
 def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
     """Density at z (k,) of the noisy quotient along the one direction, in units of C, with her or without."""
     values = 0.0
+    b = np.arange(n)[:, None]  # of the n - 1 others
+    chances = binom.pmf(b, n - 1, sample_rate)
+    b, chances = b[chances > 0, None], chances[chances > 0]
     for hers, chance in ((0, 1 - sample_rate), (1, sample_rate)) if present else ((0, 1.0),):
-        b = np.arange(n)[:, None]  # of the n - 1 others
-        m = DIVISORS[divisor](b + hers, n - 1 + present)
-        quotients = norm.pdf(z, (b - hers) / m, noise_multiplier / m)
-        values = values + chance * (binom.pmf(b, n - 1, sample_rate) * quotients).sum(axis=0)
+        m = DIVISORS[divisor](b + hers, n - 1 + present) * np.ones(b.shape)
+        distances = (z - (b - hers) / m) * (m / noise_multiplier)
+        heights = chance * chances * m[:, 0] / (noise_multiplier * np.sqrt(2 * np.pi))
+        values = values + heights @ np.exp(-(distances**2) / 2)
     return values
 
 

@@ -6,6 +6,8 @@ never smaller, so noise calibrated on it is safe but may be larger than needed b
 Functions take arrays and broadcast, except where a docstring says scalars.
 """
 
+import functools
+
 import numpy as np
 from dp_accounting import gaussian_mechanism
 from numpy.typing import ArrayLike
@@ -56,8 +58,11 @@ def analytic_sigma(epsilon: ArrayLike, delta: ArrayLike, sensitivity: ArrayLike 
         ParameterError: for a value outside its range, or shapes that do not fit.
     """
     epsilon, delta, sensitivity = _budget(epsilon, delta, sensitivity)
-    unit = np.vectorize(gaussian_mechanism.get_sigma_gaussian, otypes=[float])(epsilon, delta)
+    unit = np.vectorize(_unit_sigma, otypes=[float])(epsilon, delta)
     return (sensitivity * unit)[()]
+
+
+_unit_sigma = functools.lru_cache(maxsize=4096)(gaussian_mechanism.get_sigma_gaussian)
 
 
 def gaussian_delta(sigma: ArrayLike, sensitivity: ArrayLike, epsilon: ArrayLike) -> float | np.ndarray:

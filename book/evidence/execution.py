@@ -51,8 +51,21 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
         RunError: when a cell raises anything else; the message is the exception's.
     """
     import papermill
+    from papermill.engines import NBClientEngine, papermill_engines
     from papermill.exceptions import PapermillExecutionError
 
+    class WrittenOnce(NBClientEngine):
+        """Papermill's own engine writes the notebook twice a cell, a second in all; this one when it ends, however."""
+
+        @classmethod
+        def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> None:
+            path, nb_man.output_path = nb_man.output_path, None
+            try:
+                super().execute_managed_notebook(nb_man, kernel_name, **options)
+            finally:
+                nb_man.output_path = path
+
+    papermill_engines.register("written once", WrittenOnce)
     for start in range(1, STARTS + 1):
         try:
             papermill.execute_notebook(
@@ -60,6 +73,7 @@ def execute(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any], outp
                 # To papermill a path is a template; this one has no fields.
                 str(output).replace("{", "{{").replace("}", "}}"),
                 parameters=dict(parameters),
+                engine_name="written once",
                 kernel_name="python3",
                 progress_bar=bar and sys.stderr.isatty(),
                 # The kernel's remarks about its own transport and its end are no reader's business.
