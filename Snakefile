@@ -29,9 +29,10 @@ rule render:
         pages=sources.fingerprint(sources.site_files()),
         # Times alone do not tell where a clock was set back between a chapter and the site.
         chapters=hashlib.sha256(repr(sorted(INPUTS.items())).encode()).hexdigest(),
+    threads: workflow.cores or 1
     shell:
         # Snakemake removes the output of a rule before it runs; the rest of the site stays and is brought up to date.
-        "python -m book site"
+        "python -m book site --cores {threads}"
 
 
 rule executed:

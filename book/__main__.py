@@ -86,12 +86,16 @@ def data(verify: str | None, download: str | None) -> None:
 
 @main.command()
 @click.option("--draft", is_flag=True, help="Also from chapters that were executed on other sources than today's.")
-def site(draft: bool) -> None:
+@click.option("--cores", default=1, show_default=True, type=click.IntRange(1), help="Cores of this machine to use.")
+def site(draft: bool, cores: int) -> None:
     """Render the site from the executed notebooks and the pages of book/."""
+    import gc
+
     from book.press import pages
 
+    gc.disable()  # it would look through notebooks and trees of code again and again, and find little
     with files.writing(pages.BUILD):
-        click.echo(f"The book: {pages.build(draft=draft).as_uri()}")
+        click.echo(f"The book: {pages.build(draft=draft, cores=cores).as_uri()}")
 
 
 @main.command()

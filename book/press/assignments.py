@@ -10,6 +10,7 @@ Otter-Grader makes the two versions and grades. It lives in a folder of its own 
 because it brings ipywidgets, which would turn the progress bars of every chapter into widgets.
 """
 
+import functools
 import hashlib
 import importlib.util
 import itertools
@@ -48,8 +49,13 @@ def names() -> list[str]:
 
 def load(name: str) -> Assignment:
     """Read an assignment; ParameterError for a cell without a known tag, or a question without solution or tests."""
+    return _read(name, (SOURCES / f"{name}.md").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _read(name: str, text: str) -> Assignment:
     introduction, setup, questions = "", [], []
-    for cell in jupytext.read(SOURCES / f"{name}.md").cells:
+    for cell in jupytext.reads(text, fmt="md:myst").cells:
         if cell.cell_type == "markdown":
             heading = re.match(r"## (.+?) \((\d+) points?\)\n?", cell.source)
             if heading:

@@ -34,7 +34,7 @@ _UNUSED = (
     "locales",  # of buttons, in 50 languages
     "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them
     "scripts/*.map", "styles/*.map",
-    "searchtools.js", "language_data.js", "../searchindex.js",  # the search page has an index of its own
+    "searchtools.js", "language_data.js",  # the search page has an index of its own
     # Of MathJax every page loads tex-chtml.js, which holds what it needs but the fonts, lazy typesetting, extensions
     # that a formula asks for and, where a reader wants spoken formulas, the speech rules.
     *BUNDLES, "mathjax/adaptors", "mathjax/input/*", "mathjax/output/svg*", "mathjax/core.js", "mathjax/latest.js",

@@ -8,8 +8,7 @@ import copy
 import html
 import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from book.press import (
     headlines,
     ledger,
     remembered,
+    render,
     tables,
     teaching,
     typed,
@@ -43,11 +43,12 @@ GENERATED = SOURCE / "book" / "_generated"
 PAGES = BUILD / "pages"
 
 
-def build(*, draft: bool = False) -> Path:
+def build(*, draft: bool = False, cores: int = 1) -> Path:
     """Render the site; returns its first page.
 
     Args:
         draft: whether chapters that were executed on other sources than today's are taken as well.
+        cores: of this machine to use; the site is the same.
 
     Raises:
         RunError: when Sphinx gives a warning or an error, or the ledger does not bear out a chapter's box; for a
@@ -58,50 +59,67 @@ def build(*, draft: bool = False) -> Path:
     if not draft:
         ledger.check_current(chapters)
     rows = ledger.gather(chapters)
-    notebooks = _stage(rows)
-    parts = {
-        "front.html": front.page(rows, notebooks),
-        "ledger.html": ledger.ledger_html(rows),
-        "counts.md": tables.counts(rows),
-        "findings.md": findings.markdown(rows),
-        "readings.md": tables.readings(),
-        "readings_without_rule.md": tables.readings_without_rule(),
-        "changes.md": tables.changes(rows),
-        "headlines.md": headlines.markdown(rows),
-        "benchmarks.md": tables.benchmarks(),
-        "status.md": tables.status(chapters),
-        "data.md": tables.data_sets(),
-        "course.md": course.markdown(),
-        "seeds.md": remembered.computed("seeds", tables.seeds),
-        "gpu.md": remembered.computed("gpu", lambda: tables.gpu([row.claim for row in rows])),
-        "gpu_measured.md": tables.gpu_measured(),
+    notebooks = {path.stem: nbformat.read(path, as_version=4) for path in ledger.executed_notebooks()}
+    _stage_pages()
+    static, handed_out = SOURCE / "book" / "_static", GENERATED / "handouts" / "dp-book.tar.xz"
+    slow = {
+        "front.html": lambda: front.page(rows, notebooks),
+        "seeds.md": lambda: remembered.computed("seeds", tables.seeds),
+        "gpu.md": lambda: remembered.computed("gpu", lambda: tables.gpu([row.claim for row in rows])),
     }
-    for name, text in parts.items():
-        (GENERATED / name).write_text(text, encoding="utf-8")
-    front.draw_map(notebooks, SOURCE / "book" / "_static")
-    _draw(rows)
-    authors.build(rows, GENERATED)
+    pictures = [lambda notebook=notebook: list(map(_small, _pictures(notebook))) for notebook in notebooks.values()]
+    # In one process, for they read the same runs, and each would bring PyTorch.
+    computed = [lambda: _draw_dials(static), *slow.values(), lambda: _draw_figures(rows, static)]
     said = None if draft else typed.known(rows, notebooks)
-    for part in headlines.parts():
-        typed.check(part, said)
-    teaching.build(GENERATED, said)
-    elsewhere.archive(GENERATED / "handouts" / "dp-book.tar.xz")
+    making = [lambda: [make() for make in computed], lambda: elsewhere.archive(handed_out), *pictures]
+    with remembered.ahead(making, cores):
+        parts = {
+            "ledger.html": ledger.ledger_html(rows),
+            "counts.md": tables.counts(rows),
+            "findings.md": findings.markdown(rows),
+            "readings.md": tables.readings(),
+            "readings_without_rule.md": tables.readings_without_rule(),
+            "changes.md": tables.changes(rows),
+            "headlines.md": headlines.markdown(rows),
+            "benchmarks.md": tables.benchmarks(),
+            "status.md": tables.status(chapters),
+            "data.md": tables.data_sets(),
+            "course.md": course.markdown(),
+            "gpu_measured.md": tables.gpu_measured(),
+        }
+        authors.build(rows, GENERATED)
+        for part in headlines.parts():
+            typed.check(part, said)
+        teaching.build(GENERATED, said)
+    for name, text in {**parts, **{name: make() for name, make in slow.items()}}.items():
+        (GENERATED / name).write_text(text, encoding="utf-8")
+    _stage_chapters(notebooks, rows)
+    front.draw_map(notebooks, static)
+    _draw_figures(rows, static)
+    _draw_dials(static)
+    elsewhere.archive(handed_out)
     # The pages as Sphinx writes them lie apart: what shows nothing new stays, and is not written again.
     machine = _machine()
-    every = [] if unchanged.begin(PAGES, SOURCE, machine) else ["--all"]
-    if _jupyter_book(PAGES, *every, "-W", "-n", "--keep-going", "-q"):
+    fresh = [] if unchanged.begin(PAGES, SOURCE, machine) else ["--fresh"]
+    with render.start(SOURCE, PAGES, f"--cores={cores}", *fresh) as rendering:
+        if cores == 1:
+            rendering.wait()
+        slides = decks.build(static, said, machine)
+    if rendering.returncode:
         files.check_room(BUILD)
         raise RunError("the site has warnings, which count as errors: see above.")
     finish.finish(PAGES / "_build" / "html", BUILD / "html")
-    decks.build(BUILD / "html", said, machine)
+    shutil.copytree(slides, BUILD / "html" / "slides")
     if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
         raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
     remembered.forget_others()
     return BUILD / "html" / "index.html"
 
 
-def _draw(rows: list[ledger.Row]) -> None:
-    """Figures and dials. What draws them brings PyTorch, and is imported where they are not remembered."""
+# What draws figures and dials brings PyTorch, and is imported where they are not remembered.
+
+
+def _draw_figures(rows: list[ledger.Row], static: Path) -> None:
     undated = [replace(row, date="") for row in rows]  # that of the run, which no figure shows
 
     def figures(generated: Path, static: Path) -> None:
@@ -110,21 +128,23 @@ def _draw(rows: list[ledger.Row]) -> None:
         findings_figures.draw(undated, generated)
         front_figures.draw(undated, static)
 
+    remembered.filled(f"figures {undated!r}", [GENERATED, static], figures)
+
+
+def _draw_dials(static: Path) -> None:
     def turned(generated: Path, static: Path) -> None:
         from book.press import dials
 
         dials.build(generated, static)
 
-    folders = [GENERATED, SOURCE / "book" / "_static"]
-    remembered.filled(f"figures {undated!r}", folders, figures)
-    remembered.filled("dials", folders, turned)
+    remembered.filled("dials", [GENERATED, static], turned)
 
 
 def _machine() -> str:
-    """What differs where more has changed than the texts of pages and what chapters and ledger tell."""
+    """What differs where more has changed than the texts of pages, docstrings and what chapters and ledger tell."""
     told = (claims.CLAIMS, claims.RESULTS, sources.PLANS, sources.KEPT)
     paths = [path for path in sources.site_files() if path.suffix != ".md" and path.parent not in told]
-    return f"{sources.fingerprint(paths)} {remembered.versions()}"
+    return f"{sources.fingerprint(paths, documented=False)} {remembered.versions()}"
 
 
 def check_links() -> Path:
@@ -135,37 +155,30 @@ def check_links() -> Path:
     """
     if not SOURCE.exists():
         raise RunError("there are no pages yet: make book makes them.")
-    failed = _jupyter_book(BUILD / "links", "--all", "--builder", "linkcheck", "--keep-going")
+    failed = render.start(SOURCE, BUILD / "links", "--fresh", "--builder=linkcheck").wait()
     answers = BUILD / "links" / "_build" / "html" / "output.txt"
     if failed:
         raise RunError(f"some addresses do not answer, or there is no network: see {answers}.")
     return answers
 
 
-def _jupyter_book(output: Path, *arguments: str) -> int:
-    program = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(SOURCE)]
-    return subprocess.run([*program, "--path-output", str(output), *arguments], check=False).returncode
-
-
-def _stage(rows: list[ledger.Row]) -> dict[str, nbformat.NotebookNode]:
-    """Make the folder that Jupyter Book reads: pages, executed notebooks, configuration, and nothing left over.
-
-    Returns:
-        The executed notebooks by chapter, as they came.
-    """
+def _stage_pages() -> None:
+    """Make the folder that Sphinx reads, with pages and configuration, and nothing left over."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     for origin in sources.page_files():
         if origin.parent not in (claims.CLAIMS, claims.RESULTS):
             target = SOURCE / origin.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(origin, target)
+    (GENERATED / "handouts").mkdir(parents=True)
+
+
+def _stage_chapters(notebooks: Mapping[str, nbformat.NotebookNode], rows: list[ledger.Row]) -> None:
+    """Put the executed chapters there, as the site shows them."""
     (SOURCE / "notebooks").mkdir(exist_ok=True)
-    notebooks = {path.stem: nbformat.read(path, as_version=4) for path in ledger.executed_notebooks()}
     for chapter, notebook in notebooks.items():
         dressed = _dressed(copy.deepcopy(notebook), chapter, rows)
         nbformat.write(dressed, SOURCE / "notebooks" / f"{chapter}.ipynb")
-    GENERATED.mkdir(parents=True, exist_ok=True)
-    return notebooks
 
 
 def _add_past(notebook: nbformat.NotebookNode, rows: list[ledger.Row]) -> None:
@@ -187,8 +200,16 @@ def _dressed(notebook: nbformat.NotebookNode, chapter: str, rows: list[ledger.Ro
     opening = next(cell for cell in notebook.cells if cell.cell_type == "markdown")
     numbered = rf"# {sources.shown_number(chapter)}. \1"  # the text says "chapter 5", so menu and title do too
     opening.source = re.sub(r"^# (.+)$", numbered, opening.source, count=1, flags=re.MULTILINE)
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
-        if "image/png" in output.get("data", {}):
-            png = finish.smaller(base64.b64decode(output.data["image/png"]))
-            output.data["image/png"] = base64.b64encode(png).decode()
+    for data in _pictures(notebook):
+        data["image/png"] = base64.b64encode(_small(data)).decode()
     return notebook
+
+
+def _pictures(notebook: nbformat.NotebookNode) -> Iterator[dict]:
+    """The data of each output with a picture."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    return (output.data for output in outputs if "image/png" in output.get("data", {}))
+
+
+def _small(data: Mapping[str, str]) -> bytes:
+    return finish.smaller(base64.b64decode(data["image/png"]))

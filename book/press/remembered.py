@@ -10,12 +10,15 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
-from book.evidence import sources
+from book.evidence import execution, sources
 from book.evidence.places import ROOT
 from dplib import files
 
@@ -82,6 +85,39 @@ def filled(name: str, folders: Sequence[Path], make: Callable[..., object]) -> N
             (folder / file).write_bytes(base64.b64decode(content))
 
 
+@contextlib.contextmanager
+def ahead(makers: Sequence[Callable[[], object]], cores: int) -> Iterator[None]:
+    """Meanwhile, processes make what is not remembered yet: whoever asks for it after this block finds it.
+
+    A maker that fails says nothing here: it fails where it is asked for. So one core, and other systems than Linux,
+    whose libraries do not bear to be copied, have the same site.
+
+    Args:
+        makers: the longest first; each is called by the first process that is free.
+        cores: as many processes; with one, nothing is made ahead.
+    """
+    context, processes = get_context("fork" if sys.platform == "linux" else None), []
+    if cores > 1 and sys.platform == "linux":
+        _today()
+        places = context.SimpleQueue()
+        for place in [*range(len(makers)), *[None] * cores]:
+            places.put(place)
+        processes = [context.Process(target=_work, args=(makers, places), daemon=True) for _ in range(cores)]
+    for process in processes:
+        process.start()
+    yield
+    for process in processes:
+        process.join()
+
+
+def _work(makers: Sequence[Callable[[], object]], places: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; this ends with its parent
+    execution.end_with_parent()
+    while (place := places.get()) is not None:
+        with contextlib.suppress(Exception):
+            makers[place]()
+
+
 def forget_others() -> None:
     """Remove what this process has not asked for: it is of earlier figures, code and runs."""
     for path in STORE.glob("*"):
@@ -100,7 +136,7 @@ def versions() -> str:
 def _today() -> tuple[Mapping[Path, tuple[int, ...]], str]:
     """The files that a text may be made from as they are when a process first asks, and the digest of it all."""
     before = sources.state(_files())
-    return before, " ".join([sources.fingerprint(sorted(before)), *sources.chapters(), versions()])
+    return before, " ".join([sources.fingerprint(sorted(before), documented=False), *sources.chapters(), versions()])
 
 
 def _files() -> set[Path]:

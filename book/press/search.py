@@ -37,9 +37,14 @@ def setup(app: Any) -> dict[str, bool]:
             titles = {name: title.astext() for name, title in app.env.titles.items()}
             (Path(app.outdir) / "_static" / INDEX).write_text(script(pages, titles), encoding="utf-8")
 
+    def only(app: Any) -> None:
+        # Sphinx would stem every word for an index that no page loads.
+        app.builder.load_indexer = app.builder.index_page = app.builder.dump_search_index = lambda *_: None
+
+    app.connect("builder-inited", only)
     app.connect("doctree-resolved", collect)
     app.connect("build-finished", write)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def script(pages: Mapping[str, list], titles: Mapping[str, str]) -> str:

@@ -3,7 +3,8 @@
 After an edit of one chapter's text its page is read and written, and the others stay. A page stays where
 
 1. the machine is the same (:func:`begin` is told it): configuration, contents, templates, styles, modules, versions;
-2. neither its source nor a file that it includes has other content, whatever the time of the file;
+2. neither its source nor a file that it includes, nor a docstring that it shows, has other content, whatever the time
+   of the file;
 3. nothing is other that pages show of one another: titles, anchors, numbers, citations. Everything counts here that
    Sphinx and its extensions keep between pages, less what they keep of a page for itself (:data:`_OWN`).
 
@@ -15,12 +16,13 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 
+from book.evidence import sources
 from dplib import files
 
 STATE = "state.json"  # beside the pages, in the folder of the build
@@ -62,7 +64,7 @@ def begin(folder: Path, source: Path, machine: str) -> bool:
 
 def edited(last: Mapping[str, Any], source: Path) -> set[str] | None:
     """The pages whose source, or a file that they include, has other content than in the last build; None in doubt."""
-    before, now = last["files"], contents(source)
+    before, now = last["files"], contents(source, last["files"])
     if before.keys() != now.keys():
         return None
     pages = set()
@@ -82,14 +84,19 @@ def _date_by_content(source: Path) -> None:
             os.utime(path, (time, time))
 
 
-def contents(source: Path) -> dict[str, str]:
-    """The digest of every file below a folder that can be in a page, by its name there."""
+def contents(source: Path, known: Iterable[str] = ()) -> dict[str, str]:
+    """The digest of every file below a folder that can be in a page, by its name there, and of those of ``known`` that
+    are this project's modules, whose docstrings are in pages.
+    """
     names = (Path(folder, name) for folder, _, names in os.walk(source) for name in names)
-    return {
+    inside = {
         path.relative_to(source).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(names)
         if _COPIED not in path.relative_to(source).parts or path.suffix in _IN_PAGES
     }
+    paths = {name: Path(os.path.normpath(source / name)) for name in known}
+    modules = {name: path for name, path in paths.items() if any(map(path.is_relative_to, sources.PACKAGES.values()))}
+    return inside | {name: sources.fingerprint([path]) if path.exists() else "" for name, path in modules.items()}
 
 
 def shared(env: Any) -> str:
@@ -167,7 +174,7 @@ def _state(env: Any) -> dict[str, Any]:
     for page in env.found_docs:
         paths = [env.doc2path(page), *(source / path for path in env.dependencies.get(page, ()))]
         pages[page] = sorted({os.path.relpath(path, source) for path in paths})
-    return {"files": contents(source), "pages": pages}
+    return {"files": contents(source, {name for names in pages.values() for name in names}), "pages": pages}
 
 
 def _last(folder: Path, *, begun: bool = False) -> dict[str, Any]:

@@ -101,3 +101,5 @@ def _add_story(app: Any, pagename: str, template: str, context: dict[str, Any], 
     titles = app.env.titles
     there = [(name, html.escape(titles[name].astext())) for name in names if name in titles]
     context["story"] = there if len(there) > 1 else []  # a run's page has one chapter
+    # The menu has titles of pages alone: without this the theme copies every section's, on every page.
+    context["theme_collapse_navbar"] = True

@@ -96,9 +96,9 @@ def _alts(source: Path, _text: str) -> list[str]:
     return [" ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split()) for cell in cells]
 
 
-def build(site: Path, book: typed.Known | None, machine: str) -> list[Path]:
-    """Render every deck whose chapters are executed into the folder ``slides`` of the site; their pages. Decks are
-    rendered again where one of them, a picture or ``machine`` is not what it was.
+def build(dials: Path, book: typed.Known | None, machine: str) -> Path:
+    """Render every deck whose chapters are executed; the folder that they are in. Decks are rendered again where one of
+    them, a picture or ``machine`` is not what it was. ``dials``: the folder of their pictures.
 
     Raises:
         RunError: when a picture is not there, a number is not the book's, or Sphinx gives a warning.
@@ -111,20 +111,18 @@ def build(site: Path, book: typed.Known | None, machine: str) -> list[Path]:
         for part in parts(path):
             typed.check(part, book)
         (SOURCE / path.stem).mkdir()
-        text = PICTURE.sub(lambda match, path=path: _placed(match, path.stem, site), path.read_text(encoding="utf-8"))
+        text = PICTURE.sub(lambda match, path=path: _placed(match, path.stem, dials), path.read_text(encoding="utf-8"))
         (SOURCE / path.name).write_text(ORPHAN + text, encoding="utf-8")
     listed = "\n".join(f"- [{next(slides(path.read_text(encoding='utf-8')))[0]}]({path.name})" for path in decks)
     (SOURCE / "index.md").write_text(f"{ORPHAN}# Slides\n\n## Weeks\n\n{listed}\n", encoding="utf-8")
     names = [f"{path.stem}.html" for path in decks]
     told = json.dumps([unchanged.contents(SOURCE), machine, printable()])
-    stamp, output = RENDERED.with_suffix(".json"), site / "slides"
+    stamp = RENDERED.with_suffix(".json")
     if not (stamp.exists() and stamp.read_text(encoding="utf-8") == told):
         stamp.unlink(missing_ok=True)
         _render([RENDERED / name for name in names])
         files.publish(stamp, told)
-    shutil.rmtree(output, ignore_errors=True)
-    shutil.copytree(RENDERED, output)
-    return [output / name for name in names]
+    return RENDERED
 
 
 def _render(pages: Sequence[Path]) -> None:
@@ -188,17 +186,21 @@ def _executed(deck: Path) -> bool:
     return all((EXECUTED / f"{chapter}.ipynb").exists() for chapter in chapters)
 
 
-def _placed(match: re.Match, week: str, site: Path) -> str:
+@functools.cache
+def _read(path: Path) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def _placed(match: re.Match, week: str, dials: Path) -> str:
     """A picture as a file beside the deck, and what refers to it."""
     chapter, words, number, count, beside = match.groups()
     if chapter == "dial":
         name, alt = f"dial_{words}.svg", f"The dial {words} at its start."
-        shutil.copyfile(site / "_static" / name, SOURCE / week / name)
+        shutil.copyfile(dials / name, SOURCE / week / name)
         return f"![{alt}]({week}/{name})"
     place = cell_of(chapter, words)
     # Papermill adds a cell where it sets parameters; a figure is known by its text.
-    notebook = nbformat.read(EXECUTED / f"{chapter}.ipynb", as_version=4)
-    for cell in notebook.cells:
+    for cell in _read(EXECUTED / f"{chapter}.ipynb").cells:
         alt = " ".join(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "").split())
         png = [output.data["image/png"] for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
         if words in alt and png:

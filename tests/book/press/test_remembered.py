@@ -1,6 +1,9 @@
 """What is remembered is made anew as soon as anything that it is made from is another."""
 
 import io
+import multiprocessing
+import os
+import sys
 
 import pytest
 from PIL import Image
@@ -94,6 +97,36 @@ def test_folders_are_filled_with_the_same_files(store, tmp_path, monkeypatch):
         assert (folders[0] / "a.png").read_bytes() == png("red")
         assert [path.name for folder in folders for path in folder.iterdir()] == ["a.png", "b.txt"]
     assert made == [1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is made ahead")
+def test_what_was_made_ahead_is_found_and_what_failed_fails_where_it_is_asked_for(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(remembered, "_files", set)
+
+    def maker(name):
+        def make():
+            (tmp_path / f"{name} {os.getpid()}").touch()
+            return f"{1 / (name != 'fails')}"
+
+        return lambda: remembered.computed(name, make)
+
+    names = ["one", "fails", "two", "three"]
+    with remembered.ahead([*map(maker, names), lambda: os._exit(1)], cores=2):
+        pass
+    made = sorted(path.name.split() for path in tmp_path.iterdir() if path != store)
+    assert [name for name, _ in made] == sorted(names)
+    assert str(os.getpid()) not in {process for _, process in made}
+    assert [maker(name)() for name in ("one", "two", "three")] == ["1.0"] * 3
+    assert len(list(tmp_path.iterdir())) == len(names) + 1, "found, and not made again"
+    with pytest.raises(ZeroDivisionError):
+        maker("fails")()
+    assert multiprocessing.active_children() == []
+
+
+def test_with_one_core_nothing_is_made_ahead(store):
+    with remembered.ahead([lambda: remembered.text("a", lambda: "one")], cores=1):
+        pass
+    assert not store.exists()
 
 
 def test_what_nobody_asks_for_goes(store, monkeypatch):

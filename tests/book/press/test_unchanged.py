@@ -2,15 +2,18 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
+from sphinx.util.parallel import ParallelTasks
 from sphinxcontrib.bibtex.citation_target import parse_citation_targets
 from sphinxcontrib.bibtex.roles import CitationRef
 
-from book.press import finish, unchanged, week_slides
+from book.evidence import sources
+from book.press import finish, render, unchanged, week_slides
 from tests.conftest import ROOT
 
 PAGES = {
@@ -42,18 +45,12 @@ def book(folder: Path, **pages: str) -> Path:
     return folder
 
 
-def built(source: Path, folder: Path, machine: str = "same") -> set[str]:
+def built(source: Path, folder: Path, machine: str = "same", cores: int = 1) -> set[str]:
     """Build the book in a folder; the pages that were written."""
-    from jupyter_book.sphinx import build_sphinx
-
     every = not unchanged.begin(folder, source, machine)
     html = folder / "_build" / "html"
     before = {path: path.stat().st_mtime_ns for path in html.glob("*.html")}
-    assert build_sphinx(
-        source, html, noconfig=True, path_config=source / "_config.yml", freshenv=every, warningiserror=True,
-        confoverrides={"external_toc_path": str(source / "_toc.yml"), "nitpicky": True, "latex_individualpages": False},
-        quiet=True, keep_going=True,
-    ) == 0  # fmt: skip
+    assert render.render(source, folder, fresh=every, cores=cores)
     now = {path: path.stat().st_mtime_ns for path in html.glob("*.html")}
     return {path.stem for path in now if now[path] != before.get(path)} & PAGES.keys()
 
@@ -104,6 +101,25 @@ def test_after_an_edit_the_site_is_the_one_that_is_made_from_nothing(edit, first
     assert [name for name in found if found[name] != wanted[name]] == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere one process writes all pages")
+def test_two_processes_write_what_one_writes_and_are_as_strict(first, tmp_path, monkeypatch, capfd):
+    began = []
+    start = ParallelTasks.add_task
+    monkeypatch.setattr(ParallelTasks, "add_task", lambda *given: began.append(given) or start(*given))
+    source = book(first / "source")
+    assert built(source, tmp_path / "two", cores=2) == set(PAGES)
+    assert began
+    shutil.rmtree(first / "built")
+    shutil.copytree(first / "kept", first / "built")
+    assert texts(tmp_path / "two") == texts(first / "built")
+    for wrong in ("{ref}`nowhere`", "[there](first.md#nowhere)", "{doc}`nowhere`", "{cite}`Nobody2000`"):
+        assert not render.render(book(source, second=f"# Second\n\n{wrong}\n"), tmp_path / "two", cores=2)
+        assert "nowhere" in (said := capfd.readouterr().err) or "Nobody2000" in said
+    twice = "# Second\n\n```{prf:theorem}\n:label: known\n\nSo.\n```\n"
+    assert not render.render(book(source, second=PAGES["second"], third=twice), tmp_path / "two", cores=2)
+    assert "known" in capfd.readouterr().err
+
+
 def test_what_a_page_keeps_for_itself_is_not_shared():
     def told(refs, **metadata):
         env = SimpleNamespace(domaindata={"cite": {"citation_refs": refs}}, metadata={"page": metadata})
@@ -120,9 +136,8 @@ def test_what_a_page_keeps_for_itself_is_not_shared():
 
 
 def test_decks_are_rendered_where_something_is_new(tmp_path, monkeypatch):
-    looks, site, rendered = tmp_path / "looks", tmp_path / "site", []
+    looks, rendered = tmp_path / "looks", []
     looks.mkdir()
-    site.mkdir()
     (looks / "slides.css").write_text("one")
 
     def render(pages):
@@ -137,8 +152,8 @@ def test_decks_are_rendered_where_something_is_new(tmp_path, monkeypatch):
         monkeypatch.setattr(week_slides, name, value)
 
     def times(machine="a"):
-        week_slides.build(site, None, machine)
-        assert (site / "slides" / "index.html").read_text() == str(len(rendered))
+        folder = week_slides.build(tmp_path, None, machine)
+        assert (folder / "index.html").read_text() == str(len(rendered))
         return len(rendered)
 
     assert [times(), times(), times("b"), times("b")] == [1, 1, 2, 2]
@@ -151,6 +166,26 @@ def test_decks_are_rendered_where_something_is_new(tmp_path, monkeypatch):
     assert len(rendered) == 5
     (looks / "slides.css").write_text("two")
     assert times("b") == 6, "what a failure left is nothing to go on from"
+
+
+def test_a_page_with_a_docstring_is_read_again_where_it_says_something_else(tmp_path, monkeypatch):
+    source, module = tmp_path / "build" / "source", tmp_path / "package" / "module.py"
+    for folder in (source, module.parent):
+        folder.mkdir(parents=True)
+    monkeypatch.setitem(sources.PACKAGES, "package", module.parent)
+    (source / "page.md").write_text("one")
+    module.write_text('"""One."""\n')
+    (tmp_path / "other.py").write_text("")
+    shown = ["../../other.py", "../../package/module.py", "page.md"]
+    state = {"files": unchanged.contents(source, shown), "pages": {"page": shown, "second": ["second.md"]}}
+    assert sorted(state["files"]) == shown[1:], "what is no module of the project is of the machine"
+    for text, pages in {
+        '"""One."""  # a comment\n': set(), '"""Two."""\n': {"page"}, '"""One."""\n': set(), "": {"page"}
+    }.items():  # fmt: skip
+        module.write_text(text)
+        assert unchanged.edited(state, source) == pages
+    module.unlink()
+    assert unchanged.edited(state, source) == {"page"}
 
 
 def test_in_doubt_all_is_made_anew(tmp_path):
