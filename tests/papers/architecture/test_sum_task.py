@@ -8,6 +8,7 @@ from scipy import stats
 from dplib import dpsgd
 from papers.architecture import sum_task
 
+pytestmark = pytest.mark.usefixtures("tried_once")
 CELL = {
     "n": 2000, "batch": 500, "epochs": 3, "noise_multiplier": 5.0, "learning_rate": 0.3, "sgd_learning_rate": 2.0,
 }  # fmt: skip

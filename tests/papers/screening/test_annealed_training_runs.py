@@ -9,6 +9,7 @@ from dplib.annealing import Annealing
 from dplib.checks import ParameterError
 from papers.screening import accounts, annealed_runs, annealed_training_runs
 
+pytestmark = pytest.mark.usefixtures("tried_once")
 SMALL = {"dataset": "digits", "scheme": "annealed", "energy": "held", "held": 225, "seed": 3}
 # Some hundred queries, of which all four things become.
 BUSY = {**SMALL, "updates": 120, "learning_rate": 2.0, "initial_temperature": 30.0, "rejection_limit": 3}
