@@ -6,6 +6,7 @@ A part is a function of ``get`` (:func:`book.evidence.runs.read`, or what makes 
 every winner.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -327,6 +328,12 @@ class Sizes:
     population: int
 
 
+@functools.cache
+def _noise(search: Search, total: float, delta: float, sample_rate: float, steps: int) -> float:
+    # Rounded up, lest a solver's last digit make other jobs of these.
+    return math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
+
+
 def arms(total: float, delta: float, sample_rate: float, steps: int, validation: int, sizes: Sizes) -> dict[str, Arm]:
     """The noise of every arm at a total budget of (``total``, ``delta``).
 
@@ -341,11 +348,7 @@ def arms(total: float, delta: float, sample_rate: float, steps: int, validation:
         "mgrs": Search(sum(sizes.mgrs)),
         "paas": Search(sizes.generations * sizes.population),
     }
-    # Rounded up, lest a solver's last digit make other jobs of these.
-    noises = {
-        arm: math.ceil(1e4 * search_budgets.noise_for(search, total, delta, sample_rate, steps)) / 1e4
-        for arm, search in searches.items()
-    }
+    noises = {arm: _noise(search, total, delta, sample_rate, steps) for arm, search in searches.items()}
     noises["rs_fixed"] = noises["rs"]
     searches["rs_fixed"] = Search(affordable(noises["rs"], sizes.rs_drawn, total, delta, sample_rate, steps))
 
