@@ -474,8 +474,8 @@ def log_mean(weights: np.ndarray, losses: np.ndarray, s: np.ndarray) -> np.ndarr
         losses: L, shape (k,).
         s: complex, shape (n,).
     """
-    means = np.empty(s.shape, dtype=complex)
-    for c in np.unique(s.real):
+    means = np.full(s.shape, complex(np.nan))  # where s is none
+    for c in np.unique(s.real[~np.isnan(s.real)]):
         line = s.real == c
         means[line] = weights @ np.expm1(c * losses)
         means[line] += _turned(weights * np.exp(c * losses), losses, s[line].imag)
