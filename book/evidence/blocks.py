@@ -22,8 +22,9 @@ PLANS = ("published", "wanted")  # where a registered part stands once it is com
 
 class Block(BaseModel, extra="forbid"):
     """One question. ``parts`` are patterns of "study/part" and ``rows`` of ids, in which * stands for any text;
-    ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said;
-    ``found`` says what came so far, and ``numbers`` where its numbers come from (:mod:`book.press.typed`).
+    ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said, and
+    ``left`` what its missing parts still cost, by the pace of the runs that are there; ``found`` says what came so
+    far, and ``numbers`` where its numbers come from (:mod:`book.press.typed`).
     """
 
     title: str
@@ -32,6 +33,7 @@ class Block(BaseModel, extra="forbid"):
     rows: list[str]
     expected: str
     reckoned: float
+    left: str = ""
     found: str
     numbers: str = ""
 

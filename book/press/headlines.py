@@ -8,6 +8,7 @@ from typing import Any
 
 from book.evidence import blocks, history, plans, rules, sources
 from book.press import ledger, typed
+from dplib.checks import ParameterError
 
 SHOWN = 3  # open comparisons of a row
 FAR = 100  # times as many runs
@@ -64,9 +65,15 @@ def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str
     took = f"{hours:.1f} core-hours" + (f" and {60 * on_gpu:.0f} minutes of a GPU" if on_gpu else "")
     made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {took}" if new else "no run since"
     complete = sum(not about["missing"] for about in parts.values())
+    if bool(block.left) == (complete == len(parts)):
+        raise ParameterError(
+            f"{blocks.PATH.name}, “{block.title}”: {complete} of {len(parts)} parts are complete, and left is "
+            f"“{block.left}”; it says what the missing parts still cost, and is empty where none is missing."
+        )
+    still = f" What is missing costs {block.left}." if block.left else ""
     return (
         f"Registered by {by}; {made}. Core-hours reckoned beforehand for all: {block.reckoned:g}. "
-        f"{complete} of {len(parts)} parts are complete.\n"
+        f"{complete} of {len(parts)} parts are complete.{still}\n"
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from book.evidence import claims
 from book.press import headlines, ledger, typed
+from dplib.checks import ParameterError
 from dplib.stats import Measured
 
 RULE = {"ahead": {"value": "gain_mnist"}}
@@ -65,3 +66,15 @@ def test_what_is_said_of_a_block_names_where_its_numbers_come_from():
     for part in headlines.parts():
         assert part.text
         assert bool(part.named) >= bool(list(typed.numbers(part.text))), part.where
+
+
+@pytest.mark.parametrize(("missing", "left"), [(3, ""), (0, "2 core-hours")])
+def test_what_is_missing_has_a_price_and_what_is_complete_has_none(missing, left):
+    block = headlines.blocks.Block(
+        title="One?", paper="A", parts=[], rows=[], expected="", reckoned=1, left=left, found=""
+    )
+    parts = {"04/pair": {"registered": [], "new": 0, "hours": 0, "gpu_hours": 0, "days": [], "missing": missing}}
+    with pytest.raises(ParameterError, match="One"):
+        headlines._summary(block, parts)
+    priced = block.model_copy(update={"left": "" if left else "5 core-hours"})
+    assert ("costs 5 core-hours" in headlines._summary(priced, parts)) == bool(missing)
