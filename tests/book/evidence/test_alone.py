@@ -46,7 +46,7 @@ from pathlib import Path
 name = "_build/html/index.html" if sys.argv[1] == "site" else sys.argv[4]
 Path(name).write_text(sys.argv[-1])  # what it ran on
 with open("log", "a") as log:
-    print(*sys.argv[1:3], file=log)
+    print(*(word for word in sys.argv[1:3] if word != "--cores"), file=log)
 if sys.argv[2:3] == ["13_last"] and os.path.exists("edit"):
     os.rename("edit", "notebooks/13_last.md")
 """
