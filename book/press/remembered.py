@@ -96,9 +96,10 @@ def ahead(makers: Sequence[Callable[[], object]], cores: int) -> Iterator[None]:
         makers: the longest first; each is called by the first process that is free.
         cores: as many processes; with one, nothing is made ahead.
     """
-    context, processes = get_context("fork" if sys.platform == "linux" else None), []
+    processes = []
     if cores > 1 and sys.platform == "linux":
         _today()
+        context = get_context("fork")
         places = context.SimpleQueue()
         for place in [*range(len(makers)), *[None] * cores]:
             places.put(place)

@@ -114,6 +114,19 @@ def test_the_best_order_is_found_without_trying_all():
         assert rdp.epsilon(sigma, q, steps, DELTA, conversion) == pytest.approx(tried, rel=1e-12)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 1e-100, 0.7, 3.0])
+def test_a_curve_over_steps_is_what_each_setting_has(sigma):
+    """One setting at few numbers of steps takes all orders at once; beside another setting, the best one is sought."""
+    steps = np.array([0, 1, 7, 5000])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        curve = rdp.epsilon(sigma, 0.02, steps, 1e-5)
+        assert [rdp.epsilon(sigma, 0.02, n, 1e-5) for n in steps] == curve.tolist()
+        beside = rdp.epsilon(np.array([sigma] * 4 + [5.0]), 0.02, np.append(steps, 1), 1e-5)[:4]
+    assert curve[0] == 0
+    assert curve == pytest.approx(beside, rel=1e-12)
+
+
 def test_conversions():
     """Classical: Mironov 2017, Proposition 3. Improved: dp_accounting's, and never worse."""
     orders, divergence = np.array([1.5, 3, 10, 64]), np.array([0.2, 0.5, 2, 15])
