@@ -85,9 +85,16 @@ replay: $(READY) ## make five stored runs again and compare them
 gpu: $(READY) ## first light on a GPU, in five minutes; LIMIT=10m makes more runs, DEVICE=cpu tries it on the processor
 	@$(BIN)/python -m book gpu --limit $(or $(LIMIT),5m) $(if $(DEVICE),--device $(DEVICE)) $(if $(STAGE),--stage $(STAGE))
 
-bench: $(READY) ## ratios of run times, both sides measured in one run
+# JAX and jax-privacy, beside which the engine is timed, in an environment of their own.
+PEERS := _build/peers-$(shell cksum < tests/benchmarks/peers.lock | cut -d" " -f1)
+$(PEERS): | $(READY)
+	@rm -rf $@.partial && $(PYTHON) -m venv $@.partial
+	@$(BIN)/uv pip install --quiet --python $@.partial/bin/python --require-hashes --requirement tests/benchmarks/peers.lock
+	@mv $@.partial $@
+
+bench: $(READY) $(PEERS) ## ratios of run times, both sides measured in one run
 	@for script in tests/benchmarks/bench_*.py; do \
-	  OMP_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
+	  OMP_NUM_THREADS=1 PEERS=$(PEERS)/bin/python $(BIN)/python -m tests.benchmarks.$$(basename $$script .py) || exit 1; done
 
 lint: $(READY) ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -100,7 +107,10 @@ lock: ## resolve requirements.lock anew from pyproject.toml
 	@{ sed '/^[^#]/,$$d' requirements.lock; printf 'torch==2.13.0\nuv\n' | .venv-lock/bin/uv pip compile pyproject.toml - \
 	  --extra book --extra test --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
 	  | awk '/^[^ ]/ { drop = /^(nvidia-|cuda-|triton)/ } !drop'; } > .venv-lock/new
-	@mv .venv-lock/new requirements.lock && rm -rf .venv-lock
+	@mv .venv-lock/new requirements.lock
+	@echo jax-privacy | .venv-lock/bin/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-annotate --quiet > .venv-lock/new
+	@mv .venv-lock/new tests/benchmarks/peers.lock && rm -rf .venv-lock
 
 clean: ## remove what make book made, but not the environment
 	@rm -rf executed .snakemake

@@ -21,8 +21,9 @@ def test_a_path_with_spaces_is_one_path(target, tmp_path):
     folder.mkdir(parents=True)
     for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
         shutil.copy(ROOT / name, folder)
-    (folder / "book" / "assignments").mkdir(parents=True)
-    shutil.copy(ROOT / "book" / "assignments" / "requirements.lock", folder / "book" / "assignments")
+    for lock in ("book/assignments/requirements.lock", "tests/benchmarks/peers.lock"):
+        (folder / lock).parent.mkdir(parents=True)
+        shutil.copy(ROOT / lock, folder / lock)
     command = ["make", "--dry-run", "--no-print-directory", target]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # this make is no part
     shown = subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True, check=False)
