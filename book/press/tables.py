@@ -176,11 +176,23 @@ class _Benchmark(TypedDict):
     versions: dict[str, Any]
 
 
+# Columns of the table of other libraries, and what their rows are called.
+PEERS = {
+    "Opacus, ghost": "Opacus's ghost clipping / dplib",
+    "Opacus, hooks": "Opacus's hooks / dplib",
+    "jax-privacy": "jax-privacy in its quickest pieces / dplib",
+    "jax-privacy as it is": "jax-privacy as it is / dplib",
+    "JAX by hand": "JAX by hand / dplib",
+}
+
+
 def benchmarks(results: Path = RESULTS) -> str:
     """Ratios of run times that ``make bench`` measured: those with a limit, those without, and their machines."""
     benchmarks_ = [files.checked(path, _Benchmark) for path in sorted(results.glob("bench_*.json"))]
-    rows = [row for benchmark in benchmarks_ for row in benchmark["rows"]]
-    parts = []
+    by_name = {benchmark["benchmark"]: benchmark["rows"] for benchmark in benchmarks_}
+    peers = by_name.pop("peers", [])
+    rows = [row for rows in by_name.values() for row in rows]
+    parts = [_in_short(rows, peers), _beside(peers)] if peers else []
     for bound, words in (("at_most", "at most"), ("at_least", "at least")):
         lines = [
             [
@@ -200,6 +212,33 @@ def benchmarks(results: Path = RESULTS) -> str:
         "\n".join([*parts, *(f"- *{benchmark['benchmark']}*: {_machine(benchmark)}" for benchmark in benchmarks_)])
         + "\n"
     )
+
+
+def _in_short(rows: Sequence[_Ratio], peers: Sequence[_Ratio]) -> str:
+    """What a reader wants to know first."""
+
+    def span(name: str) -> str:
+        ratios = [row["ratio"] for row in (*rows, *peers) if row["ratio_of"] == name]
+        return f"{min(ratios):.3g} to {max(ratios):.3g}"
+
+    ghost, hooks, jax, _, hand = map(span, PEERS.values())
+    return (
+        f"**In short.** A private step takes {span('dpsgd / sgd')} times as long as the fastest step of plain SGD that "
+        f"we can write. Beside it Opacus takes {ghost} times as long with ghost clipping, and {hooks} times with its "
+        f"hooks; jax-privacy takes {jax} times as long. A step written by hand in JAX, for dense networks alone, takes "
+        f"{hand} times as long.\n"
+    )
+
+
+def _beside(peers: Sequence[_Ratio]) -> str:
+    """Other libraries, a row for each network and batch size."""
+    cells = {(row["what"].removesuffix(", one core"), row["ratio_of"]): f"{row['ratio']:.3g}" for row in peers}
+    lines = [
+        [what, *(cells.get((what, of), "–") for of in PEERS.values())]
+        for what in dict.fromkeys(what for what, _ in cells)
+    ]
+    head = " | ".join(["a step takes so many times as long as ours", *(f"{name}:" for name in PEERS)])
+    return table(head, lines)
 
 
 # ---- what five seeds can see ----

@@ -143,6 +143,29 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch, name, text, message):
         read[name]()
 
 
+def test_other_libraries_are_a_table_of_their_own_and_are_told_first(tmp_path):
+    def row(what, of, ratio):
+        return {"what": what, "ratio_of": of, "ratio": ratio}
+
+    ways = [*tables.PEERS.values()]
+    rows = {
+        "dpsgd": [row("a net", "dpsgd / sgd", 1.25), row("another", "dpsgd / sgd", 1.5)],
+        "peers": [
+            row("a net, one core", of, ratio) for of, ratio in zip(ways, (2.0, 30.0, 4.0, 500.0, 1.0), strict=True)
+        ],
+    }
+    rows["peers"].append(row("another, one core", ways[0], 1.75))
+    for name, of in rows.items():
+        report = {"benchmark": name, "rows": of, "hardware": {"processor": "any", "cores": 1}, "versions": {}}
+        (tmp_path / f"bench_{name}.json").write_text(json.dumps(report))
+    first, *text = tables.benchmarks(tmp_path).splitlines()
+    assert "takes 1.25 to 1.5 times" in first
+    assert "Opacus takes 1.75 to 2 times" in first
+    assert "| a net | 2 | 30 | 4 | 500 | 1 |" in text
+    assert "| another | 1.75 | – | – | – | – |" in text
+    assert "one core" not in "".join(text)
+
+
 def test_the_page_shows_what_a_gpu_was_measured_to_do(tmp_path, monkeypatch):
     assert tables.gpu_measured(tmp_path) == tables.GPU_UNMEASURED
     monkeypatch.setattr(first_light, "RESULT", tmp_path / "gpu.json")
