@@ -178,10 +178,10 @@ class _Benchmark(TypedDict):
 
 # Columns of the table of other libraries, and what their rows are called.
 PEERS = {
-    "Opacus, ghost": "Opacus's ghost clipping / dplib",
-    "Opacus, hooks": "Opacus's hooks / dplib",
+    "ghost clipping": "Opacus's ghost clipping / dplib",
+    "hooks": "Opacus's hooks / dplib",
     "jax-privacy": "jax-privacy in its quickest pieces / dplib",
-    "JAX by hand": "JAX by hand / dplib",
+    "by hand": "JAX by hand / dplib",
 }
 WHOLE = "jax-privacy as it is / dplib"
 
