@@ -30,6 +30,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can hold
 _BY_NAME = ("_images", "_downloads")  # of earlier builds what they hold stays, under other names
 _SHOWN = re.compile(rf"(?:{'|'.join(_BY_NAME)})/[^\"'#?)\s]+")
 BUNDLES = ("mathjax/tex-*.js", "mathjax/mml-*.js")
+# Of reveal.js's fonts those for browsers that do not read WOFF: none of today's.
+OLD_FONTS = ("revealjs/dist/theme/fonts/*/*.eot", "revealjs/dist/theme/fonts/*/*.ttf")
 _UNUSED = (
     "locales",  # of buttons, in 50 languages
     "vendor/fontawesome/webfonts/*.ttf",  # browsers take the .woff2 beside them

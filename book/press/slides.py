@@ -27,8 +27,8 @@ SOURCE = ROOT / "_build" / "slides-source"
 OUTPUT = ROOT / "_build" / "slides"
 LOOKS = ROOT / "book" / "slides"
 ORPHAN = "---\norphan: true\n---\n\n"
-# What no deck loads: MathJax's other bundles, reveal.js's sources, maps and plug-ins.
-UNUSED = (*finish.BUNDLES, "revealjs/css", "revealjs/plugin", "revealjs/dist/*.map")
+# What no deck loads: MathJax's other bundles, reveal.js's sources, maps, plug-ins and other fonts.
+UNUSED = (*finish.BUNDLES, *finish.OLD_FONTS, "revealjs/css", "revealjs/plugin", "revealjs/dist/*.map")
 CONFIGURATION = """
 project = "Slides"
 author = "The dplib authors"

@@ -38,7 +38,8 @@ SIZES = "[...document.querySelectorAll('.reveal .slides > section')].map(slide =
 PAGED = "sizes => document.querySelectorAll('.reveal .slides > .pdf-page > section').length === sizes.length"
 SIZED = """sizes => document.querySelectorAll('.reveal .slides > .pdf-page > section').forEach(
     (slide, place) => { slide.style.fontSize = sizes[place]; })"""
-UNUSED = ("revealjs/css", "revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js", "revealjs/dist/*.map")
+PLUGINS = ("revealjs/plugin/[!n]*", "revealjs/plugin/notes/*.esm.js")
+UNUSED = (*finish.OLD_FONTS, *PLUGINS, "revealjs/css", "revealjs/dist/*.map")
 NOTES = """
 extensions = ["myst_parser", "sphinx_revealjs"]
 myst_enable_extensions = ["colon_fence", "attrs_inline", "html_image"]
