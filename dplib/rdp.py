@@ -104,8 +104,8 @@ def epsilon(
     sigma, q, count, delta = _flat(*check_settings(noise_multiplier, sample_rate, steps), _check_delta(delta))
     orders, setting = _check_orders(orders), (sigma[0], q[0], count[0], delta[0], conversion)
     if len(sigma[0]) < _CURVE and len({*zip(sigma[0], q[0], strict=True)}) == 1:
-        some = np.where(count[0] == 0, 1, count[0])  # no step of no noise is no number
-        spent = np.multiply.outer(some, of_one_step(sigma[0][0], q[0][0], tuple(orders)))
+        taken = np.where(count[0] == 0, 1, count[0])  # no step of no noise is no number
+        spent = np.multiply.outer(taken, of_one_step(sigma[0][0], q[0][0], tuple(orders)))
         bound = to_epsilon(spent, orders, delta[0], conversion).min(axis=1)
     else:
         bound = np.maximum(0.0, _bound(*setting, orders[_best_order(*setting, orders)]))

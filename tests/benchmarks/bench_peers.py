@@ -66,7 +66,6 @@ def answering(python: str) -> Iterator[tuple[Callable[..., float], dict[str, str
             return float(process.stdout.readline())
 
         yield ask, json.loads(process.stdout.readline())
-        process.stdin.close()
 
 
 def in_turn(sides: dict[str, Block], blocks: int) -> dict[str, float]:
