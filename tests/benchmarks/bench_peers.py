@@ -58,14 +58,24 @@ def local(build: Callable[[], torch.nn.Module], shape: tuple[int, ...], batch: i
 
 @contextlib.contextmanager
 def answering(python: str) -> Iterator[tuple[Callable[..., float], dict[str, str]]]:
-    """What asks the process with JAX for a block, and its versions."""
-    with subprocess.Popen([python, SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    """What asks the process with JAX for a block, and its versions; ends this one where it does not answer."""
+    try:
+        process = subprocess.Popen([python, SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise SystemExit(f"PEERS = {python} cannot be started: {error.strerror}. make bench makes it.") from None
 
-        def ask(**block: object) -> float:
-            print(json.dumps(block), file=process.stdin, flush=True)
-            return float(process.stdout.readline())
+    def answer() -> str:
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit(f"PEERS = {python} has no jax-privacy, or ended: see above. make bench makes it.")
+        return line
 
-        yield ask, json.loads(process.stdout.readline())
+    def ask(**block: object) -> float:
+        print(json.dumps(block), file=process.stdin, flush=True)
+        return float(answer())
+
+    with process:
+        yield ask, json.loads(answer())
 
 
 def in_turn(sides: dict[str, Block], blocks: int) -> dict[str, float]:
