@@ -178,7 +178,7 @@ class _Benchmark(TypedDict):
 
 # Columns of the table of other libraries, and what their rows are called.
 PEERS = {
-    "ghost clipping": "Opacus's ghost clipping / dplib",
+    "ghost": "Opacus's ghost clipping / dplib",
     "hooks": "Opacus's hooks / dplib",
     "jax-privacy": "jax-privacy in its quickest pieces / dplib",
     "by hand": "JAX by hand / dplib",
