@@ -39,6 +39,8 @@ PARTS: Mapping[tuple[str, bool], Mapping[int, str]] = {
         1: "fashion_1_sgd", 5: "fashion_5_sgd", 20: "fashion_20_sgd", 60: "fashion_60_sgd", 200: "fashion_200_sgd",
     },
 }  # fmt: skip
+# After the printed length with DP-SGD, further seeds, which alone decide what those of PARTS left open.
+MORE = {"fcn-fashion-mnist": "fashion_200_more"}
 CNNS: Mapping[str, Mapping[int, str]] = {
     "fcn_less_stw": {20: "stw_20", 60: "stw_60"},
     "fcn_less_lenet": {20: "lenet_20", 60: "lenet_60"},
@@ -120,10 +122,14 @@ def rows(study: Plan) -> dict[str, dict[str, object]]:
     all_lengths = [str(epochs) for epochs in EPOCHS] + ["own"]
     return {
         "B.pitfall": named("lead", dp, all_lengths),
-        "B.paw-wins-everywhere": {**named("lead", dp, ["200"]), **named("sgd_lead", sgd, ["200"])},
+        "B.paw-wins-everywhere": {
+            **named("lead", dp, ["200"]),
+            **_more_leads(study),
+            **named("sgd_lead", sgd, ["200"]),
+        },
         "B.takeaway-v": {**named("lead", dp, both), "largest_parameter_ratio": largest_ratio()},
         "B.takeaway-vi": named("cost", cost, both),
-        **_cells(private, plain),
+        **_cells(study, private, plain),
         "B.intro-mnist-tiny": _against_cnns(study, private["fcn-mnist"]),
     }
 
@@ -153,19 +159,36 @@ def _costs(private: Lengths, plain: Lengths) -> dict[str, Measured]:
     return {"200": mean(at(private, PRINTED_EPOCHS), at(plain, PRINTED_EPOCHS)), "own": mean(*best)}
 
 
-def _cells(private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict[str, dict[str, object]]:
+def _cells(study: Plan, private: Mapping[str, Lengths], plain: Mapping[str, Lengths]) -> dict[str, dict[str, object]]:
     """Table I's accuracies after the printed length: the mean, and the expected best of three."""
     rows = {}
     for pair in PAIRS:
+        kinds = {"acc_dpsgd": private[pair].get(PRINTED_EPOCHS), "acc_sgd": plain[pair].get(PRINTED_EPOCHS)}
+        if pair in MORE:
+            kinds["acc_dpsgd_more"] = _more(study, pair)
         for kind, name in (("paw", SIMPLE), ("stw", COMPLEX)):
             cells: dict[str, object] = {}
-            for cell, by_length in (("acc_dpsgd", private[pair]), ("acc_sgd", plain[pair])):
-                runs = by_length.get(PRINTED_EPOCHS)
+            for cell, runs in kinds.items():
                 values = None if runs is None else accuracies(runs[name], "test")
                 cells[cell] = MISSING if values is None else stats.mean_interval(values)
                 cells[f"best_{cell}"] = MISSING if values is None else best_of_three(values)
             rows[f"B.table1.{pair}-{kind}"] = cells
     return rows
+
+
+def _more(study: Plan, pair: str) -> dict[str, Sequence[Result]] | None:
+    """The runs of :data:`MORE` of a pair by network, None where the plan has them not."""
+    return _only_budget(study.read(MORE[pair])) if MORE[pair] in study.parts else None
+
+
+def _more_leads(study: Plan) -> dict[str, Measured]:
+    """Simple less complex network in points on the runs of :data:`MORE`, paired by seed."""
+    leads_ = {}
+    for pair in MORE:
+        runs = _more(study, pair)
+        both = (None, None) if runs is None else [accuracies(runs[name], "test") for name in (SIMPLE, COMPLEX)]
+        leads_[f"lead_{SHORT[pair]}_{PRINTED_EPOCHS}_more"] = mean(*both)
+    return leads_
 
 
 def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:

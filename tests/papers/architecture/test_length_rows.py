@@ -13,12 +13,13 @@ from papers.common.diverged import accuracies
 from tests.toys import Asked
 
 REGISTERED = {100 + i for i in range(20)}
+FIRST = {100, 200}  # of the registered seeds, and of those that extend them
 # Complete parts are in plan "published", the others in "wanted".
 PARTS = {
     name: part
     for plan in ("published", "wanted")
     for name, part in plans.load("04", plan).parts.items()
-    if part.inputs.get("first") == min(REGISTERED)
+    if part.inputs.get("first") in FIRST
 }
 
 
@@ -72,6 +73,25 @@ def test_the_registered_seeds_are_reported_and_no_others():
     PARTS["mnist_5"].function(get, **PARTS["mnist_5"].inputs)
     assert {job["seed"] for job in get.reported()} == REGISTERED
     assert {job["seed"] for job in get.tuning()} == {1000, 1001, 1002}
+
+
+def test_an_extension_decides_by_its_new_seeds_alone():
+    """Where the small network leads on the first twenty seeds, and is behind on the eighty new ones."""
+
+    def turned(job):
+        new, small = job["seed"] in range(200, 280), job["model"] == "fcn-fashion-mnist-paw"
+        return {"validation": 0.9, "test": 0.85 + small * (-0.001 if new else 0.01) + 1e-4 * (job["seed"] % 7) * small}
+
+    chosen = {name: PARTS[name] for name in ("fashion_200", "fashion_200_more")}
+    study = SimpleNamespace(parts=chosen, read=lambda part: chosen[part].function(Asked(turned), **chosen[part].inputs))
+    values = rows.rows(study)
+    both = values["B.paw-wins-everywhere"]
+    assert both["lead_fashion_200"].value > 0.5
+    assert both["lead_fashion_200_more"].value < 0
+    assert both["lead_fashion_200_more"].n == 80
+    row = claims.get("B.paw-wins-everywhere")
+    assert rules.verdict(vars(row), both, row.published) == "fails"
+    assert values["B.table1.fcn-fashion-mnist-stw"]["acc_dpsgd_more"].n == 80
 
 
 def test_the_best_length_is_chosen_by_tuning_and_not_by_what_is_reported():
