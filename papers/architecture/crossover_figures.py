@@ -41,24 +41,25 @@ def leads(pairs: Mapping[str, TwoNetworks], names: Mapping[str, str]) -> None:
 
 
 def by_length(study: Plan) -> None:
-    """The small network's lead in points after 1 to 200 epochs at the paper's batch, a line for each data set."""
+    """The small network's lead in points after 1 to 200 epochs at the paper's batch, a line for each data set.
+
+    Solid with DP-SGD at the printed ε, dashed with SGD; rings are the printed leads.
+    """
     leads = length_rows.table(study)
     _, axes = plt.subplots(figsize=SMALL)
     for place, (data, name) in enumerate({"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}.items()):
-        rows = leads[(leads["pair"] == f"fcn-{data}") & (leads["training"] == "DP-SGD")]
-        colour = f"C{place}"
         margin = margins.get("accuracy_points", data).value
         axes.axhspan(-margin, margin, color="0.5", alpha=0.15, lw=0)
-        ends = [rows["lead"] - rows["low"], rows["high"] - rows["lead"]]  # no line leads over a length not run
-        beside = (1, 1.12)[place]  # so that no interval hides another
-        axes.errorbar(rows["epochs"] * beside, rows["lead"], ends, fmt="o-", capsize=3, color=colour)
-        axes.text(1, (0.8, -0.66)[place], name, color=colour, fontsize=12)
-        due = rows.loc[rows["seeds"] == 0, "epochs"]
-        axes.plot(due * beside, np.zeros(len(due)), "x", color=colour)
-        printed = claims.get(f"B.table1.fcn-{data}-paw").published["gap_dpsgd"]
-        axes.plot(length_rows.PRINTED_EPOCHS * beside, printed, "o", mfc="none", ms=10, color=colour)
-    axes.text(length_rows.PRINTED_EPOCHS / 1.25, printed, "printed", ha="right", va="center", fontsize=11)
-    axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points", ylim=(-0.75, None))
+        axes.text(1, (0.8, -0.36)[place], name, color=f"C{place}", fontsize=12)
+        printed = claims.get(f"B.table1.fcn-{data}-paw").published
+        for training, line, gap in (("DP-SGD", "o-", "gap_dpsgd"), ("SGD", "o--", "gap_sgd")):
+            rows = leads[(leads["pair"] == f"fcn-{data}") & (leads["training"] == training)]
+            ends = [rows["lead"] - rows["low"], rows["high"] - rows["lead"]]  # no line leads over a length not run
+            beside = (1, 1.12)[place]  # so that no interval hides another
+            style = {"color": f"C{place}", "mfc": "white" if training == "SGD" else None}
+            axes.errorbar(rows["epochs"] * beside, rows["lead"], ends, fmt=line, capsize=3, **style)
+            axes.plot(length_rows.PRINTED_EPOCHS * beside, printed[gap], "o", mfc="none", ms=10, color=f"C{place}")
+    axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points")
     axes.set_xticks(length_rows.EPOCHS, map(str, length_rows.EPOCHS))
     axes.set_xticks([], minor=True)
 

@@ -36,7 +36,7 @@ def every(study: Plan, pairs: Mapping[str, TwoNetworks]) -> Values:
         **of_three(*three(study)),
         **rates(study)[1],
         **table_4(study),
-        "B.fig1": sizes(study)[1],
+        "B.fig1": best_size(study),
     }
 
 
@@ -79,19 +79,35 @@ def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[flo
     }
 
 
-def sizes(study: Plan) -> tuple[dict[str, dict[int, Measured]], dict[str, Any]]:
-    """Figure 1: test accuracy in percent, {"SGD" or "DP-SGD": {parameters: mean}}; and its row.
+def sizes(study: Plan) -> dict[str, dict[int, Measured]]:
+    """Figure 1: test accuracy in percent, {"SGD" or "DP-SGD": {parameters: mean}}."""
+    by_size = study.read("sizes").values()
+    return {
+        kind: {
+            by_budget[e][0]["parameters"]: stats.mean_interval(accuracies(by_budget[e], "test"))
+            for by_budget in by_size
+        }
+        for kind, e in (("SGD", math.inf), ("DP-SGD", 2.11))
+    }
+
+
+def best_size(study: Plan) -> Values:
+    """The row of Figure 1, by the seeds of part "sizes_more" alone, which were added after a look at those of "sizes".
 
     The best smaller network is that with the best mean, DP-SGD, on validation data among all but the largest.
     """
-    by_size = list(study.read("sizes").values())
+    if "sizes_more" not in study.parts:
+        missing = Measured(math.nan, n=1)
+        return {
+            "sgd_largest_less_smallest": missing,
+            "best_smaller_less_largest": missing,
+            "rank_of_the_best_smaller": missing,
+        }
+    by_size = list(study.read("sizes_more").values())
     sgd, dp = (np.stack([accuracies(by_budget[e], "test") for by_budget in by_size]) for e in (math.inf, 2.11))
     best = int(np.mean([accuracies(by_budget[2.11], "validation") for by_budget in by_size[:-1]], axis=1).argmax())
-    parameters = [by_budget[2.11][0]["parameters"] for by_budget in by_size]
-    kinds = {"SGD": sgd, "DP-SGD": dp}
-    data = {kind: dict(zip(parameters, map(stats.mean_interval, rows), strict=True)) for kind, rows in kinds.items()}
-    return data, {
-        "parameters_of_the_best_smaller": parameters[best],
+    return {
+        "parameters_of_the_best_smaller": by_size[best][2.11][0]["parameters"],
         "rank_of_the_best_smaller": 1 + best,
         "sgd_largest_less_smallest": stats.mean_interval(sgd[-1] - sgd[0]),
         "best_smaller_less_largest": stats.mean_interval(dp[best] - dp[-1]),

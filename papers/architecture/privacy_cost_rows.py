@@ -19,11 +19,13 @@ from papers.architecture import sample_size_runs as budget
 from papers.architecture import sum_task
 from papers.architecture.privacy_cost_runs import CLIPPED, DELTA, NO_LIMIT, SETTING
 from papers.common.diverged import accuracies
+from papers.common.extended import added
 
 Values = dict[str, dict[str, Any]]
 Task = Mapping[int, Sequence[runs.Result]]  # input size to results by seed
 NOISE, BATCH = 2.0, 250  # of Figure 6: the paper's default noise; the batch size is ours
 LEVEL = {"accuracy": 0.85, "nearness": 0.5}  # which the budget of an input size is about
+LOOKED_AT = 20  # seeds of the networks' part that were looked at before as many more were added
 EARLY = 10  # epochs after which the curves of Figure 5 are compared, besides the last
 
 
@@ -189,6 +191,8 @@ def costs(family: Family) -> dict[tuple[int, Any], np.ndarray]:
 def cost_of_privacy(family: Family, input_loss: Measured) -> Values:
     """Section III-A: the cost, its sign, and how it grows.
 
+    Where a cost is below 0, the seeds that were added after a look at the first :data:`LOOKED_AT` decide alone.
+
     Args:
         input_loss: points lost by the largest input where records keep their length, of :func:`lost`.
     """
@@ -211,7 +215,11 @@ def cost_of_privacy(family: Family, input_loss: Measured) -> Values:
             "private_cells": len(private),
             "positive": sum(cost.low > 0 for cost in private),
             "negative": sum(cost.high < 0 for cost in private),
-            **{f"cost_{w}_units_{name}": mean_interval(cost[w, kind]) for w in widths for name, kind in free.items()},
+            **{
+                f"cost_{w}_units_{name}": mean_interval(added(cost[w, kind], LOOKED_AT))
+                for w in widths
+                for name, kind in free.items()
+            },
         },
         "B.hypothesis": {
             **{f"points_for_ten_times_the_parameters_at_{b:g}": mean_interval(s) for b, s in slopes.items()},
