@@ -96,7 +96,7 @@ def _of_new(log: gitlog.Log, commit: str, lines: list[runs.Line]) -> dict[str, A
     seconds = {"cpu": 0.0, "cuda": 0.0}
     for line in new:
         seconds[line["device"]] += line["made"]["seconds" if line["device"] == "cuda" else "processor_seconds"]
-    hours, on_gpu = (round(spent / 3600, 2) for spent in seconds.values())
+    hours, on_gpu = (round(spent / 3600, 4) for spent in seconds.values())
     return {"new": len(new), "hours": hours, "gpu_hours": on_gpu, "days": [dates[0], dates[-1]] if dates else []}
 
 

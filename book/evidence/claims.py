@@ -55,7 +55,8 @@ class Claim:
     ``unstated`` names what the paper does not say and the claim needs, ``stand_in`` what was run in place of what it
     names, ``absent`` values that the rule asks for and nobody measured, each with the reason; ``points`` is a rule over
     other values than the deciding ones, by which an undecided row says where they point. ``expects`` is the verdict to
-    which the published runs lead, and ``because`` says why in a sentence.
+    which the published runs lead, and ``because`` says why in a sentence; of an open row it ends with "To decide: "
+    and the run that would, and its price, or the data that it wants.
     """
 
     id: str
@@ -82,6 +83,11 @@ class Claim:
     @property
     def paper(self) -> str:
         return self.id[0]
+
+    @property
+    def to_decide(self) -> str:
+        """What would decide an open row, with its price: the end of ``because``, from "To decide" on, or ""."""
+        return self.because[start:] if (start := self.because.find("To decide")) >= 0 else ""
 
 
 class _Part(BaseModel, extra="forbid"):

@@ -85,6 +85,7 @@ def plain(value: Any) -> str:
 FIRST, MIXED, KNOWN, UNKNOWN = "rule first", "some runs known", "runs known", "order unknown"
 NO_RUNS, NO_RULE = "no runs", "no rule"
 ORDERS = (FIRST, MIXED, KNOWN, UNKNOWN, NO_RUNS, NO_RULE)
+NO_REASON = "no reason recorded."
 
 
 def deciding(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -174,7 +175,7 @@ def _of_rule(
     yield f"First rule: {_when(stored, decided[0])}{by_hand}."
     written = reasons().by_state()
     for version in entry["versions"][entry["versions"].index(decided[0]) + 1 :]:
-        reason = written.get((row, version["digest"]), "no reason recorded")
+        reason = written.get((row, version["digest"]), NO_REASON)
         yield f"Changed {_when(stored, version)}: {', '.join(version['changed'])}; {reason.rstrip('.')}."
 
 

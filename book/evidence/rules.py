@@ -151,25 +151,31 @@ class Open(NamedTuple):
     Attributes:
         name: the value.
         measured: it, with its 95% interval; of one run or none it has no width.
-        away: how far its estimate is from the nearest bound: an interval of less to that side would decide.
+        away: how far its estimate is from the nearest bound: an interval that reaches less far to that side decides.
+        reach: how far its interval reaches to that side now; NaN without one.
         asked: runs that the rule needs behind it; 0 for no number.
     """
 
     name: str
     measured: Measured
     away: float
+    reach: float
     asked: int
 
 
 def still_open(row: Mapping[str, Any], values: Values, printed: Values) -> list[Open]:
     """The comparisons with a bound that are open in the rule of a row, in its order; of several, the first bound.
 
+    Where what is printed is refuted, they are those of the correction, which keeps the row open.
+
     Args:
         row: as :func:`verdict` takes it.
         values: measured, by name.
         printed: values of the paper, by name.
     """
-    comparisons = _still_open(row["rule"], _with_absent(row, values), printed)
+    values = _with_absent(row, values)
+    refuted = row.get("corrected") and decide(row["rule"], values, printed) is False
+    comparisons = _still_open(row["corrected"] if refuted else row["rule"], values, printed)
     return list({comparison.name: comparison for comparison in reversed(list(comparisons))}.values())[::-1]
 
 
@@ -177,7 +183,9 @@ def _still_open(rule: Mapping[str, Any], values: Values, printed: Values) -> Ite
     kind, about = kind_of(rule)
     if kind in COMBINED:
         for inner in about:
-            yield from _still_open({"needs": rule.get("needs", {}), **inner}, values, printed)
+            inner = {"needs": rule.get("needs", {}), **inner}
+            if kind != "readings" or decide(inner, values, printed) is None:  # what a decided reading asks is settled
+                yield from _still_open(inner, values, printed)
     elif kind in _ALLOWED and decide(rule, values, printed) is None:
         needs = rule.get("needs", {})
         asked, bounds = needs.get("runs", 0), _ALLOWED[kind](about, printed)
@@ -194,8 +202,10 @@ def _open(name: str, values: Values, bounds: tuple[float, float], asked: int) ->
     value = Measured(**value) if isinstance(value, Mapping) else value
     if isinstance(value, Measured):
         number = float(value.value)  # a notebook keeps what is not a number as a text
-        away = min(abs(number - bound) for bound in bounds if math.isfinite(bound))
-        yield Open(name, replace(value, value=number), away, asked)
+        nearest = min(filter(math.isfinite, bounds), key=lambda bound: abs(number - bound))
+        end = value.low if nearest <= number else value.high
+        reach = math.nan if end is None else abs(number - end)
+        yield Open(name, replace(value, value=number), abs(number - nearest), reach, asked)
 
 
 def kind_of(rule: Mapping[str, Any]) -> tuple[str, Any]:

@@ -2,25 +2,35 @@
 
 from collections import Counter
 
-from book.evidence import history, rules
-from book.evidence.claims import VERDICTS
+from book.evidence import claims, history, rules
 from book.press import ledger
 from book.press.ledger import Row
+
+WORDS = {
+    rules.HOLDS: "hold",
+    rules.CORRECTED: "hold with a change",
+    rules.FAILS: "fail",
+    rules.UNSTATED: "are not reproducible as stated",
+    rules.UNDECIDED: "are undecided",
+}
+LEFT = {rules.NOT_TESTED: "cannot be tested by us", claims.NOT_RUN: "are not run yet"}
 
 
 def markdown(rows: list[Row]) -> str:
     """The caption and the counts of what was tested, in words."""
     known = [row for row in rows if row.claim.sort == "claim"]
-    tested = [row for row in known if row.verdict != VERDICTS[-1]]
-    counts = Counter(row.verdict for row in tested)
-    parts = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[:-1] if counts[verdict]]
+    counts = Counter(row.verdict for row in known)
+    tested = [row for row in known if row.verdict not in (rules.NOT_TESTED, claims.NOT_RUN)]
+    parts = [f"{counts[verdict]} {words}" for verdict, words in WORDS.items() if counts[verdict]]
+    left = [f"{counts[verdict]} {words}" for verdict, words in LEFT.items() if counts[verdict]]
     orders = Counter(row.past.order for row in tested)
     differs = Counter((ledger.first(row), row.verdict) for row in tested if ledger.first(row) != row.verdict)
     lost = sum(n for (before, _), n in differs.items() if before == ledger.OPEN)
     failed = sum(n for (before, _), n in differs.items() if before == rules.FAILS)
     return (
-        f"Of {len(known)} claims {len(tested)} have been tested: {', '.join(parts)}. The ledger's other "
-        f"{len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of other people.\n\n"
+        f"Of {len(known)} claims {len(tested)} were tested: {', '.join(parts)}. {' and '.join(left).capitalize()}. The "
+        f"ledger's other {len(rows) - len(known)} rows are not counted here: printed numbers, settings, results of "
+        "other people.\n\n"
         f"How far to trust these words? {orders[history.FIRST]} of the {len(tested)} claims are decided by a rule "
         f"that was committed before every run that it reads, {orders[history.KNOWN]} by one that was set or changed "
         "with all its runs known; the others lie between, cannot be told from the log, or rest on proofs. By their "

@@ -24,7 +24,7 @@ PALE = (VERDICTS[-1], ledger.OPEN)
 
 
 # One small figure each, so that a phone shows letters as large as those of its text.
-SIZE = (3.9, 3.2)
+SIZE = (3.8, 3.2)
 
 
 def draw(rows: list[Row], folder: Path) -> None:
@@ -46,10 +46,12 @@ def _save(figure: plt.Figure, path: Path) -> None:
     plt.close(figure)
 
 
-def _legend_below(axes: plt.Axes, gap: float = 0.23) -> None:
+def _legend_below(axes: plt.Axes, gap: float = 0.23, columns: int = 2) -> None:
+    """No wider than the axes and their labels: a phone has no room beside them."""
     axes.legend(
-        ncols=2, loc="upper center", bbox_to_anchor=(0.45, -gap), frameon=False, fontsize="small", columnspacing=1.2
-    )
+        ncols=columns, loc="upper center", bbox_to_anchor=(0.45, -gap), frameon=False, fontsize="small",
+        columnspacing=0.8, handlelength=1.5,
+    )  # fmt: skip
 
 
 def _verdicts(axes: plt.Axes, rows: list[Row]) -> None:
@@ -96,8 +98,10 @@ def _dimension(axes: plt.Axes, _: dict[str, Row]) -> None:
     axes.set(xscale="log", yscale="log", xlabel="number of features p", ylabel="Ψ: separation of the classes")
     for error in (1e-3, 0.4, 0.49):
         axes.axhline(-norm.ppf(error), color="grey", lw=0.7, ls=":")
-        axes.text(table["p"].iloc[-1] * 1.6, -norm.ppf(error), f"error {error:g}", va="center", fontsize="x-small")
-    _legend_below(axes)
+        axes.text(
+            table["p"].iloc[-1], -norm.ppf(error), f"error {error:g}", ha="right", va="bottom", fontsize="x-small"
+        )
+    _legend_below(axes, columns=1)
 
 
 def _workflows(axes: plt.Axes, _: dict[str, Row]) -> None:

@@ -85,8 +85,8 @@ def _answer(asserted: Sequence[Row]) -> str:
     text = load().answer.format(**shares, rest=100 - sum(shares.values()))  # so that a reader's sum is a hundred
     return (
         '<p class="front-answer">Differential privacy lets a model learn from people without giving any of them away. '
-        f"Four papers say what that costs, and how to pay less. We tested their {len(asserted)} claims, with proofs "
-        f"and with runs of our own. <strong>{html.escape(text)}</strong></p>"
+        f"Four papers say what that costs, and how to pay less. We went through their {len(asserted)} claims, with "
+        f"proofs and with runs of our own. <strong>{html.escape(text)}</strong></p>"
     )
 
 

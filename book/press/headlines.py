@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from book.evidence import blocks, history, plans, rules, sources
+from book.evidence import blocks, history, rules
+from book.evidence.claims import Claim
 from book.press import ledger, typed
 from dplib.checks import ParameterError
 
@@ -40,7 +41,8 @@ def markdown(rows: Sequence[ledger.Row]) -> str:
             waiting = [part for part, about in parts.items() if about["missing"]]
             evidence.append(_rows(of_block, stored))
             evidence.append(_open([row for row in of_block if row.verdict == rules.UNDECIDED], waiting))
-    return "\n".join([*found, "", *evidence])
+    edition = f"\nThe last edition ended with commit `{history.reasons().edition[:7]}`.\n"
+    return "\n".join([*found, edition, *evidence])
 
 
 def parts() -> Iterator[typed.Part]:
@@ -58,12 +60,10 @@ def _count(rows: Sequence[ledger.Row]) -> str:
 
 def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """When the parts were registered, when their runs were made, and what they took."""
-    registered = dict(about["registered"] for about in parts.values() if about["registered"])
-    by = " and ".join(f"`{commit[:7]}`, {when}" for commit, when in registered.items()) or "a change to come"
     days = sorted(day for about in parts.values() for day in about["days"])
     new, hours, on_gpu = (sum(about[key] for about in parts.values()) for key in ("new", "hours", "gpu_hours"))
-    took = f"{hours:.1f} core-hours" + (f" and {60 * on_gpu:.0f} minutes of a GPU" if on_gpu else "")
-    made = f"{new:,} runs since, from {days[0]} to {days[-1]}, in {took}" if new else "no run since"
+    took = f"{hours:.1f} core-hours" + (f" and {60 * on_gpu:.0f} minutes of a GPU, side by side" if on_gpu else "")
+    made = f"{new:,} runs since, which ended from {days[0]} to {days[-1]}, in {took}" if new else "no run since"
     complete = sum(not about["missing"] for about in parts.values())
     if bool(block.left) == (complete == len(parts)):
         raise ParameterError(
@@ -72,19 +72,32 @@ def _summary(block: blocks.Block, parts: Mapping[str, Mapping[str, Any]]) -> str
         )
     still = f" What is missing costs {block.left}." if block.left else ""
     return (
-        f"Registered by {by}; {made}. Core-hours reckoned beforehand for all: {block.reckoned:g}. "
+        f"{_registered(parts)}; {made}. Core-hours reckoned beforehand: {block.reckoned:g}. "
         f"{complete} of {len(parts)} parts are complete.{still}\n"
     )
+
+
+def _registered(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """The commits that registered the parts, by time, with how many parts each."""
+    counted = Counter(tuple(reversed(about["registered"])) for about in parts.values())
+    told = [
+        (f"`{commit[:7]}`, {when}" if commit else "a change to come")
+        + (f" ({count} part{'s' if count > 1 else ''})" if len(counted) > 1 else "")
+        for (when, commit), count in sorted((key or ("~", ""), count) for key, count in counted.items())
+    ]
+    return f"Registered by {', then '.join(told)}"
 
 
 def _rows(rows: Sequence[ledger.Row], stored: Mapping[str, Any]) -> str:
     """The rows by verdict, folded; those of which the same is to be said together, and no table: a phone has no room
     for its columns.
     """
-    same: dict[str, list[ledger.Row]] = {}
+    same: dict[tuple[str, ...], list[ledger.Row]] = {}
     for row in rows:
-        same.setdefault(_standing(row, stored), []).append(row)
-    lines = [f"- {told}: {', '.join(map(_link, alike))}." for told, alike in same.items()]
+        same.setdefault((_standing(row, stored), *_changes(row)), []).append(row)
+    lines = []
+    for (told, *changes), alike in same.items():
+        lines += [f"- {told}: {', '.join(map(_link, alike))}.", *(f"  - {change}" for change in changes)]
     title = "Its row, its verdict" if len(rows) == 1 else f"Its {len(rows)} rows, their verdicts"
     return "\n".join([f"```{{dropdown}} {title}, and when the rules were set", *lines, "```\n"])
 
@@ -100,6 +113,14 @@ def _standing(row: ledger.Row, stored: Mapping[str, Any]) -> str:
     return f"{now}; {then}{ruled}{WHEN[row.past.order]}"
 
 
+def _changes(row: ledger.Row) -> list[str]:
+    """Each change of what decides a row, with its reason; those of which none is on record are counted."""
+    told = [sentence for sentence in row.past.sentences if sentence.startswith("Changed ")]
+    without = [sentence for sentence in told if sentence.endswith(history.NO_REASON)]
+    counted = f"{len(without)} earlier change{'s' if len(without) > 1 else ''}, with no reason on record."
+    return ([counted] if without else []) + [sentence for sentence in told if sentence not in without]
+
+
 def _open(rows: Sequence[ledger.Row], waiting: Sequence[str]) -> str:
     """What keeps rows open and what would decide them, folded; rows of which the same is to be said together."""
     if not rows:
@@ -107,48 +128,41 @@ def _open(rows: Sequence[ledger.Row], waiting: Sequence[str]) -> str:
     same: dict[str, list[ledger.Row]] = {}
     for row in rows:
         same.setdefault(_why(row), []).append(row)
-    lines = [f"- {', '.join(map(_link, alike))}: {why}." for why, alike in same.items()]
-    told = [f"Runs are missing of {', '.join(f'`{part}`' for part in waiting)}."] if waiting else []
-    told += [
-        f"On a GPU all that chapter {sources.shown_number(study)} waits for takes {about.hours:g} hours, reckoned."
-        for study in dict.fromkeys(sources.number(row.claim.chapter) for row in rows)
-        if (about := plans.on_gpu(study))
-    ]
+    lines = [f"- {', '.join(map(_link, alike))}: {why}" for why, alike in same.items()]
+    missing = f"Runs are missing of {', '.join(f'`{part}`' for part in waiting)}." if waiting else ""
     count = "the open row" if len(rows) == 1 else f"the {len(rows)} open rows"
-    return "\n".join([f"```{{dropdown}} What would decide {count}?", *lines, "", " ".join(told), "```\n"])
+    lines += ["", missing] if missing else []
+    return "\n".join([f"```{{dropdown}} What would decide {count}?", *lines, "```\n"])
 
 
 def _why(row: ledger.Row) -> str:
-    """What keeps a row open, and what would decide it."""
+    """What keeps a row open, how wide its intervals are and may be, and what would decide it."""
     claim = row.claim
-    if claim.stand_in:
-        return f"only what it names would decide; run in its place was {claim.stand_in.rstrip('.')}"
+    if not claim.to_decide:
+        raise ParameterError(f'{claim.id} is open, and because = "{claim.because}" does not say "To decide: " how.')
     comparisons = rules.still_open(asdict(claim), row.values, claim.published)
-    names = [claim.labels.get(each.name, ledger.readable(each.name)) for each in comparisons]
-    absent = [name for each, name in zip(comparisons, names, strict=True) if math.isnan(each.measured.value)]
-    told = [
-        _comparison(each, name)
-        for each, name in zip(comparisons, names, strict=True)
-        if not math.isnan(each.measured.value)
-    ]
-    more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
-    told = told[:SHOWN] + ([f"{len(told) - SHOWN} more comparisons"] if len(told) > SHOWN else [])
-    told += [f"not measured yet: {', '.join(absent[:SHOWN])}{more}"] if absent else []
-    return "; ".join(told) or "counts or an order that its card shows"
+    measured = [each for each in comparisons if not math.isnan(each.measured.value)]
+    told = [_comparison(each, claim) for each in measured[:SHOWN]]
+    told += [f"{len(measured) - SHOWN} more"] if len(measured) > SHOWN else []
+    absent = len(comparisons) - len(measured)
+    told += [f"{absent} comparison{'s' if absent > 1 else ''} not measured yet"] if absent else []
+    instead = [f"Run in place of what it names was {claim.stand_in.rstrip('.')}."] if claim.stand_in else []
+    return " ".join([*([f"{'; '.join(told)}."] if told else []), *instead, claim.to_decide])
 
 
-def _comparison(comparison: rules.Open, name: str) -> str:
-    measured = comparison.measured
+def _comparison(comparison: rules.Open, claim: Claim) -> str:
+    """How far the interval of a comparison reaches towards its bound, how far it may, and runs for that."""
+    measured, name = comparison.measured, comparison.name
+    name = claim.labels.get(name, ledger.readable(name))
     if measured.low is None or measured.high is None:
         return f"{name} is {measured}, of one run"
     if measured.n and measured.n < comparison.asked:
         return f"{name} is {measured} by {measured.n} runs of {comparison.asked} asked for"
     if not comparison.away:
         return f"{name} is {measured}, on the bound itself: no number of runs decides while it stays there"
-    width = measured.high - measured.low
-    needed = (width / 2 / comparison.away) ** 2
+    needed = (comparison.reach / comparison.away) ** 2
     runs = f"about {needed:.2g} times as many runs" if needed <= FAR else f"more than {FAR} times as many runs"
-    return f"{name} is {measured}, an interval {width:.2g} wide; {2 * comparison.away:.2g} would decide, {runs}"
+    return f"{name} is {measured}, ± {comparison.reach:.2g} where ± {comparison.away:.2g} would decide: {runs}"
 
 
 def _link(row: ledger.Row) -> str:

@@ -128,6 +128,12 @@ _WORDS = {  # of names of values: what to read for what, one after another
     r"(?<=\d)_(?=\d)": ".", "_": " ", r"\beps(?:ilon)? ?(?=\d)": "ε = ", r"\b([pnk])(?=\d)": r"\1 = ",
     r"\bfashion mnist\b": "Fashion-MNIST", r"\bmnist\b": "MNIST", r"\bcifar ?10\b": "CIFAR-10",
     r"\bdp ?sgd\b": "DP-SGD", r"\bsgd\b": "SGD", r"\bepsilon\b": "ε", r"\bdelta\b": "δ",
+    # paper D: by which account, on which records of the test part, over which scheme
+    r"\blemma2\b": "by Lemma 2", r"\bpld\b": "by PLD", r"\bkept\b": "by kept steps",
+    r"\bunseen\b": "on unseen records", r"\ball(?= tanh| auto)": "on all records",
+    r"\btanh\b": "over DPSGD (tanh)", r"\bauto s\b": "over AUTO-S",
+    # paper B's searches
+    r"\bpaas\b": "PAAS", r"\bmgrs\b": "MGRS", r"\brs\b": "RS",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from book.evidence import history, plans, runs, sources
 from book.evidence import readings as blind
 from book.evidence import readings_without_rule as unruled
-from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim, about
+from book.evidence.claims import NOT_RUN, PAPERS, RESULTS, VERDICTS, Claim
 from book.press import ledger
 from dplib import data, files, stats
 from papers.common import diverged
@@ -27,18 +27,24 @@ def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
 
 
 def counts(rows: list[ledger.Row]) -> str:
-    """Verdicts by paper, by today's rules and by the first ones, and how many rows have a rule that came first."""
-    counted = Counter((row.claim.paper, row.verdict) for row in rows)
-    first = Counter((row.claim.paper, ledger.first(row)) for row in rows)
-    came_first = Counter(row.claim.paper for row in rows if row.past.order == history.FIRST)
-    differ = Counter(row.claim.paper for row in rows if ledger.first(row) != row.verdict)
-    lines = []
-    for paper in PAPERS:
-        numbers = [counted[paper, verdict] for verdict in VERDICTS]
-        by_first = [first[paper, verdict] for verdict in VERDICTS]
-        lines.append([f"{paper}: {about(paper).short}", *numbers, sum(numbers), came_first[paper], differ[paper]])
-        lines.append(["by the first rules", *by_first, sum(by_first), "", ""])
-    return table(" | ".join(["paper", *VERDICTS, "all", "rule came first", "another verdict by the first rule"]), lines)
+    """Verdicts by paper, by today's rules and in brackets by the first ones, and how many rows have a rule that came
+    first: a line for each verdict, which a phone has room for.
+    """
+    papers = {paper: [row for row in rows if row.claim.paper == paper] for paper in PAPERS} | {"all": rows}
+    today = {name: Counter(row.verdict for row in of) for name, of in papers.items()}
+    first = {name: Counter(map(ledger.first, of)) for name, of in papers.items()}
+    lines = [
+        [verdict, *(f"{today[name][verdict]} ({first[name][verdict]})" for name in papers)] for verdict in VERDICTS
+    ]
+    lines += [
+        ["all", *map(len, papers.values())],
+        ["rule came first", *(sum(row.past.order == history.FIRST for row in of) for of in papers.values())],
+        [
+            "other verdict by the first rule",
+            *(sum(ledger.first(row) != row.verdict for row in of) for of in papers.values()),
+        ],
+    ]
+    return table(" | ".join(["verdict", *papers]), lines)
 
 
 def readings(path: Path | None = None) -> str:

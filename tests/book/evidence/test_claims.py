@@ -40,6 +40,13 @@ def test_an_open_row_names_what_would_decide_it_and_its_cost(paper):
             assert re.search(r"hours?\b|core-minutes|in seconds|no run|on a GPU", said, re.IGNORECASE), claim.id
 
 
+@pytest.mark.parametrize("paper", claims.PAPERS)
+def test_a_row_that_its_runs_leave_undecided_ends_with_what_would_decide_it(paper):
+    for claim in claims.load(paper).values():
+        assert claim.to_decide or claim.expects != rules.UNDECIDED, claim.id
+    assert claims.get("B.fig7").to_decide.startswith("To decide")
+
+
 def test_known_printed_values():
     """A sample of cells read off the papers by eye."""
     assert claims.get("A.table1.resnet50-dfs").published == {"min": 84.8, "max": 86.4, "median": 85.7}

@@ -422,6 +422,26 @@ def test_what_is_open_says_how_far_it_is_from_a_bound(rule, values, open_):
     assert [(each.name, pytest.approx(each.away), each.asked) for each in found] == open_
 
 
+def test_the_reach_of_an_open_comparison_is_to_the_side_of_its_bound():
+    skew = Measured(0.9, 0.7, 0.95, 20)
+    (found,) = rules.still_open({"rule": {"ahead": {"value": "share", "by": 0.8}}}, {"share": skew}, {})
+    assert (found.away, found.reach) == (pytest.approx(0.1), pytest.approx(0.2))
+
+
+def test_where_what_is_printed_is_refuted_its_correction_is_open():
+    row = {"rule": AHEAD, "corrected": {"ahead": {"value": "kept"}}}
+    values = {"gain": Measured(-2.0, -3.0, -1.0, 5), "kept": WIDE}
+    assert rules.verdict(row, values, {}) == rules.UNDECIDED
+    assert [each.name for each in rules.still_open(row, values, {})] == ["kept"]
+
+
+def test_what_a_decided_reading_asks_is_not_open():
+    refuted = {"all_of": [{"behind": {"value": "gain"}}, {"ahead": {"value": "other"}}]}
+    row = {"rule": {"readings": [refuted, {"ahead": {"value": "kept"}}]}}
+    values = {"gain": HIGH, "other": WIDE, "kept": WIDE}
+    assert [each.name for each in rules.still_open(row, values, {})] == ["kept"]
+
+
 def test_what_nobody_measured_is_open_without_a_number():
     (found,) = rules.still_open({"rule": AHEAD, "absent": {"gain": "no data"}}, {}, PRINTED)
     assert found.measured.value != found.measured.value
