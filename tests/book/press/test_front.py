@@ -84,7 +84,8 @@ def asserted(**counts):
 
 def test_the_answer_says_which_share_holds_which_with_a_change_and_which_fails():
     text = front._answer(asserted(holds=8, holds_with_change=6, fails=5, undecided=1))
-    said = [text.index(share) for share in ("40% hold as printed", "30% more", "25% fail", "5% are open or could not be tested")]
+    shares = ("40% hold as printed", "30% more", "25% fail", "5% are open or could not be tested")
+    said = [text.index(share) for share in shares]
     assert said == sorted(said)
     assert "20 claims" in text
 
