@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -27,24 +27,24 @@ def table(head: str, rows: Iterable[Sequence[Any]]) -> str:
 
 
 def counts(rows: list[ledger.Row]) -> str:
-    """Verdicts by paper, by today's rules and in brackets by the first ones, and how many rows have a rule that came
-    first: a line for each verdict, which a phone has room for.
+    """Verdicts by paper and how many rows have a rule that came first; then the verdicts by the first rules.
+
+    A line for each verdict: a phone has no room for their columns.
     """
     papers = {paper: [row for row in rows if row.claim.paper == paper] for paper in PAPERS} | {"all": rows}
-    today = {name: Counter(row.verdict for row in of) for name, of in papers.items()}
-    first = {name: Counter(map(ledger.first, of)) for name, of in papers.items()}
-    lines = [
-        [verdict, *(f"{today[name][verdict]} ({first[name][verdict]})" for name in papers)] for verdict in VERDICTS
-    ]
-    lines += [
-        ["all", *map(len, papers.values())],
-        ["rule came first", *(sum(row.past.order == history.FIRST for row in of) for of in papers.values())],
-        [
-            "other verdict by the first rule",
-            *(sum(ledger.first(row) != row.verdict for row in of) for of in papers.values()),
-        ],
-    ]
-    return table(" | ".join(["verdict", *papers]), lines)
+    more = {
+        "all": len,
+        "rule came first": lambda of: sum(row.past.order == history.FIRST for row in of),
+        "other verdict by the first rule": lambda of: sum(ledger.first(row) != row.verdict for row in of),
+    }
+    head = " | ".join(["verdict", *(f"{name}:" for name in papers)])
+
+    def lines(verdict: Callable[[ledger.Row], str]) -> list[list[Any]]:
+        counted = [Counter(map(verdict, of)) for of in papers.values()]
+        return [[name, *(count[name] for count in counted)] for name in VERDICTS]
+
+    today = lines(lambda row: row.verdict) + [[name, *map(of, papers.values())] for name, of in more.items()]
+    return f"{table(head, today)}\nBy the first rule that each row had:\n\n{table(head, lines(ledger.first))}"
 
 
 def readings(path: Path | None = None) -> str:
