@@ -524,6 +524,7 @@ FUNCTIONS: Mapping[Callable[..., Rows], tuple[str, ...]] = {  # each with the pa
     new_seeds_fcn: ("table_6_fcn",),
     new_seeds_cnn: ("table_6_cnn",),
     image_extractor: ("signal_cnn", "table_6_cnn", "pixels"),
+    functools.partial(image_extractor): ("signal_cnn_more", "table_6_cnn", "pixels"),  # new seeds: these alone decide
     frozen_early: ("random_weights", "convolutions"),
     frozen_early_again: ("random_weights_all",),
     frozen_images: ("random_weights", "convolutions"),
