@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 
+from papers.architecture import advice_tables
 from papers.architecture.advice_rows import Advice, Point, Promise
 
 FLOOR = -12.0  # percent: what is lower stands there, with its number
@@ -14,14 +15,19 @@ SMALL = (5.6, 4.2)  # inches: legible on a phone
 
 
 def by_budget(advice: Advice, method: str) -> None:
-    """Share of ordinary training's gain at each budget: a dot for each table, a bar and its number for their mean."""
+    """Share of ordinary training's gain at each budget: a dot for each table, dark for real rows and pale for drawn ones,
+    and a bar and its number for the mean of all.
+    """
     means = {budget: mean for budget, mean in advice.compared()[method].items() if budget is not None}
     _, axes = plt.subplots(figsize=(5.0, 3.9))
     jitter = np.random.default_rng(0)  # so that dots do not hide one another
     for place, (budget, mean) in enumerate(means.items()):
-        shares = 100 * np.array([point.share.value for point in advice.points[method] if point.epsilon == budget])
+        here = [point for point in advice.points[method] if point.epsilon == budget]
+        shares = np.clip([100 * point.share.value for point in here], FLOOR, 150)
         across = place + jitter.uniform(-0.16, 0.16, len(shares))
-        axes.plot(across, np.clip(shares, FLOOR, 150), "o", ms=5, alpha=0.55, color="C0", mew=0)
+        drawn = np.array([point.table in advice_tables.DRAWN for point in here])
+        for chosen, strength in ((drawn, 0.3), (~drawn, 0.95)):
+            axes.plot(across[chosen], shares[chosen], "o", ms=5, alpha=strength, color="C0", mew=0)
         axes.hlines(100 * mean.value, place - 0.27, place + 0.27, color="black", lw=3)
         axes.annotate(
             f"{100 * mean.value:.0f}%", (place + 0.27, 100 * mean.value), (4, 0), textcoords="offset points",
