@@ -15,7 +15,7 @@ SMALL = (5.6, 4.2)  # inches: legible on a phone
 
 
 def by_budget(advice: Advice, method: str) -> None:
-    """Share of ordinary training's gain at each budget: a dot for each table, dark for real rows and pale for drawn ones,
+    """Share of ordinary training's gain at each budget: a dot for each table, dark for real rows and pale for drawn,
     and a bar and its number for the mean of all.
     """
     means = {budget: mean for budget, mean in advice.compared()[method].items() if budget is not None}
