@@ -80,8 +80,8 @@ def of_three(curves: Curves, crossings: Mapping[tuple[str, str], tuple[tuple[flo
 
 
 def sizes(study: Plan) -> dict[str, dict[int, Measured]]:
-    """Figure 1: test accuracy in percent, {"SGD" or "DP-SGD": {parameters: mean}}."""
-    by_size = study.read("sizes").values()
+    """Figure 1: test accuracy in percent, {"SGD" or "DP-SGD": {parameters: mean}}, of the seeds that decide its row."""
+    by_size = study.read("sizes_more" if "sizes_more" in study.parts else "sizes").values()
     return {
         kind: {
             by_budget[e][0]["parameters"]: stats.mean_interval(accuracies(by_budget[e], "test"))
