@@ -172,7 +172,7 @@ def test_best_of_is_the_mean_over_all_choices():
 
 
 def widths_with(peak, seeds):
-    """Widths without training: with privacy the last but one leads the last by ``peak`` points, without the last leads."""
+    """Widths without training: with privacy the last but one leads the last by ``peak`` points, without it does not."""
     private = (0.80, 0.85, 0.90, 0.92, 0.92 - peak / 100)
     plain = (0.80, 0.85, 0.90, 0.92, 0.95)
 
