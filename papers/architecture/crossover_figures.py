@@ -50,7 +50,7 @@ def by_length(study: Plan) -> None:
     for place, (data, name) in enumerate({"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}.items()):
         margin = margins.get("accuracy_points", data).value
         axes.axhspan(-margin, margin, color="0.5", alpha=0.15, lw=0)
-        axes.text(1, (0.8, -0.36)[place], name, color=f"C{place}", fontsize=12)
+        axes.text(1, (0.8, -1.08)[place], name, color=f"C{place}", fontsize=12)
         printed = claims.get(f"B.table1.fcn-{data}-paw").published
         for training, line, gap in (("DP-SGD", "o-", "gap_dpsgd"), ("SGD", "o--", "gap_sgd")):
             rows = leads[(leads["pair"] == f"fcn-{data}") & (leads["training"] == training)]
@@ -59,6 +59,8 @@ def by_length(study: Plan) -> None:
             style = {"color": f"C{place}", "mfc": "white" if training == "SGD" else None}
             axes.errorbar(rows["epochs"] * beside, rows["lead"], ends, fmt=line, capsize=3, **style)
             axes.plot(length_rows.PRINTED_EPOCHS * beside, printed[gap], "o", mfc="none", ms=10, color=f"C{place}")
+    for height, words in ((1.79, "printed, DP-SGD"), (-1.56, "printed, SGD")):
+        axes.text(length_rows.PRINTED_EPOCHS / 1.3, height, words, ha="right", va="center", fontsize=11)
     axes.set(xscale="log", xlabel="epochs", ylabel="lead of the small network, points")
     axes.set_xticks(length_rows.EPOCHS, map(str, length_rows.EPOCHS))
     axes.set_xticks([], minor=True)
