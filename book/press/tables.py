@@ -230,10 +230,12 @@ def _in_short(rows: Sequence[_Ratio], peers: Sequence[_Ratio]) -> str:
     ghost, hooks, jax, hand = map(span, PEERS.values())
     whole = max(row["ratio"] for row in peers if row["ratio_of"] == WHOLE)
     return (
-        f"**In short.** A private step takes {span('dpsgd / sgd')} times as long as the fastest step of plain SGD that "
-        f"we can write. Beside it Opacus takes {ghost} times as long with ghost clipping, and {hooks} times with its "
-        f"hooks; jax-privacy takes {jax} times as long in small pieces, and {whole:.3g} times as it is, where that was "
-        f"timed. A step written by hand in JAX, for dense networks alone, takes {hand} times as long.\n"
+        f"**In short.** On one core a private step takes {span('dpsgd / sgd')} times as long as the fastest step of "
+        f"plain SGD that we can write; at the small batches of paper B's Table XVII, {span('dplib / SGD')} times. "
+        f"[On a GPU](gpu.md) the order may be another. Beside it Opacus takes {ghost} times as long with ghost "
+        f"clipping, and {hooks} times with its hooks; jax-privacy takes {jax} times as long in small pieces, and "
+        f"{whole:.3g} times as it is, where that was timed. A step written by hand in JAX, for dense networks alone, "
+        f"takes {hand} times as long.\n"
     )
 
 
