@@ -150,6 +150,7 @@ def test_other_libraries_are_a_table_of_their_own_and_are_told_first(tmp_path):
     ways = [*tables.PEERS.values(), tables.WHOLE]
     rows = {
         "dpsgd": [row("a net", "dpsgd / sgd", 1.25), row("another", "dpsgd / sgd", 1.5)],
+        "slowdown": [row("small batches", "dplib / SGD", 1.4), row("smaller", "dplib / SGD", 2.9)],
         "peers": [
             row("a net, one core", of, ratio) for of, ratio in zip(ways, (2.0, 30.0, 4.0, 1.0, 500.0), strict=True)
         ],
@@ -160,6 +161,7 @@ def test_other_libraries_are_a_table_of_their_own_and_are_told_first(tmp_path):
         (tmp_path / f"bench_{name}.json").write_text(json.dumps(report))
     first, *text = tables.benchmarks(tmp_path).splitlines()
     assert "takes 1.25 to 1.5 times" in first
+    assert "Table XVII, 1.4 to 2.9 times" in first
     assert "Opacus takes 1.75 to 2 times" in first
     assert "500 times as it is" in first
     assert "| a net | 2 | 30 | 4 | 1 |" in text
