@@ -14,18 +14,11 @@ import nbformat
 from book.evidence import sources
 from book.evidence.claims import VERDICTS
 from book.evidence.execution import RunError
-from book.press import boxes, course, finish, reading, remembered, week_slides
+from book.press import boxes, course, findings, finish, reading, remembered, week_slides
 from book.press.ledger import Row
 from book.press.ways import Card, Number, load
 
 MAP = "14"  # the chapter whose first figure is the map
-# What the bar says of so many claims.
-WORDS = {
-    "holds": "hold",
-    "holds with change": "hold with a change",
-    "fails": "fail",
-    "not reproducible as stated": "not reproducible as stated",
-}
 # What the answer calls the share of a verdict.
 SHARES = {
     "holds": "holds",
@@ -99,7 +92,7 @@ def _bar(asserted: Sequence[Row]) -> str:
     )
     words = "".join(
         f'<li class="bar-{_slug(verdict)}"><a href="ledger.html?sort=claim&amp;verdict={html.escape(verdict)}">'
-        f"<strong>{counts[verdict]}</strong> {WORDS.get(verdict, verdict)}</a></li>"
+        f"<strong>{counts[verdict]}</strong> {findings.WORDS.get(verdict, verdict).removeprefix('are ')}</a></li>"
         for verdict in known
     )
     return f'<div class="verdict-bar" aria-hidden="true">{parts}</div><ul class="verdict-words">{words}</ul>'
