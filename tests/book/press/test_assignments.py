@@ -193,4 +193,4 @@ def test_a_variant_fails_the_public_solution_and_passes_its_own(name):
     assert mine == variants.variant(public, 5) != variants.variant(public, 6)
     assert marking.marks(mine, answers(mine)) == pytest.approx(10, abs=1e-9)
     assert marking.marks(mine, answers(mine, stubs)) == 0
-    assert marking.marks(mine, answers(public)) < 10
+    assert marking.marks(mine, answers(public)) <= 6  # as the week pages say
