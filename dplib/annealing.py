@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dplib import checks, examples
 from dplib.checks import ParameterError
-from dplib.devices import JUDGED, find_device, whole_float32
+from dplib.devices import JUDGED, find_device, same_randomness, whole_float32
 from dplib.dpsgd import DPSGD, Engine
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 
@@ -363,15 +363,16 @@ def train(
     training = _Training(net, placed(net, "train", data), settings, annealing, loss, rng)
     run, screen = training.run, training.screen
     try:
-        training.look_at(energy, witness)
-        while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
-            outcome = training.query()
-            if follow:
-                follow(training.engine.weights)
-            if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
+        with same_randomness(place, training.dropout_seed):  # dropout draws from PyTorch's own generator
+            training.look_at(energy, witness)
+            while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
+                outcome = training.query()
+                if follow:
+                    follow(training.engine.weights)
+                if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
+                    training.evaluate(held_out, metric)
+            if not run.evaluations or run.final["queries"] < screen.queries:
                 training.evaluate(held_out, metric)
-        if not run.evaluations or run.final["queries"] < screen.queries:
-            training.evaluate(held_out, metric)
     finally:
         run.dropped = training.engine.dropped
         training.engine.close()
@@ -392,6 +393,7 @@ class _Training:
         rng: np.random.Generator,
     ):
         seeds = [int(seed) for seed in rng.integers(2**63, size=4)]  # as dpsgd.train draws them
+        self.dropout_seed = seeds[3]
         self.chances = np.random.default_rng(int(rng.integers(2**63)))
         noise = None if settings.secure else torch.Generator(records.y.device).manual_seed(seeds[0])
         batches = None if settings.secure else np.random.default_rng(seeds[1])

@@ -100,12 +100,19 @@ def choose_threshold(
     Raises:
         ParameterError: for a value outside its range.
     """
-    scores_with, scores_without = np.sort(scores_with), np.sort(scores_without)
+    scores_with, scores_without = _without_infinities(np.sort(scores_with), np.sort(scores_without))
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
     alarms = len(scores_without) - np.searchsorted(scores_without, candidates)
     limits = _limits(hits, len(scores_with), alarms, len(scores_without), confidence)
     return float(candidates[np.argmax(_refuted(*limits, delta))])
+
+
+def _without_infinities(*sides: np.ndarray) -> list[np.ndarray]:
+    """Scores in the same order, none infinite: between two of them there is no middle."""
+    finite = np.concatenate([scores[np.isfinite(scores)] for scores in sides])
+    low, high = (finite.min() - 1, finite.max() + 1) if finite.size else (-1.0, 1.0)
+    return [np.clip(scores, low, high) for scores in sides]
 
 
 @bounded(delta=_DELTA, confidence=fraction())
@@ -312,10 +319,14 @@ def audit_guesses(
         ParameterError: for a value outside its range, shapes that differ, nan among the scores, or a number of guesses
             that cannot be made.
     """
-    scores, included = _scores(scores), np.asarray(included, dtype=bool)
+    scores, included = _scores(scores), np.asarray(included)
+    if included.dtype != bool:
+        raise ParameterError(f"included of {included.dtype} is not allowed: it must be bool, a coin flip a canary.")
     if scores.shape != included.shape:
         raise ParameterError(f"scores and included differ in shape: {scores.shape} and {included.shape}.")
     tried = [guesses] if np.ndim(guesses) == 0 else list(guesses)
+    if not tried:
+        raise ParameterError("guesses = [] is not allowed: it must be one number, or several.")
     for count in tried:
         integer(2, len(scores)).check("guesses", count)
         if count % 2:

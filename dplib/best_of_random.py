@@ -92,6 +92,9 @@ def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -
     Raises:
         ParameterError: for a value outside its range.
     """
+    if gamma == 1:  # one run, always
+        spent = max(_epsilon_of(*pair[1:], delta) for pair in pairs)
+        return Bounds(spent, spent)
     mean = _slope(1.0, gamma, shape)
     low = max(_exact(pair, share, gamma, shape, delta) for pair in pairs for share in _SHARES)
     high = max(_largest_ratio(pair, gamma, shape) + _epsilon_of(*pair[1:], delta / mean) for pair in pairs)

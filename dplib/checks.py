@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -252,8 +252,21 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def kind(value: Any) -> str:
+    """What a value is and how large, without what it holds: for messages about private data.
+
+    Args:
+        value: anything.
+    """
+    if value is None:
+        return "None"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return f"a {type(value).__name__}" + (f" of {len(value)}" if isinstance(value, Sized) else "")
+
+
 def shown(value: Any) -> str:
-    """A value in at most 60 characters.
+    """A value in at most 60 characters; not for private data, see :func:`kind`.
 
     Args:
         value: anything, also a number of thousands of digits.

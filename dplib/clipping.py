@@ -273,13 +273,23 @@ def _check_loss(outputs: Tensor, y: Tensor, loss: Loss, within: float) -> None:
             raise ParameterError(MIXED)
 
 
-def _check_draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
-    """The first example stands by itself whatever a random network draws: it may mix in some draws only."""
-    with same_randomness(x.device):
+def draws(net: nn.Module, x: Tensor) -> bool:
+    """Whether a network draws random numbers, as dropout does.
+
+    Args:
+        net: in the mode that is asked about.
+        x: examples, shape (b, ...).
+    """
+    with same_randomness(x.device), torch.no_grad():
         before = random_state(x.device)
         net(x.clone())
-        if random_state(x.device) == before:
-            return
+        return random_state(x.device) != before
+
+
+def _check_draws(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> None:
+    """The first example stands by itself whatever a random network draws: it may mix in some draws only."""
+    if not draws(net, x):
+        return
     rows = torch.ones(len(x), dtype=torch.int64, device=x.device)
     rows[0] = 0
 

@@ -193,8 +193,13 @@ def empirical_rademacher(values: ArrayLike) -> float:
 
     Args:
         values: f(v_i), shape (functions, n), n at most 16.
+
+    Raises:
+        ParameterError: for another shape.
     """
     values = np.asarray(values, dtype=float)
+    if values.ndim != 2 or not 1 <= values.shape[1] <= 16:
+        raise ParameterError(f"values of shape {values.shape} are not allowed: (functions, n) with n from 1 to 16 is.")
     n = values.shape[1]
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=n)))
     return float((signs @ values.T).max(axis=1).mean() / n)

@@ -57,7 +57,8 @@ class DPSGD:
         sampling: "poisson", or "shuffled" for training without noise only.
         physical_batch: most examples that go through the network at once, by default 512 images or 2048 others on the
             processor, and more on a GPU (``dplib.devices``).
-        secure: sampling and noise from a cryptographic stream that nobody can draw again, :mod:`dplib.secure`.
+        secure: sampling and noise from a cryptographic stream that nobody can draw again, :mod:`dplib.secure`; not for
+            a network that draws numbers of its own, such as dropout, which come from PyTorch's generator.
         divisor: the number that the noisy sum is divided by, in [1e-12, 1e15]; None for q n. Where the number n of
             records is itself private, give a constant that was chosen without it, and such a sample_rate: q n tells n.
 
@@ -143,7 +144,8 @@ class Engine:
         steps: steps made so far.
 
     Raises:
-        ParameterError: for a network that is refused, or that is on another device than the data.
+        ParameterError: for a network that is refused, or that is on another device than the data; with ``secure`` also
+            for a generator, and a network that draws random numbers.
     """
 
     @whole_float32()
@@ -164,6 +166,8 @@ class Engine:
         ).on(train.y.device)
         most = self._physical_batch
         check_network(net, train, loss, min(settings.sample_rate * train.n, most), self._clips, most)
+        if settings.secure:
+            _check_secure(net, train, generator)
         self._trained = [p for p in net.parameters() if p.requires_grad]
         self.steps = 0
         self.weights = _in_one_vector(self._trained)
@@ -330,7 +334,7 @@ def train(
         data: training records, and where given those for validation and test. Neighbouring data sets differ by adding
             or removing one training record.
         settings: of the training.
-        rng: decides sampling, noise and dropout; the first two not with ``secure``, where it may be left out.
+        rng: decides sampling, noise and dropout; nothing of it with ``secure``, where it may be left out.
         seed: of such a generator, in its place; not with ``secure``. Two trainings with one seed share their noise: on
             neighbouring data their difference shows the record.
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
@@ -431,7 +435,7 @@ def given_sets(data: Data) -> dict[str, examples.Pair]:
         ParameterError: for what is no :class:`Data`.
     """
     if not isinstance(data, Data):
-        raise ParameterError(f"data = {checks.shown(data)} is not allowed: it must be dplib.Data.")
+        raise ParameterError(f"data = {checks.kind(data)} is not allowed: it must be dplib.Data.")
     return {"train": data.train, **data.held_out()}
 
 
@@ -520,6 +524,19 @@ def check_network(
         few = train.batch(_sampled(train.n).to(train.y.device))
         with failing.named(net):
             clipping.check_losses(loss(copy.deepcopy(net).eval()(few[0]), few[1]), len(few[1]))
+
+
+def _check_secure(net: nn.Module, train: Examples, generator: torch.Generator | None) -> None:
+    """Numbers that can be drawn again are no part of a secure training: whoever knows those of dropout, one after the
+    other for all examples of a batch, sees all others' change where one record is left out.
+    """
+    if generator is not None:
+        raise ParameterError("generator is not allowed with secure = True: noise that can be drawn again is none.")
+    if clipping.draws(net, train.batch(_sampled(train.n).to(train.y.device))[0]):
+        raise ParameterError(
+            "secure = True is not allowed with a network that draws random numbers (dropout?): they come from "
+            "PyTorch's generator, and can be guessed; a record that is left out would change all others' gradients."
+        )
 
 
 def _sampled(n: int, count: int = clipping.FEW) -> Tensor:

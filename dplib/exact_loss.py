@@ -265,10 +265,6 @@ def quotient_epsilon(n: int, sample_rate: float, noise_multiplier: float, delta:
     Raises:
         ParameterError: for a value outside its range.
     """
-    checks.integer(2).check("n", n)
-    checks.number(0, 1).check("sample_rate", sample_rate)
-    checks.positive().check("noise_multiplier", noise_multiplier)
-    checks.fraction().check("delta", delta)
     checks.one_of(*DIVISORS).check("divisor", divisor)
     ends = {"constant": n, "records": 1, "batch": 1}[divisor] + 12 * noise_multiplier
     z = np.linspace(-ends, ends, _POINTS)
@@ -277,6 +273,13 @@ def quotient_epsilon(n: int, sample_rate: float, noise_multiplier: float, delta:
     def excess(e):
         return max(np.trapezoid(np.maximum(0, p - np.exp(e) * q), z) for p, q in (pair, pair[::-1])) - delta
 
+    return _root(excess)
+
+
+def _root(excess: Callable[[float], float]) -> float:
+    """Where delta is no longer exceeded: an epsilon from 0 to 600."""
+    if excess(600) > 0:
+        raise ParameterError("what is spent is above epsilon = 600, which is no promise: give more noise.")
     return float(optimize.brentq(excess, 0, 600)) if excess(0) > 0 else 0.0
 
 
@@ -299,4 +302,4 @@ def count_epsilon(n: int, coordinates: int, delta: float) -> float:
     def excess(e):
         return mechanisms.two_gaussians_delta(0.0, n / (n - 1), 1.0, coordinates, e) - delta
 
-    return float(optimize.brentq(excess, 0, 600)) if excess(0) > 0 else 0.0
+    return _root(excess)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import norm
 
-from dplib.checks import ParameterError, bounded, integer, number, numbers
+from dplib.checks import ParameterError, bounded, integer, number, numbers, one_of
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -73,7 +73,11 @@ class Mixture:
 
         Args:
             test: "clean" or "noisy".
+
+        Raises:
+            ParameterError: for another test.
         """
+        one_of("clean", "noisy").check("test", test)
         return {"clean": self.variances, "noisy": self.released}[test]
 
 

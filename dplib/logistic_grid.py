@@ -1,9 +1,13 @@
 """Many logistic regressions at once by DP-SGD on shared batches: a grid of settings for little more than one of them.
 
 All models see the same Poisson sample at each step, and each gets noise of its own. So each model by itself is as
-private as :mod:`dplib.dpsgd` makes it. But runs that share batches are *not independent seeds*: their errors go
-together, which helps when settings are compared with each other and misleads when they are averaged. For intervals,
-repeat the grid with other seeds.
+private as :mod:`dplib.dpsgd` makes it. Several of them together spend more than so many trainings with batches of their
+own: a record moves all their sums in the same steps. Models with noise multipliers s_1, ..., s_k that are released
+together, or among which one is chosen by what is released, are to be accounted as one training of noise multiplier
+1 / sqrt(1/s_1^2 + ... + 1/s_k^2).
+
+Runs that share batches are *not independent seeds* either: their errors go together, which helps when settings are
+compared with each other and misleads when they are averaged. For intervals, repeat the grid with other seeds.
 """
 
 import math

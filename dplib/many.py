@@ -62,7 +62,8 @@ def train(
             convolutions, pooling, flattening and element-wise activations (:mod:`dplib.stacked`).
         data: for all of them, or one for each. Neighbouring data sets differ by adding or removing one record.
         settings: for all, or one for each; they may differ in what is in :data:`EACH`.
-        rngs: one for each: decides its sampling and its noise; not with ``secure``.
+        rngs: one for each: decides its sampling and its noise; not with ``secure``. Two of one seed draw the same
+            noise, as trainings with one seed do: their difference shows a record.
         loss: outputs and targets to one loss for each example, as in :func:`dplib.dpsgd.train`.
         evaluate_every: steps between evaluations, whole, >= 1; by default there is one, at the end.
         device: "cpu"; "cuda"; or "auto", which weighs all trainings together.

@@ -18,6 +18,7 @@ from dplib import rdp
 from dplib.checks import HUGE, ParameterError, bounded, number, positive
 
 _SQRT2 = np.sqrt(2.0)
+_FARTHEST = 1e5  # centre of a noncentral chi-square, in standard deviations: beyond, its tails have no digits
 _LEAST = 1e-6  # noise over sensitivity, where epsilon is 5e11: below, it is no number any more
 
 
@@ -167,13 +168,14 @@ def two_gaussians_delta(distance: float, sigma_x: float, sigma_y: float, dimensi
 
     Args:
         distance: ||m - m'||_2, in [0, 1e9].
-        sigma_x: standard deviation of the noise on the one data set, in [1e-9, 1e9].
+        sigma_x: standard deviation of the noise on the one data set, in [1e-9, 1e9]. Where the two differ by less than
+            some millionths and the distance is not 0, no formula of noncentral chi-squares has digits left.
         sigma_y: of the noise on its neighbour, in [1e-9, 1e9].
         dimension: number of coordinates of the release, in [1, 1e15].
         epsilon: in [0, 700].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or deviations that are too near to each other.
     """
     if sigma_x == sigma_y:
         return float(gaussian_delta(sigma_x, distance, epsilon))
@@ -181,6 +183,11 @@ def two_gaussians_delta(distance: float, sigma_x: float, sigma_y: float, dimensi
     curvature = (1 / sigma_y**2 - 1 / sigma_x**2) / 2
     centre_from_x = distance * sigma_x**2 / (sigma_x**2 - sigma_y**2)
     centre_from_y = distance * sigma_y**2 / (sigma_x**2 - sigma_y**2)
+    if max(abs(centre_from_x) / sigma_x, abs(centre_from_y) / sigma_y) > _FARTHEST:
+        raise ParameterError(
+            f"sigma_x = {sigma_x!r} is not allowed beside sigma_y = {sigma_y!r} and distance = {distance:g}: give "
+            "equal deviations (gaussian_delta), or such as differ by more."
+        )
     constant = dimension * np.log(sigma_y / sigma_x) + distance**2 / (2 * (sigma_y**2 - sigma_x**2))
     radius2 = (epsilon - constant) / curvature
     if radius2 <= 0:
@@ -214,7 +221,8 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
         max_norm: bound on their L2 norms, in [1e-50, 1e50].
 
     Returns:
-        Shape and type of ``x``; whole numbers become float64. A row of which something is not finite becomes zeros.
+        Shape and type of ``x``; whole numbers and half precision become float64. A row of which something is not
+        finite becomes zeros.
 
     Raises:
         ParameterError: for a bound outside [1e-50, 1e50], or an array that is none of numbers, (n, features).
@@ -223,7 +231,8 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
     x = np.asarray(x)
     if x.ndim != 2 or x.dtype.kind not in "iuf":
         raise ParameterError(f"x of {x.dtype}, shape {x.shape}, is not allowed: it must be numbers, (n, features).")
-    x = x if x.dtype.kind == "f" else x.astype(float)
+    if x.dtype.kind != "f" or x.dtype.itemsize < 4:  # squares of half precision vanish long before its numbers do
+        x = x.astype(float)
     x = np.where(np.isfinite(x).all(axis=1, keepdims=True), x, 0)
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(x, axis=1, keepdims=True)

@@ -77,9 +77,12 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
         rng: None for the operating system's cryptographic source, or a generator, for experiments.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or counts that are no whole numbers.
     """
-    counts = np.asarray(counts, dtype=np.int64)
+    counts = np.asarray(counts)
+    if counts.dtype.kind not in "iu":
+        raise ParameterError(f"counts of {counts.dtype} are not allowed: they must be whole numbers.")
+    counts = counts.astype(np.int64)
     if np.isinf(epsilon):
         return counts
     return counts + discrete_laplace(counts.size, epsilon / 2, rng).reshape(counts.shape)

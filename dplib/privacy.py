@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from dplib.checks import bounded, integer, number
+from dplib.checks import ParameterError, bounded, integer, number
 from dplib.randomised_response import kept, log_table
 
 Prior = Callable[[int, np.ndarray], np.ndarray]
@@ -22,11 +22,13 @@ def data_sets(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         n: examples, from 1 to 12.
-        classes: K, from 1 to 12.
+        classes: K, from 1 to 12; K^n at most 4096.
 
     Raises:
         ParameterError: for a value outside its range.
     """
+    if classes**n > 4096:
+        raise ParameterError(f"n = {n} is not allowed with {classes} classes: {classes**n} data sets are too many.")
     sets = np.array(list(product(range(classes), repeat=n)))
     return sets, (sets[:, None] != sets[None]).sum(axis=2)
 
@@ -70,11 +72,13 @@ def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
         log_joint: as :func:`joint` returns it.
         n: examples, from 1 to 12.
         classes: K, from 1 to 12.
-        differ: number of labels, from 1 to 12.
+        differ: number of labels, from 1 to n.
 
     Raises:
         ParameterError: for a value outside its range.
     """
+    if differ > n:
+        raise ParameterError(f"differ = {differ} is not allowed: of {n} labels at most {n} differ.")
     return float(losses(log_joint, data_sets(n, classes)[1] == differ).max())
 
 

@@ -14,7 +14,9 @@ Everything works with e^-epsilon: epsilon may be 0, and anything up to inf (whic
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -246,8 +248,9 @@ def information(members: ArrayLike, epsilon: ArrayLike, prior: ArrayLike) -> np.
     Raises:
         ParameterError: for a prior that is none, or an epsilon outside its range.
     """
-    members, prior = np.asarray(members, dtype=bool), _prior(prior)
-    less, k = np.exp(-_epsilon(epsilon, members.shape[:-1])), np.count_nonzero(members, axis=-1)
+    members, (prior, epsilon) = np.asarray(members, dtype=bool), _checked(prior, epsilon)
+    _fit("epsilon", epsilon, members.shape[:-1])
+    less, k = np.exp(-epsilon), np.count_nonzero(members, axis=-1)
     keep = 1 / (1 + (k - 1) * less)
     inside = (prior * members).sum(axis=-1)  # P_k where the set is Y_k
     answer = keep[..., None] * (prior + (inside[..., None] - prior) * less[..., None])
@@ -358,7 +361,7 @@ def _per_label(prior, labels) -> np.ndarray:
 
 
 def _labels(labels, classes: int | None = None) -> np.ndarray:
-    labels = _numbers("labels", labels)
+    labels = _numbers("labels", labels, checks.kind)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or labels.size == 0):
         raise ParameterError("labels must be whole numbers, of shape (n,).")
     if classes is not None and labels.size and not (labels.min() >= 0 and labels.max() < classes):
@@ -401,13 +404,13 @@ def _prior(prior) -> np.ndarray:
     return prior
 
 
-def _numbers(name: str, value) -> np.ndarray:
+def _numbers(name: str, value, said: Callable[[Any], str] = checks.shown) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
         array = np.array("")
     if array.dtype.kind not in "iuf":
-        raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be numbers.")
+        raise ParameterError(f"{name} = {said(value)} is not allowed: it must be numbers.")
     return array
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, integer, number, positive, shown
+from dplib.checks import ParameterError, bounded, integer, kind, number, positive, shown
 
 KINDS = ("target", "likelihood")
 
@@ -59,7 +59,7 @@ def _labels(labels: ArrayLike, classes: int) -> np.ndarray:
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
     if array.ndim != 1 or not (whole or array.size == 0) or not ((array >= 0) & (array < classes)).all():
         raise ParameterError(
-            f"labels = {shown(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}."
+            f"labels = {kind(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}, shape (n,)."
         )
     return array.astype(np.int64)
 
@@ -117,10 +117,12 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
         epsilon: budget of each label, in [0, 700].
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or an answer that is none of the labels.
     """
     answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
+    if answers.dtype.kind not in "iu" or not ((answers >= 0) & (answers < members.shape[1])).all():
+        raise ParameterError(f"answers must be whole numbers from 0 to {members.shape[1] - 1}, shape (n,).")
     k = members.sum(axis=1, keepdims=True)
     stays = -np.log1p((k - 1) * np.exp(-epsilon))
     inside = np.where(np.arange(members.shape[1]) == answers[:, None], stays, stays - epsilon)
@@ -233,7 +235,6 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    positive().check("epsilon", epsilon)
     labels, rng = _labels(labels, classes), _coins(rng)
     truth = np.eye(classes, dtype=bool)[labels]
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))

@@ -36,6 +36,7 @@ def _is_shape(value) -> bool:
     return number(-0.999, 1e6).accepts(value) and not 0 < abs(value) < 1e-6
 
 
+_MEAN_RUNS = number(1, 1e9)
 _SHAPE = Rule("0, or a number in [-0.999, 1e+06] at least 1e-6 from it", _is_shape)
 
 
@@ -223,7 +224,7 @@ def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders:
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones
 
 
-@bounded(mean_runs=number(1, 1e9), shape=_SHAPE)
+@bounded(mean_runs=_MEAN_RUNS, shape=_SHAPE)
 def stopping(mean_runs: float, shape: float) -> float:
     """The parameter gamma of the truncated negative binomial with this mean; 1/mean for the geometric (shape 1).
 
@@ -234,7 +235,7 @@ def stopping(mean_runs: float, shape: float) -> float:
         shape: of the truncated negative binomial law of the number of runs, > -1: 1 is geometric, 0 logarithmic.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or a mean that the shape does not reach.
     """
     if mean_runs == 1 or shape == 1:
         return 1 / mean_runs
@@ -245,12 +246,15 @@ def stopping(mean_runs: float, shape: float) -> float:
         return np.log(mean) - np.log(mean_runs)
 
     low = -1.0
-    while excess(low) < 0:
-        low *= 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        while (reached := excess(low)) < 0:
+            low *= 2
+    if not np.isfinite(reached):  # near shape -1 the mean grows like a power of 1/gamma that is nearly 0
+        raise ParameterError(f"mean_runs = {mean_runs:g} is out of reach with shape = {shape:g}.")
     return float(np.exp(optimize.brentq(excess, low, -1e-12, xtol=1e-15, rtol=1e-14)))
 
 
-@bounded(mean_runs=number(1, 1e9), shape=_SHAPE, most=integer(1, 10**8))
+@bounded(mean_runs=_MEAN_RUNS, shape=_SHAPE, most=integer(1, 10**8))
 def run_probabilities(mean_runs: float, shape: float, most: int) -> np.ndarray:
     """Probabilities (most + 1,) of 0, 1, ... ``most`` runs; what is missing to 1 is the chance of more.
 
@@ -314,7 +318,7 @@ def equation_9(
         Epsilon', closed form by Lambert's W; inf where it would be 1/2 or more, which the theorem does not cover.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or another form.
     """
     slope = np.asarray(loss) * validation / 4  # epsilon' e^(slope epsilon') = C
     root = special.lambertw(slope * _constant(count, failure, form)).real / slope
@@ -322,6 +326,7 @@ def equation_9(
 
 
 def _constant(count, failure, form):
+    one_of(*FORMS).check("form", form)
     return count / failure if form == "corrected" else 1 / (count * failure)
 
 
@@ -349,6 +354,9 @@ def least_mgrs(form: str) -> float:
 
     Args:
         form: one of :data:`FORMS`, "corrected" or "printed".
+
+    Raises:
+        ParameterError: for another form.
     """
     rs = (RS - TRAINING) / 8
     failure = np.exp(np.linspace(np.log(1e-15), np.log(0.5), 500))

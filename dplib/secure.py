@@ -5,8 +5,10 @@ stream stretches it: AES-256 in counter mode where the package ``cryptography`` 
 of Python's own ``hashlib``, with which a normal takes twice as long. Nothing is kept between two calls: no seed repeats
 a draw, forked processes and threads share nothing, and who reads the memory later learns no earlier draw.
 
-What a stream cannot mend: the numbers are doubles, and the low bits of a double can betray what was added to it
-(Mironov 2012).
+What a stream cannot mend: noise and sums are floating-point numbers, in a network of 24 bits, and low bits can betray
+what was added (Mironov 2012). Accounting is of exact numbers. Where a record alone has some feature of a layer, the
+weights of that feature got one addend beside the noise, and whether there was one may be read off their last digits: do
+not release weights to all their digits where records may be so.
 """
 
 import hashlib

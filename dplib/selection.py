@@ -259,6 +259,7 @@ def composed_epsilon(mus: list[float], delta: float) -> float:
     Raises:
         ParameterError: for a value outside its range.
     """
+    numbers(0).check("mus", mus)
     return float(mechanisms.gaussian_epsilon(1.0, float(np.linalg.norm(mus)), delta))
 
 
@@ -279,8 +280,11 @@ def private_quantile(
         rng: draws the noise.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or thresholds that do not increase.
     """
+    thresholds = np.asarray(thresholds)
+    if thresholds.ndim != 1 or not thresholds.size or not (np.diff(thresholds) > 0).all():
+        raise ParameterError("thresholds must be an increasing row of numbers.")
     steps = int(np.ceil(np.log2(len(thresholds))))
     low, high = 0, len(thresholds) - 1
     while low < high:
@@ -352,7 +356,7 @@ def private_dfs(
         m: features to keep, from 1 to p.
         budget: what all steps together spend, and how they share it.
         thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
-        rng: draws the noise.
+        rng: draws the noise; for experiments, since whoever knows its seed can take the noise off.
 
     Returns:
         The release, and the epsilon really spent at ``budget.delta``.

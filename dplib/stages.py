@@ -81,14 +81,32 @@ class Labels:
             prior: probabilities of their labels, shape (m, K) or (K,); it must not depend on these labels.
 
         Raises:
-            ParameterError: for a label that is asked twice.
+            ParameterError: for a label that is asked twice, or rows that are no places from 0 to n - 1.
         """
-        rows = np.asarray(rows)
+        rows = _places(rows, len(self))
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
             raise ParameterError("a label may be asked once only: parts must not overlap.")
-        self._unasked[rows] = False
+        prior = np.asarray(prior)
+        if prior.shape not in ((self._classes,), (len(rows), self._classes)):
+            raise ParameterError(f"prior of shape {prior.shape} is not allowed: ({len(rows)}, {self._classes}) is.")
         prior = np.broadcast_to(prior, (len(rows), self._classes))
-        return rr_with_prior(self._labels[rows], prior, self._epsilon, self._rng)
+        answers = rr_with_prior(self._labels[rows], prior, self._epsilon, self._rng)
+        self._unasked[rows] = False  # once there are answers: a prior that is refused has asked nothing
+        return answers
+
+
+def _places(rows: ArrayLike, n: int) -> np.ndarray:
+    """Numbers of examples (m,), from 0: -1 would be a second name of the last one."""
+    try:
+        places = np.asarray(rows)
+    except ValueError:  # rows of different lengths
+        places = np.empty((0, 0))
+    whole = places.dtype.kind in "iu" or not places.size
+    if places.ndim != 1 or not whole or not ((places >= 0) & (places < n)).all():
+        raise ParameterError(
+            f"rows = {checks.shown(rows)} is not allowed: they must be whole numbers from 0 to {n - 1}, shape (m,)."
+        )
+    return places.astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,11 @@ def holm(p_values: np.ndarray) -> np.ndarray:
 
     Args:
         p_values: of several tests, shape (n,), each in [0, 1].
+
+    Raises:
+        ParameterError: for a value outside its range.
     """
+    numbers(0, 1).check("p_values", p_values)
     p_values = np.asarray(p_values, dtype=float)
     order = np.argsort(p_values)
     adjusted = np.empty_like(p_values)

@@ -35,7 +35,7 @@ def flat(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
         max_grad_norm: clipping norm C, > 0.
         share: the weight of a gradient that is not clipped: 1 for a sum, 1 over the divisor for an average.
     """
-    return norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share)
+    return without_denormals(norms.add_(1e-6).reciprocal_().mul_(max_grad_norm).clamp_max_(share))
 
 
 def auto_s(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
@@ -46,7 +46,16 @@ def auto_s(norms: Tensor, max_grad_norm: float, share: float = 1.0) -> Tensor:
         max_grad_norm: clipping norm C, > 0.
         share: not used: this rule has no largest weight of its own.
     """
-    return norms.add_(GAMMA).reciprocal_().mul_(max_grad_norm)
+    return without_denormals(norms.add_(GAMMA).reciprocal_().mul_(max_grad_norm))
+
+
+def without_denormals(weights: Tensor) -> Tensor:
+    """Weights below the least whole-digit number become 0, in place: rounded, such a one could be twice what it was.
+
+    Args:
+        weights: of examples, of any shape.
+    """
+    return nn.functional.threshold_(weights, torch.finfo(weights.dtype).tiny, 0.0)
 
 
 RULES: Mapping[str, Callable[..., Tensor]] = {"flat": flat, "auto-s": auto_s}

@@ -59,10 +59,9 @@ def live() -> Dial:
         "right. Down on the left the linear model is best; up and to the right networks of 256 or 1,024 units are, "
         "mostly with 64 units not worse. An orange line between the two falls by a factor ten in epsilon for a factor "
         "ten in records.",
-        "MNIST; on Fashion-MNIST the border lies about three times as far out. In a cell: all sizes that do as well as the best (64+: a network of 64 hidden units or any larger one), and "
-        "the "
-        "best one's test accuracy in percent. Read from published runs, ten seeds a cell. Framed: the cell that is "
-        "chosen.",
+        "MNIST; on Fashion-MNIST the border lies about three times as far out. In a cell: all sizes that do as well as "
+        "the best (64+: a network of 64 hidden units or any larger one), and the best one's test accuracy in percent. "
+        "Read from published runs, ten seeds a cell. Framed: the cell that is chosen.",
         formulas={
             "best": text(over, table(_best)),
             "level": text(over, table(_level)),

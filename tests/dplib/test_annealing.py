@@ -67,6 +67,19 @@ def test_at_a_constant_temperature_the_chain_has_boltzmann_frequencies():
     assert np.bincount(path, minlength=5) / len(path) == pytest.approx(law / law.sum(), abs=0.02)
 
 
+def test_the_generator_decides_dropout_too():
+    def weights_after(before):
+        network = models.mlp([64, 8, 10], nn.Tanh, dropout=0.5)
+        network.load_state_dict(start)
+        torch.manual_seed(before)
+        run(network=network)
+        return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+    torch.manual_seed(0)
+    start = models.mlp([64, 8, 10], nn.Tanh, dropout=0.5).state_dict()
+    assert torch.equal(weights_after(1), weights_after(2))
+
+
 # --- the counters of Algorithm 2
 
 

@@ -210,3 +210,20 @@ def test_the_share_of_right_guesses_is_that_of_a_simulation():
     order = included[np.argsort(rng.standard_normal(400_000) + shift * included)]
     right = (order[-20_000:].sum() + (~order[:20_000]).sum()) / 40_000
     assert abs(right - audit._share_right(shift, share)) < 4 * 0.5 / 200
+
+
+def test_scores_without_a_bound_separate_as_large_ones_do():
+    rng = np.random.default_rng
+    large, endless = (
+        audit.audit_scores(np.full(400, size), np.full(400, -size), 1e-5, rng(0)) for size in (9.0, np.inf)
+    )
+    assert endless.epsilon == large.epsilon > 3.9
+
+
+@pytest.mark.parametrize(
+    ("included", "guesses", "said"),
+    [([np.nan, 5, -1, 0], 2, "included of float64"), ([True, False] * 2, [], r"guesses = \[\]")],
+)
+def test_coin_flips_and_guesses_that_are_none_are_refused(included, guesses, said):
+    with pytest.raises(ParameterError, match=said):
+        audit.audit_guesses([0.1, 0.2, 0.3, 0.4], included, guesses, 1e-5)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dplib import accounting, mechanisms
 from dplib import best_of_random as best
-from dplib import mechanisms
 
 TOY = np.array([[-1.0, 0.0, 1.0], [0.1, 0.3, 0.6], [0.1 * np.e, 0.3, 0.6 / np.e]])
 TOY[2, 1] = 1 - TOY[2, 0] - TOY[2, 2]
@@ -49,3 +49,8 @@ def test_the_bounds_bracket_a_gaussian_score():
     result = best.training(sigma, 1.0, 1, 1e-3)
     epsilon_ = best.epsilon(result, gamma, 1.0, delta)
     assert mechanisms.gaussian_epsilon(sigma, 1.0, delta) < epsilon_.low <= epsilon_.high < 1.15 * epsilon_.low
+
+
+def test_one_run_costs_what_it_costs():
+    alone = best.of_trainings(1.0, 0.01, 100, 1, 1.0, 1e-5)
+    assert alone.low == alone.high == pytest.approx(accounting.epsilon(1.0, 0.01, 100, 1e-5), rel=0.01)

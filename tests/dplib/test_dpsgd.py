@@ -290,6 +290,28 @@ def test_secure_training_cannot_be_repeated():
     assert not torch.equal(weights(a), weights(b))
 
 
+def test_nothing_of_a_secure_training_can_be_drawn_again():
+    with pytest.raises(ParameterError, match=r"secure = True .* draws random numbers \(dropout\?\)"):
+        train(network=models.mlp([64, 8, 10], nn.Tanh, dropout=0.5), secure=True, steps=2)
+    drawn = torch.Generator().manual_seed(0)
+    private = settings(noise_multiplier=1.0, max_grad_norm=1.0, secure=True)
+    with pytest.raises(ParameterError, match="generator is not allowed with secure"):
+        dpsgd.Engine(net(), private, toy(), generator=drawn)
+
+
+@pytest.mark.parametrize("clipping_rule", ["flat", "auto-s"])
+def test_no_record_moves_the_sum_by_more_than_c_where_weights_have_no_digits(clipping_rule):
+    """C over divisor and gradient norm is below the least whole-digit float32: rounded, it was up to twice as much."""
+    bound, divisor, rng = 1e-3, 1.4e6, np.random.default_rng(0)
+    private = settings(sample_rate=1.0, max_grad_norm=bound, divisor=divisor, clipping=clipping_rule)
+    for size in 10 ** rng.uniform(16, 20, 60):
+        x = np.array([[size, size, size], [1.0, 1.0, 1.0]], np.float32)
+        records = Examples((x, np.array([5e17, 0.0], np.float32)), "train", CPU, torch.float32)
+        regression = nn.Sequential(nn.Linear(3, 1), nn.Flatten(0))
+        made = dpsgd.Engine(regression, private, records, squared_error, torch.Generator().manual_seed(0))
+        assert made.gradient(torch.tensor([0])).double().norm() * divisor <= 1.001 * bound
+
+
 def test_images_regression_and_embeddings_train():
     data = digits()
     x, y = data.train

@@ -125,3 +125,19 @@ def test_clip_rows_shortens_long_rows_and_no_others():
     assert np.linalg.norm(big, axis=1).max() <= 1 + 1e-12
     with pytest.raises(ParameterError, match="max_norm = 0"):
         mechanisms.clip_rows(x, 0)
+
+
+def test_half_precision_is_clipped_as_its_numbers_are():
+    """The squares of 1.7e-4 vanish in half precision: 768 of them have a norm of 4.7e-3."""
+    x = np.full((1, 769), 1.7e-4, np.float16)
+    x[0, 0] = 1e-3
+    clipped = mechanisms.clip_rows(x, 1e-3)
+    assert clipped.dtype == np.float64
+    assert np.linalg.norm(clipped) == pytest.approx(1e-3, rel=1e-12)
+
+
+def test_deviations_that_differ_in_the_last_digits_only_are_refused():
+    assert mechanisms.two_gaussians_delta(1.0, 1.0, 1 + 1e-5, 1, 0.5) == pytest.approx(0.2384, abs=2e-4)
+    assert mechanisms.two_gaussians_delta(0.0, 1.0, 1 + 1e-9, 1, 0.0) == pytest.approx(0.0, abs=1e-8)
+    with pytest.raises(ParameterError, match=r"equal deviations \(gaussian_delta\)"):
+        mechanisms.two_gaussians_delta(1.0, 1.0, 1 + 1e-6, 1, 0.5)

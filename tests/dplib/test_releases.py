@@ -167,3 +167,21 @@ def test_coins_of_an_experiment_come_from_a_generator():
         assert len(release([0.0, 2.0], 3, 1.0, np.random.default_rng(0))) == 2
         with pytest.raises(ParameterError, match="rng"):
             release([0, 1], 3, 1.0, None)
+
+
+def test_messages_do_not_print_labels():
+    private = ["hiv", "flu", "none"]
+    for ask in (
+        lambda: releases.plain(private, 3),
+        lambda: releases.plain([7_654_321, 0, 1], 3),
+        lambda: randomised_response.rr(private, 3, 1.0, np.random.default_rng(0)),
+    ):
+        with pytest.raises(ParameterError, match="a list of 3") as refused:
+            ask()
+        assert not any(word in str(refused.value) for word in ("hiv", "flu", "7654321", "7_654"))
+
+
+def test_answers_outside_the_labels_are_refused():
+    for answers in ([-1], [3], [0.0]):
+        with pytest.raises(ParameterError, match="whole numbers from 0 to 2"):
+            releases.answer_likelihood(answers, np.ones(3, bool), 1.0)

@@ -313,3 +313,11 @@ def test_extremes_neither_overflow_nor_leave_the_range():
     assert composed_epsilon(800.0, 3, 1e-5) == pytest.approx(2400)
     assert composed_epsilon(1e-6, 1, 0.5) == 0.0
     assert composed_epsilon(0.01, 10_000, 1e-300) <= 100
+
+
+def test_forms_and_means_that_are_none_are_refused():
+    for call in (lambda: search_budgets.least_mgrs("foo"), lambda: search_budgets.equation_9(0.1, 1e4, 10, 0.1, "foo")):
+        with pytest.raises(ParameterError, match="form = 'foo'"):
+            call()
+    with pytest.raises(ParameterError, match=r"out of reach with shape = -0\.999"):
+        search_budgets.run_probabilities(10, -0.999, 5)

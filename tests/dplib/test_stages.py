@@ -99,6 +99,18 @@ def test_no_label_is_asked_twice():
         private.ask(np.array([20, 20]), uniform)
 
 
+def test_a_label_has_one_number_and_a_refused_question_asks_nothing():
+    private = stages.Labels([0, 1, 2, 3], 4, 1.0, np.random.default_rng(0))
+    uniform = np.full(4, 1 / 4)
+    for rows in ([0, -1], [4], [0.5], [[0]], [True]):
+        with pytest.raises(ParameterError, match=r"whole numbers from 0 to 3, shape \(m,\)"):
+            private.ask(np.array(rows), uniform)
+    for prior in (np.full((3, 4), 0.25), np.full(5, 0.2), np.full(4, 0.3)):
+        with pytest.raises(ParameterError, match="prior"):
+            private.ask(np.arange(4), prior)
+    assert len(private.ask(np.arange(4), uniform).labels) == 4
+
+
 def test_models_depend_on_the_labels_through_the_answers_alone():
     y = labels(20)
     other = y.copy()
