@@ -47,8 +47,8 @@ def test_lines_of_the_lead_carry_their_names(trained):
 
 
 def test_a_warm_walk_leaves_the_poor_minimum_and_a_cold_one_stays():
-    assert annealed_rows.leaves_a_valley(1e-6, seeds=1) == 0
-    assert annealed_rows.leaves_a_valley(2.0, seeds=1) == 1
+    assert annealed_rows.leaves_a_valley(1e-6, seeds=1).tolist() == [False]
+    assert annealed_rows.leaves_a_valley(2.0, seeds=1).tolist() == [True]
 
 
 def test_table_2_has_a_value_for_each_data_set():
