@@ -14,7 +14,6 @@ from papers.larger_models import dfs_rows as rows
 from papers.larger_models import dfs_runs as study
 
 Results = Sequence[Result]
-SMALL = (4.7, 3.9)  # inches: with labels beside the lines legible on a phone, too
 SHOWN = {
     "rows, private DFS": "rows, 20\nprivately\nchosen pixels",
     "rows, public selection": "rows, 20\npublicly\nchosen pixels",
