@@ -38,6 +38,8 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
     x, labels = np.asarray(x), np.asarray(labels)
     if x.ndim != 2 or labels.shape != (len(x),):
         raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
+    if labels.dtype.kind not in "iu":
+        raise ParameterError(f"labels of {labels.dtype} are not allowed: they must be whole numbers from 0.")
     counts = np.bincount(labels)
     if len(counts) < 2 or counts.min() < 2:
         raise ParameterError(f"class sizes {counts.tolist()} are too small: two classes of two records are needed.")

@@ -65,11 +65,17 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
         device: where it trains.
 
     Raises:
-        ParameterError: for a seed outside its range, or examples that cannot be augmented.
+        ParameterError: for a seed outside its range, labels that are no whole numbers, (n,), or examples that cannot be
+            augmented.
     """
     if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
         raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
-    x, y = torch.as_tensor(x).to(device), torch.as_tensor(y).long().to(device)
+    x, y = torch.as_tensor(x).to(device), torch.as_tensor(y).to(device)
+    if y.is_floating_point() or y.shape != x.shape[:1]:
+        raise checks.ParameterError(
+            f"y of {y.dtype}, shape {tuple(y.shape)}, is not allowed: it must be whole numbers, ({len(x)},)."
+        )
+    y = y.long()
     kept = examples.layout_of(net, x)
     net.to(device, memory_format=kept).train()
     batch = min(sgd.batch_size, len(x))
