@@ -129,6 +129,11 @@ def sizes(adult: Curves, recurrence: Curves, adult_tuned: Curves, recurrence_tun
             "printed_size_less_best_other": ahead_of_others(curves, epsilon, size),
             "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, curves.sizes[-1]),
         }
+    rows["B.features-no-privacy"] = {
+        "points_per_feature_adult_without_privacy": slope(adult, PLAIN),
+        "best_minus_all_adult_without_privacy": gain(adult, PLAIN, adult.sizes[-1]),
+        "best_minus_all_bc_without_privacy": gain(recurrence, PLAIN, recurrence.sizes[-1]),
+    }
     rows["B.fig4"] |= {"best_minus_printed_size_for_records_like_these": like_these(recurrence, 5.0, 11)}
     rows |= {"B.protocol-features-grid": {}, "B.features-small-eps": {}}
     rows["B.bc-single-feature"] = {
