@@ -144,8 +144,8 @@ class Engine:
         steps: steps made so far.
 
     Raises:
-        ParameterError: for a network that is refused, or that is on another device than the data; with ``secure`` also
-            for a generator, and a network that draws random numbers.
+        ParameterError: for a network that is refused, or that is on another device than the data; with ``secure``, or
+            without a generator, also for a network that draws random numbers; for a generator with ``secure``.
     """
 
     @whole_float32()
@@ -166,7 +166,7 @@ class Engine:
         ).on(train.y.device)
         most = self._physical_batch
         check_network(net, train, loss, min(settings.sample_rate * train.n, most), self._clips, most)
-        if settings.secure:
+        if settings.secure or (settings.noise_multiplier and generator is None):
             _check_secure(net, train, generator)
         self._trained = [p for p in net.parameters() if p.requires_grad]
         self.steps = 0
@@ -534,8 +534,8 @@ def _check_secure(net: nn.Module, train: Examples, generator: torch.Generator | 
         raise ParameterError("generator is not allowed with secure = True: noise that can be drawn again is none.")
     if clipping.draws(net, train.batch(_sampled(train.n).to(train.y.device))[0]):
         raise ParameterError(
-            "secure = True is not allowed with a network that draws random numbers (dropout?): they come from "
-            "PyTorch's generator, and can be guessed; a record that is left out would change all others' gradients."
+            "secure = True, or no generator, is not allowed with a network that draws random numbers (dropout?): they "
+            "come from PyTorch's generator, and can be guessed; a record left out would change all others' gradients."
         )
 
 

@@ -25,6 +25,7 @@ from dplib.devices import EVALUATED, Work, find_device, whole_float32
 from dplib.dpsgd import DPSGD, generator_of, given_sets
 from dplib.examples import Data, Examples
 from dplib.layers import SHORTEST
+from dplib.sums import without_denormals
 
 _OWN = ("learning_rate", "noise_multiplier", "max_grad_norm")  # what may differ between models
 
@@ -81,7 +82,7 @@ class LogisticGrid:
             d = self._errors(x, y)
             errors = d.square().sum(0).clamp_min_(SHORTEST**2)
             norms = (errors * (torch.linalg.vector_norm(x, dim=1).square_() + 1)).sqrt_().add_(1e-6)  # (m, b)
-            d *= torch.minimum(self._scaled / norms, self._most)
+            d *= without_denormals(torch.minimum(self._scaled / norms, self._most))
             if norms.is_cuda or not math.isfinite(norms.sum()):  # a GPU is not waited for
                 lost = ~norms.isfinite() & self._clips
                 d.masked_fill_(lost, 0)  # no weight takes it out: 0 times infinity is not a number

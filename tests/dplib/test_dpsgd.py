@@ -291,12 +291,15 @@ def test_secure_training_cannot_be_repeated():
 
 
 def test_nothing_of_a_secure_training_can_be_drawn_again():
-    with pytest.raises(ParameterError, match=r"secure = True .* draws random numbers \(dropout\?\)"):
+    with pytest.raises(ParameterError, match=r"secure = True, .* draws random numbers \(dropout\?\)"):
         train(network=models.mlp([64, 8, 10], nn.Tanh, dropout=0.5), secure=True, steps=2)
     drawn = torch.Generator().manual_seed(0)
     private = settings(noise_multiplier=1.0, max_grad_norm=1.0, secure=True)
     with pytest.raises(ParameterError, match="generator is not allowed with secure"):
         dpsgd.Engine(net(), private, toy(), generator=drawn)
+    random = models.mlp([6, 5, 3], nn.Tanh, dropout=0.5).double()
+    with pytest.raises(ParameterError, match=r"no generator, .* draws random numbers"):
+        dpsgd.Engine(random, replace(private, secure=False), toy())
 
 
 @pytest.mark.parametrize("clipping_rule", ["flat", "auto-s"])
