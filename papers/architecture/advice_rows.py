@@ -172,6 +172,16 @@ def points_of(
     return points
 
 
+def outside(advice: Advice, plan: Any, of: int = OF) -> list[tuple[Point, Promise]]:
+    """Rule 8: the tables of a package at every budget, and what ours promise them; those with a share."""
+    private, plain = plan.read("shipped"), plan.read("shipped ordinary")
+    return [
+        (point, advice.promise(SIMPLE, point.strength, of=of))
+        for name, gain in gains(plain, "logistic").items()
+        for point in points_of(name, gain, private[name], plain[name], "logistic")
+    ]
+
+
 def strength(n: float, columns: int, classes: int, epsilon: float, delta: float) -> float:
     """Rule 5; for pure epsilon (delta = 0) that of delta = 1e-5, which only orders the problems."""
     return advice_promise.strength(n, columns, classes, float(mechanisms.analytic_sigma(epsilon, delta or DELTA)))
