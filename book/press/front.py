@@ -160,8 +160,9 @@ def _map(notebooks: Mapping[str, nbformat.NotebookNode]) -> str:
         return ""
     return (
         "<h2>So when is the larger model better?</h2>"
-        "<p>On MNIST. Few records and a small ε: take the linear model. Right of the orange line, a network. "
-        "A cell names all sizes that do as well there (64+: 64 hidden units or any number above), and the accuracy of the best. "
+        "<p>On MNIST. Few records and a small ε: take the linear model. Right of the orange line, a network. A cell "
+        "names all sizes that do as well there (64+: 64 hidden units or any number above), and the accuracy of the "
+        "best. "
         f'<a href="../notebooks/{chapter}.html">Chapter {sources.shown_number(chapter)}</a> says where the line runs, '
         "and why.</p>"
         f'<a class="front-map tag_dial-{MAP}" href="../notebooks/{chapter}.html">'
