@@ -252,7 +252,7 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def kind(value: Any) -> str:
+def described(value: Any) -> str:
     """What a value is and how large, without what it holds: for messages about private data.
 
     Args:
@@ -266,7 +266,7 @@ def kind(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in at most 60 characters; not for private data, see :func:`kind`.
+    """A value in at most 60 characters; not for private data, see :func:`described`.
 
     Args:
         value: anything, also a number of thousands of digits.

@@ -435,7 +435,7 @@ def given_sets(data: Data) -> dict[str, examples.Pair]:
         ParameterError: for what is no :class:`Data`.
     """
     if not isinstance(data, Data):
-        raise ParameterError(f"data = {checks.kind(data)} is not allowed: it must be dplib.Data.")
+        raise ParameterError(f"data = {checks.described(data)} is not allowed: it must be dplib.Data.")
     return {"train": data.train, **data.held_out()}
 
 

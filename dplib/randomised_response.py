@@ -361,7 +361,7 @@ def _per_label(prior, labels) -> np.ndarray:
 
 
 def _labels(labels, classes: int | None = None) -> np.ndarray:
-    labels = _numbers("labels", labels, checks.kind)
+    labels = _numbers("labels", labels, checks.described)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or labels.size == 0):
         raise ParameterError("labels must be whole numbers, of shape (n,).")
     if classes is not None and labels.size and not (labels.min() >= 0 and labels.max() < classes):

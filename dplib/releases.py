@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, integer, kind, number, positive, shown
+from dplib.checks import ParameterError, bounded, described, integer, number, positive, shown
 
 KINDS = ("target", "likelihood")
 
@@ -59,7 +59,7 @@ def _labels(labels: ArrayLike, classes: int) -> np.ndarray:
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
     if array.ndim != 1 or not (whole or array.size == 0) or not ((array >= 0) & (array < classes)).all():
         raise ParameterError(
-            f"labels = {kind(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}, shape (n,)."
+            f"labels = {described(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}, (n,)."
         )
     return array.astype(np.int64)
 
