@@ -17,6 +17,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 HUGE = 1e100  # what can be squared and multiplied
 
@@ -250,6 +251,33 @@ def _is_finite(value: Any) -> bool:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def indices(
+    name: str, values: ArrayLike, count: int | None = None, *, said: Callable[[Any], str] | None = None
+) -> np.ndarray:
+    """Labels, groups or places as int64, shape (n,). A negative number is refused: NumPy takes -1 for the last one.
+
+    Args:
+        name: what the message calls them.
+        values: shape (n,), whole numbers from 0, which may be stored as floats; there may be none.
+        count: each must lie below it; by default there is no such bound.
+        said: what the message says of the values: by default :func:`described`, as labels are private.
+
+    Raises:
+        ParameterError: for another shape, or a number that is not whole, negative, or not below ``count``.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty((0, 0))
+    whole = not array.size or array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.floor(array)).all())
+    if array.ndim != 1 or not whole or not ((array >= 0) & (array < (2**63 if count is None else count))).all():
+        least = f"from 0 to {count - 1}" if count else "from 0"
+        raise ParameterError(
+            f"{name} = {(said or described)(values)} is not allowed: they must be whole numbers {least}, shape (n,)."
+        )
+    return array.astype(np.int64)
 
 
 def described(value: Any) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from dplib import privacy, randomised_response
-from dplib.checks import ParameterError, bounded, integer, number, numbers
+from dplib.checks import ParameterError, bounded, indices, integer, number, numbers
 
 _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
@@ -61,7 +61,7 @@ def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) ->
     Raises:
         ParameterError: for labels or groups out of range, or of different numbers.
     """
-    labels, group = _indices("labels", labels, classes), _indices("group", group, count)
+    labels, group = indices("labels", labels, classes), indices("group", group, count)
     if labels.shape != group.shape:
         raise ParameterError(f"{len(labels)} labels and {len(group)} groups: each record needs one of both.")
     return np.bincount(group * classes + labels, minlength=count * classes).reshape(count, classes)
@@ -205,15 +205,6 @@ def _geometric(n: int, high, low, rng) -> np.ndarray:
         alive = alive[(first < high) | ((first == high) & (second < low))]
         counts[alive] += 1
     return counts
-
-
-def _indices(name: str, values, count: int) -> np.ndarray:
-    values = np.asarray(values)
-    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
-        raise ParameterError(f"{name} must be whole numbers, of shape (n,).")
-    if values.size and not (values.min() >= 0 and values.max() < count):
-        raise ParameterError(f"{name} must lie between 0 and {count - 1}.")
-    return values.astype(np.int64)
 
 
 @bounded(

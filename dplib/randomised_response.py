@@ -57,7 +57,8 @@ def rr(labels: ArrayLike, classes: int, epsilon: ArrayLike, rng: np.random.Gener
         ParameterError: for a label or epsilon that is not allowed.
     """
     checks.integer(1, 10**6).check("classes", classes)
-    return _respond(labels, np.ones((len(_labels(labels)), classes), dtype=bool), epsilon, rng)
+    labels = checks.indices("labels", labels, classes)
+    return _respond(labels, np.ones((len(labels), classes), dtype=bool), epsilon, rng)
 
 
 def rr_top_k(
@@ -291,7 +292,7 @@ def leave_words(k: ArrayLike, epsilon: ArrayLike) -> tuple[np.ndarray, np.ndarra
 def _respond(labels, members, epsilon, rng) -> Response:
     """One draw from row ``label`` of the table of each record's set; members of shape (n, K)."""
     n, classes = members.shape
-    labels, epsilon = _labels(labels, classes), _each(epsilon, n)
+    labels, epsilon = checks.indices("labels", labels, classes), _each(epsilon, n)
     k = np.count_nonzero(members, axis=1)
     inside = members[np.arange(n), labels]
     first, second, third = uniform_words(3, n, rng)
@@ -352,21 +353,12 @@ def _below(words, most) -> np.ndarray:
 
 def _per_label(prior, labels) -> np.ndarray:
     """The prior as (n, K)."""
-    prior, n = _prior(prior), len(_labels(labels))
+    prior, n = _prior(prior), len(checks.indices("labels", labels))
     if prior.ndim == 1:
         prior = np.broadcast_to(prior, (n, len(prior)))
     if prior.ndim != 2 or len(prior) != n:
         raise ParameterError(f"prior of shape {prior.shape} does not fit {n} labels: (n, K) or (K,).")
     return prior
-
-
-def _labels(labels, classes: int | None = None) -> np.ndarray:
-    labels = _numbers("labels", labels, checks.described)
-    if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or labels.size == 0):
-        raise ParameterError("labels must be whole numbers, of shape (n,).")
-    if classes is not None and labels.size and not (labels.min() >= 0 and labels.max() < classes):
-        raise ParameterError(f"labels must lie between 0 and {classes - 1}.")
-    return labels.astype(np.int64)
 
 
 def _each(epsilon, n: int) -> np.ndarray:

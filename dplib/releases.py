@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, described, integer, number, positive, shown
+from dplib.checks import ParameterError, bounded, indices, integer, number, positive, shown
 
 KINDS = ("target", "likelihood")
 
@@ -50,20 +50,6 @@ class Evidence:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
 
 
-def _labels(labels: ArrayLike, classes: int) -> np.ndarray:
-    """Labels (n,) as int64; a label of -1 would be the last class."""
-    try:
-        array = np.asarray(labels)
-    except ValueError:
-        array = np.empty((0, 0))
-    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((array == np.floor(array)).all()))
-    if array.ndim != 1 or not (whole or array.size == 0) or not ((array >= 0) & (array < classes)).all():
-        raise ParameterError(
-            f"labels = {described(labels)} is not allowed: they must be whole numbers from 0 to {classes - 1}, (n,)."
-        )
-    return array.astype(np.int64)
-
-
 def _coins(rng: np.random.Generator | None) -> np.random.Generator:
     if not isinstance(rng, np.random.Generator):
         raise ParameterError(f"rng = {shown(rng)} is not allowed: it must be a numpy.random.Generator.")
@@ -81,7 +67,7 @@ def plain(labels: ArrayLike, classes: int) -> Evidence:
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    return Evidence("target", np.eye(classes, dtype=np.float32)[_labels(labels, classes)])
+    return Evidence("target", np.eye(classes, dtype=np.float32)[indices("labels", labels, classes)])
 
 
 @bounded(epsilon=_BUDGET)
@@ -99,7 +85,8 @@ def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence
         ParameterError: for a value outside its range.
     """
     positive().check("epsilon", epsilon)
-    answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
+    members = np.asarray(members, dtype=bool)
+    answers = indices("answers", answers, members.shape[-1])
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
     k = members.sum(axis=1, keepdims=True)
     q = 1 / (np.exp(epsilon) + k - 1)
@@ -119,10 +106,9 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
     Raises:
         ParameterError: for a value outside its range, or an answer that is none of the labels.
     """
-    answers, members = np.asarray(answers), np.asarray(members, dtype=bool)
+    members = np.asarray(members, dtype=bool)
+    answers = indices("answers", answers, members.shape[-1])
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
-    if answers.dtype.kind not in "iu" or not ((answers >= 0) & (answers < members.shape[1])).all():
-        raise ParameterError(f"answers must be whole numbers from 0 to {members.shape[1] - 1}, shape (n,).")
     k = members.sum(axis=1, keepdims=True)
     stays = -np.log1p((k - 1) * np.exp(-epsilon))
     inside = np.where(np.arange(members.shape[1]) == answers[:, None], stays, stays - epsilon)
@@ -147,7 +133,7 @@ def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gene
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     positive().check("epsilon", epsilon)
-    labels, rng = _labels(labels, classes), _coins(rng)
+    labels, rng = indices("labels", labels, classes), _coins(rng)
     return np.eye(classes)[labels] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 
 
@@ -197,7 +183,7 @@ def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    labels, rng = _labels(labels, classes), _coins(rng)
+    labels, rng = indices("labels", labels, classes), _coins(rng)
     size = subset_size(classes, epsilon)
     holds = rng.random(len(labels)) < size / (size + (classes - size) * np.exp(-epsilon))
     order = rng.random((len(labels), classes))
@@ -235,7 +221,7 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    labels, rng = _labels(labels, classes), _coins(rng)
+    labels, rng = indices("labels", labels, classes), _coins(rng)
     truth = np.eye(classes, dtype=bool)[labels]
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
 

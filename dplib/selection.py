@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from dplib import mechanisms
-from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers
+from dplib.checks import ParameterError, bounded, fraction, indices, integer, number, numbers
 from dplib.mechanisms import clip_rows
 
 SHARE = 0.9  # of the records, those that should not be clipped
@@ -35,11 +35,9 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
     Raises:
         ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
     """
-    x, labels = np.asarray(x), np.asarray(labels)
+    x, labels = np.asarray(x), indices("labels", labels)
     if x.ndim != 2 or labels.shape != (len(x),):
         raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
-    if labels.dtype.kind not in "iu":
-        raise ParameterError(f"labels of {labels.dtype} are not allowed: they must be whole numbers from 0.")
     counts = np.bincount(labels)
     if len(counts) < 2 or counts.min() < 2:
         raise ParameterError(f"class sizes {counts.tolist()} are too small: two classes of two records are needed.")

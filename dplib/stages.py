@@ -83,7 +83,7 @@ class Labels:
         Raises:
             ParameterError: for a label that is asked twice, or rows that are no places from 0 to n - 1.
         """
-        rows = _places(rows, len(self))
+        rows = checks.indices("rows", rows, len(self), said=checks.shown)
         if not self._unasked[rows].all() or len(np.unique(rows)) != len(rows):
             raise ParameterError("a label may be asked once only: parts must not overlap.")
         prior = np.asarray(prior)
@@ -93,20 +93,6 @@ class Labels:
         answers = rr_with_prior(self._labels[rows], prior, self._epsilon, self._rng)
         self._unasked[rows] = False  # once there are answers: a prior that is refused has asked nothing
         return answers
-
-
-def _places(rows: ArrayLike, n: int) -> np.ndarray:
-    """Numbers of examples (m,), from 0: -1 would be a second name of the last one."""
-    try:
-        places = np.asarray(rows)
-    except ValueError:  # rows of different lengths
-        places = np.empty((0, 0))
-    whole = places.dtype.kind in "iu" or not places.size
-    if places.ndim != 1 or not whole or not ((places >= 0) & (places < n)).all():
-        raise ParameterError(
-            f"rows = {checks.shown(rows)} is not allowed: they must be whole numbers from 0 to {n - 1}, shape (m,)."
-        )
-    return places.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -261,8 +247,12 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     Args:
         scores: of each label, shape (m, K), larger where it is likelier.
         labels: shape (m,), whole numbers from 0 to K - 1.
+
+    Raises:
+        ParameterError: for a label that is none.
     """
-    scores, labels = np.asarray(scores), np.asarray(labels)[:, None]
+    scores = np.asarray(scores)
+    labels = checks.indices("labels", labels, scores.shape[-1])[:, None]
     of_label = np.take_along_axis(scores, labels, axis=1)
     return ((scores > of_label) | ((scores == of_label) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
@@ -280,7 +270,7 @@ def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.
         ParameterError: for a value outside its range.
     """
     members = kept(prior, np.inf if epsilon is None else epsilon)
-    return members[np.arange(len(labels)), labels]
+    return members[np.arange(len(labels)), checks.indices("labels", labels, members.shape[-1])]
 
 
 def _wrong(released: np.ndarray, truth: np.ndarray, rows: np.ndarray) -> float | None:

@@ -50,6 +50,25 @@ def test_a_live_notebook_may_run_the_check_again():
     checks.parameters(namespace, epsilon=checks.positive())
 
 
+NO_PLACES = [-1, [-1], [3], [0.5], [np.nan], [[0]], [[0], [1, 2]], ["0"], [True], [None], np.array([2**64 - 1], "u8")]
+
+
+@pytest.mark.parametrize("values", NO_PLACES)
+def test_what_is_no_list_of_places_is_refused_without_its_values(values):
+    with pytest.raises(checks.ParameterError, match=r"labels = .* whole numbers from 0 to 2, shape \(n,\)") as refused:
+        checks.indices("labels", values, 3)
+    assert "184467" not in str(refused.value)
+    with pytest.raises(checks.ParameterError, match=r"whole numbers from 0, shape"):
+        checks.indices("labels", [-1])
+
+
+@pytest.mark.parametrize("values", [[], [0, 2], [0.0, 2.0], (1,), np.array([0, 1], np.uint8), np.array([], np.float32)])
+def test_places_come_as_whole_numbers_of_64_bits(values):
+    places = checks.indices("labels", values, 3)
+    assert places.dtype == np.int64
+    assert places.tolist() == [int(value) for value in values]
+
+
 def test_a_long_value_is_cut_in_the_message():
     with pytest.raises(ParameterError) as caught:
         checks.one_of("a").check("dataset", "x" * 10_000)

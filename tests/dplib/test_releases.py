@@ -182,6 +182,6 @@ def test_messages_do_not_print_labels():
 
 
 def test_answers_outside_the_labels_are_refused():
-    for answers in ([-1], [3], [0.0]):
+    for answers in ([-1], [3], [0.5]):
         with pytest.raises(ParameterError, match="whole numbers from 0 to 2"):
             releases.answer_likelihood(answers, np.ones(3, bool), 1.0)

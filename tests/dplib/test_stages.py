@@ -103,7 +103,7 @@ def test_a_label_has_one_number_and_a_refused_question_asks_nothing():
     private = stages.Labels([0, 1, 2, 3], 4, 1.0, np.random.default_rng(0))
     uniform = np.full(4, 1 / 4)
     for rows in ([0, -1], [4], [0.5], [[0]], [True]):
-        with pytest.raises(ParameterError, match=r"whole numbers from 0 to 3, shape \(m,\)"):
+        with pytest.raises(ParameterError, match=r"whole numbers from 0 to 3, shape \(n,\)"):
             private.ask(np.array(rows), uniform)
     for prior in (np.full((3, 4), 0.25), np.full(5, 0.2), np.full(4, 0.3)):
         with pytest.raises(ParameterError, match="prior"):
