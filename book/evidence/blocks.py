@@ -23,8 +23,9 @@ PLANS = ("published", "wanted")  # where a registered part stands once it is com
 class Block(BaseModel, extra="forbid"):
     """One question. ``parts`` are patterns of "study/part" and ``rows`` of ids, in which * stands for any text;
     ``expected`` is what the plan said of the outcome before its runs, ``reckoned`` the core-hours that it said, and
-    ``left`` what its missing parts still cost, by the pace of the runs that are there; ``found`` says what came so
-    far, and ``numbers`` where its numbers come from (:mod:`book.press.typed`).
+    ``left`` what its missing parts still cost, by the pace of the runs that are there; ``found`` is the answer so far,
+    ``came`` how it compares with what was expected, and ``numbers`` where the numbers of both come from
+    (:mod:`book.press.typed`).
     """
 
     title: str
@@ -35,6 +36,7 @@ class Block(BaseModel, extra="forbid"):
     reckoned: float
     left: str = ""
     found: str
+    came: str
     numbers: str = ""
 
     def of_rows(self, claims: Mapping[str, Claim]) -> list[str]:

@@ -50,11 +50,11 @@ def line(
         axes: where it is drawn.
         x: (points,).
         measured: a value for each x, as of :func:`means`.
-        style: its format, as matplotlib's ``plot`` takes it.
+        style: its format, as matplotlib's ``plot`` takes it; "" leaves it to ``look``.
         within: what intervals are cut to.
         look: further settings of ``plot``.
     """
-    axes.plot(x, [mean.value for mean in measured], style, **({"ms": 4} | look))
+    axes.plot(x, [mean.value for mean in measured], *([style] if style else []), **({"ms": 4} | look))
     ends = np.array([[mean.low, mean.high] for mean in measured], dtype=float).reshape(-1, 2)
     band(axes, x, *ends.clip(*within).T)
 

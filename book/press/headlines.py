@@ -24,7 +24,7 @@ WHEN = {
 
 
 def markdown(rows: Sequence[ledger.Row]) -> str:
-    """What was found in each block; then when its rules and runs came, its rows' verdicts, and what would decide."""
+    """The answer to each block's question; then what was expected, what came, when rules and runs did, what is open."""
     stored = history.read()
     by_id = {row.claim.id: row for row in rows}
     claims = {id_: row.claim for id_, row in by_id.items()}
@@ -34,7 +34,8 @@ def markdown(rows: Sequence[ledger.Row]) -> str:
         found.append(f"{number}. **[{block.title}](block-{number})** {block.found}{_count(of_block)}")
         parts = {part: stored["blocks"][part] for part in block.of_parts(stored["blocks"])}
         heading = (
-            f"(block-{number})=\n\n## {number}. {block.title}\n\nPaper {block.paper}. We expected: {block.expected}\n"
+            f"(block-{number})=\n\n## {number}. {block.title}\n\n"
+            f"Paper {block.paper}. **We expected:** {block.expected}\n\n**What came:** {block.came}\n"
         )
         evidence += [heading, _summary(block, parts)]
         if of_block:
@@ -48,7 +49,7 @@ def markdown(rows: Sequence[ledger.Row]) -> str:
 def parts() -> Iterator[typed.Part]:
     """What is said by hand of each block, and what its numbers come from."""
     for block in blocks.read():
-        yield typed.Part(f"{blocks.PATH.name}, “{block.title}”", block.found, block.numbers)
+        yield typed.Part(f"{blocks.PATH.name}, “{block.title}”", f"{block.found} {block.came}", block.numbers)
 
 
 def _count(rows: Sequence[ledger.Row]) -> str:

@@ -174,14 +174,15 @@ def table_10(
     variant: str,
     parts: Sequence[str],
     search: Mapping[str, int],
+    first: int = 0,
     **settings: Any,
 ) -> dict[str, Any]:
     """Table X: {"percent": {method: (splits, epsilons)}, "searches": {part: results by split and epsilon}, "runs"}."""
     shared = {"dataset": dataset, "variant": variant}
-    searches = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds)[0]
+    searches = by_seed(get, compare, {0: {**shared, "epsilons": list(epsilons), **settings}}, seeds, first)[0]
     percent = {name: np.array([search["percent"][name] for search in searches]) for name in searches[0]["percent"]}
     cells = {(part, e): {**shared, "epsilon": e, "part": part, **search} for part, e in product(parts, epsilons)}
-    by_cell = by_seed(get, pafs, cells, seeds) if cells else {}
+    by_cell = by_seed(get, pafs, cells, seeds, first) if cells else {}
     by_part = {part: [[by_cell[part, e][s] for e in epsilons] for s in range(seeds)] for part in parts}
     for part, rows in by_part.items():
         percent[f"PAFS ({part})"] = np.array([[search["test"] for search in row] for row in rows])

@@ -282,6 +282,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
     gap, tight = ({n: mean_interval(end[a][1] - end[a][0]) for n, end in ends.items()} for a in ("paper", "pld"))
     ratio = {n: mean_interval(end["pld"][1] / end["pld"][0]) for n, end in ends.items()}
     by_n = {n: float(budget.epsilon(NOISE, BATCH / n, typical, DELTA, "pld")) for n in sizes}
+    more = mean_interval([increase(simple, large, s, at) for s in both])
     at_simple = [float(budget.epsilon(NOISE, BATCH / at, round(steps_at(simple, at, s)), DELTA)) for s in both]
     return {
         "B.effective-sample-setup": {
@@ -308,9 +309,10 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
         },
         "B.effective-sample": {
             "epsilon": mean_interval(at_simple),
-            "increase_percent": mean_interval([increase(simple, large, s, at) for s in both]),
+            "increase_percent": more,
             "increase_percent_at_epsilon_1": mean_interval([increase(simple, large, s, level=1.0) for s in both]),
         },
+        "B.takeaway-vi-data": {"increase_percent": more, "runs_short_of_target": failed},
         "B.subsampling": {"steps": typical, **{f"epsilon_n{n}": epsilon for n, epsilon in by_n.items()}},
     }
 

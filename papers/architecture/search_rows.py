@@ -394,6 +394,12 @@ def budgets(sharper: Mapping[str, tuple[float, float]]) -> Values:
             "epsilon_at_500_epochs": tool_epsilon(PrintedTraining(60_000, 100, 500, 2.0)),
         },
         "B.workflow-not-dp": {"last_training_alone": 2.11, "paas_cap_60": sure["paas"]["fixed"]},
+        "B.released-model-private": {},
+        "B.intro-algorithms-private": {
+            "paas_60_composed": sure["paas"]["fixed"],
+            "rs_400_composed": sure["rs"]["fixed"],
+            "mgrs_70_composed": sure["mgrs"]["fixed"],
+        },
     }  # fmt: skip
 
 

@@ -204,7 +204,7 @@ def moved(by_size: Mapping[str, np.ndarray], check: Mapping[str, float]) -> Valu
     return {
         "C.eq9": {"largest_change_over_bound": check["nine"], "reached_by_a_problem_made_for_it": check["moved_worst"]},
         "C.eq10": {"largest_ratio": check["ten"]},
-        **dict.fromkeys(("C.cor10", "C.cor6", "C.eq8"), values),
+        **dict.fromkeys(("C.cor10", "C.cor6", "C.eq8", "C.s-good-prior-helps"), values),
     }
 
 

@@ -331,6 +331,8 @@ def _smooth(drawn: Designs) -> Values:
             "turns_dfs": mean(turns[..., 1].mean(0)),
             "turns_no_selection_without_noise": mean(clean[..., 0].mean(0)),
             "turns_less_dfs": mean((turns[..., 0] - turns[..., 1]).mean(0)),
+            "turns_less_dfs_without_noise": mean((clean[..., 0] - clean[..., 1]).mean(0)),
+            "turns_of_the_noise_less_of_the_rest": mean((turns[..., 0] - 2 * clean[..., 0] + clean[..., 1]).mean(0)),
             "second_difference_less_dfs": mean((bends[..., 0] - bends[..., 1]).mean(0)),
         }
     }

@@ -179,6 +179,7 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
     gains = over("gain", lambda arms, *keys: mean(gain(arms, *keys)), ACCOUNTS, RECORDS, SCHEMES)
     return {
         "D.s-gain-same-hyperparameters": gains,
+        "D.s-canonical-baseline": gains,
         "D.s-gap-to-nonprivate": gains,
         "D.s-advantage-grows-with-budget": over("slope", slope, ACCOUNTS, RECORDS, SCHEMES),
         "D.fig3-accuracy": over("share_ahead", ahead, ACCOUNTS, RECORDS, SCHEMES),

@@ -32,6 +32,7 @@ def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         trained, free: the parts "table_1" and "non_private" of :mod:`papers.screening.annealed_runs`.
     """
     ours = {_key(name): arms["ours"] for name, arms in trained.items()}
+    lowering = {f"accepted_that_lower_j_percent_{key}": share(map(_lowering, runs)) for key, runs in ours.items()}
     rows = {
         f"D.table1.{name}": {
             arm: mean(accuracies(runs)) for arm, runs in {**arms, "non_dp": free[name]["results"]}.items()
@@ -47,8 +48,9 @@ def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         "D.s-gap-grows-with-cost": growth(trained),
         "D.s-always-accept-better": {
             "queries_against_the_rule": sum(r["chance"]["contradictions"] for runs in ours.values() for r in runs),
-            **{f"accepted_that_lower_j_percent_{key}": share(map(_lowering, runs)) for key, runs in ours.items()},
+            **lowering,
         },
+        "D.s-right-direction": lowering,
     }
 
 

@@ -65,7 +65,7 @@ def test_every_pattern_has_its_parts_and_rows():
 
 def test_a_pattern_that_nothing_has_is_refused():
     block = blocks.Block(
-        title="", paper="A", parts=["04/nothing_*"], rows=["A.none"], expected="", reckoned=1, found=""
+        title="", paper="A", parts=["04/nothing_*"], rows=["A.none"], expected="", reckoned=1, found="", came=""
     )
     with pytest.raises(ParameterError, match="04/nothing"):
         block.of_parts(blocks.registered())

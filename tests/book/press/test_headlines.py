@@ -100,7 +100,7 @@ def test_what_is_said_of_a_block_names_where_its_numbers_come_from():
 @pytest.mark.parametrize(("missing", "left"), [(3, ""), (0, "2 core-hours")])
 def test_what_is_missing_has_a_price_and_what_is_complete_has_none(missing, left):
     block = headlines.blocks.Block(
-        title="One?", paper="A", parts=[], rows=[], expected="", reckoned=1, left=left, found=""
+        title="One?", paper="A", parts=[], rows=[], expected="", reckoned=1, left=left, found="", came=""
     )
     parts = {"04/pair": {"registered": [], "new": 0, "hours": 0, "gpu_hours": 0, "days": [], "missing": missing}}
     with pytest.raises(ParameterError, match="One"):
