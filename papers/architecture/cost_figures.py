@@ -129,13 +129,13 @@ def table_16(rows: Rows) -> Styler:
 
 
 def table_regression(rows: Rows) -> Styler:
-    """Tables XIV and XV: a row for each depth, a column for each width, "printed | measured"."""
+    """Tables XIV and XV: a row for each depth, a column for each width, "measured (printed)"."""
     lines = {}
     for number, training in ((15, "SGD"), (14, "DP-SGD")):
         for depth in (2, 6, 12):
             row = f"B.table{number}.layers-{depth}"
             printed, ours = claims.get(row).published, rows[row]
             lines[f"{training}, {depth} layers"] = {
-                f"{name[4:]} units": f"{value:.3f} | {ours[name]:.3f}" for name, value in printed.items()
+                f"{name[4:]} units": f"{ours[name].value:.3f} ({value:.3f})" for name, value in printed.items()
             }
     return pd.DataFrame.from_dict(lines, orient="index").style

@@ -14,7 +14,7 @@ from papers.common import tables
 
 NAMES = {"paas": "PAAS", "rs": "RS", "mgrs": "MGRS"}
 LONG = {"paas": "genetic\n(PAAS)", "rs": "random\n(RS)", "mgrs": "mixed\n(MGRS)"}
-KINDS = ("fixed number", "geometric", "logarithmic", "η = −0.5", "η = −0.9")  # of the number of candidates
+KINDS = ("fixed number", "geometric (η = 1)", "logarithmic (η = 0)", "η = −0.5", "η = −0.9")  # of the number of candidates
 NINE = {
     "eps2.11-stw": "STW, ε = 2.11", "eps2.11-paw": "PAW, ε = 2.11",
     "eps0.34-stw": "STW, ε = 0.34", "eps0.34-paw": "PAW, ε = 0.34",
@@ -30,7 +30,7 @@ def costs(proven: Proven) -> None:
     table = _by_kind(proven)
     dots: dict[str, dict[str, Measured]] = {}
     for name, label in LONG.items():
-        known = {"as described": table.loc["fixed number", name], "secret number": table.loc["geometric", name]}
+        known = {"as described": table.loc[KINDS[0], name], "secret number": table.loc[KINDS[1], name]}
         dots[label] = {kind: Measured(float(value)) for kind, value in known.items() if value == value}
     _, axes = plt.subplots(figsize=(4.6, 3.6))
     printed = {label: _printed(name) for name, label in LONG.items()}

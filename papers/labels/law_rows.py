@@ -138,13 +138,13 @@ def table(values: Mapping[str, Any]) -> pd.DataFrame:
     slope = values["slope_on_networks"]
     less = Measured(-slope.value, -slope.high, -slope.low, slope.n)
     rows = {
-        "share less for each nat, fitted on heads": (f"{values['b']:.2f}", "0.2 to 0.4"),
-        "share less for each nat, on networks": (f"{less:.1f}", "above 0"),
-        "points nearer than a constant share": (f"{values['nearer_than_constant']:.2f}", "above 0"),
-        "points nearer than a line in ln ε": (f"{values['nearer_than_budget']:.2f}", "above 0"),
+        "slope fitted on the heads, share per nat": (f"{values['b']:.2f}", "0.2 to 0.4"),
+        "slope on the networks, share per nat": (f"{less:.1f}", "above 0"),
+        "nearer than a constant share, points": (f"{values['nearer_than_constant']:.2f}", "above 0"),
+        "nearer than a line in ln ε, points": (f"{values['nearer_than_budget']:.2f}", "above 0"),
         "error of its predictions, points": (f"{values['error_of_the_law']:.0f}", ""),
     }
-    return pd.DataFrame(rows, ["came", "asked for, or expected"]).T
+    return pd.DataFrame(rows, ["found", "asked for, or expected"]).T
 
 
 def signs(of: Points, a: float, b: float) -> dict[str, int]:

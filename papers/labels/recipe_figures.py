@@ -26,14 +26,14 @@ def stages(measured: Mapping[str, Mapping[str, Any]]) -> None:
         "no\nnetwork": _by_epsilon(ratings, "LP-2ST_minus_biases_eps_", times=-1),
     }
     figure, panels = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
-    words = ("CIFAR-10 features, points", "ratings, stars")
+    words = ("CIFAR-10, points of accuracy", "ratings, error saved (stars)")
     for axes, rivals, unit in zip(panels, (above, below), words, strict=True):
         axes.axhline(0, color="black", lw=1)
         for label, gains in rivals.items():
             axes.plot(gains["ε"], gains["mean"], marker="o", label=label)
             plotting.band(axes, gains["ε"], gains["low"], gains["high"])
         axes.set(xlabel="ε", ylabel=unit)
-        axes.set_xlim(right=axes.dataLim.x1)  # names stand outside
+        axes.set_xlim(right=1.03 * axes.dataLim.x1)  # names stand outside
     panels[0].set_title("What two stages gain over …")
     figure.tight_layout()
     for axes in panels:
@@ -114,14 +114,14 @@ def curves(curves_: Mapping[str, Sequence[float]]) -> None:
 def grids(changed: Mapping[str, Any]) -> None:
     """Accuracy of LP-2ST by share and temperature, above, and by the mixups of both stages, below."""
     shares, mixups = recipe_rows.grid(changed["shares"]).T, recipe_rows.grid(changed["mixups"])
-    by_share = shares.rename("{:g}".format, axis=0).rename(lambda share: 100 * share, axis=1)
+    by_share = shares.rename("{:g}".format, axis=0).rename(lambda share: f"{100 * share:.0f}", axis=1)
     by_mixup = mixups.rename("{:g}".format, axis=0).rename("{:g}".format, axis=1)
     figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
     style = {"annot": True, "fmt": ".1f", "cmap": "viridis", "lw": 0.5, "cbar": False, "annot_kws": {"size": 11}}
     sns.heatmap(by_share, ax=above, **style)
     above.set(xlabel="share of stage 1, %", ylabel="temperature", title="4a: accuracy of two stages, %")
     sns.heatmap(by_mixup, ax=below, **style)
-    below.set(xlabel="mixup of stage 2", ylabel="mixup of stage 1", title="4b: the same, %; 0: none")
+    below.set(xlabel="mixup of stage 2", ylabel="mixup of stage 1", title="4b: accuracy of two stages, %")
     figure.tight_layout()
     plt.show()
 

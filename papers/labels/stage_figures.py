@@ -50,9 +50,8 @@ def table_4(measured: Table4, printed: Table4) -> None:
     """One stage and two, as measured and as printed (dotted); a panel for each data set."""
     figure, panels = plotting.column(len(rows.TITLES), NAMED, 2.7, sharex=True)
     for axes, (name, title) in zip(panels, rows.TITLES.items(), strict=True):
-        for t, word in ((1, "one stage"), (2, "two stages")):
-            line(axes, {e: measured[name, t][f"eps{e}"] for e in rows.EPSILONS}, word, marker="o")
-            colour = axes.lines[-1].get_color()
+        for t, word, colour in ((1, "one stage", "grey"), (2, "two stages", "C0")):
+            line(axes, {e: measured[name, t][f"eps{e}"] for e in rows.EPSILONS}, word, marker="o", color=colour)
             theirs = [printed[name, t][f"eps{e}"] for e in rows.EPSILONS]
             axes.plot(
                 rows.EPSILONS,
@@ -72,10 +71,11 @@ def controls(cells: Mapping[str, rows.Cells]) -> None:
     """Points by which LP-2ST leads one stage and its two controls; a panel for each data set."""
     figure, panels = plotting.column(len(cells), WIDTH, 2.5, sharex=True)
     for axes, name in zip(panels, cells, strict=True):
-        for shift, (other, label) in enumerate(((1, "one stage"), ("no prior",) * 2, ("pseudo-labels",) * 2)):
+        others = ((1, "one stage", "C0"), ("no prior", "no prior", "C2"), ("pseudo-labels", "pseudo-labels", "C4"))
+        for shift, (other, label, colour) in enumerate(others):
             lead = rows.gains(cells[name], 2, other)
             ends = [interval.value - interval.low for interval in lead.values()]
-            style = {"fmt": "o-", "lw": 1, "label": label}
+            style = {"fmt": "o-", "lw": 1, "label": label, "color": colour}
             axes.errorbar(
                 [e + 0.09 * (shift - 1) for e in lead], [interval.value for interval in lead.values()], ends, **style
             )
@@ -128,7 +128,7 @@ def less_sgd(cells: Mapping[str, rows.Cells], measured: Table4, by_sgd: Tuned) -
         for e in sorted({*same, *half}):
             leads = [_points(lead[e]) if e in lead else "–" for lead in (same, half)]
             rows_.append([rows.TITLES[name], f"{e:g}", f"{measured[name, 2][f'eps{e:g}']:.1f}", *leads])
-    return pd.DataFrame(rows_, columns=["data", "ε", "two stages, %", "less DP-SGD at ε", "less DP-SGD at ε/2"])
+    return pd.DataFrame(rows_, columns=["data", "ε", "two stages, %", "lead over DP-SGD at ε", "over DP-SGD at ε/2"])
 
 
 def _points(difference: Measured) -> str:
