@@ -210,7 +210,7 @@ def nearest(data, answer):
     """The nearest measurement and how far its data set is."""
     if answer["nearest"] is None:
         return data["says"]["nothing"]
-    return f"{answer['nearest']['says']}; {answer['far']:.2f} decades away"
+    return f"{answer['nearest']['says']}; a factor of {10 ** answer['far']:.2f} away"
 
 
 def promise(data, asked, answer):

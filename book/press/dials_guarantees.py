@@ -117,7 +117,7 @@ def _promise(epsilon: float, share: float) -> str:
 
 # ---- Chapter 12 ----
 
-ABSENT, PRESENT = "without her", "with her"
+ABSENT, PRESENT = "without the record", "with the record"
 PROVED, CLAIMED = "such an update proves at least", "claimed"
 NEGATIVE = {ABSENT: 0.5, PRESENT: NormalDist().cdf(-1.0)}  # probability that a candidate is negative, and rejected
 
@@ -126,7 +126,7 @@ def rejections() -> Dial:
     """How likely a negative update is in two worlds, which only so many rejections in a row can bring."""
     _, _, claimed = data.smallest_example()
     limits = data.LIMITS
-    worlds = {ABSENT: BLUE, PRESENT: ORANGE}
+    worlds = {ABSENT: ORANGE, PRESENT: BLUE}
     colour = key("world", worlds)
     x = axis("limit", "rejections allowed, μ₀", {"domain": [0, limits[-1]]}, tickCount=5)
     least = "round(-log(datum.value) / LN10)"  # the power of ten, without its sign
@@ -136,7 +136,6 @@ def rejections() -> Dial:
     chance = f"pow(datum.world === '{ABSENT}' ? 0.5 : {NEGATIVE[PRESENT]!r}, datum.limit + 1)"
     odds = {"calculate": chance, "as": "chance"}
     chosen = {"filter": "datum.limit === allowed"}
-    level = {name: value for name, value in y.items() if name != "field"} | {"datum": accounts.DELTA}
     named = {
         "type": "text",
         "text": "δ: what is rarer does not count",
@@ -146,10 +145,10 @@ def rejections() -> Dial:
         "color": RED,
     }
     rare = {
-        "data": {"values": [{}]},  # once, and not for each row of the chart
+        "data": {"values": [{"chance": accounts.DELTA}]},  # once, and not for each row of the chart
         "layer": [
-            {"mark": {"type": "rule", "strokeDash": [6, 4], "color": RED}, "encoding": {"x": None, "y": level}},
-            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"value": 0}, "y": level}},
+            {"mark": {"type": "rule", "strokeDash": [6, 4], "color": RED}, "encoding": {"x": None, "y": y}},
+            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"value": 0}, "y": y}},
         ],
     }
     chances = {
@@ -178,14 +177,14 @@ def rejections() -> Dial:
         [Control("allowed", "rejections allowed, μ₀", [str(k) for k in limits], limits.index(10))],
         [chances, proof],
         [
-            "Without her a negative update comes once in {once}, with her {times} times as rarely.",
+            "Without the record a negative update comes once in {once}, with it {times} times less often.",
             "{says}",
         ],
         "First, logarithmic: the chance that the accepted update is negative, against the rejections allowed. Without "
-        "her it halves with each rejection; with her it falls to a sixth. A dashed line marks delta, which the "
+        "the record it halves with each rejection; with it it falls to a sixth. A dashed line marks delta, which the "
         "upper line meets at 16. Second: the epsilon that such an update proves. It rises by about one with each "
         "rejection, passes the claim of 5.3 between 3 and 4, and is 0 from 16 on.",
-        "Computed in this page: one update, noise multiplier 1, full batches, δ = 0.00001. Her gradient "
+        "Computed in this page: one update, noise multiplier 1, full batches, δ = 0.00001. The record's gradient "
         "makes positive ones likelier. A negative one is rejected, until after μ₀ rejections the next is taken unseen.",
         formulas=_betrayed(claimed),
     )

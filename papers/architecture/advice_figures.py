@@ -107,9 +107,13 @@ def images(points: pd.DataFrame) -> None:
         for name, line in lines.groupby("line", sort=False):
             method, _, dataset = name.partition(": ")
             label = ", ".join(filter(None, (METHODS.get(method, method), IMAGES.get(dataset, dataset))))
-            axes.plot(line["budget"], line["share"], marker="o", label=label)
+            colour = f"C{list(METHODS).index(method)}" if labels_of else None  # one a method in all panels of labels
+            axes.plot(line["budget"], line["share"], marker="o", label=label, color=colour)
         axes.set(xscale="log", xlabel="ε" if labels_of else "n·ε", ylabel="kept, % of the gain", ylim=(0, 104))
         axes.set_title(f"private labels of {IMAGES.get(labels_of, labels_of)}" if labels_of else "whole images")
+        if not labels_of:
+            axes.axvline(60_000, color="grey", lw=1, ls="--")
+            axes.text(54_000, 50, "ε = 1 for\n60,000 images", fontsize=11, color="grey", ha="right")
         axes.xaxis.set_major_formatter("{x:,g}")
         axes.legend(loc="lower right", fontsize=11)
     figure.tight_layout()

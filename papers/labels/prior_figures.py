@@ -34,7 +34,7 @@ def frontier(compared: Compared) -> None:
     names = {"clusters-soft": "clusters,\nsoft", "subset": "random\nsubsets", "sums": "one noisy\nsum"}
     _, axes = plt.subplots(figsize=(WIDTH, 4.4))
     for method, name in names.items():
-        colour = rows.COLOURS.get(method, "#cc78bc")
+        colour = rows.COLOURS.get(method, "#56b4e9")
         rows.curve(axes, compared.epsilons, compared.test[method], name, color=colour)
     sgd = {"color": "black", "marker": "s"}
     rows.curve(axes, compared.epsilons, compared.test["dp-sgd"], "DP-SGD\nat ε/2", **sgd)

@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.ticker import LogLocator
 from scipy import optimize
 
 from book.evidence import plotting
@@ -360,10 +361,11 @@ def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tupl
     by_n.plot(n, exact, color="grey", ls="-.", label="bound,\nexact G")
     by_n.plot(n, bounds.theorem9_bound(k0, e0, n), color="black", lw=1, label="bound,\nprinted G")
     by_n.set(xlabel="examples n", ylabel=f"worst {RISK}", title=f"K = {k0}, ε = {e0:g}")
-    by_k.set(xlabel="labels K", title=f"n = {n[-1]:,}, ε = {e0:g}")
-    by_e.set(xlabel="1/ε", title=f"n = {n[-1]:,}, K = {k0}")
+    by_k.set(xlabel="labels K", ylabel=f"worst {RISK}", title=f"n = {n[-1]:,}, ε = {e0:g}")
+    by_e.set(xlabel="1/ε", ylabel=f"worst {RISK}", title=f"n = {n[-1]:,}, K = {k0}")
     for axes, ticks in ((by_n, None), (by_k, classes), (by_e, 1 / np.array(epsilons))):
         axes.set(xscale="log", yscale="log")
+        axes.yaxis.set_minor_locator(LogLocator(subs=(3,)))  # a tick between two decades, not eight
         if ticks is not None:
             axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
             axes.set_xticks([], minor=True)
