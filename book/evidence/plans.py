@@ -6,7 +6,7 @@ A part is a function of the module, ``part(get, **inputs)``, which asks ``get(ex
 choose further jobs by them: so tuning extends its grids, and a search its candidates. Or it is an experiment itself,
 by seed and over values (:func:`repeated`).
 With ``gpus: 1`` beside its inputs, a part's runs are made on a GPU; ``gpu`` beside the plans
-says what those of "paper" may take (:class:`OnGPU`).
+says what those of "paper" may take (:class:`OnGPU`), and ``page`` which plans the chapter draws (:func:`drawn`).
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import importlib
 import inspect
 import itertools
 import os
+import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -31,6 +32,8 @@ from dplib.checks import ParameterError
 
 PLANS = places.ROOT / "notebooks" / "plans"
 MOST = 100_000  # seeds of a part
+DRAWN = ("published", "quick")  # by a chapter whose file does not say it
+BESIDE = ("module", "gpu", "page")  # what stands in a study's file beside its plans
 OPEN = ("undecided", "not tested", NOT_RUN, "")  # "": of a row that nothing was run for
 
 
@@ -75,8 +78,16 @@ class Plan:
     parts: Mapping[str, Part]
 
     def read(self, part: str) -> Any:
-        """What a part finds in the stored runs; nothing is computed. MissingRuns where runs are missing."""
-        return self.call(part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function)))
+        """What a part finds in the stored runs; nothing is computed. MissingRuns, with the command that makes them,
+        where runs are missing.
+        """
+        try:
+            return self.call(
+                part, lambda function, jobs: runs.read(function, jobs, device=self.parts[part].on(function))
+            )
+        except runs.MissingRuns as error:
+            makes = f"python -m book runs make {self.study} --plan {shlex.quote(self.name)}"
+            raise runs.MissingRuns(error.function, error.jobs, makes) from None
 
     def call(self, part: str, get: Callable[..., list[runs.Result]]) -> Any:
         """A part with its inputs, on results that ``get`` has. ParameterError where inputs that a reader has written
@@ -132,12 +143,21 @@ class Plan:
 
 
 def rule(study: str) -> checks.Rule:
-    """What a chapter's parameter ``plan`` may be: the name of a plan, or the path of a file of one's own."""
-    known = ", ".join(names(study))
+    """What a chapter's parameter ``plan`` may be: the name of a plan that it draws, or the path of a file of one's own."""
+    known = drawn(study)
+    named = f"one of {', '.join(known)}" if len(known) > 1 else f"{known[0]}, the only plan that this chapter draws"
     return checks.Rule(
-        f"one of {known}, or the path of a .yml file with parts",
-        lambda v: isinstance(v, str) and (v in names(study) or (v.endswith(".yml") and os.path.isfile(v))),
+        f"{named}, or the path of a .yml file with parts",
+        lambda v: isinstance(v, str) and (v in known or (v.endswith(".yml") and os.path.isfile(v))),
     )
+
+
+def drawn(study: str) -> list[str]:
+    """The plans that a study's chapter draws: those under ``page`` in its file, else those of ``DRAWN`` that it has.
+    The others have too few parts for a page, as ``wanted`` and ``paper`` do.
+    """
+    document = _document(_file(study))
+    return [name for name in document.get("page", DRAWN) if name in names(study)]
 
 
 def studies() -> list[str]:
@@ -147,7 +167,7 @@ def studies() -> list[str]:
 
 def names(study: str) -> list[str]:
     """The plans of a study."""
-    return [name for name in _document(_file(study)) if name not in ("module", "gpu")]
+    return [name for name in _document(_file(study)) if name not in BESIDE]
 
 
 def on_gpu(study: str) -> OnGPU | None:
@@ -177,6 +197,11 @@ def load(study: str, plan: str = "published") -> Plan:
     module, document = _module(study), _document(_file(study))
     if plan.endswith(".yml"):
         parts = _document(Path(plan))
+        if more := [name for name in parts if name in BESIDE or name in document]:
+            raise ParameterError(
+                f"{plan} has {more[0]}, which belongs into {_file(study).name}: a plan of your own has parts alone, as "
+                f"they stand below `published:` there."
+            )
     elif plan in names(study):
         parts = document[plan]
     else:

@@ -46,14 +46,16 @@ class StoreError(RuntimeError):
 
 
 class MissingRuns(LookupError):
-    """Runs that were asked for are in no store: ``jobs`` of the experiment ``function``, in order."""
+    """Runs that were asked for are in no store: ``jobs`` of the experiment ``function``, in order; ``makes``: the
+    command that makes them, where it is known.
+    """
 
-    def __init__(self, function: Callable[..., Result], jobs: Sequence[Job]):
+    def __init__(self, function: Callable[..., Result], jobs: Sequence[Job], makes: str = ""):
         self.function, self.jobs = function, list(jobs)
         shown = json.dumps(changed(function, jobs[0]))
         super().__init__(
             f"{len(jobs)} run(s) of {function.experiment.name} are not stored; the first is {shown}. "
-            "`python -m book runs make` makes those of a plan."
+            + (f"`{makes}` makes them." if makes else "`python -m book runs make` makes those of a plan.")
         )
 
 

@@ -260,6 +260,12 @@ def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(s
         assert not (missing and name == "published"), missing[0]
 
 
+def test_the_page_that_says_which_chapters_have_no_small_plan_names_them_all():
+    text = " ".join((ROOT / "book" / "running.md").read_text(encoding="utf-8").split())
+    only = [study.lstrip("0") for study in plans.studies() if plans.drawn(study) == ["published"]]
+    assert f"chapters {', '.join(only[:-1])} and {only[-1]} have no whole small plan" in text
+
+
 @pytest.mark.parametrize(("failures", "starts"), [(1, 2), (5, execution.STARTS)])
 def test_a_kernel_that_ends_before_its_first_cell_is_started_again(monkeypatch, tmp_path, failures, starts):
     """Two kernels that begin at the same time may be given one port."""

@@ -141,6 +141,8 @@ def test_an_experiment_is_a_part_by_seed_and_over_values(tmp_path):
         ("{part: {}, part: {}}", "own.yml cannot be read: line 1 has the key part again"),
         ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
         ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
+        ("{module: tests.run_toys, grid: {}}", "own.yml has module, which belongs into toy.yml: a plan of your own has"),
+        ("{published: {grid: {}}}", "own.yml has published, which belongs into toy.yml"),
         ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),
         ("[1]", r"own.yml: all of it = \[1\] is not allowed: Input should be a valid dictionary"),
         ("{", "own.yml cannot be read"),
@@ -152,6 +154,28 @@ def test_what_is_no_plan_is_refused(tmp_path, plan, message):
         plan = str(tmp_path / "own.yml")
     with pytest.raises(ParameterError, match=message):
         plans.load("toy", plan)
+
+
+def test_a_chapter_takes_the_plans_that_it_draws_and_says_which_they_are(folder):
+    """Seven chapters died in a cell of a small plan whose runs were all there, and so did each of "paper"."""
+    paper = "paper: {grid: {sizes: [9], seeds: 1}}\n"
+    run_toys.settle(folder, run_toys.PLANS + paper)
+    assert plans.drawn("toy") == ["published", "quick"]
+    plans.rule("toy").check("plan", "quick")
+    with pytest.raises(ParameterError, match="it must be one of published, quick, or the path of a .yml file"):
+        plans.rule("toy").check("plan", "paper")
+    run_toys.settle(folder, run_toys.PLANS + paper + "page: [published]\n")
+    assert plans.names("toy") == ["published", "quick", "paper"]
+    with pytest.raises(ParameterError, match="'quick' is not allowed: it must be published, the only plan that this ch"):
+        plans.rule("toy").check("plan", "quick")
+    assert sizes(plans.load("toy", "quick").missing()) == [(1, 0)]  # whose runs may be made all the same
+
+
+def test_missing_runs_are_named_with_the_command_that_makes_them(tmp_path):
+    own = tmp_path / "my own.yml"
+    own.write_text("grid: {sizes: [3], seeds: 2}")
+    with pytest.raises(runs.MissingRuns, match=f"`python -m book runs make toy --plan '{own}'` makes them"):
+        plans.load("toy", str(own)).read("grid")
 
 
 ODD = [None, True, -1, 0, 3.5, float("nan"), float("inf"), 10**30, 10**400, "word", "", [], [[1]], [None], {}, {1: 2}]
