@@ -23,7 +23,23 @@ def main() -> None:
 main.add_command(runs_command.runs)
 
 
-@main.command()
+class _Run(click.Command):
+    """``-p`` takes two words here, and one in a sweep: whoever writes that of the other command is told so."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = 0
+        while at < len(args):
+            if args[at] == "-p" and "=" in (word := "".join(args[at + 1 : at + 2])):
+                name, _, text = word.partition("=")
+                raise ParameterError(
+                    f"-p {word} is not allowed: a run takes `-p {name} {text or 'VALUE'}`. NAME=VALUES belongs to a grid "
+                    "of runs, `python -m book sweep`."
+                )
+            at += 3 if args[at] == "-p" else 1
+        return super().parse_args(ctx, args)
+
+
+@main.command(cls=_Run)
 @click.argument("chapter")
 @click.option("-p", "pairs", nargs=2, multiple=True, metavar="NAME VALUE", help="Set a parameter of the notebook.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where the executed copy goes.")

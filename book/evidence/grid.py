@@ -19,6 +19,7 @@ from dplib.checks import ParameterError, shown
 from dplib.files import plain, read, value
 
 _RANGE = re.compile(r"\s*(-?\d+):(-?\d+)(?::(\d+))?\s*")
+_COLONS = re.compile(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?(?::[-+]?[\d.]+(?:e[-+]?\d+)?){1,2}\s*", re.IGNORECASE)
 MOST = 20_000  # runs of a grid: each is a job of Snakemake, and a file
 
 
@@ -93,6 +94,8 @@ def from_file(path: Path) -> Grid:
     if not isinstance(document, dict) or set(document) != {"chapter", "parameters"}:
         raise ParameterError(f"{path}: a grid has chapter and parameters; nothing else.")
     chapter, given = document["chapter"], document["parameters"]
+    if type(chapter) is int:  # 01 without quotes
+        chapter = str(chapter)
     if not isinstance(chapter, str) or not isinstance(given, dict):
         raise ParameterError(f"{path}: chapter must be a text and parameters a mapping from name to values.")
     if chapter.endswith(".md"):
@@ -107,7 +110,10 @@ def from_words(chapter: str, words: Sequence[str]) -> Grid:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise ParameterError(f"-p {shown(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1.")
+            raise ParameterError(
+                f"-p {shown(word)} is not allowed: it must be NAME=VALUES, such as epsilon=0.1,1. (One run takes "
+                "`-p NAME VALUE`: python -m book run.)"
+            )
         if name in axes:
             raise ParameterError(f"-p {name}=... stands twice: give all its values at once, with commas.")
         axes[name] = values(name, text)
@@ -125,6 +131,11 @@ def values(name: str, text: str) -> Sequence[Any]:
         if len(text) > 60:
             raise ParameterError(f"{name} = {shown(text)} is not allowed: its numbers are too long.")
         return _range(name, *(int(end) for end in span.groups() if end))
+    if _COLONS.fullmatch(text):
+        raise ParameterError(
+            f"{name} = {shown(text)} is not allowed: a range such as 0:20:5 has whole numbers alone; give others one by "
+            f"one, with commas, and a text in quotes."
+        )
     try:
         whole = ast.literal_eval(f"[{text}]")
     except (ValueError, SyntaxError, MemoryError, RecursionError):

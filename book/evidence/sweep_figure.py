@@ -28,6 +28,11 @@ def directions(table: pd.DataFrame, varied: Sequence[str]) -> tuple[str | None, 
     return along, colour
 
 
+def found(table: pd.DataFrame) -> list[str]:
+    """The columns of a sweep's table with what its runs found, without those of intervals."""
+    return [name for name in table if "." in name and not name.startswith("parameter.") and not name.endswith(_PARTS)]
+
+
 def draw(table: pd.DataFrame, varied: Sequence[str]) -> plt.Figure:
     """A panel for each number that differs between the runs, PANELS at most: mean and 95% interval over the runs of a
     setting.
@@ -39,14 +44,15 @@ def draw(table: pd.DataFrame, varied: Sequence[str]) -> plt.Figure:
     plotting.theme()
     done = table[table["status"] == "done"]
     along, colour = directions(done, varied)
-    answers = [name for name in done if "." in name and not name.startswith("parameter.") and not name.endswith(_PARTS)]
+    answers = found(done)
     names = [name for name in answers if pd.api.types.is_numeric_dtype(done[name]) and done[name].nunique() > 1][
         :PANELS
     ]
     if not names:
         figure, panel = plt.subplots()
         panel.set_axis_off()
-        panel.text(0.5, 0.5, "no number differs between the runs", ha="center", va="center")
+        said = "no number differs between the runs" if answers else "the notebook records no answer"
+        panel.text(0.5, 0.5, said, ha="center", va="center")
         return figure
     if along is None:
         along, done = "all runs", done.assign(**{"all runs": ""})

@@ -18,7 +18,7 @@ from book.evidence.claims import CLAIMS, Claim
 from book.evidence.execution import EXECUTED
 from book.evidence.places import ROOT
 from book.press import boxes
-from dplib.checks import ParameterError
+from dplib.checks import ParameterError, shown
 
 ASIDE = ROOT / "book"  # its functions read runs and records, and make no value
 
@@ -35,8 +35,15 @@ def lines(of: str, number: str = "") -> Iterator[str]:
     """
     if re.match(r"[A-Z]\.", of):
         yield from _of_row(claims.get(of))
-    else:
-        yield from _of_number(sources.resolve(of), number)
+        return
+    try:
+        chapter = sources.resolve(of)
+    except ParameterError:
+        raise ParameterError(
+            f"{shown(of)} is neither a row of the ledger, such as D.fig1, nor a chapter, such as 11: `python -m book "
+            "chapters` lists these."
+        ) from None
+    yield from _of_number(chapter, number)
 
 
 def _of_number(chapter: str, number: str) -> Iterator[str]:

@@ -260,6 +260,17 @@ def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(s
         assert not (missing and name == "published"), missing[0]
 
 
+@pytest.mark.parametrize("words", [["-p", "epsilon=0.5"], ["-p", "delta", "0.1", "-p", "epsilon=0.5", "-o", "x.ipynb"]])
+def test_a_run_that_is_given_the_words_of_a_sweep_says_how_each_is_written(words):
+    with pytest.raises(ParameterError, match="a run takes `-p epsilon 0.5`. NAME=VALUES .* `python -m book sweep`"):
+        __main__.main(["run", "01", *words], standalone_mode=False)
+
+
+def test_every_chapter_records_an_answer_so_that_a_sweep_has_numbers():
+    texts = {chapter: sources.source(chapter).read_text(encoding="utf-8") for chapter in sources.chapters()}
+    assert [chapter for chapter, text in texts.items() if "claims.answer(" not in text] == []
+
+
 def test_the_page_that_says_which_chapters_have_no_small_plan_names_them_all():
     text = " ".join((ROOT / "book" / "running.md").read_text(encoding="utf-8").split())
     only = [study.lstrip("0") for study in plans.studies() if plans.drawn(study) == ["published"]]

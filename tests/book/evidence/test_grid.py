@@ -37,7 +37,9 @@ def test_values_of_the_command_line(text, found):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["epsilon"], "must be NAME=VALUES"),
+        (["epsilon"], "must be NAME=VALUES.*One run takes `-p NAME VALUE`: python -m book run"),
+        (["epsilon=1:3:0.5"], "epsilon = '1:3:0.5' is not allowed: a range such as 0:20:5 has whole numbers alone"),
+        (["epsilon=0.1:1e1"], "a range such as 0:20:5 has whole numbers alone"),
         (["epsilonn=1"], "epsilonn is not a parameter of this notebook .did you mean epsilon"),
         (["epsilon=1", "epsilon=2"], "stands twice: give all its values at once"),
         (["epsilon=1,2,1"], "epsilon = 1 stands twice in the grid"),
@@ -73,6 +75,12 @@ def test_a_file_and_the_command_line_mean_the_same(tmp_path):
     assert len(sweep.named(file)) == 6
     wanted = {"epsilon": 0.1, "seed": 0, "action": "0:2", "texts": [1, 2], "folder": "."}
     assert next(file.points()) == wanted, "what is not in the grid is as in the parameters cell"
+
+
+def test_a_chapter_in_a_file_may_be_its_number_without_quotes(tmp_path):
+    """Which YAML reads as the number 1."""
+    (tmp_path / "grid.yml").write_text("chapter: 01\nparameters: {epsilon: [0.5, 1]}")
+    assert sweep_grid.from_file(tmp_path / "grid.yml").chapter == "01_gmm_theory"
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ def test_the_figure_draws_means_over_seeds(results):
     plt.close(figure)
 
 
+def test_a_figure_without_a_number_says_whether_there_was_any(results):
+    bare = results[[name for name in results if not name.startswith("answer.")]]
+    alike = results.assign(**{"answer.risk": 1.0})
+    for table, said in ((bare, "the notebook records no answer"), (alike, "no number differs between the runs")):
+        assert [text.get_text() for text in sweep_figure.draw(table, ["epsilon"]).axes[0].texts] == [said]
+    plt.close("all")
+
+
 def test_labels_are_short_and_no_formulas_and_a_single_run_has_a_figure(results):
     odd = results.assign(action=[r"$\frac", "x" * 100, "\x00\n"] * 4)
     figure, single = sweep_figure.draw(odd, ["action"]), sweep_figure.draw(odd.iloc[[3]], [])

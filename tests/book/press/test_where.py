@@ -32,6 +32,11 @@ def test_a_row_leads_to_all_that_makes_it():
     assert "tests/papers/larger_models/test_gmm_runs.py" in named(lines, "tests")
 
 
+def test_what_is_neither_a_row_nor_a_chapter_is_refused_as_both():
+    with pytest.raises(ParameterError, match="'nothing' is neither a row of the ledger, such as D.fig1, nor a chapter"):
+        list(where.lines("nothing"))
+
+
 def test_the_line_of_a_rule_is_the_rows():
     (rule, *_) = [place for line in where.lines("A.thm6") if "rule:" in line for place in PLACE.findall(line)]
     file, _, number = rule.partition(":")
