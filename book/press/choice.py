@@ -313,6 +313,31 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in told]
 
 
+def accounted(answer: Answer) -> str:
+    """What the budget of an answer is of, and how the noise of its method is computed, in one sentence."""
+    problem, result = answer.problem, answer.nearest
+    budget = f"(ε, δ) = ({problem.epsilon:g}, {problem.delta:g})"
+    if result is None:
+        return f"no method is advised for {budget}."
+    replaced = problem.private == LABELS
+    if result.private == LABELS:
+        each = "each label is randomised by itself" if result.sigma is None else "a curator's Gaussian noise, exact"
+        pure = f"ε = {problem.epsilon:g}, δ = 0" if result.sigma is None else budget
+        return f"noise for {pure}: one label replaced, {each}."
+    if answer.method in PURE:
+        half = ", as ε/2 for one record added or removed" if replaced else ""
+        return f"noise for ε = {problem.epsilon:g}, δ = 0: {_neighbours(replaced)}{half}, objective perturbation."
+    half = ", as (ε/2, δ/(1 + e^(ε/2))) for one record added or removed" if replaced else ""
+    how = "one Gaussian release of all steps, exact"
+    if answer.settings:
+        how = "Poisson batches, one training, Rényi DP checked by privacy loss distributions"
+    return f"noise for {budget}: {_neighbours(replaced)}{half}, {how}."
+
+
+def _neighbours(replaced: bool) -> str:
+    return "one label replaced" if replaced else "one record added or removed"
+
+
 def nearest(answer: Answer) -> str:
     """The nearest measurement and how far its data set is."""
     return rule.nearest(data(), answered(answer))

@@ -239,8 +239,9 @@ def why(data, asked, answer):
     """Where nobody measured what is asked, three lines on why; else none."""
     if answer["nearest"] is not None:
         return []
-    pure = "pure" if asked["delta"] == 0 else asked["kind"]
-    return data["says"]["why"]["nobody" if asked["who"] == "nobody" else pure]
+    if asked["who"] == "nobody":
+        return data["says"]["why"]["nobody" if asked["private"] == "records" else asked["kind"]]
+    return data["says"]["why"]["pure" if asked["delta"] == 0 else asked["kind"]]
 
 
 def caveats(data, asked, answer):

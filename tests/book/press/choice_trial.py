@@ -3,9 +3,11 @@
 import contextlib
 import io
 import re
+import secrets
 from collections.abc import Mapping
 
 import numpy as np
+import pytest
 import torch
 
 from book.press import choice
@@ -30,8 +32,13 @@ def run(
         text = programs[name].replace("default_rng()", f"default_rng({seed})")
         for long, few in SHORT.items() if short else ():
             text = re.sub(long, few, text)
-        with torch.random.fork_rng(), contextlib.redirect_stdout(io.StringIO()) as said:
+        with (
+            torch.random.fork_rng(),
+            contextlib.redirect_stdout(io.StringIO()) as said,
+            pytest.MonkeyPatch.context() as patch,
+        ):
             torch.manual_seed(seed)
+            patch.setattr(secrets, "token_bytes", np.random.default_rng(seed).bytes)  # so that a trial can be repeated
             exec(compile(text, f"{answer.method}, {name}", "exec"), space)
     return 100 * float(said.getvalue())
 

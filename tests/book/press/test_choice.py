@@ -222,6 +222,41 @@ def test_every_program_has_no_gap_and_fits_its_box():
             compile(text, result.method, "exec")
 
 
+def test_a_program_draws_from_the_secure_source_where_the_library_has_it_and_says_so():
+    """All of them had NumPy's generator, which dplib.secure says is none for a release."""
+    for name, (problem, *_) in PROGRAMS.items():
+        method = name.partition(",")[0]
+        text = choice.code(answered(problem, method))["dplib"]
+        if method in ("subset", "sums", "unprojected"):  # of which the library has experiments alone
+            assert "# an experiment" in text, name
+        else:
+            assert re.search(r"# .*nobody can draw again, for a release", text), name
+            assert re.search(r"secure=True|rng=None|, None[,)]", text), name
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (Problem(5000, 40, 2, 1.0, 1e-5, "table"), "(1, 1e-05): one record added or removed, one Gaussian release of a"),
+        (Problem(5000, 40, 2, 1.0, 0.0, "table"), "ε = 1, δ = 0: one record added or removed, objective perturbation"),
+        (Problem(5000, 40, 2, 1.0, 1e-5, "table", "labels"), "one label replaced, as (ε/2, δ/(1 + e^(ε/2))) for one rec"),
+        (IMAGES, "(1, 1e-05): one record added or removed, Poisson batches, one training, Rényi DP"),
+        (replace(LABELS, who="nobody"), "ε = 2, δ = 0: one label replaced, each label is randomised by itself"),
+        (replace(LABELS, d=3072, epsilon=0.5), "(0.5, 1e-05): one label replaced, a curator's Gaussian noise"),
+        (replace(TABLE, who="nobody"), "no method is advised for (ε, δ) = (0.5, 1e-05)"),
+    ],
+)
+def test_the_accounting_is_that_of_the_method_that_is_advised(problem, says):
+    assert says in choice.accounted(choice.choose(problem))
+
+
+def test_private_labels_that_nobody_may_see_are_not_told_of_whole_records():
+    asked = replace(TABLE, private="labels", who="nobody")
+    assert why(choice.choose(asked)) == choice.words()["says"]["why"]["table"]
+    assert why(choice.choose(replace(asked, delta=0.0))) == choice.words()["says"]["why"]["table"]
+    assert "whole record" in why(choice.choose(replace(TABLE, who="nobody")))[0]
+
+
 def test_the_nearest_data_set_is_the_nearest():
     """3,072 numbers are nearer to CIFAR-10 than to MNIST, whatever model was trained on either."""
     answer = choice.choose(replace(IMAGES, d=3072))
