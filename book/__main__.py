@@ -32,8 +32,8 @@ class _Run(click.Command):
             if args[at] == "-p" and "=" in (word := "".join(args[at + 1 : at + 2])):
                 name, _, text = word.partition("=")
                 raise ParameterError(
-                    f"-p {word} is not allowed: a run takes `-p {name} {text or 'VALUE'}`. NAME=VALUES belongs to a grid "
-                    "of runs, `python -m book sweep`."
+                    f"-p {word} is not allowed: a run takes `-p {name} {text or 'VALUE'}`. NAME=VALUES belongs to a "
+                    "grid of runs, `python -m book sweep`."
                 )
             at += 3 if args[at] == "-p" else 1
         return super().parse_args(ctx, args)

@@ -133,8 +133,8 @@ def values(name: str, text: str) -> Sequence[Any]:
         return _range(name, *(int(end) for end in span.groups() if end))
     if _COLONS.fullmatch(text):
         raise ParameterError(
-            f"{name} = {shown(text)} is not allowed: a range such as 0:20:5 has whole numbers alone; give others one by "
-            f"one, with commas, and a text in quotes."
+            f"{name} = {shown(text)} is not allowed: a range such as 0:20:5 has whole numbers alone; give others one "
+            "by one, with commas, and a text in quotes."
         )
     try:
         whole = ast.literal_eval(f"[{text}]")

@@ -143,7 +143,7 @@ class Plan:
 
 
 def rule(study: str) -> checks.Rule:
-    """What a chapter's parameter ``plan`` may be: the name of a plan that it draws, or the path of a file of one's own."""
+    """What a chapter's parameter ``plan`` may be: a plan that it draws, or the path of a file of one's own."""
     known = drawn(study)
     named = f"one of {', '.join(known)}" if len(known) > 1 else f"{known[0]}, the only plan that this chapter draws"
     return checks.Rule(

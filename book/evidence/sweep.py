@@ -61,6 +61,8 @@ def command(
             sweep.
         RunError: where Snakemake began no run, another sweep is at work in the folder, or the disk is full.
     """
+    from book.evidence import sweep_figure  # which draws, and takes seconds to import
+
     if not chapter.endswith((".yml", ".yaml")):
         grid = grids.from_words(chapter, axes)
     elif axes:

@@ -262,7 +262,7 @@ def test_plans_ask_for_runs_that_can_be_made_and_the_published_one_is_complete(s
 
 @pytest.mark.parametrize("words", [["-p", "epsilon=0.5"], ["-p", "delta", "0.1", "-p", "epsilon=0.5", "-o", "x.ipynb"]])
 def test_a_run_that_is_given_the_words_of_a_sweep_says_how_each_is_written(words):
-    with pytest.raises(ParameterError, match="a run takes `-p epsilon 0.5`. NAME=VALUES .* `python -m book sweep`"):
+    with pytest.raises(ParameterError, match=r"a run takes `-p epsilon 0.5`. NAME=VALUES .* `python -m book sweep`"):
         __main__.main(["run", "01", *words], standalone_mode=False)
 
 

@@ -70,6 +70,16 @@ def test_a_figure_without_a_number_says_whether_there_was_any(results):
     plt.close("all")
 
 
+def test_a_sweep_says_that_nothing_was_recorded(results, tmp_path, monkeypatch, capsys):
+    bare = results[[name for name in results if not name.startswith("answer.")]]
+    monkeypatch.setattr(sweep, "make", lambda *_call, **_options: None)
+    for table, said in ((bare, True), (results, False)):
+        monkeypatch.setattr(sweep, "table", lambda *_call, table=table: table)
+        options = {"cores": 1, "profile": None, "dry_run": False, "retry": False}
+        sweep.command("01_gmm_theory", ["epsilon=0.5,2"], [], out=tmp_path, **options)
+        assert ("01_gmm_theory records no answer at its parameters" in capsys.readouterr().out) == said
+
+
 def test_labels_are_short_and_no_formulas_and_a_single_run_has_a_figure(results):
     odd = results.assign(action=[r"$\frac", "x" * 100, "\x00\n"] * 4)
     figure, single = sweep_figure.draw(odd, ["action"]), sweep_figure.draw(odd.iloc[[3]], [])

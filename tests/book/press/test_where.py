@@ -33,7 +33,9 @@ def test_a_row_leads_to_all_that_makes_it():
 
 
 def test_what_is_neither_a_row_nor_a_chapter_is_refused_as_both():
-    with pytest.raises(ParameterError, match="'nothing' is neither a row of the ledger, such as D.fig1, nor a chapter"):
+    with pytest.raises(
+        ParameterError, match=r"'nothing' is neither a row of the ledger, such as D.fig1, nor a chapter"
+    ):
         list(where.lines("nothing"))
 
 
