@@ -30,6 +30,18 @@ class Measured:
         digits = _digits(self.low, self.high)
         return f"{self.value:z.{digits}f} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
 
+    def within(self, least: float, most: float) -> "Measured":
+        """The same, its interval cut to what can be: of two runs Student's interval for a share may reach beyond 1.
+
+        Args:
+            least: the smallest that the quantity can be.
+            most: the largest that it can be.
+        """
+        if self.low is None or self.high is None:
+            return self
+        low, high = (min(max(end, least), most) for end in (self.low, self.high))
+        return Measured(self.value, low, high, self.n)
+
     def __format__(self, spec: str) -> str:
         """``f"{measured:.1f}"``: "95.1 ± 0.4", for a cell of a table; "–" where nothing was measured.
 

@@ -17,6 +17,14 @@ def test_mean_interval_of_three_numbers_by_hand():
     assert measured.n == 3
 
 
+def test_an_interval_is_cut_to_what_can_be():
+    """A reader's two runs had an accuracy of 14 [-40, 68] percent, and of 94 [85, 102]."""
+    assert stats.Measured(14.0, -40.0, 68.0, 2).within(0, 100) == stats.Measured(14.0, 0, 68.0, 2)
+    assert stats.Measured(94.0, 85.0, 102.0, 2).within(0, 100) == stats.Measured(94.0, 85.0, 100, 2)
+    assert stats.Measured(94.0).within(0, 100) == stats.Measured(94.0)
+    assert np.isnan(stats.Measured(np.nan, np.nan, np.nan).within(0, 1).value)
+
+
 def test_mean_interval_covers_95_in_100():
     rng = np.random.default_rng(0)
     runs = rng.normal(size=(4000, 5))
