@@ -336,15 +336,21 @@ def definition(crossover: float, epsilons: Sequence[float], simple: np.ndarray, 
 
 
 def yours(results: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
-    """What a reader's own runs say: both accuracies, the gap in points, and which network to use."""
+    """What a reader's own runs say: both accuracies and a constant's, the gap in points, and which network to use."""
     simple, two = (accuracies(results[name], "test") for name in (SIMPLE, COMPLEX))
     gap = stats.paired(simple, two).difference
-    if gap.low is None or gap.low <= 0 <= gap.high:
+    means = {
+        "accuracy_simple": stats.mean_interval(simple).within(0, 100),
+        "accuracy_complex": stats.mean_interval(two).within(0, 100),
+    }
+    constant = 100 * results[SIMPLE][0]["constant"]
+    if max(mean.low for mean in means.values()) <= constant:
+        use = "neither: no network is surely above a constant prediction"
+    elif gap.low is None or gap.low <= 0 <= gap.high:
         use = "the simple one: no difference beyond chance, and it costs less"
     else:
         use = "the simple one" if gap.low > 0 else "the complex one"
-    means = {"accuracy_simple": stats.mean_interval(simple), "accuracy_complex": stats.mean_interval(two)}
-    return {**means, "simple_less_complex": gap, "use": use}
+    return {**means, "constant_prediction": constant, "simple_less_complex": gap, "use": use}
 
 
 def best_of(values: np.ndarray, k: int = 3) -> float:

@@ -65,7 +65,10 @@ def test_networks_of_the_pairs_have_the_printed_sizes():
 def test_advice_comes_out_every_way(shift, use):
     noise = [0.001, -0.001, 0.002, -0.002, 0.0]
     runs = {SIMPLE: [{"test": 0.8 + shift + x} for x in noise], COMPLEX: [{"test": 0.8 - x} for x in noise]}
-    assert rows.yours(runs)["use"].startswith(use)
+    for constant, said in ((0.1, use), (0.9, "neither: no network is surely above a constant")):  # as at a tiny budget
+        answer = rows.yours({name: [{**run, "constant": constant} for run in of] for name, of in runs.items()})
+        assert answer["use"].startswith(said)
+        assert answer["constant_prediction"] == 100 * constant
 
 
 def test_the_repaired_definition_loses_nothing_where_the_simple_model_never_wins():
