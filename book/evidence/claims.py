@@ -6,6 +6,7 @@ that it tests; the record travels in the executed notebook, in the metadata of t
 """
 
 import html
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -307,7 +308,7 @@ def _display_basis(basis: dict[str, Any]) -> None:
 
 def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting: str) -> None:
     """:func:`rests_on` for a page drawn from the kept runs of a plan: what these took, where and when they
-    were made.
+    were made. ``seeds`` are those of the published plan; of another one the page says so.
     """
     from book.evidence import runs
     from dplib.data import registry
@@ -326,6 +327,8 @@ def rests_on_runs(plan: Any, *, seeds: str, datasets: Sequence[str], accounting:
         "core_seconds": round(sum(line["processor_seconds"] for line in made), 1),
         "runs": f"{runs_text}; commits {', '.join(commits)}; {', '.join(where)}",
     }
+    if plan.name != PUBLISHED:
+        seeds = f"as plan {plan.name} asks for. In the published one: {seeds}"
     _display_basis(_basis(seeds, stand_ins, accounting) | basis_of_runs)
 
 
@@ -364,7 +367,7 @@ def shown(value: Any) -> str:
         return (
             "–"
             if value["value"] in (None, "NaN", "nan") or value["value"] != value["value"]
-            else str(Measured(**value))
+            else str(Measured(**{name: float(part) if isinstance(part, str) else part for name, part in value.items()}))
         )
     if isinstance(value, float):
         return f"{value:.5g}"
@@ -374,12 +377,18 @@ def shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON: NumPy scalars and arrays, Measured and plain values."""
+    """A value as JSON: NumPy scalars and arrays, Measured and plain values. What is no number there, or infinite, is a
+    text, as a kernel would make of it with a warning.
+    """
     if isinstance(value, Measured):
-        return asdict(value)
+        return {name: _plain(part) for name, part in asdict(value).items()}
     if hasattr(value, "tolist"):
-        return value.tolist()
-    return value
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _table_row(table: Mapping[str, Any], row: Mapping[str, Any]) -> Claim:

@@ -112,7 +112,7 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
 
 def place(epsilon: float, budgets: list[float]) -> float:
     """Where an epsilon lies among the columns, the first being 0; at an end beyond them."""
-    return float(np.interp(np.log(epsilon), np.log(budgets), range(len(budgets))))
+    return float(np.interp(np.log(max(epsilon, budgets[0])), np.log(budgets), range(len(budgets))))
 
 
 def by_width(cells: Mapping[Cell, Compared], wanted: tuple[int, ...], budgets: tuple[float | None, ...]) -> None:

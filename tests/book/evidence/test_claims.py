@@ -1,11 +1,15 @@
 """The ledger: well-formed rows, complete transcription, records that cannot be mistaken."""
 
+import json
+import math
 import re
 
+import numpy as np
 import pytest
 
 from book.evidence import claims, rules
 from dplib.checks import ParameterError
+from dplib.stats import Measured
 
 
 @pytest.mark.parametrize("paper", claims.PAPERS)
@@ -58,6 +62,18 @@ def test_an_unknown_id_names_near_ones():
         claims.get("A.thm7")
     with pytest.raises(ParameterError, match="not in the ledger"):
         claims.get("E.thm1")
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_number_in_json_travels_as_a_text():
+    """Jupyter would make the same of it, with a warning on the page."""
+    found = {"a": Measured(math.inf, 1.0, math.inf, 2), "b": np.array([1.0, np.nan]), "c": [2, -math.inf], "d": 0.5}
+    plain = {name: claims._plain(value) for name, value in found.items()}
+    told = {"value": "inf", "low": 1.0, "high": "inf", "n": 2}
+    assert plain == {"a": told, "b": [1.0, "nan"], "c": [2, "-inf"], "d": 0.5}
+    json.dumps(plain, allow_nan=False)
+    open_above = claims._plain(Measured(3.0, 1.0, math.inf, 2))
+    assert claims.shown(open_above) == str(Measured(3.0, 1.0, math.inf, 2))
 
 
 def test_text_from_the_ledger_is_escaped():

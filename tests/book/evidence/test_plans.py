@@ -104,8 +104,16 @@ def test_the_published_plan_shows_what_a_gpu_made_and_names_it(folder, capsys):
     assert plan.missing() == []
     claims.rests_on_runs(plan, seeds="2", datasets=[], accounting="")
     shown = capsys.readouterr().out
+    assert "In the published one" not in shown
     assert "H100, 20 side by side" in shown
     assert "1.00 GPU-hours" in shown
+
+
+def test_a_page_of_another_plan_does_not_count_the_seeds_of_the_published_one_as_its_own(capsys):
+    plan = plans.load("toy", "quick")
+    runs.make(train, [run.job for run in plan.missing()])
+    claims.rests_on_runs(plan, seeds="20 a cell", datasets=[], accounting="")
+    assert "as plan quick asks for. In the published one: 20 a cell" in capsys.readouterr().out
 
 
 def test_a_plan_of_ones_own(tmp_path):
@@ -141,7 +149,10 @@ def test_an_experiment_is_a_part_by_seed_and_over_values(tmp_path):
         ("{part: {}, part: {}}", "own.yml cannot be read: line 1 has the key part again"),
         ("{grid: {size: [1], seeds: 1}}", r"size is not a parameter of part grid \(did you mean sizes\?\)"),
         ("{grid: {sizes: [1]}}", "part grid: seeds is missing from its inputs"),
-        ("{module: tests.run_toys, grid: {}}", "own.yml has module, which belongs into toy.yml: a plan of your own has"),
+        (
+            "{module: tests.run_toys, grid: {}}",
+            "own.yml has module, which belongs into toy.yml: a plan of your own has",
+        ),
         ("{published: {grid: {}}}", "own.yml has published, which belongs into toy.yml"),
         ("{grid: [1]}", r"part grid = \[1\] is not allowed: it must be a mapping"),
         ("[1]", r"own.yml: all of it = \[1\] is not allowed: Input should be a valid dictionary"),
@@ -162,11 +173,13 @@ def test_a_chapter_takes_the_plans_that_it_draws_and_says_which_they_are(folder)
     run_toys.settle(folder, run_toys.PLANS + paper)
     assert plans.drawn("toy") == ["published", "quick"]
     plans.rule("toy").check("plan", "quick")
-    with pytest.raises(ParameterError, match="it must be one of published, quick, or the path of a .yml file"):
+    with pytest.raises(ParameterError, match=r"it must be one of published, quick, or the path of a .yml file"):
         plans.rule("toy").check("plan", "paper")
     run_toys.settle(folder, run_toys.PLANS + paper + "page: [published]\n")
     assert plans.names("toy") == ["published", "quick", "paper"]
-    with pytest.raises(ParameterError, match="'quick' is not allowed: it must be published, the only plan that this ch"):
+    with pytest.raises(
+        ParameterError, match="'quick' is not allowed: it must be published, the only plan that this ch"
+    ):
         plans.rule("toy").check("plan", "quick")
     assert sizes(plans.load("toy", "quick").missing()) == [(1, 0)]  # whose runs may be made all the same
 

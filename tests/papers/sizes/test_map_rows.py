@@ -132,6 +132,12 @@ def test_the_map_says_the_best_and_marks_the_crossover():
     plt.close()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_crossover_beyond_the_columns_lies_at_their_end():
+    """An interval that reaches down to a budget of 0 warned of a logarithm."""
+    assert [map_figures.place(epsilon, [0.1, 1.0, 10.0]) for epsilon in (0.0, 0.1, 1.0, np.inf)] == [0, 0, 1, 2]
+
+
 def test_the_cost_of_width_is_a_mean_over_the_cells_with_little_data_for_their_noise():
     def one(tests):
         return {"test": np.array(tests, dtype=float)}
