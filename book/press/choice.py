@@ -313,6 +313,19 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in told]
 
 
+def found(answer: Answer) -> dict[str, Any]:
+    """An answer in numbers and names, for a table of many: those that it has."""
+    told = {"method": answer.method, "constant_prediction": answer.problem.constant}
+    if answer.nearest:
+        told |= {"measured_on": answer.nearest.data.name, "measured_accuracy": answer.nearest.accuracy}
+        told |= {"measured_at_epsilon": answer.nearest.epsilon, "decades_away": answer.distance}
+    if answer.share is not None:
+        told["promised_percent_of_the_gain"] = 100 * answer.share
+    if answer.settings:
+        told |= {"noise_multiplier": answer.settings.noise_multiplier, "steps": answer.settings.steps}
+    return told
+
+
 def accounted(answer: Answer) -> str:
     """What the budget of an answer is of, and how the noise of its method is computed, in one sentence."""
     problem, result = answer.problem, answer.nearest

@@ -237,9 +237,15 @@ def test_a_program_draws_from_the_secure_source_where_the_library_has_it_and_say
 @pytest.mark.parametrize(
     ("problem", "says"),
     [
-        (Problem(5000, 40, 2, 1.0, 1e-5, "table"), "(1, 1e-05): one record added or removed, one Gaussian release of a"),
+        (
+            Problem(5000, 40, 2, 1.0, 1e-5, "table"),
+            "(1, 1e-05): one record added or removed, one Gaussian release of a",
+        ),
         (Problem(5000, 40, 2, 1.0, 0.0, "table"), "ε = 1, δ = 0: one record added or removed, objective perturbation"),
-        (Problem(5000, 40, 2, 1.0, 1e-5, "table", "labels"), "one label replaced, as (ε/2, δ/(1 + e^(ε/2))) for one rec"),
+        (
+            Problem(5000, 40, 2, 1.0, 1e-5, "table", "labels"),
+            "one label replaced, as (ε/2, δ/(1 + e^(ε/2))) for one rec",
+        ),
         (IMAGES, "(1, 1e-05): one record added or removed, Poisson batches, one training, Rényi DP"),
         (replace(LABELS, who="nobody"), "ε = 2, δ = 0: one label replaced, each label is randomised by itself"),
         (replace(LABELS, d=3072, epsilon=0.5), "(0.5, 1e-05): one label replaced, a curator's Gaussian noise"),
@@ -248,6 +254,17 @@ def test_a_program_draws_from_the_secure_source_where_the_library_has_it_and_say
 )
 def test_the_accounting_is_that_of_the_method_that_is_advised(problem, says):
     assert says in choice.accounted(choice.choose(problem))
+
+
+def test_an_answer_has_what_it_knows_and_nothing_else():
+    assert choice.found(choice.choose(replace(TABLE, who="nobody"))) == {"method": "none", "constant_prediction": 50.0}
+    network, rows = (
+        choice.found(choice.choose(problem)) for problem in (IMAGES, Problem(5000, 40, 2, 1.0, 1e-5, "table"))
+    )
+    assert network["method"] == "cnn"
+    assert network["noise_multiplier"] > 0
+    assert "noise_multiplier" not in rows
+    assert 0 < rows["promised_percent_of_the_gain"] < 100
 
 
 def test_private_labels_that_nobody_may_see_are_not_told_of_whole_records():
