@@ -350,7 +350,7 @@ def yours(results: Mapping[str, Sequence[Result]]) -> dict[str, Measured | str]:
         use = "the simple one: no difference beyond chance, and it costs less"
     else:
         use = "the simple one" if gap.low > 0 else "the complex one"
-    return {**means, "constant_prediction": constant, "simple_less_complex": gap, "use": use}
+    return {**means, "constant_prediction": constant, "simple_less_complex": gap.within(-100, 100), "use": use}
 
 
 def best_of(values: np.ndarray, k: int = 3) -> float:
