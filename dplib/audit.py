@@ -305,7 +305,9 @@ def audit_guesses(
     """Lower bound from the scores of one run with many canaries.
 
     The canaries of largest scores are called included, as many of smallest scores left out; the others are abstained
-    from.
+    from. Of equal scores at the border those are guessed that come out wrong: there are no more right guesses than in
+    any order that knows no coin, so that the bound holds in whatever order the canaries stand. Scores that take few
+    values may show nothing.
 
     Args:
         scores: shape (m,), m >= 4, no nan; larger where a canary looks included.
@@ -332,7 +334,7 @@ def audit_guesses(
         if count % 2:
             raise ParameterError(f"guesses = {count} is not allowed: it must be even, half for each side.")
     level = 1 - (1 - confidence) / len(tried)
-    ranked = included[np.argsort(scores, kind="stable")]
+    ranked = included[np.lexsort((~included, scores))]  # among equal scores the wrong guesses are at both ends
     bounds = []
     for count in tried:
         correct = int(ranked[-(count // 2) :].sum() + (~ranked[: count // 2]).sum())

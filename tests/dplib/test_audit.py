@@ -4,6 +4,8 @@ Seeds are fixed. Where a test rests on chance its docstring says how often a cor
 random seeds.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -227,3 +229,27 @@ def test_scores_without_a_bound_separate_as_large_ones_do():
 def test_coin_flips_and_guesses_that_are_none_are_refused(included, guesses, said):
     with pytest.raises(ParameterError, match=said):
         audit.audit_guesses([0.1, 0.2, 0.3, 0.4], included, guesses, 1e-5)
+
+
+@pytest.mark.parametrize("guesses", [2, 200, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_scores_without_information_prove_nothing_in_whatever_order_the_canaries_stand(guesses, share):
+    rng = np.random.default_rng(0)
+    scores, included = (rng.random(1000) < share).astype(float), np.sort(rng.random(1000) < 0.5)
+    for coins in (included, included[::-1]):
+        assert audit.audit_guesses(scores, coins, guesses, 1e-5).epsilon == 0
+
+
+def test_equal_scores_count_as_in_their_worst_order_and_others_as_they_are():
+    """By all orders of six canaries of three scores, and where no two are equal."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        scores, included = rng.integers(0, 3, 6).astype(float), rng.random(6) < 0.5
+        orders = (np.array(order) for order in itertools.permutations(range(6)))
+        ranked = [included[order] for order in orders if (np.diff(scores[order]) >= 0).all()]
+        for guesses in (2, 4, 6):
+            fewest = min(row[-guesses // 2 :].sum() + (~row[: guesses // 2]).sum() for row in ranked)
+            assert audit.audit_guesses(scores, included, guesses, 0.0).correct == fewest
+    scores, included = rng.standard_normal(100), rng.random(100) < 0.5
+    ranked = included[np.argsort(scores)]
+    assert audit.audit_guesses(scores, included, 40, 0.0).correct == ranked[-20:].sum() + (~ranked[:20]).sum()
