@@ -338,7 +338,7 @@ def train(
         seed: of such a generator, in its place; not with ``secure``. Two trainings with one seed share their noise: on
             neighbouring data their difference shows the record.
         loss: outputs (b, ...) and targets to one loss for each example, (b,). The metric is 1 or 0 for right or wrong
-            labels, or absolute errors with ``squared_error``.
+            labels, or absolute errors with ``squared_error``; NaN where another loss has targets that are no labels.
         evaluate_every: steps between evaluations, whole, >= 1; by default there is one, at the end.
         device: "cpu"; "cuda"; or "auto", a GPU where there is one and the training is large enough to gain by it.
             Tensors must come on the device of ``net``.

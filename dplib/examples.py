@@ -1,6 +1,7 @@
 """Examples and targets for training: checked once, then gathered a batch at a time into memory that is used again."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,14 +42,30 @@ def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def correct(outputs: Tensor, y: Tensor) -> Tensor:
-    """1 where the largest score is that of the label, or of the likeliest one; else 0; shape (b,).
+    """1 where the largest score is that of the label, or of the likeliest one; else 0; shape (b,). NaN where there are
+    no two scores to choose from, or targets are no labels: real numbers, rows that are no probabilities.
 
     Args:
-        outputs: scores, shape (b, k).
+        outputs: scores, shape (b, k), k >= 2.
         y: labels, shape (b,) in int64, or probabilities, shape (b, k).
     """
-    labels = y if y.dim() == 1 else y.argmax(1)
-    return (outputs.argmax(1) == labels).float()
+    chosen = outputs.dim() == 2 and outputs.shape[1] > 1
+    if chosen and y.dim() == 1 and not y.is_floating_point():
+        return (outputs.argmax(1) == y).float()
+    if chosen and y.shape == outputs.shape:
+        right = (outputs.argmax(1) == y.argmax(1)).float()
+        return torch.where(probabilities(y), right, math.nan)
+    return torch.full((len(y),), math.nan, device=y.device)
+
+
+def probabilities(y: Tensor) -> Tensor:
+    """Which rows are probabilities: at least 0, of sum 1 but for the rounding of float32, or of a shorter type; (b,).
+
+    Args:
+        y: shape (b, k).
+    """
+    room = max(1e-5, torch.finfo(y.dtype).eps) if y.is_floating_point() else 0.0
+    return (y >= 0).all(1) & ((y.sum(1, dtype=torch.float64) - 1).abs() <= room)
 
 
 def absolute_error(outputs: Tensor, y: Tensor) -> Tensor:
@@ -266,13 +283,13 @@ def check_labels(y: Tensor, classes: int, name: str) -> None:
     """
     integer(1, 10**9).check("classes", classes)
     if y.is_floating_point() and y.dim() == 2 and y.shape[1] == classes:
+        if not probabilities(y).all():
+            raise ParameterError(f"{name}: rows of labels must be probabilities: numbers of at least 0, of sum 1.")
         return
     if y.is_floating_point() or y.dim() != 1:
         raise ParameterError(f"{name}: labels must be (n,) whole numbers or (n, {classes}) probabilities.")
-    low, high = int(y.min()), int(y.max())
-    if low < 0 or high >= classes:
-        wrong = low if low < 0 else high
-        raise ParameterError(f"{name}: label {wrong} is not allowed: it must be in 0 to {classes - 1}.")
+    if int(y.min()) < 0 or int(y.max()) >= classes:  # which one is private
+        raise ParameterError(f"{name}: a label is not allowed: all must be in 0 to {classes - 1}.")
 
 
 def tensors(pair: Pair, name: str) -> tuple[Tensor, Tensor]:

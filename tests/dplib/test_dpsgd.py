@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, logistic_grid, models, sgd
+from dplib import clipping, dpsgd, examples, logistic_grid, many, models, sgd
 from dplib.checks import ParameterError
 from dplib.examples import Examples, cross_entropy, squared_error
 
@@ -362,7 +362,7 @@ def test_bad_settings_are_named():
     ("spoil", "words"),
     [
         (lambda x, y: (np.where(np.arange(64) == 5, np.nan, x), y), "not finite"),
-        (lambda x, y: (x, np.where(np.arange(len(y)) == 3, 10, y)), "label 10 is not allowed: it must be in 0 to 9"),
+        (lambda x, y: (x, np.where(np.arange(len(y)) == 3, 10, y)), "a label is not allowed: all must be in 0 to 9"),
     ],
 )
 def test_bad_data_are_refused_before_any_step(what, spoil, words):
@@ -461,7 +461,7 @@ def test_what_a_grid_refuses():
     ):
         with pytest.raises(ParameterError, match=words):
             logistic_grid.train_grid(digits(), others, np.random.default_rng(0), classes=10)
-    with pytest.raises(ParameterError, match="label 9"):
+    with pytest.raises(ParameterError, match="a label is not allowed: all must be in 0 to 8"):
         logistic_grid.train_grid(digits(), [settings_], np.random.default_rng(0), classes=9)
 
 
@@ -510,3 +510,20 @@ def test_rates_at_which_nothing_can_be_drawn_are_refused(q):
 def test_settings_have_bounds_on_both_sides(name, value):
     with pytest.raises(ParameterError, match=f"{name} = "):
         settings(**{name: value})
+
+
+def test_a_loss_of_ones_own_on_real_targets_has_no_metric():
+    """It was 1 whatever the network said: the largest of one score is that of "label" 0."""
+    x, y = digits().test
+    y = np.float32(y[:, None])
+    rngs = [np.random.default_rng(0) for _ in range(2)]
+    settings, data = dpsgd.DPSGD(steps=2, sample_rate=0.1, learning_rate=0.01), dpsgd.Data((x, y), test=(x, y))
+    run = dpsgd.train(models.mlp([64, 1]), data, settings, rngs[0], loss=halved, progress=False)
+    (other,) = many.train([models.mlp([64, 1])], data, settings, rngs[1:], loss=halved, progress=False)
+    for test in (run.final["test"], other.final["test"]):
+        assert np.isnan(test["metric"])
+        assert test["loss"] > 0
+
+
+def halved(outputs, y):
+    return dpsgd.squared_error(outputs, y) / 2

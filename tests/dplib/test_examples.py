@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from dplib import examples, models
+from dplib.checks import ParameterError
 from dplib.examples import Examples
 from papers.common import printed
 from tests import stand_in_gpu
@@ -130,3 +131,36 @@ def test_a_gpu_gets_the_same_batches_in_few_copies(kind, rate):
         assert all(rows.cpu().tolist() == expected.tolist() for rows, expected in zip(values, due, strict=True))
     here = examples.Sampler(kind, 40, rate, np.random.default_rng(5)).batches(torch.device("cpu"))
     assert all(next(here).tolist() == expected.tolist() for expected in due)
+
+
+SCORES = torch.tensor([[0.2, 0.8], [0.9, 0.1], [0.3, 0.7]])
+
+
+def test_labels_and_probabilities_are_right_or_wrong():
+    assert examples.correct(SCORES, torch.tensor([1, 1, 1])).tolist() == [1, 0, 1]
+    assert examples.correct(SCORES, torch.tensor([[0.1, 0.9], [0.2, 0.8], [0.4, 0.6]])).tolist() == [1, 0, 1]
+    assert examples.correct(SCORES, torch.eye(2, dtype=torch.int64)[[1, 1, 1]]).tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("outputs", "y"), [
+    (SCORES[:, :1], torch.zeros(3, 1)), (SCORES[:, :1], torch.zeros(3, dtype=torch.int64)),
+    (SCORES[:, 0], SCORES[:, 0]),
+    (SCORES, torch.ones(3)), (SCORES, torch.full((3, 2), -3.0)), (SCORES, torch.zeros(3, 1)),
+])  # fmt: skip
+def test_where_there_is_no_label_nothing_is_right(outputs, y):
+    """One output, or real targets: the share of right ones was 1, or that of label 0."""
+    assert examples.correct(outputs, y).isnan().tolist() == [True] * 3
+
+
+@pytest.mark.parametrize("y", [SCORES - 3, SCORES * 2, torch.full((3, 2), -3.0), torch.full((3, 2), 0.49)])
+def test_rows_that_are_no_probabilities_are_refused(y):
+    with pytest.raises(ParameterError, match="train: rows of labels must be probabilities"):
+        examples.check_labels(y, 2, "train")
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        examples.check_labels(torch.randn(50, 1000).softmax(1).to(dtype), 1000, "train")
+
+
+def test_no_label_stands_in_a_message():
+    with pytest.raises(ParameterError) as refused:
+        examples.check_labels(torch.tensor([0, 77]), 3, "train")
+    assert "77" not in str(refused.value)
