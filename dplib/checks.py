@@ -94,17 +94,31 @@ def numbers(
 
     def accepts(value: Any) -> bool:
         try:
-            array = np.asarray(value)
-            if array.dtype.kind not in "iuf":
-                return False
-            array = array.astype(float)
-        except (TypeError, ValueError, OverflowError):
+            given = array("value", value)
+        except ParameterError:
             return False
-        inside = (array >= least) & (array <= most)
-        inside |= (infinite & (array == math.inf)) | (zero & (array == 0))
-        return bool((inside & ((array == np.floor(array)) | (not whole))).all())
+        if given.dtype.kind not in "iuf":
+            return False
+        given = given.astype(float)
+        inside = (given >= least) & (given <= most)
+        inside |= (infinite & (given == math.inf)) | (zero & (given == 0))
+        return bool((inside & ((given == np.floor(given)) | (not whole))).all())
 
     return Rule(allowed, accepts)
+
+
+def single(rule: Rule) -> Rule:
+    """One number, where ``rule`` is of :func:`numbers`.
+
+    Args:
+        rule: what it must satisfy.
+    """
+    return Rule(f"one of the {rule.allowed}", lambda v: np.ndim(v) == 0 and rule.accepts(v))
+
+
+def generator() -> Rule:
+    """NumPy's random generator; :func:`bounded` lets None pass where it is annotated."""
+    return Rule("a numpy.random.Generator", lambda v: isinstance(v, np.random.Generator))
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -267,17 +281,59 @@ def indices(
     Raises:
         ParameterError: for another shape, or a number that is not whole, negative, or not below ``count``.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        array = np.empty((0, 0))
-    whole = not array.size or array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.floor(array)).all())
-    if array.ndim != 1 or not whole or not ((array >= 0) & (array < (2**63 if count is None else count))).all():
+    given, end = array(name, values), 2**63 if count is None else count
+    whole = not given.size or given.dtype.kind in "iu" or (given.dtype.kind == "f" and (given == np.floor(given)).all())
+    if given.ndim != 1 or not whole or not ((given >= 0) & (given < end)).all():
         least = f"from 0 to {count - 1}" if count else "from 0"
         raise ParameterError(
             f"{name} = {(said or described)(values)} is not allowed: they must be whole numbers {least}, shape (n,)."
         )
-    return array.astype(np.int64)
+    return given.astype(np.int64)
+
+
+def array(name: str, values: ArrayLike) -> np.ndarray:
+    """Values as an array, of whatever they are; a tensor's without its graph, from whatever device.
+
+    Args:
+        name: what the message calls them.
+        values: anything that is an array: numbers, lists, tables, tensors.
+
+    Raises:
+        ParameterError: for a masked array, whose hidden values would count, or rows of different lengths.
+    """
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    among = values if isinstance(values, list | tuple) else [values]
+    if any(isinstance(value, np.ma.MaskedArray) for value in among):
+        raise ParameterError(f"{name}: a masked array is not allowed: fill in what is masked, or leave it out.")
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # its words may show values
+        raise ParameterError(
+            f"{name} = {described(values)} is not allowed: it must be an array, of rows of one length."
+        ) from None
+
+
+def reals(name: str, values: ArrayLike, dimensions: int | None = None) -> np.ndarray:
+    """Private numbers as floats, not necessarily finite ones.
+
+    Args:
+        name: what the message calls them.
+        values: numbers of any type, true and false among them.
+        dimensions: how many there must be; by default any.
+
+    Raises:
+        ParameterError: for texts, complex numbers, another number of dimensions, or as :func:`array`; it shows none of
+            the values.
+    """
+    given, shapes = array(name, values), {1: "(n,)", 2: "(n, d)"}
+    try:
+        if values is not None and given.dtype.kind in "biufO" and dimensions in (None, given.ndim):
+            return given.astype(float, copy=False)
+    except (TypeError, ValueError, OverflowError):  # its words would show a value
+        pass
+    shape = "" if dimensions is None else f", shape {shapes[dimensions]}"
+    raise ParameterError(f"{name} = {described(values)} is not allowed: it must be real numbers{shape}.") from None
 
 
 def described(value: Any) -> str:

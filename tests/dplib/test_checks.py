@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from dplib import checks
 from dplib.checks import ParameterError
@@ -50,7 +51,7 @@ def test_a_live_notebook_may_run_the_check_again():
     checks.parameters(namespace, epsilon=checks.positive())
 
 
-NO_PLACES = [-1, [-1], [3], [0.5], [np.nan], [[0]], [[0], [1, 2]], ["0"], [True], [None], np.array([2**64 - 1], "u8")]
+NO_PLACES = [-1, [-1], [3], [0.5], [np.nan], [[0]], ["0"], [True], [None], np.array([2**64 - 1], "u8")]
 
 
 @pytest.mark.parametrize("values", NO_PLACES)
@@ -73,3 +74,46 @@ def test_a_long_value_is_cut_in_the_message():
     with pytest.raises(ParameterError) as caught:
         checks.one_of("a").check("dataset", "x" * 10_000)
     assert len(str(caught.value)) < 200
+
+
+NAMES = ["Alice", "Bob"]
+
+
+@pytest.mark.parametrize("values", [NAMES, [1, "Alice"], np.array(NAMES, object), [[1.0], [2.0, 3.0]], [1j, 2j], None])
+def test_what_is_no_array_of_real_numbers_is_refused_without_its_values(values):
+    with pytest.raises(ParameterError, match="x = .* must be ") as refused:
+        checks.reals("x", values)
+    assert "Alice" not in str(refused.value)
+    assert refused.value.__suppress_context__, "a traceback shows no other error, in which a value may stand"
+
+
+@pytest.mark.parametrize("check", [checks.array, checks.reals, checks.indices])
+def test_hidden_values_never_count(check):
+    masked = np.ma.masked_array([1, 0], [False, True])
+    for values in (masked, [masked, masked]):
+        with pytest.raises(ParameterError, match="x: a masked array is not allowed"):
+            check("x", values)
+    assert not checks.numbers().accepts(masked)
+
+
+def test_rows_of_different_lengths_are_no_array():
+    for check in (checks.array, checks.reals, checks.indices):
+        with pytest.raises(ParameterError, match="x = a list of 2 .* rows of one length"):
+            check("x", [[0], [1, 2]])
+
+
+def test_numbers_come_as_floats_whatever_holds_them():
+    for values in ([True, False], np.array([1, 0], object), torch.tensor([1.0, 0.0], requires_grad=True), [1, 0]):
+        assert checks.reals("x", values, 1).tolist() == [1.0, 0.0]
+    with pytest.raises(ParameterError, match=r"real numbers, shape \(n, d\)"):
+        checks.reals("x", [1.0], 2)
+
+
+def test_one_number_is_no_array_and_a_seed_no_generator():
+    checks.single(checks.numbers(0, 9, whole=True)).check("n", 3.0)
+    with pytest.raises(ParameterError, match="one of the whole numbers in"):
+        checks.single(checks.numbers(0, 9, whole=True)).check("n", [3])
+    checks.generator().check("rng", np.random.default_rng(0))
+    for wrong in (0, None, np.random.RandomState(0)):
+        with pytest.raises(ParameterError, match=r"it must be a numpy\.random\.Generator"):
+            checks.generator().check("rng", wrong)
