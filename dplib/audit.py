@@ -18,10 +18,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 
-from dplib.checks import ParameterError, Rule, bounded, fraction, integer, number, numbers
+from dplib.checks import (
+    ParameterError,
+    Rule,
+    array,
+    bounded,
+    fraction,
+    generator,
+    integer,
+    number,
+    numbers,
+    reals,
+    single,
+)
 
 _DELTA = Rule("a number in [0, 1)", lambda v: number(0, 1).accepts(v) and v < 1)
-_COUNT, COUNTS = numbers(0, 1e9, whole=True), numbers(0, 1e15, whole=True)
+_COUNT, COUNTS = single(numbers(0, 1e9, whole=True)), numbers(0, 1e15, whole=True)
 
 
 @dataclass(frozen=True)
@@ -98,9 +110,11 @@ def choose_threshold(
         confidence: chance with which the bound holds, in (0, 1).
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or scores that cannot be used.
     """
-    scores_with, scores_without = _without_infinities(np.sort(scores_with), np.sort(scores_without))
+    scores_with, scores_without = _without_infinities(
+        *(np.sort(reals("scores", s, 1)) for s in (scores_with, scores_without))
+    )
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
     alarms = len(scores_without) - np.searchsorted(scores_without, candidates)
@@ -115,7 +129,7 @@ def _without_infinities(*sides: np.ndarray) -> list[np.ndarray]:
     return [np.clip(scores, low, high) for scores in sides]
 
 
-@bounded(delta=_DELTA, confidence=fraction())
+@bounded(delta=_DELTA, rng=generator(), confidence=fraction())
 def audit_scores(
     scores_with: ArrayLike, scores_without: ArrayLike, delta: float, rng: np.random.Generator, confidence: float = 0.95
 ) -> LowerBound:
@@ -147,7 +161,7 @@ def audit_scores(
     return LowerBound(epsilon, delta, confidence, hits + others - alarms, runs + others, threshold)
 
 
-@bounded(runs=integer(4, 10**9), delta=_DELTA, confidence=fraction())
+@bounded(runs=integer(4, 10**9), delta=_DELTA, rng=generator(), confidence=fraction())
 def audit_by_repetition(
     scores: Callable[[bool, int, np.random.Generator], np.ndarray],
     runs: int,
@@ -165,10 +179,14 @@ def audit_by_repetition(
         confidence: chance with which the bound holds, in (0, 1).
 
     Raises:
-        ParameterError: for a value outside its range, or scores that cannot be used.
+        ParameterError: for a value outside its range, or scores that cannot be used: others than one of each run.
     """
-    integer(4).check("runs", runs)
-    return audit_scores(scores(True, runs, rng), scores(False, runs, rng), delta, rng, confidence)
+    sides = [_scores(scores(present, runs, rng)) for present in (True, False)]
+    if {len(side) for side in sides} != {runs}:
+        raise ParameterError(
+            f"scores gives {len(sides[0])} and {len(sides[1])} of runs = {runs}: one of each is needed."
+        )
+    return audit_scores(*sides, delta, rng, confidence)
 
 
 @bounded(canaries=_COUNT, guesses=_COUNT, correct=_COUNT, epsilon=number(0, 1e6), delta=_DELTA)
@@ -258,7 +276,7 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, con
     return max(0.0, optimize.brentq(excess, 0.0, top, xtol=1e-9) - 1e-9)
 
 
-@bounded(shift=number(0, 30), delta=_DELTA, canaries=numbers(1, 1e9, infinite=True), confidence=fraction())
+@bounded(shift=number(0, 30), delta=_DELTA, canaries=single(numbers(1, 1e9, infinite=True)), confidence=fraction())
 def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confidence: float = 0.95) -> float:
     """What an audit in one run can be expected to show of Gaussian noise, each canary in a coordinate of its own.
 
@@ -321,7 +339,7 @@ def audit_guesses(
         ParameterError: for a value outside its range, shapes that differ, nan among the scores, or a number of guesses
             that cannot be made.
     """
-    scores, included = _scores(scores), np.asarray(included)
+    scores, included = _scores(scores), array("included", included)
     if included.dtype != bool:
         raise ParameterError(f"included of {included.dtype} is not allowed: it must be bool, a coin flip a canary.")
     if scores.shape != included.shape:
@@ -361,7 +379,7 @@ def _refuted(rate, alarm, delta):
 
 
 def _scores(scores):
-    scores = np.asarray(scores, dtype=float)
+    scores = reals("scores", scores)
     if scores.ndim != 1 or len(scores) < 4 or np.isnan(scores).any():
         raise ParameterError(f"scores of shape {scores.shape} cannot be used: four or more numbers, none of them nan.")
     return scores

@@ -1,11 +1,17 @@
 """Intervals and paired tests: what stands beside every measured number."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import scipy  # which loads its parts, that take two seconds, when one is asked
 
-from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers
+from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers, reals, single
+
+# A place (fill, alignment, width) for the whole text, and how numbers are written in it.
+_FORMAT = re.compile(
+    r"(?P<place>(?:.?[<>^])?)(?P<sign>[+\- ]?)z?(?P<width>(?:[1-9]\d*)?)(?P<number>,?(?:\.\d+)?[eEfFgG%]?)"
+)
 
 
 @dataclass(frozen=True)
@@ -45,17 +51,33 @@ class Measured:
     def __format__(self, spec: str) -> str:
         """``f"{measured:.1f}"``: "95.1 ± 0.4", for a cell of a table; "–" where nothing was measured.
 
-        What follows ± is the longer arm of the interval; an interval that has no width in ``spec`` is left out.
+        What follows ± is the longer arm of the interval; an interval that has no width in ``spec`` is left out. A sign
+        is the value's; fill, alignment and width place the whole text, to the right where nothing else is said.
+
+        Args:
+            spec: as of a float, without zeros in front and "="; empty for the interval itself.
+
+        Raises:
+            ParameterError: for another one.
         """
         if not spec:
             return str(self)
+        given = _FORMAT.fullmatch(spec)
+        if not given:
+            raise ParameterError(
+                f"format {spec!r} is not allowed: it must be as of a float, such as .1f, +.2% or >12.3g."
+            )
+        text = self._in_figures(given["sign"], given["number"])
+        return format(text, (given["place"] or ">") + given["width"])
+
+    def _in_figures(self, sign: str, number: str) -> str:
         if np.isnan(self.value):
             return "–"
-        value = format(self.value, "z" + spec)
+        value = format(self.value, f"{sign}z{number}")
         if self.low is None or self.high is None:
             return value
-        arm = format(max(self.high - self.value, self.value - self.low), spec)
-        return f"{value} ± {arm}" if float(arm) else value
+        arm = format(max(self.high - self.value, self.value - self.low), number)
+        return f"{value} ± {arm}" if float(arm.replace(",", "").rstrip("%")) else value
 
 
 @bounded(level=fraction())
@@ -99,7 +121,7 @@ def _around_mean(values: np.ndarray, share: float, level: float) -> Measured:
     return Measured(float(mean), float(mean - half), float(mean + half), n)
 
 
-@bounded(successes=numbers(0, 1e15, whole=True), trials=numbers(1, 1e15, whole=True), level=fraction())
+@bounded(successes=single(numbers(0, 1e15, whole=True)), trials=single(numbers(1, 1e15, whole=True)), level=fraction())
 def proportion_interval(successes: int, trials: int, level: float = 0.95) -> Measured:
     """Share of successes with its exact (Clopper-Pearson) interval; n is the number of trials.
 
@@ -222,7 +244,7 @@ def _scales(n, points=4000):
 
 
 def _runs(values: np.ndarray) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
+    values = reals("runs", values)
     if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
         raise ParameterError(f"runs of shape {values.shape} cannot be averaged: two or more finite numbers are needed.")
     return values

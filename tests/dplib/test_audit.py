@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from scipy import special, stats
 
 from dplib import accounting, audit, mechanisms
@@ -253,3 +254,19 @@ def test_equal_scores_count_as_in_their_worst_order_and_others_as_they_are():
     scores, included = rng.standard_normal(100), rng.random(100) < 0.5
     ranked = included[np.argsort(scores)]
     assert audit.audit_guesses(scores, included, 40, 0.0).correct == ranked[-20:].sum() + (~ranked[:20]).sum()
+
+
+def test_scores_generators_and_counts_that_are_none_are_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ParameterError, match="rng = 0"):
+        audit.audit_scores([1, 2, 3, 4], [1, 2, 3, 4], 0, 0)
+    with pytest.raises(ParameterError, match="scores gives 5 and 5 of runs = 10"):
+        audit.audit_by_repetition(lambda present, runs, rng: np.arange(5.0), 10, 0.0, rng)
+    with pytest.raises(ParameterError, match="correct = "):
+        audit.one_run_epsilon(10, 4, np.array([1, 2]), 0.0)
+    with pytest.raises(ParameterError, match="masked"):
+        audit.audit_scores(np.ma.masked_array([1, 2, 3, 4], [0, 0, 0, 1]), [1, 2, 3, 4], 0, rng)
+    with pytest.raises(ParameterError, match="real numbers") as refused:
+        audit.audit_guesses(["Alice", "Bob", "Carol", "Dan"], [True, False] * 2, 2, 0.0)
+    assert "Alice" not in str(refused.value)
+    assert audit.audit_guesses(torch.arange(4.0, requires_grad=True), [True, False] * 2, 2, 0.0).guesses == 2

@@ -81,7 +81,7 @@ NAMES = ["Alice", "Bob"]
 
 @pytest.mark.parametrize("values", [NAMES, [1, "Alice"], np.array(NAMES, object), [[1.0], [2.0, 3.0]], [1j, 2j], None])
 def test_what_is_no_array_of_real_numbers_is_refused_without_its_values(values):
-    with pytest.raises(ParameterError, match="x = .* must be ") as refused:
+    with pytest.raises(ParameterError, match=r"x = .* must be ") as refused:
         checks.reals("x", values)
     assert "Alice" not in str(refused.value)
     assert refused.value.__suppress_context__, "a traceback shows no other error, in which a value may stand"
@@ -98,7 +98,7 @@ def test_hidden_values_never_count(check):
 
 def test_rows_of_different_lengths_are_no_array():
     for check in (checks.array, checks.reals, checks.indices):
-        with pytest.raises(ParameterError, match="x = a list of 2 .* rows of one length"):
+        with pytest.raises(ParameterError, match=r"x = a list of 2 .* rows of one length"):
             check("x", [[0], [1, 2]])
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats as scipy_stats
 
 from dplib import stats
@@ -117,3 +118,34 @@ def test_the_interval_for_records_like_these_covers_where_that_of_the_table_does
             covered[i] += found.low <= 0 <= found.high
     assert covered[0] < 120  # of 200, where 190 are promised
     assert covered[1] >= 180
+
+
+FIVE = stats.Measured(5.0, 4.0, 6.0)
+
+
+@pytest.mark.parametrize(("spec", "text"), [
+    (">12.1f", "   5.0 ± 1.0"), ("12.1f", "   5.0 ± 1.0"), ("<13.2f", "5.00 ± 1.00  "), ("*^11.1f", "*5.0 ± 1.0*"),
+    (".0%", "500% ± 100%"), ("+.1f", "+5.0 ± 1.0"), ("z.1f", "5.0 ± 1.0"), (",.1f", "5.0 ± 1.0"), (".2g", "5 ± 1"),
+])  # fmt: skip
+def test_a_format_places_the_whole_text_and_signs_the_value(spec, text):
+    """A width went to the value alone, with z for its fill; % and + ended in an error of float."""
+    assert f"{FIVE:{spec}}" == text
+    assert f"{stats.Measured(0.25, 0.25, 0.25):>6.0%}" == "   25%"
+    assert f"{stats.Measured(float('nan')):>4.1f}" == "   –"
+
+
+@pytest.mark.parametrize("spec", ["05.1f", "=8.1f", "d", "s", ".f", "what"])
+def test_a_format_that_is_none_is_refused(spec):
+    with pytest.raises(ParameterError, match=r"format .* is not allowed"):
+        f"{FIVE:{spec}}"
+
+
+def test_runs_that_are_hidden_texts_or_lists_of_counts_are_refused():
+    with pytest.raises(ParameterError, match="masked"):
+        stats.mean_interval(np.ma.masked_array([1.0, 2, 900], [False, False, True]))
+    with pytest.raises(ParameterError, match="real numbers") as refused:
+        stats.mean_interval(["Alice", "Bob"])
+    assert "Alice" not in str(refused.value)
+    with pytest.raises(ParameterError, match="successes"):
+        stats.proportion_interval([3], 20)
+    assert stats.mean_interval(torch.tensor([1.0, 3.0], requires_grad=True)).value == 2
