@@ -139,12 +139,13 @@ def bounded(**rules: Rule) -> Callable[[Function], Function]:
         signature = inspect.signature(function)
         taken = {name: signature.parameters[name] for name in rules}
         optional = {name for name, p in taken.items() if p.default is None or "None" in str(p.annotation)}
+        said = {name: Rule(f"{rules[name].allowed}, or None", rules[name].accepts) for name in optional}
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             for name, value in signature.bind(*args, **named).arguments.items():
                 if name in rules and not (value is None and name in optional):
-                    rules[name].check(name, value)
+                    said.get(name, rules[name]).check(name, value)
             return function(*args, **named)
 
         return checked
@@ -292,14 +293,15 @@ def indices(
 
 
 def array(name: str, values: ArrayLike) -> np.ndarray:
-    """Values as an array, of whatever they are; a tensor's without its graph, from whatever device.
+    """Values as an array, of whatever they are; a tensor's without its graph, from whatever device. What is none, such
+    as rows of different lengths, comes as a text, which nobody takes for numbers.
 
     Args:
         name: what the message calls them.
         values: anything that is an array: numbers, lists, tables, tensors.
 
     Raises:
-        ParameterError: for a masked array, whose hidden values would count, or rows of different lengths.
+        ParameterError: for a masked array, whose hidden values would count.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
@@ -308,10 +310,8 @@ def array(name: str, values: ArrayLike) -> np.ndarray:
         raise ParameterError(f"{name}: a masked array is not allowed: fill in what is masked, or leave it out.")
     try:
         return np.asarray(values)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # its words may show values
-        raise ParameterError(
-            f"{name} = {described(values)} is not allowed: it must be an array, of rows of one length."
-        ) from None
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return np.array("")
 
 
 def reals(name: str, values: ArrayLike, dimensions: int | None = None) -> np.ndarray:

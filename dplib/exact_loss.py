@@ -55,7 +55,8 @@ def discrete_epsilon(
     none.
 
     The worst sets are those of the k outputs with the largest ratios P/Q, so that epsilon is the largest log((P_k -
-    delta) / Q_k). At delta = 0 it is the largest log ratio of any output.
+    delta) / Q_k). At delta = 0 it is the largest log ratio of any output. Where P_k exceeds delta by no more than the
+    rounding of its sum, it counts as delta.
 
     Args:
         outputs: shape (inputs, outputs): row i holds the probabilities of each output on input i; at least two rows.
@@ -159,17 +160,23 @@ def density_max_log_ratio(
 
 
 def _mechanism(outputs, neighbours):
-    outputs = np.asarray(outputs, dtype=float)
+    outputs = checks.reals("outputs", outputs)
     if outputs.ndim != 2 or len(outputs) < 2:
         raise ParameterError(f"outputs of shape {outputs.shape} is no table: it needs two rows (inputs) or more.")
     if not ((outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1, rtol=0, atol=_ROUNDING)):
         raise ParameterError("outputs has a row that is no probability distribution: entries >= 0 that sum to 1.")
     if neighbours is None:
         neighbours = [(i, j) for i in range(len(outputs)) for j in range(i)]
-    pairs = [pair for i, j in neighbours for pair in ((i, j), (j, i))]
-    if not pairs or not all(0 <= i < len(outputs) for pair in pairs for i in pair):
-        raise ParameterError(f"neighbours must be pairs of rows from 0 to {len(outputs) - 1}.")
-    return outputs, pairs
+    return outputs, _both_ways(neighbours, len(outputs))
+
+
+def _both_ways(neighbours, rows):
+    """Each pair of rows in both directions."""
+    row = checks.integer(0, rows - 1)
+    pairs = [tuple(pair) if np.iterable(pair) else () for pair in (neighbours if np.iterable(neighbours) else ())]
+    if not pairs or not all(len(pair) == 2 and all(map(row.accepts, pair)) for pair in pairs):
+        raise ParameterError(f"neighbours must be pairs of rows from 0 to {rows - 1}, such as [(0, 1)].")
+    return [pair for i, j in pairs for pair in ((i, j), (j, i))]
 
 
 def _worst_set(p, q, delta):
@@ -178,6 +185,7 @@ def _worst_set(p, q, delta):
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(-(np.log(p) - np.log(q)), kind="stable")
         above = np.cumsum(p[order]) - delta
+        above[np.abs(above) <= len(p) * np.finfo(float).eps * delta] = 0.0  # 0.1 + 0.2 is no more than 0.3
         log_ratio = np.log(np.maximum(above, 0)) - np.log(np.cumsum(q[order]))
     return float(max(0.0, np.where(above > 0, log_ratio, 0.0).max()))
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from dplib import privacy, randomised_response
-from dplib.checks import ParameterError, bounded, indices, integer, number, numbers
+from dplib.checks import ParameterError, array, bounded, indices, integer, number, numbers, reals, single
 
 _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
@@ -39,9 +39,10 @@ def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    features = np.asarray(features)
+    features = array("features", features)  # in its own precision, in which clusters are sought
+    if not np.isfinite(reals("features", features, 2)).all():
+        raise ParameterError("features holds values that are not finite: every value must be.")
     integer(1, len(features)).check("count", count)
-    integer(0).check("seed", seed)
     from sklearn.cluster import MiniBatchKMeans  # of the extra packages: only clusters need it
 
     clustering = MiniBatchKMeans(count, batch_size=4096, n_init=1, max_iter=30, random_state=seed, reassignment_ratio=0)
@@ -67,7 +68,7 @@ def histograms(labels: ArrayLike, group: ArrayLike, count: int, classes: int) ->
     return np.bincount(group * classes + labels, minlength=count * classes).reshape(count, classes)
 
 
-@bounded(epsilon=numbers(2 * _LEAST, 160, infinite=True))
+@bounded(epsilon=single(numbers(2 * _LEAST, 160, infinite=True)))
 def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator | None) -> np.ndarray:
     """Step 3: counts plus discrete Laplace noise of parameter epsilon / 2; epsilon-DP when one label is replaced.
 
@@ -79,7 +80,7 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
     Raises:
         ParameterError: for a value outside its range, or counts that are no whole numbers.
     """
-    counts = np.asarray(counts)
+    counts = array("counts", counts)
     if counts.dtype.kind not in "iu":
         raise ParameterError(f"counts of {counts.dtype} are not allowed: they must be whole numbers.")
     counts = counts.astype(np.int64)
@@ -108,8 +109,8 @@ def normalised(noisy: ArrayLike, smoothing: float = 0.0) -> np.ndarray:
 @bounded(
     count=integer(1, 10**7),
     classes=integer(1, 10**6),
-    epsilon=numbers(0, 1e6, infinite=True),
-    epsilon_p=numbers(2 * _LEAST, 160, infinite=True, zero=True),
+    epsilon=single(numbers(0, 1e6, infinite=True)),
+    epsilon_p=single(numbers(2 * _LEAST, 160, infinite=True, zero=True)),
 )
 def respond(
     labels: ArrayLike,
@@ -143,8 +144,9 @@ def respond(
         raise ParameterError(f"epsilon_p = {epsilon_p:g} is not allowed: it must be from 0 to epsilon = {epsilon:g}.")
     counts = histograms(labels, group, count, classes)
     noisy = np.zeros_like(counts) if epsilon_p == 0 else noisy_histograms(counts, epsilon_p, rng)
-    priors = normalised(noisy, smoothing)[np.asarray(group)]
-    return randomised_response.rr_with_prior(labels, priors, epsilon - epsilon_p, rng), priors
+    priors = normalised(noisy, smoothing)[indices("group", group, count)]
+    left = epsilon if np.isinf(epsilon) else epsilon - epsilon_p
+    return randomised_response.rr_with_prior(labels, priors, left, rng), priors
 
 
 def vote(noisy: ArrayLike) -> np.ndarray:

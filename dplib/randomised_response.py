@@ -77,7 +77,9 @@ def rr_top_k(
     Raises:
         ParameterError: for a value outside its range, or shapes that do not fit.
     """
-    return _respond(labels, top(_per_label(prior, labels), k), epsilon, rng)
+    prior = _per_label(prior, labels)
+    _each("k", _numbers("k", k), len(prior))
+    return _respond(labels, top(prior, k), epsilon, rng)
 
 
 def rr_with_prior(labels: ArrayLike, prior: ArrayLike, epsilon: ArrayLike, rng: np.random.Generator | None) -> Response:
@@ -95,7 +97,7 @@ def rr_with_prior(labels: ArrayLike, prior: ArrayLike, epsilon: ArrayLike, rng: 
         ParameterError: for a value outside its range, or shapes that do not fit.
     """
     prior = _per_label(prior, labels)
-    return _respond(labels, kept(prior, _each(epsilon, len(prior))), epsilon, rng)
+    return _respond(labels, kept(prior, _each("epsilon", _epsilon(epsilon), len(prior))), epsilon, rng)
 
 
 def success(prior: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
@@ -292,7 +294,7 @@ def leave_words(k: ArrayLike, epsilon: ArrayLike) -> tuple[np.ndarray, np.ndarra
 def _respond(labels, members, epsilon, rng) -> Response:
     """One draw from row ``label`` of the table of each record's set; members of shape (n, K)."""
     n, classes = members.shape
-    labels, epsilon = checks.indices("labels", labels, classes), _each(epsilon, n)
+    labels, epsilon = checks.indices("labels", labels, classes), _each("epsilon", _epsilon(epsilon), n)
     k = np.count_nonzero(members, axis=1)
     inside = members[np.arange(n), labels]
     first, second, third = uniform_words(3, n, rng)
@@ -324,7 +326,7 @@ def _kept(prior, epsilon) -> np.ndarray:
     return prior >= level[:, None]
 
 
-@bounded(times=integer(1, 64), n=integer(0, 10**9))
+@bounded(times=integer(1, 64), n=integer(0, 10**9), rng=checks.generator())
 def uniform_words(times: int, n: int, rng: np.random.Generator | None) -> np.ndarray:
     """Uniform words of 64 bits, uint64 of shape (times, n).
 
@@ -339,8 +341,6 @@ def uniform_words(times: int, n: int, rng: np.random.Generator | None) -> np.nda
     """
     if rng is None:
         return np.frombuffer(secrets.token_bytes(8 * times * n), dtype=np.uint64).reshape(times, n)
-    if not hasattr(rng, "integers"):
-        raise ParameterError(f"rng = {checks.shown(rng)} is not allowed: it must be None or a numpy.random.Generator.")
     return rng.integers(0, 2**_WORD - 1, size=(times, n), dtype=np.uint64, endpoint=True)
 
 
@@ -361,12 +361,11 @@ def _per_label(prior, labels) -> np.ndarray:
     return prior
 
 
-def _each(epsilon, n: int) -> np.ndarray:
-    """The budget of each of n records."""
-    epsilon = _epsilon(epsilon)
-    if epsilon.shape not in ((), (n,)):
-        raise ParameterError(f"epsilon of shape {epsilon.shape} does not fit {n} labels: a number, or (n,).")
-    return np.broadcast_to(epsilon, n)
+def _each(name: str, values: np.ndarray, n: int) -> np.ndarray:
+    """What each of n records has of something, such as a budget."""
+    if values.shape not in ((), (n,)):
+        raise ParameterError(f"{name} of shape {values.shape} does not fit {n} labels: a number, or (n,).")
+    return np.broadcast_to(values, n)
 
 
 def _epsilon(epsilon, shape: tuple[int, ...] = ()) -> np.ndarray:
@@ -397,13 +396,10 @@ def _prior(prior) -> np.ndarray:
 
 
 def _numbers(name: str, value, said: Callable[[Any], str] = checks.shown) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        array = np.array("")
-    if array.dtype.kind not in "iuf":
+    given = checks.array(name, value)
+    if given.dtype.kind not in "iuf":
         raise ParameterError(f"{name} = {said(value)} is not allowed: it must be numbers.")
-    return array
+    return given
 
 
 def _fit(name: str, value: np.ndarray, shape: tuple[int, ...]) -> None:

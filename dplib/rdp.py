@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.optimize import elementwise
 
-from dplib.checks import ParameterError, number, shown
+from dplib.checks import ParameterError, array, number, shown
 
 OPACUS_ORDERS = np.array([1 + k / 10 for k in range(1, 100)] + [*range(12, 64)])
 # Opacus's, and beyond its ends: orders near 1 for large budgets, large ones for small budgets.
@@ -407,8 +407,9 @@ def numbers(name: str, value: ArrayLike) -> np.ndarray:
         ParameterError: for what is no number: a text that holds one, true and false, whole ones beyond floats.
     """
     try:
-        if np.asarray(value).dtype.kind not in "SUb":
-            return np.asarray(value, dtype=float)
+        given = array(name, value)
+        if given.dtype.kind in "iuf" or (given.dtype.kind == "O" and all(v is not None for v in given.flat)):
+            return given.astype(float, copy=False)
     except (TypeError, ValueError, OverflowError):
         pass
     raise ParameterError(f"{name} = {shown(value)} is not allowed: it must be a number or an array of them.")

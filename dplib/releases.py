@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, indices, integer, number, positive, shown
+from dplib.checks import ParameterError, bounded, generator, indices, integer, number, positive
 
 KINDS = ("target", "likelihood")
 
@@ -48,12 +48,6 @@ class Evidence:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
-
-
-def _coins(rng: np.random.Generator | None) -> np.random.Generator:
-    if not isinstance(rng, np.random.Generator):
-        raise ParameterError(f"rng = {shown(rng)} is not allowed: it must be a numpy.random.Generator.")
-    return rng
 
 
 @bounded(classes=integer(1, 10**6))
@@ -115,7 +109,7 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
     return Evidence("likelihood", np.where(members, inside, -np.log(k)).astype(np.float32))
 
 
-@bounded(classes=integer(1, 10**6), epsilon=_BUDGET)
+@bounded(classes=integer(1, 10**6), epsilon=_BUDGET, rng=generator())
 def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """One-hot labels plus Laplace noise of scale 2 / epsilon: shape (n, classes). epsilon-DP, and no less.
 
@@ -133,7 +127,7 @@ def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gene
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     positive().check("epsilon", epsilon)
-    labels, rng = indices("labels", labels, classes), _coins(rng)
+    labels = indices("labels", labels, classes)
     return np.eye(classes)[labels] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 
 
@@ -167,7 +161,7 @@ def subset_size(classes: int, epsilon: float) -> int:
     return max(1, round(classes / (np.exp(epsilon) + 1)))
 
 
-@bounded(classes=integer(2, 10**6), epsilon=_COINS)
+@bounded(classes=integer(2, 10**6), epsilon=_COINS, rng=generator())
 def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """A random set of d labels for each label, bool (n, classes); sets with the true label are e^epsilon likelier.
 
@@ -183,7 +177,7 @@ def subset(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    labels, rng = indices("labels", labels, classes), _coins(rng)
+    labels = indices("labels", labels, classes)
     size = subset_size(classes, epsilon)
     holds = rng.random(len(labels)) < size / (size + (classes - size) * np.exp(-epsilon))
     order = rng.random((len(labels), classes))
@@ -205,7 +199,7 @@ def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
-@bounded(classes=integer(1, 10**6), epsilon=_COINS)
+@bounded(classes=integer(1, 10**6), epsilon=_COINS, rng=generator())
 def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """One-hot labels, each bit flipped with probability 1 / (1 + e^(epsilon/2)): bool (n, classes). epsilon-DP.
 
@@ -221,7 +215,7 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    labels, rng = indices("labels", labels, classes), _coins(rng)
+    labels = indices("labels", labels, classes)
     truth = np.eye(classes, dtype=bool)[labels]
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
 

@@ -64,7 +64,7 @@ class Labels:
         integer(1, 10**6).check("classes", classes)
         if epsilon is not None:
             numbers(0, infinite=True).check("epsilon", epsilon)
-        self._labels = np.asarray(labels)
+        self._labels = checks.indices("labels", labels, classes)
         self._unasked = np.ones(len(self._labels), dtype=bool)
         self._epsilon = np.inf if epsilon is None else epsilon
         self._classes = classes
@@ -116,7 +116,7 @@ class Staged:
     released: np.ndarray
 
 
-@bounded(n=integer(1, 10**12))
+@bounded(n=integer(1, 10**12), rng=checks.generator())
 def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.ndarray]:
     """Random parts of the examples; no label is looked at (step 1).
 

@@ -373,7 +373,7 @@ def test_noise_too_small_to_square_is_none(sigma, q, accountant):
 @pytest.mark.parametrize("accountant", accounting.ACCOUNTANTS)
 def test_bad_settings_are_refused(accountant):
     good = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 10, "delta": DELTA}
-    wrong = {"noise_multiplier": (-1, np.nan), "sample_rate": (0, 1.01), "steps": (2.5,), "delta": (0, 1)}
+    wrong = {"noise_multiplier": (-1, np.nan, None, [None]), "sample_rate": (0, 1.01), "steps": (2.5,), "delta": (0, 1)}
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         with pytest.raises(ParameterError, match=f"{name} = .*must be"):
             accounting.epsilon(**good | {name: value}, accountant=accountant)

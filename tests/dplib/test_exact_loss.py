@@ -166,3 +166,16 @@ def test_noise_counts_records():
 def test_exact_losses_refuse(call, named):
     with pytest.raises(ParameterError, match=named):
         call()
+
+
+def test_masses_that_add_up_to_delta_do_not_exceed_it():
+    """0.1 + 0.2 is 5e-17 above 0.3: epsilon was inf."""
+    assert exact_loss.discrete_epsilon([[0.1, 0.2, 0.7], [0, 0, 1.0]], 0.3) == 0
+    assert exact_loss.discrete_epsilon([[0.1, 0.2, 0.7], [0, 0, 1.0]], 0.3 - 1e-12) == np.inf
+    assert exact_loss.discrete_epsilon([[1e-300, 1.0], [0, 1.0]], 0.0) == np.inf
+
+
+@pytest.mark.parametrize("neighbours", [(0, 1), [(0.0, 1)], [(0, 2)], [(0, 1, 1)], [0], 5, [], [(-1, 0)], ["01"]])
+def test_what_is_no_pair_of_rows_is_refused(neighbours):
+    with pytest.raises(ParameterError, match=r"neighbours must be pairs of rows from 0 to 1, such as \[\(0, 1\)\]"):
+        exact_loss.discrete_epsilon([[0.7, 0.3], [0.3, 0.7]], 0.0, neighbours)

@@ -1,8 +1,11 @@
 """Gaussian calibration: closed forms, multi-precision arithmetic, integration, and dp_accounting."""
 
+import warnings
+
 import mpmath
 import numpy as np
 import pytest
+import torch
 from dp_accounting import gaussian_mechanism
 from scipy import integrate, stats
 
@@ -141,3 +144,22 @@ def test_deviations_that_differ_in_the_last_digits_only_are_refused():
     assert mechanisms.two_gaussians_delta(0.0, 1.0, 1 + 1e-9, 1, 0.0) == pytest.approx(0.0, abs=1e-8)
     with pytest.raises(ParameterError, match=r"equal deviations \(gaussian_delta\)"):
         mechanisms.two_gaussians_delta(1.0, 1.0, 1 + 1e-6, 1, 0.5)
+
+
+@pytest.mark.parametrize("row", [[1e160] * 3, [1e308, -1e308, 0], [1e200, 3e-5, 1e199]])
+@pytest.mark.parametrize("bound", [1e-50, 1.0, 1e50])
+def test_a_row_whose_norm_no_float_holds_keeps_its_direction(row, bound):
+    """They became zeros, as only rows that are not finite may."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clipped = mechanisms.clip_rows(np.array([row, [1.0, 2, 2]]), bound)
+    norms = np.linalg.norm(clipped, axis=1) if bound > 1e-50 else np.linalg.norm(clipped * 1e50, axis=1) * 1e-50
+    assert norms == pytest.approx([bound, min(3, bound)], rel=1e-12)
+    direction = np.array(row) / np.abs(row).max()
+    np.testing.assert_allclose(clipped[0] / np.abs(clipped[0]).max(), direction, rtol=1e-12)
+
+
+def test_hidden_values_are_in_no_row_and_a_tensor_loses_its_graph():
+    with pytest.raises(ParameterError, match="masked"):
+        mechanisms.clip_rows(np.ma.masked_array([[3.0, 4]], [[True, False]]))
+    np.testing.assert_allclose(mechanisms.clip_rows(torch.tensor([[3.0, 4]], requires_grad=True)), [[0.6, 0.8]], 1e-6)

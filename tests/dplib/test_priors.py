@@ -83,3 +83,28 @@ def test_no_share_for_the_histogram_is_plain_randomised_response():
     plain = randomised_response.rr(labels, 3, 1.0, np.random.default_rng(1))
     np.testing.assert_array_equal(answers.labels, plain.labels)
     np.testing.assert_allclose(priors, 1 / 3)
+
+
+def test_whole_floats_are_groups_and_there_may_be_no_record():
+    rng = np.random.default_rng(0)
+    answers, prior = label_priors.respond([0, 1, 1], [0.0, 1.0, 1.0], 2, 2, 2.0, 1.0, rng)
+    assert prior.shape == (3, 2)
+    answers, prior = label_priors.respond([], [], 2, 2, 2.0, 1.0, rng)
+    assert answers.labels.shape == (0,)
+    assert prior.shape == (0, 2)
+
+
+def test_an_infinite_budget_releases_the_labels_whatever_its_parts():
+    answers, _ = label_priors.respond([0, 1, 1], [0, 1, 1], 2, 2, np.inf, np.inf, None)
+    assert answers.labels.tolist() == [0, 1, 1]
+
+
+def test_features_and_counts_that_are_none_are_refused():
+    with pytest.raises(ParameterError, match="features = ") as refused:
+        label_priors.groups([["Alice"], ["Bob"]], 2, 0)
+    assert "Alice" not in str(refused.value)
+    for features in (np.array([[np.nan], [1.0]]), np.ma.masked_array([[1.0], [2.0]])):
+        with pytest.raises(ParameterError, match="features"):
+            label_priors.groups(features, 2, 0)
+    with pytest.raises(ParameterError, match="epsilon = "):
+        label_priors.noisy_histograms([[1, 2]], [1.0, 2.0], None)

@@ -1,11 +1,13 @@
 """Randomised response with a prior: brute force, exact fractions, enumeration, both linear programs, the sampler."""
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from dplib import exact_loss
@@ -127,10 +129,11 @@ def test_the_program_as_printed_has_the_same_optimum(epsilon):
         assert value == pytest.approx(response.success(prior, epsilon).max(), abs=1e-9)
 
 
-class Words:
+class Words(np.random.Generator):
     """A stand-in for a generator that deals given words."""
 
     def __init__(self, words):
+        super().__init__(np.random.PCG64(0))
         self.words = np.asarray(words, dtype=np.uint64)
 
     def integers(self, *_args, size, **_more):
@@ -240,7 +243,7 @@ def test_a_data_set_at_once_is_each_record_by_itself():
         ({"epsilon": -1.0}, "epsilon = -1"),
         ({"epsilon": np.nan}, "epsilon = nan"),
         ({"epsilon": "1"}, "epsilon = '1'"),
-        ({"rng": 5}, "rng = 5 is not allowed: it must be None or a numpy.random.Generator"),
+        ({"rng": 5}, "rng = 5 is not allowed: it must be a numpy.random.Generator, or None"),
         ({"rng": np.random.RandomState(5)}, "rng = RandomState"),
         ({"epsilon": [1, [2]]}, r"epsilon = \[1, \[2\]\]"),
         ({"epsilon": 1j}, "epsilon = 1j"),
@@ -273,3 +276,19 @@ def test_a_uniform_prior_gives_plain_response_and_a_certain_one_a_constant(class
     if classes > 1 and epsilon <= 700:
         assert response.best_k(np.eye(classes)[1], epsilon) == 1
         assert np.array_equal(response.kept(np.eye(classes)[1], epsilon), np.eye(classes, dtype=bool)[1])
+
+
+def test_sizes_of_sets_are_one_number_or_one_of_each_label():
+    """One of two gave an IndexError, or as many answers as there were sizes."""
+    for k in ([2, 2], [[2] * 3], [2] * 4):
+        with pytest.raises(ParameterError, match=r"k of shape .* does not fit 3 labels"):
+            response.rr_top_k([0, 1, 2], [0.5, 0.3, 0.2], k, 1.0, None)
+    assert response.rr_top_k([0, 1, 2], [0.5, 0.3, 0.2], [1, 2, 3], 1.0, None).k.tolist() == [1, 2, 3]
+
+
+def test_hidden_labels_and_priors_are_refused_and_a_tensor_loses_its_graph():
+    for labels, prior in ((np.ma.masked_array([0, 1]), [0.5, 0.5]), ([0, 1], np.ma.masked_array([0.5, 0.5]))):
+        with pytest.raises(ParameterError, match="masked"):
+            response.rr_with_prior(labels, prior, 1.0, None)
+    prior = torch.tensor([0.5, 0.5], requires_grad=True)
+    assert response.rr_with_prior([0, 1], prior, math.inf, None).labels.tolist() == [0, 1]

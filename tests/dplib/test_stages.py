@@ -202,3 +202,8 @@ def test_the_program_follows_the_enumerated_table():
     assert possible.sum() == 14  # after three equal answers that of stage 2 is a constant
     assert seen[~possible].sum() == 0
     assert chisquare(seen[possible], expected[possible]).pvalue > 1e-4
+
+
+def test_a_seed_is_no_generator_of_parts():
+    with pytest.raises(ParameterError, match="rng = 0 is not allowed"):
+        stages.split(10, [1, 1], 0)
