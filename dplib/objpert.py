@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from dplib.checks import ParameterError, boolean, bounded, integer, number, numbers, one_of
+from dplib.checks import ParameterError, boolean, bounded, described, generator, integer, number, numbers, one_of, reals
 
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
@@ -104,7 +104,7 @@ class Fit:
         return ((self.decision(x) > 0) == np.asarray(y)).mean(axis=-1)
 
 
-@bounded(tol=number(1e-15, 1e-3), problems=integer(1, 10**7))
+@bounded(tol=number(1e-15, 1e-3), problems=integer(1, 10**7), rng=generator())
 def fit(
     x: ArrayLike,
     y: ArrayLike,
@@ -186,7 +186,7 @@ def fit(
     )
 
 
-@bounded(noise_rate=numbers(1e-100, 1e100, infinite=True))
+@bounded(noise_rate=numbers(1e-100, 1e100, infinite=True), rng=generator())
 def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
     """Noise (problems, d) of density proportional to exp(-noise_rate |b|) on the used coordinates, 0 elsewhere.
 
@@ -249,17 +249,13 @@ def _solve(x, linear, prices, used, side, tol, most, device) -> tuple[np.ndarray
 
 
 def _data(x, y) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    except (TypeError, ValueError):
-        raise ParameterError("x and y must be arrays of numbers.") from None
+    x, y = reals("x", x), reals("y", y)
     if x.ndim != 2 or y.shape != x.shape[:1] or 0 in x.shape:
         raise ParameterError(f"x of shape {x.shape} and y of shape {y.shape} must be (n, d) and (n,).")
     if not np.isfinite(x).all():
         raise ParameterError(f"x must be finite; row {np.flatnonzero(~np.isfinite(x).all(axis=1))[0]} is not.")
     if not np.isin(y, (0, 1)).all():
-        wrong = y[~np.isin(y, (0, 1))].flat[0]
-        raise ParameterError(f"y = {wrong:g} is not allowed: labels must be 0 or 1.")
+        raise ParameterError(f"y = {described(y)} is not allowed: labels must be 0 or 1.")
     return x, y
 
 
@@ -291,7 +287,7 @@ def _check_norms(x, used, bound) -> None:
     if len(wrong):
         p = wrong[0]
         raise ParameterError(
-            f"norm_bound = {bound[p]:g} is not allowed: a row has norm {most[p]:g} (problem {p}). Clip the rows "
+            f"norm_bound = {bound[p]:g} is not allowed: a row is longer (problem {p}). Clip the rows "
             "(mechanisms.clip_rows) or raise the bound."
         )
 

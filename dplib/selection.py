@@ -14,7 +14,19 @@ import numpy as np
 from scipy import special
 
 from dplib import mechanisms
-from dplib.checks import ParameterError, bounded, fraction, indices, integer, number, numbers
+from dplib.checks import (
+    ParameterError,
+    array,
+    bounded,
+    described,
+    fraction,
+    generator,
+    indices,
+    integer,
+    number,
+    numbers,
+    reals,
+)
 from dplib.mechanisms import clip_rows
 
 SHARE = 0.9  # of the records, those that should not be clipped
@@ -35,15 +47,32 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
     Raises:
         ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
     """
-    x, labels = np.asarray(x), indices("labels", labels)
-    if x.ndim != 2 or labels.shape != (len(x),):
-        raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
+    x, labels = _records(x, labels)
     counts = np.bincount(labels)
-    if len(counts) < 2 or counts.min() < 2:
-        raise ParameterError(f"class sizes {counts.tolist()} are too small: two classes of two records are needed.")
     groups = [x[labels == k] for k in range(len(counts))]
     means = np.stack([group.mean(0, dtype=float) for group in groups])
     return means, np.stack([group.var(0, ddof=1, dtype=float) for group in groups]), counts
+
+
+def _records(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Records and their labels, in two classes or more of two records or more each; or ParameterError."""
+    x, labels = _fitting(x, labels)
+    most = len(labels) // 2  # classes of so many records
+    if len(labels) < 4 or not 1 <= labels.max() < most or np.bincount(labels).min() < 2:
+        raise ParameterError(
+            f"labels = {described(labels)} is not allowed: they must be 0 to k - 1 without gaps, for two classes or "
+            "more of two records or more each."
+        )
+    return x, labels
+
+
+def _fitting(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Records in their own precision, (n, p), and as many labels; or ParameterError."""
+    reals("x", x, 2)
+    x, labels = array("x", x), indices("labels", labels)
+    if labels.shape != (len(x),):
+        raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
+    return x if x.dtype.kind != "O" else x.astype(float), labels
 
 
 def distance(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -174,6 +203,7 @@ def literal_sd(norm: float, epsilon: float, delta: float) -> float:
     return float(np.sqrt(mechanisms.paper_sigma(epsilon, delta, 2 * norm)))
 
 
+@bounded(rng=generator())
 def dfs(
     x: np.ndarray,
     labels: np.ndarray,
@@ -197,10 +227,19 @@ def dfs(
     Raises:
         ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
     """
-    kept = top(distance(x, labels) if scores is None else scores, m)  # steps 2 to 4
-    cut = np.asarray(x, dtype=float)[:, kept]  # step 5
+    rows, classes = _fitting(x, labels)
+    kept = top(distance(rows, classes) if scores is None else _one_each(scores, rows.shape[1]), m)  # steps 2 to 4
+    cut = rows.astype(float)[:, kept]  # step 5
     sd = noise_sd(float(np.abs(cut).sum(1).max()))  # step 6: C_p or N_max, data-dependent, so not for free
     return Release(kept, cut + sd * rng.standard_normal(cut.shape), labels, sd)  # steps 7 to 9
+
+
+def _one_each(scores: np.ndarray, features: int) -> np.ndarray:
+    """Scores, of which there must be one for each feature."""
+    scores = reals("scores", scores, 1)
+    if len(scores) != features or np.isnan(scores).any():
+        raise ParameterError(f"scores of shape {scores.shape} must be a number for each of {features} features.")
+    return scores
 
 
 # --- Algorithm 1, paid for -------------------------------------------------------------------------------------------
@@ -217,12 +256,13 @@ class Budget:
     Args:
         epsilon: of all steps together, in [1e-9, 1e6].
         delta: of all steps together, in [1e-300, 1).
-        norms: share of the two norm bounds, in [0, 1].
-        selection: share of the noisy class means, in [0, 1].
-        release: share of the values that are released, in [0, 1]; the three add up to 1.
+        norms: share of the two norm bounds, in (0, 1).
+        selection: share of the noisy class means, in (0, 1).
+        release: share of the values that are released, in (0, 1); the three add up to 1.
 
     Raises:
-        ParameterError: for a budget that is none, or shares that do not add up to 1.
+        ParameterError: for a budget that is none, shares that do not add up to 1, or one so small that no noise of its
+            step is allowed.
     """
 
     epsilon: float
@@ -232,12 +272,15 @@ class Budget:
     release: float = 0.6
 
     def __post_init__(self):
+        number(1e-9, 1e6).check("epsilon", self.epsilon)
+        number(1e-300, 1).check("delta", self.delta)
         shares = {"norms": self.norms, "selection": self.selection, "release": self.release}
         for name, share in shares.items():
-            number(0, 1).check(name, share)
+            fraction().check(name, share)
         if not np.isclose(sum(shares.values()), 1):
             raise ParameterError(f"shares {shares} are not allowed: they must add up to 1.")
-        mechanisms.analytic_sigma(self.epsilon, self.delta)  # raises for a budget that is none
+        for name, share in shares.items():
+            _MU.check(f"mu of the share {name}", self.mu(share / 2 if name == "norms" else share))
 
     def mu(self, share: float) -> float:
         """The mu of a mechanism that gets this share of the budget.
@@ -263,7 +306,7 @@ def composed_epsilon(mus: list[float], delta: float) -> float:
     return float(mechanisms.gaussian_epsilon(1.0, float(np.linalg.norm(mus)), delta))
 
 
-@bounded(share=number(0, 1), mu=_MU)
+@bounded(share=number(0, 1), mu=_MU, rng=generator())
 def private_quantile(
     values: np.ndarray, share: float, thresholds: np.ndarray, mu: float, rng: np.random.Generator
 ) -> float:
@@ -282,9 +325,7 @@ def private_quantile(
     Raises:
         ParameterError: for a value outside its range, or thresholds that do not increase.
     """
-    thresholds = np.asarray(thresholds)
-    if thresholds.ndim != 1 or not thresholds.size or not (np.diff(thresholds) > 0).all():
-        raise ParameterError("thresholds must be an increasing row of numbers.")
+    values, thresholds = reals("values", values, 1), _increasing(thresholds)
     steps = int(np.ceil(np.log2(len(thresholds))))
     low, high = 0, len(thresholds) - 1
     while low < high:
@@ -294,7 +335,15 @@ def private_quantile(
     return float(thresholds[high])
 
 
-@bounded(bound=_BOUND, mu=_MU)
+def _increasing(thresholds: np.ndarray) -> np.ndarray:
+    thresholds = array("thresholds", thresholds)
+    right = numbers().accepts(thresholds) and thresholds.ndim == 1 and thresholds.size > 0
+    if not right or not (np.diff(thresholds) > 0).all():
+        raise ParameterError("thresholds must be an increasing row of finite numbers.")
+    return thresholds
+
+
+@bounded(bound=_BOUND, mu=_MU, rng=generator())
 def private_class_means(
     x: np.ndarray, labels: np.ndarray, bound: float, mu: float, rng: np.random.Generator
 ) -> np.ndarray:
@@ -317,7 +366,7 @@ def private_class_means(
     return means + (2 * bound / (mu * counts))[:, None] * rng.standard_normal(means.shape)
 
 
-@bounded(bound=_BOUND, mu=_MU)
+@bounded(bound=_BOUND, mu=_MU, rng=generator())
 def private_rows(x: np.ndarray, bound: float, mu: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Rows (n, m) clipped to an L2 norm, with Gaussian noise, mu-GDP; and the noise's standard deviation.
 
@@ -333,10 +382,11 @@ def private_rows(x: np.ndarray, bound: float, mu: float, rng: np.random.Generato
     Raises:
         ParameterError: for a value outside its range, or x that is not finite.
     """
-    sd = 2 * bound / mu
-    return _clipped(x, bound) + sd * rng.standard_normal(x.shape), sd
+    sd, rows = 2 * bound / mu, _clipped(x, bound)
+    return rows + sd * rng.standard_normal(rows.shape), sd
 
 
+@bounded(rng=generator())
 def private_dfs(
     x: np.ndarray,
     labels: np.ndarray,
@@ -355,23 +405,25 @@ def private_dfs(
         labels: shape (n,), whole numbers from 0, every class with two records or more.
         m: features to keep, from 1 to p.
         budget: what all steps together spend, and how they share it.
-        thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
+        thresholds: candidates for the norm bounds, shape (t,), increasing, in [1e-50, 1e50], chosen without looking at
+            the data.
         rng: draws the noise; for experiments, since whoever knows its seed can take the noise off.
 
     Returns:
         The release, and the epsilon really spent at ``budget.delta``.
 
     Raises:
-        ParameterError: as :func:`dfs`, and for x that is not finite.
+        ParameterError: as :func:`dfs`, and for x that is not finite, before any of the budget is spent.
     """
     kept, spent = private_selection(x, labels, m, budget, thresholds, rng)
     mus = [*spent, budget.mu(budget.norms / 2), budget.mu(budget.release)]
-    cut = np.asarray(x, dtype=float)[:, kept]
+    cut = reals("x", x, 2)[:, kept]
     bound = private_quantile(np.linalg.norm(cut, axis=1), SHARE, thresholds, mus[-2], rng)
     values, sd = private_rows(cut, bound, mus[-1], rng)
     return Release(kept, values, labels, sd), composed_epsilon(mus, budget.delta)
 
 
+@bounded(rng=generator())
 def private_selection(
     x: np.ndarray,
     labels: np.ndarray,
@@ -387,23 +439,40 @@ def private_selection(
         labels: shape (n,), whole numbers from 0, every class with two records or more.
         m: features to keep, from 1 to p.
         budget: of which the shares "selection" and half of "norms" are spent.
-        thresholds: candidates for the norm bounds, shape (t,), increasing, chosen without looking at the data.
+        thresholds: candidates for the norm bounds, shape (t,), increasing, in [1e-50, 1e50], chosen without looking at
+            the data.
         rng: draws the noise.
 
     Raises:
         ParameterError: as :func:`private_dfs`.
     """
-    x = np.asarray(x, dtype=float)
+    x = _checked(x, labels, m, budget, thresholds)
     mus = [budget.mu(budget.norms / 2), budget.mu(budget.selection)]
     bound = private_quantile(np.linalg.norm(x, axis=1), SHARE, thresholds, mus[0], rng)
     return top(mean_distance(private_class_means(x, labels, bound, mus[1], rng)), m), mus
 
 
+def _checked(x: np.ndarray, labels: np.ndarray, m: int, budget: Budget, thresholds: np.ndarray) -> np.ndarray:
+    """The records as floats, once nothing can be refused any more: an error after a release would depend on it."""
+    x = _finite(_records(x, labels)[0].astype(float, copy=False))
+    integer(1, x.shape[1]).check("m", m)
+    if not isinstance(budget, Budget):
+        raise ParameterError(f"budget = {described(budget)} is not allowed: it must be a Budget.")
+    if not numbers(1e-50, 1e50).accepts(_increasing(thresholds)):
+        raise ParameterError("thresholds are bounds of norms: they must be in [1e-50, 1e50].")
+    return x
+
+
 def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
-    if not np.isfinite(x).all():
+    with np.errstate(over="ignore"):
+        return clip_rows(_finite(x), bound)
+
+
+def _finite(x: np.ndarray) -> np.ndarray:
+    x = array("x", x)
+    if not np.isfinite(reals("x", x, 2)).all():
         raise ParameterError("x holds values that are not finite: every value must be, or clipping bounds nothing.")
-    with np.errstate(over="ignore"):  # a row of zeros
-        return clip_rows(x, bound)
+    return x
 
 
 # --- Theorem 8 -------------------------------------------------------------------------------------------------------

@@ -63,12 +63,10 @@ class Columns:
     numeric: np.ndarray = field(init=False, repr=False)
 
     def __post_init__(self):
-        low, high = np.atleast_1d(np.asarray(self.low, float)), np.atleast_1d(np.asarray(self.high, float))
+        low, high = (np.atleast_1d(checks.reals(name, getattr(self, name))) for name in ("low", "high"))
         if low.shape != high.shape or low.ndim != 1 or not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
             raise ParameterError("low and high must be finite, one of each for a column, and low < high everywhere.")
-        at = [place for columns in self.categories for place in columns]
-        if len(set(at)) < len(at) or not all(0 <= place < len(low) for place in at):
-            raise ParameterError(f"categories must name columns from 0 to {len(low) - 1}, each once.")
+        _check_categories(self.categories, len(low))
         numeric, middle = np.ones(len(low), bool), (low + high) / 2
         for columns in self.categories:
             numeric[list(columns)], middle[list(columns)] = False, 1 / len(columns)
@@ -86,11 +84,21 @@ class Columns:
         Raises:
             ParameterError: for rows that are not as wide as the ranges.
         """
-        x = np.asarray(x, float)
-        if x.ndim != 2 or x.shape[1] != len(self.low):
+        x = checks.reals("x", x, 2)
+        if x.shape[1] != len(self.low):
             raise ParameterError(f"x has shape {x.shape}: it must have rows of {len(self.low)} columns.")
         half = np.where(self.numeric, (self.high - self.low) / 2, 1.0)
         return np.nan_to_num((x.clip(self.low, self.high) - self.middle) / half, nan=0.0)
+
+
+def _check_categories(categories: Sequence[Sequence[int]], columns: int) -> None:
+    place, lists = checks.integer(0, columns - 1), np.iterable(categories) and all(map(np.iterable, categories))
+    at = [place for of_category in categories for place in of_category] if lists else []
+    if not lists or not all(map(len, categories)) or len(set(at)) < len(at) or not all(map(place.accepts, at)):
+        raise ParameterError(
+            f"categories = {checks.shown(categories)} is not allowed: a list of lists of columns from 0 to "
+            f"{columns - 1}, none of them empty, each column once."
+        )
 
 
 @dataclass(frozen=True)
@@ -207,7 +215,7 @@ def count_noise(epsilon: float, delta: float) -> float:
     return float(mechanisms.analytic_sigma(epsilon, delta)) / math.sqrt(COUNTED)
 
 
-@checks.bounded(epsilon=_EPSILON, delta=_DELTA)
+@checks.bounded(epsilon=_EPSILON, delta=_DELTA, rng=checks.generator())
 def find_ranges(
     x: ArrayLike,
     low: ArrayLike,
@@ -228,7 +236,7 @@ def find_ranges(
     Args:
         x: rows as they are, shape (n, d); NaN counts nowhere.
         low: shape (d,), as in :class:`Columns`, and NaN where nobody knows it.
-        high: shape (d,), as in :class:`Columns`, and NaN where nobody knows it.
+        high: shape (d,), as in :class:`Columns`, and NaN where ``low`` is.
         categories: as in :class:`Columns`.
         epsilon: of the whole training, for one row added or removed, in [1e-9, 1e6]; infinite: no noise.
         delta: of the whole training, in (0, 1).
@@ -237,10 +245,13 @@ def find_ranges(
     Raises:
         ParameterError: for rows that are not as wide as the ranges, or ranges that :class:`Columns` refuses.
     """
-    x, low, high = np.asarray(x, float), np.array(low, float), np.array(high, float)
-    unknown = np.isnan(low) & np.isnan(high)
+    x = checks.reals("x", x, 2)
+    low, high = checks.reals("low", low, 1).copy(), checks.reals("high", high, 1).copy()
+    unknown = np.isnan(low)
+    if low.shape != high.shape or (unknown != np.isnan(high)).any():
+        raise ParameterError("low and high must be known, or NaN, together: one end of a column is not found alone.")
     known = Columns(np.where(unknown, 0.0, low), np.where(unknown, 1.0, high), categories)
-    if x.ndim != 2 or x.shape[1] != len(unknown):
+    if x.shape[1] != len(unknown):
         raise ParameterError(f"x has shape {x.shape}: it must have rows of {len(unknown)} columns.")
     if not unknown.any():
         return known
@@ -286,7 +297,7 @@ def most_moments(attributes: int) -> float:
     return math.sqrt(1.25 * attributes)
 
 
-@checks.bounded(classes=checks.integer(2, 10**6), epsilon=_EPSILON, delta=_DELTA)
+@checks.bounded(classes=checks.integer(2, 10**6), epsilon=_EPSILON, delta=_DELTA, rng=checks.generator())
 def fit(
     z: ArrayLike,
     y: ArrayLike,
@@ -317,8 +328,8 @@ def fit(
     Raises:
         ParameterError: for arguments that are not allowed, before anything is released.
     """
-    z, y = np.asarray(z, float), np.asarray(y)
-    _check(z, y, columns, classes)
+    z, y = checks.reals("z", z, 2), checks.indices("y", y, classes)
+    _check(z, y, columns)
     generator = None if rng is None else torch.Generator().manual_seed(int(rng.integers(2**63)))
     n = float(len(z))
     if not public_n and not math.isinf(epsilon):
@@ -424,11 +435,11 @@ def normal(shape: tuple[int, ...], generator: torch.Generator | None) -> np.ndar
     return examples.fill_normal(torch.empty(shape, dtype=torch.float64), 1.0, generator).numpy()
 
 
-def _check(z: np.ndarray, y: np.ndarray, columns: Columns, classes: int) -> None:
-    if z.ndim != 2 or z.shape[1] != len(columns.numeric) or not len(z) or not (np.abs(z) <= 1 + 1e-9).all():
+def _check(z: np.ndarray, y: np.ndarray, columns: Columns) -> None:
+    if z.shape[1] != len(columns.numeric) or not len(z) or not (np.abs(z) <= 1 + 1e-9).all():
         raise ParameterError(
             f"z must be rows of {len(columns.numeric)} numbers from -1 to 1, as columns(x) makes them; here is an "
             f"array of shape {z.shape}."
         )
-    if y.shape != (len(z),) or not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= classes:
-        raise ParameterError(f"y must be {len(z)} whole numbers from 0 to {classes - 1}, a label for each row.")
+    if len(y) != len(z):
+        raise ParameterError(f"y has {len(y)} labels, and z {len(z)} rows: there must be a label for each row.")

@@ -467,6 +467,23 @@ def test_bad_data_are_refused():
             fit(rows, y, epsilon=1.0, rng=rng)
     long = x.copy()
     long[5] *= 1.001 / np.linalg.norm(long[5])
-    with pytest.raises(ParameterError, match=r"a row has norm 1\.001"):
+    with pytest.raises(ParameterError, match=r"norm_bound = 1 is not allowed: a row is longer \(problem 0\)"):
         fit(long, y, epsilon=1.0, rng=rng)
     assert fit(x, np.ones(len(x)), epsilon=1.0, rng=rng).converged.all(), "which labels occur must not show"
+
+
+def test_no_value_of_a_record_stands_in_a_message():
+    x, y = rows_and_labels(np.random.default_rng(18))
+    rng, named = np.random.default_rng(0), x.astype(object)
+    named[3, 0] = "Alice"
+    hidden = np.ma.masked_array(x, x > 0.9)
+    for rows, labels, said in (
+        (named, y, "x = "), (x, np.where(y == 1, -77, y), "y = "), (77 * x, y, "norm_bound"), (hidden, y, "masked"),
+        (x, np.ma.masked_array(y, y == 0), "masked"),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match=said) as refused:
+            fit(rows, labels, epsilon=1.0, rng=rng)
+        assert "Alice" not in str(refused.value)
+        assert "77" not in str(refused.value)
+    with pytest.raises(ParameterError, match="rng = 0 is not allowed"):
+        fit(x, y, epsilon=1.0, rng=0)

@@ -122,8 +122,11 @@ def test_budget_is_spent_exactly_and_pld_agrees(epsilon):
     assert losses.get_epsilon_for_delta(DELTA) == pytest.approx(epsilon, rel=1e-3)
 
 
-class NoNoise:
+class NoNoise(np.random.Generator):
     """A generator whose noise is zero: shows what a mechanism adds noise to."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64(0))
 
     def standard_normal(self, size=None):
         return np.zeros(size) if size is not None else 0.0
@@ -184,11 +187,17 @@ def test_private_quantile_finds_the_quantile_and_pays_for_each_question():
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: selection.distance(np.ones((10, 4)), np.repeat([0, 1], [9, 1])), "class sizes"),
-        (lambda: selection.distance(np.ones((10, 4)), np.zeros(10, int)), "class sizes"),
+        (lambda: selection.distance(np.ones((10, 4)), np.repeat([0, 1], [9, 1])), "labels = int64 of shape .10,. is"),
+        (lambda: selection.distance(np.ones((10, 4)), np.zeros(10, int)), "labels = .* without gaps"),
         (lambda: selection.top(np.ones(4), 5), "m = 5"),
         (lambda: Budget(1.0, DELTA, norms=0.5, selection=0.5, release=0.5), "shares"),
         (lambda: Budget(0.0, DELTA), "epsilon = 0"),
+        (lambda: Budget([1.0], DELTA), "epsilon = "),
+        (lambda: Budget(1.0, [DELTA]), "delta = "),
+        (lambda: Budget(5.0, DELTA, norms=0.0, selection=0.4, release=0.6), "norms = 0"),
+        (lambda: Budget(5.0, DELTA, norms=0.1, selection=0.0, release=0.9), "selection = 0"),
+        (lambda: Budget(5.0, DELTA, norms=0.1, selection=0.9, release=0.0), "release = 0"),
+        (lambda: Budget(1e-9, 1e-300), "mu of the share norms"),
     ],
 )
 def test_senseless_input_is_refused(call, named):
@@ -340,3 +349,49 @@ def test_price_of_privacy_orders_as_it_must():
     for arm in experiments.ARMS[1:]:
         assert 0.2 < np.mean([run[arm] for run in poor]) < 0.8
     assert np.mean([run["no privacy"] for run in poor]) < 0.05
+
+
+# --- what is refused, and when ---------------------------------------------------------------------------------------
+
+FOUR = np.array([[1.0, 2.0], [1.5, 2.5], [3.0, 1.0], [3.5, 0.5]])
+TWICE = np.array([0, 0, 1, 1])
+
+
+class NoneLeft(NoNoise):
+    """A generator that nothing may be drawn from."""
+
+    def standard_normal(self, size=None):
+        raise AssertionError("something was released before everything was checked")
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"x": [["Alice", "Bob"]] * 4}, "x = a list of 4 .* real numbers"),
+    ({"x": np.where(FOUR > 3, np.nan, FOUR)}, "finite"),
+    ({"x": np.ma.masked_array(FOUR, FOUR > 3)}, "masked"), ({"labels": TWICE[:3]}, r"\(n, p\) and \(n,\)"),
+    ({"labels": TWICE + 1990}, "without gaps"), ({"labels": [0, 0, 0, 1]}, "without gaps"), ({"m": 3}, "m = 3"),
+    ({"budget": 1.0}, "must be a Budget"), ({"thresholds": [0.0, 1.0]}, r"in \[1e-50, 1e50\]"),
+    ({"thresholds": [1.0, np.inf]}, "finite"), ({"thresholds": [2.0, 1.0]}, "increasing"), ({"rng": 0}, "rng = 0"),
+])  # fmt: skip
+@pytest.mark.parametrize("release", [selection.private_dfs, selection.private_selection])
+def test_what_is_private_is_refused_before_any_of_the_budget_is_spent(release, change, said):
+    given = {"x": FOUR, "labels": TWICE, "m": 1, "budget": Budget(1.0, DELTA), "thresholds": [1.0, 2.0]}
+    with pytest.raises(ParameterError, match=said) as refused:
+        release(**given | {"rng": NoneLeft()} | change)
+    assert "Alice" not in str(refused.value)
+    assert release(**given, rng=NoNoise())
+
+
+@pytest.mark.parametrize("scores", [[1.0], [[1.0, 2.0]], [1.0, np.nan], ["a", "b"]])
+def test_scores_are_a_number_for_each_feature(scores):
+    with pytest.raises(ParameterError, match="scores"):
+        selection.dfs(FOUR, TWICE, 1, lambda norm: norm, NoNoise(), scores=scores)
+    assert selection.dfs(FOUR, TWICE, 1, lambda norm: norm, NoNoise(), scores=[1, 2]).features.tolist() == [1]
+    with pytest.raises(ParameterError, match=r"\(n, p\) and \(n,\)"):
+        selection.dfs(FOUR, TWICE[:2], 1, lambda norm: norm, NoNoise(), scores=[1, 2])
+
+
+def test_labels_such_as_years_are_refused_in_a_short_sentence_without_their_counts():
+    for labels in (TWICE + 1990, [0, 0, 2**62, 2**62], [0, 0, 2, 2], []):
+        with pytest.raises(ParameterError, match=r"labels = .* without gaps|x = ") as refused:
+            selection.class_moments(FOUR[: len(labels)], labels)
+        assert len(str(refused.value)) < 200

@@ -36,7 +36,8 @@ def test_the_middle_of_the_public_ranges_is_out():
 
 @pytest.mark.parametrize(("low", "high", "categories"), [
     ([0, 0], [1], ()), ([0, 1], [1, 1], ()), ([0, 0], [1, np.inf], ()), ([0, 0], [1, 1], [[0, 2]]),
-    ([0, 0], [1, 1], [[0], [0, 1]]),
+    ([0, 0], [1, 1], [[0], [0, 1]]), ([0, 0], [1, 1], [[]]), ([0, 0], [1, 1], [0, 1]), ([0, 0], [1, 1], 5),
+    ([0, 0], [1, 1], [[0.0, 1.0]]), (["a", "b"], [1, 1], ()),
 ])  # fmt: skip
 def test_ranges_that_cannot_be_are_refused(low, high, categories):
     with pytest.raises(ParameterError):
@@ -117,7 +118,7 @@ def test_a_seed_decides_the_noise_and_none_takes_the_cryptographic_source():
 
 
 @pytest.mark.parametrize("wrong", [
-    {"y": np.full(300, 2)}, {"y": np.zeros(300)}, {"y": np.zeros(299, int)}, {"z": np.full((300, 10), 2.0)},
+    {"y": np.full(300, 2)}, {"y": np.full(300, 0.5)}, {"y": np.zeros(299, int)}, {"z": np.full((300, 10), 2.0)},
     {"z": np.full((300, 10), np.nan)}, {"z": np.zeros((300, 9))}, {"classes": 1}, {"epsilon": -1.0}, {"delta": 0.0},
 ])  # fmt: skip
 def test_arguments_that_are_not_allowed_are_refused_before_anything_is_released(wrong):
@@ -185,3 +186,35 @@ def test_the_steps_are_those_of_the_other_trainer_of_logistic_regression():
         iterates.append((grid.weights[:, 0].T.clone().numpy(), grid.bias[:, 0].clone().numpy()))
     for found, other in zip((weights, bias), zip(*iterates[4:], strict=True), strict=True):
         np.testing.assert_allclose(found, np.mean(other, axis=0), rtol=1e-4, atol=1e-6)
+
+
+def test_one_end_of_a_range_is_not_found_alone():
+    with pytest.raises(ParameterError, match="low and high must be known, or NaN, together"):
+        tables.find_ranges(FOUND, [0.0] * 4, [np.nan, 1, 1, 1], epsilon=1.0, delta=1e-5, rng=None)
+
+
+def test_hidden_values_and_texts_are_in_no_table():
+    known, given = Columns(-np.ones(2), np.ones(2)), {"classes": 2, "epsilon": 1.0, "delta": 1e-5}
+    z, y, hidden = np.zeros((3, 2)), [0, 1, 1], np.ma.masked_array(np.zeros((3, 2)), True)
+    for call in (
+        lambda: known(hidden),
+        lambda: tables.find_ranges(hidden, [0, 0], [1, 1], epsilon=1.0, delta=1e-5, rng=None),
+        lambda: tables.fit(hidden, y, known, **given, rng=None),
+        lambda: tables.fit(z, np.ma.masked_array(y, [0, 0, 1]), known, **given, rng=None),
+    ):
+        with pytest.raises(ParameterError, match="masked"):
+            call()
+    with pytest.raises(ParameterError, match="x = ") as refused:
+        known([["Alice", "Bob"]])
+    assert "Alice" not in str(refused.value)
+    with pytest.raises(ParameterError, match="rng = 0"):
+        tables.fit(z, y, known, **given, rng=0)
+
+
+def test_labels_may_be_stored_as_floats():
+    known, z = Columns(-np.ones(2), np.ones(2)), np.array([[0.5, 1], [-1, 0], [0.2, 0.1]])
+    models = [
+        tables.fit(z, y, known, classes=2, epsilon=1.0, delta=1e-5, rng=np.random.default_rng(0))
+        for y in (np.array([0, 1, 1]), [0.0, 1.0, 1.0])
+    ]
+    assert (models[0].weights == models[1].weights).all()
