@@ -307,6 +307,7 @@ class Screen:
         return limit is not None and self.rejections >= limit + self.annealing.exceeds
 
 
+@checks.bounded(rng=checks.generator())
 @whole_float32()
 def train(
     net: nn.Module,

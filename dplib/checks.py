@@ -305,13 +305,26 @@ def array(name: str, values: ArrayLike) -> np.ndarray:
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-    among = values if isinstance(values, list | tuple) else [values]
-    if any(isinstance(value, np.ma.MaskedArray) for value in among):
-        raise ParameterError(f"{name}: a masked array is not allowed: fill in what is masked, or leave it out.")
+    refuse_hidden(name, values)
     try:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return np.array("")
+
+
+def refuse_hidden(name: str, values: Any) -> None:
+    """Refuse a masked array, or a list of them: as an array, it would show the values that it hides.
+
+    Args:
+        name: what the message calls it.
+        values: anything.
+
+    Raises:
+        ParameterError: for what is masked.
+    """
+    among = values if isinstance(values, list | tuple) else [values]
+    if any(isinstance(value, np.ma.MaskedArray) for value in among):
+        raise ParameterError(f"{name}: a masked array is not allowed: fill in what is masked, or leave it out.")
 
 
 def reals(name: str, values: ArrayLike, dimensions: int | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from dplib.checks import ParameterError, bounded, integer, number, numbers
+from dplib.checks import ParameterError, bounded, generator, integer, number, numbers
 
 # ---------------------------------------------------------------- gradients
 
@@ -317,6 +317,7 @@ class LabelsOnLine:
         thetas = np.asarray(thetas)
         return np.interp(thetas, edges, below) + above[-1] - np.interp(thetas, edges, above)
 
+    @bounded(rng=generator())
     def draw(self, n: int, epsilon: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """n points in rising order, their true labels, and the position in Y_k of RRTop-k's answers; shapes (n,).
 
@@ -324,6 +325,9 @@ class LabelsOnLine:
             n: points.
             epsilon: budget of each answer, in [1e-9, 700].
             rng: draws points, labels and answers.
+
+        Raises:
+            ParameterError: for what is no generator.
         """
         x = np.sort(rng.random(n))
         interval = np.minimum((x * self.classes).astype(int), self.classes - 1)

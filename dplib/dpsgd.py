@@ -486,7 +486,9 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
             with torch.no_grad(), failing.named(called):
                 outputs = called.eval()(part.first())
         except ParameterError as problem:
-            raise ParameterError(f"{name}: {problem}") from problem
+            whole = "type" in str(problem) and not part.first().is_floating_point()
+            hint = "; examples are whole numbers: for real ones give x.astype(np.float32)" if whole else ""
+            raise ParameterError(f"{name}: {problem}{hint}") from problem
         finally:
             called.train(training)
         if not isinstance(outputs, Tensor) or outputs.dim() == 0:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib import secure
-from dplib.checks import ParameterError, bounded, integer, number, one_of, shown
+from dplib.checks import ParameterError, bounded, integer, number, one_of, refuse_hidden, shown
 from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
 
@@ -315,14 +315,13 @@ def _tensor(array: Array, name: str) -> Tensor:
         if isinstance(array, list | tuple) and array and all(isinstance(x, Tensor) for x in array):
             array = torch.stack(list(array))
         if not isinstance(array, Tensor):
-            if isinstance(array, np.ma.MaskedArray):
-                raise ParameterError(f"{name} are a masked array: fill in what is masked, or leave it out.")
+            refuse_hidden(name, array)
             array = np.asarray(array)
             if array.dtype.kind not in "biufc":
                 raise ParameterError(f"{name} are of {array.dtype}: they must be numbers.")
             kind = float if array.dtype == np.longdouble else array.dtype.newbyteorder("=")
-            forward = all(step >= 0 for step in array.strides)
-            array = torch.as_tensor(array.astype(kind, copy=not forward))
+            shared = array.flags.writeable and all(step >= 0 for step in array.strides)  # as a tensor can
+            array = torch.as_tensor(array.astype(kind, copy=not shared))
         if array.is_sparse or array.is_quantized or array.is_nested:
             raise ParameterError(f"{name} are a sparse, nested or quantized tensor: they must be a plain one.")
         if array.is_complex():

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import norm
 
-from dplib.checks import ParameterError, bounded, integer, number, numbers, one_of
+from dplib.checks import ParameterError, bounded, generator, integer, number, numbers, one_of
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -111,6 +111,7 @@ def two_classes(
 # ------------------------------------------------------------------------------------------ samples and their norms
 
 
+@bounded(rng=generator())
 def draw_samples(setting: Mixture, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Released training points of class 1 and class 2, each of shape (n_per_class, p).
 
@@ -124,7 +125,7 @@ def draw_samples(setting: Mixture, rng: np.random.Generator) -> tuple[np.ndarray
     )
 
 
-@bounded(order=integer(1, 100), replicates=integer(1, 10**6))
+@bounded(order=integer(1, 100), replicates=integer(1, 10**6), rng=generator())
 def max_norms(setting: Mixture, order: int, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """C_p of Definition 3 in fresh data sets, the largest norm of the n clean points, shape (replicates,).
 
@@ -247,7 +248,7 @@ class Draws:
         return norm.cdf(-self.psi(below))
 
 
-@bounded(replicates=integer(1, 10**6))
+@bounded(replicates=integer(1, 10**6), rng=generator())
 def draw(setting: Mixture, replicates: int, rng: np.random.Generator) -> Draws:
     """Errors of many training sets without drawing the training sets.
 
@@ -280,7 +281,7 @@ def draw(setting: Mixture, replicates: int, rng: np.random.Generator) -> Draws:
     return Draws(signal, shift, noisy, clean, printed)
 
 
-@bounded(replicates=integer(1, 10**6))
+@bounded(replicates=integer(1, 10**6), rng=generator())
 def draw_mirrored(setting: Mixture, replicates: int, rng: np.random.Generator) -> np.ndarray:
     """Psi of a noisy test point without the shift, for alpha_hat and its mirror image about alpha: shape (2, R).
 

@@ -23,6 +23,10 @@ ACTIVATIONS = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh}  # of pa
 
 
 _MOST = 10**6  # channels, units, classes
+_MAKER = checks.Rule(
+    "a function or class that makes a layer, such as torch.nn.ReLU or dplib.models.group_norm, not a name or a layer",
+    lambda v: callable(v) and not isinstance(v, nn.Module),
+)
 
 
 class Residual(nn.Module):
@@ -76,13 +80,15 @@ def mlp(
             layer.
 
     Raises:
-        ParameterError: for sizes or a share outside these, or another number of activations.
+        ParameterError: for sizes or a share outside these, another number of activations, or what makes no layer.
     """
     checks.list_of(checks.integer(1, _MOST), least=2).check("sizes", sizes)
     hidden = len(sizes) - 2
-    activations = [activation] * hidden if callable(activation) else list(activation)
+    activations = list(activation) if isinstance(activation, list | tuple) else [activation] * hidden
     if len(activations) != hidden:
         raise checks.ParameterError(f"activation: {len(activations)} given, but sizes has {hidden} hidden layer(s).")
+    for make in activations:
+        _MAKER.check("activation", make)
     layers = []
     for inputs, units, make in zip(sizes, sizes[1:-1], activations, strict=False):
         layers += [nn.Linear(inputs, units), make(), *dropped(dropout)]
@@ -159,7 +165,7 @@ def preact_resnet18(
     Raises:
         ParameterError: for a value outside its range.
     """
-    _check_sizes(num_classes, in_channels, width)
+    _check_sizes(num_classes, in_channels, width, norm)
     blocks = []
     channels = width
     for i in range(8):
@@ -195,7 +201,7 @@ def small_cnn(
     Raises:
         ParameterError: for sizes that are not whole numbers from 1.
     """
-    _check_sizes(num_classes, in_channels, width)
+    _check_sizes(num_classes, in_channels, width, norm)
     return nn.Sequential(
         _conv(in_channels, 16, 3, norm),
         nn.MaxPool2d(2),
@@ -229,7 +235,7 @@ def parameter_count(net: nn.Module) -> int:
 
 
 def _resnet(num_classes, in_channels, width, norm, block, depths, expansion) -> nn.Sequential:
-    _check_sizes(num_classes, in_channels, width)
+    _check_sizes(num_classes, in_channels, width, norm)
     blocks = []
     channels = width
     for stage, depth in enumerate(depths):
@@ -270,8 +276,9 @@ def _conv(channels: int, out: int, kernel: int, norm: Norm, stride: int = 1) -> 
     return _linear(channels, out, kernel, norm, stride).append(nn.ReLU())
 
 
-def _check_sizes(num_classes: int, in_channels: int, width: int) -> None:
-    """Raise ParameterError for fewer than 2 classes, no channel, or a width below 1."""
+def _check_sizes(num_classes: int, in_channels: int, width: int, norm: Norm = nn.BatchNorm2d) -> None:
+    """Raise ParameterError for fewer than 2 classes, no channel, a width below 1, or what makes no normalisation."""
+    _MAKER.check("norm", norm)
     checks.integer(2, _MOST).check("num_classes", num_classes)
     checks.integer(1, _MOST).check("in_channels", in_channels)
     checks.integer(1, _MOST).check("width", width)

@@ -304,3 +304,8 @@ def test_what_is_refused(named, match):
     for wrong in ({"initial_temperature": -1.0}, {"rejection_limit": -1}, {"exceeds": 1}):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             Annealing(**wrong)
+
+
+def test_a_seed_is_no_generator():
+    with pytest.raises(ParameterError, match=r"rng = 0 is not allowed: it must be a numpy\.random\.Generator"):
+        annealing.train(net(), digits()[0], settings(), 0)

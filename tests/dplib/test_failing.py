@@ -1,5 +1,7 @@
 """Networks, losses and tables that do not fit end in ParameterError, which names the layer or the table."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -304,3 +306,23 @@ def test_a_network_that_never_began_is_named():
 
     with pytest.raises(ParameterError, match=r"Mine whose __init__ does not call super\(\)"):
         train(Mine())
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool])
+@pytest.mark.parametrize(
+    "net", [models.mlp([6, 3]), nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 6), nn.Flatten())]
+)
+def test_whole_numbers_where_a_network_takes_real_ones_are_explained(kind, net):
+    with pytest.raises(ParameterError, match=r"layer .* give x\.astype\(np\.float32\)"):
+        train(net, (ROWS > 0).astype(kind))
+
+
+def test_a_table_that_cannot_be_written_is_copied_without_a_word():
+    frozen = ROWS.copy()
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (frozen, pd.DataFrame(ROWS)):
+            x, _ = examples.tensors((rows, LABELS), "train")
+            assert torch.equal(x, torch.from_numpy(ROWS))
+            assert not np.shares_memory(x.numpy(), frozen)

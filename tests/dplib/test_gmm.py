@@ -115,3 +115,14 @@ def test_norms_of_definition3():
     # 60 norms with mean p sqrt(2/pi) and standard deviation sqrt(p (1 - 2/pi)): the largest is about 2.3 above.
     assert c_1 == pytest.approx(400 * np.sqrt(2 / np.pi) + 2.3 * np.sqrt(400 * (1 - 2 / np.pi)), rel=0.02)
     assert c_2 == pytest.approx(20 + 2.3 * np.sqrt(0.5), rel=0.02)
+
+
+def test_a_seed_is_no_generator(setting):
+    for call in (
+        lambda: gmm.draw_samples(setting, 0),
+        lambda: gmm.max_norms(setting, 2, 3, 0),
+        lambda: gmm.draw(setting, 3, 0),
+        lambda: gmm.draw_mirrored(setting, 3, 0),
+    ):
+        with pytest.raises(ParameterError, match=r"rng = 0 is not allowed: it must be a numpy\.random\.Generator"):
+            call()

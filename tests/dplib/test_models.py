@@ -121,6 +121,11 @@ def test_block_cnn_takes_every_image_that_leaves_a_pixel(filters, least):
     [
         ("sizes", partial(models.mlp, (5, 0))),
         ("activation", partial(models.mlp, (5, 4, 3), [nn.ReLU, nn.ReLU])),
+        ("activation", partial(models.mlp, (5, 4, 3), nn.ReLU())),
+        ("activation = 'relu'", partial(models.mlp, (5, 4, 3), activation="relu")),
+        ("norm = 'group'", partial(models.small_cnn, norm="group")),
+        ("norm", partial(models.preact_resnet18, norm=nn.GroupNorm(2, 64))),
+        ("norm", partial(models.resnet18, norm=None)),
         ("dropout", partial(models.mlp, (5, 4, 3), dropout=1)),
         ("num_classes", partial(models.resnet18, 1)),
         ("in_channels", partial(models.small_cnn, in_channels=1.5)),
