@@ -19,7 +19,6 @@ from dplib.checks import HUGE, ParameterError, array, bounded, number, positive
 
 _SQRT2 = np.sqrt(2.0)
 _FARTHEST = 1e5  # centre of a noncentral chi-square, in standard deviations: beyond, its tails have no digits
-_FAR = 1e60  # beyond every bound of a row's norm, and its square is finite
 _LEAST = 1e-6  # noise over sensitivity, where epsilon is 5e11: below, it is no number any more
 
 
@@ -239,12 +238,17 @@ def clip_rows(x: np.ndarray, max_norm: float = 1.0) -> np.ndarray:
     if x.dtype.kind != "f" or x.dtype.itemsize < 4:  # squares of half precision vanish long before its numbers do
         x = x.astype(float)
     x = np.where(np.isfinite(x).all(axis=1, keepdims=True), x, 0)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         norms = np.linalg.norm(x, axis=1, keepdims=True)
-        lost = ~((norms > 1e-15) & np.isfinite(norms))[:, 0]  # the squares of float32 vanish, or overflow
-        norms[lost] = np.linalg.norm(x[lost].astype(float), axis=1, keepdims=True)
-        if np.isinf(norms).any():  # the squares of float64 overflow: shorter rows of the same direction
-            far = np.isinf(norms)[:, 0]
-            x[far] *= _FAR / np.abs(x[far]).max(axis=1, keepdims=True)
-            norms[far] = np.linalg.norm(x[far], axis=1, keepdims=True)
-        return (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)
+        clipped = (x * np.minimum(1, max_norm / np.maximum(norms, np.finfo(x.dtype).tiny))).astype(x.dtype)
+    lost = ~((norms > 1e-15) & np.isfinite(norms))[:, 0]  # their squares vanish, or overflow
+    clipped[lost] = _clip_scaled(x[lost].astype(float), max_norm)
+    return clipped
+
+
+def _clip_scaled(rows: np.ndarray, max_norm: float) -> np.ndarray:
+    """Rows of finite float64 of any length, clipped by way of their directions, whose squares are no problem."""
+    largest = np.maximum(np.abs(rows).max(axis=1, initial=0, keepdims=True), np.finfo(float).tiny)
+    directions = rows / largest
+    lengths = np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1)  # below only where a row is 0, or nearly
+    return np.where(largest > max_norm / lengths, directions * (max_norm / lengths), rows)

@@ -118,6 +118,20 @@ def hockey_stick(distance, sigma_x, sigma_y, epsilon):
     return sum(integrate.quad(excess, k, k + 1, epsabs=1e-12)[0] for k in range(-30, 30))
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.longdouble])
+@pytest.mark.parametrize("value", [0, 1e-300, 1e-40, 1e-16, 1.0, 1e19, 3e38, 1e160, np.finfo(float).max])
+@pytest.mark.parametrize("bound", [1e-50, 1.0, 1e6, 1e50])
+def test_rows_of_any_length_keep_within_the_bound_and_no_input_is_changed(kind, value, bound):
+    if value > np.finfo(kind).max:
+        pytest.skip("no number of this kind")
+    x = np.full((2, 4), value, dtype=kind)
+    clipped = mechanisms.clip_rows(x, bound)
+    assert (x == kind(value)).all()
+    assert clipped.dtype == kind
+    expected = min(bound / 2, float(x[0, 0]))  # of four equal numbers each is half of the norm
+    np.testing.assert_allclose(clipped.astype(float), expected, rtol=1e-5, atol=1e-44)
+
+
 def test_clip_rows_shortens_long_rows_and_no_others():
     x = np.array([[3.0, 4], [0.3, 0.4], [0, 0]], np.float32)
     clipped = mechanisms.clip_rows(x, 1)
