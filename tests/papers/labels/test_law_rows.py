@@ -78,7 +78,7 @@ def test_printed_gains_imply_log_losses_that_a_run_can_contradict():
 
 def test_the_table_says_what_came_beside_what_the_rule_asks_for():
     table = law_rows.table(judged(falls, falls))
-    assert list(table.columns) == ["came", "asked for, or expected"]
+    assert list(table.columns) == ["found", "asked for, or expected"]
     assert table.loc["slope on the networks, share per nat", "asked for, or expected"] == "above 0"
 
 
