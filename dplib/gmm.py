@@ -118,6 +118,9 @@ def draw_samples(setting: Mixture, rng: np.random.Generator) -> tuple[np.ndarray
     Args:
         setting: the two classes, and the noise.
         rng: draws all that is random.
+
+    Raises:
+        ParameterError: for an ``rng`` that is no generator.
     """
     return tuple(
         mu + np.sqrt(setting.released) * rng.standard_normal((setting.n_per_class, setting.p))

@@ -166,7 +166,7 @@ def test_the_chapter_says_what_ranges_cost(advice):
     for said in (
         f"costs {-cost['wide', 1.0][0]:.0f} points at ε = 1", f"cost {mean} points [{high}, {low}] there",
         f"and {-cost['private', 0.1][0]:.0f} at 0.1",
-        f"on {rows} wines at ε = 1 it is {100 * lost:.0f} points",
+        f"{100 * lost:.0f} points on {rows} wines at ε = 1",
         f"on {len(tables)} tables the public ranges",
     ):  # fmt: skip
         assert said in sources.source("13_choose_a_model").read_text(encoding="utf-8")
