@@ -142,7 +142,6 @@ def rejections() -> Dial:
         "align": "left",
         "dx": 8,
         "dy": 14,
-        "color": RED,
     }
     rare = {
         "data": {"values": [{"chance": accounts.DELTA}]},  # once, and not for each row of the chart
