@@ -292,3 +292,16 @@ def test_hidden_labels_and_priors_are_refused_and_a_tensor_loses_its_graph():
             response.rr_with_prior(labels, prior, 1.0, None)
     prior = torch.tensor([0.5, 0.5], requires_grad=True)
     assert response.rr_with_prior([0, 1], prior, math.inf, None).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_a_higher_temperature_keeps_no_fewer_labels(epsilon):
+    """Remark (f) of chapter 10b: k* of the prior exp(f / t) does not fall as t rises."""
+    scores = np.random.default_rng(0).normal(0, 3, (300, 10))
+    kept = []
+    for temperature in (0.01, 0.25, 0.5, 1.0, 2.0, 4.0, 1e6):
+        weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+        kept.append(response.kept(weights / weights.sum(axis=1, keepdims=True), epsilon).sum(axis=1))
+    assert (np.diff(kept, axis=0) >= 0).all()
+    assert kept[0].mean() < 1.1
+    assert (kept[-1] == 10).all()
