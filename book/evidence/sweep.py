@@ -83,7 +83,7 @@ def command(
         raise RunError(f"{error}: what has finished is kept, and the same command goes on.") from error
     counts = results["status"].value_counts().to_dict()
     print("; ".join(f"{counts[status]} {status}" for status in sorted(counts, key=lambda name: (name != "done", name))))
-    if "done" in counts and not sweep_figure.found(results):
+    if "done" in counts and not sweep_figure.answer_columns(results):
         print(f"{grid.name} records no answer at its parameters: the table has these alone, and the figure is empty.")
     print(f"Table: {folder / 'table.csv'}; figure: {folder / 'summary.png'}")
     return 0 if set(counts) == {"done"} else 1

@@ -28,7 +28,7 @@ def directions(table: pd.DataFrame, varied: Sequence[str]) -> tuple[str | None, 
     return along, colour
 
 
-def found(table: pd.DataFrame) -> list[str]:
+def answer_columns(table: pd.DataFrame) -> list[str]:
     """The columns of a sweep's table with what its runs found, without those of intervals."""
     return [name for name in table if "." in name and not name.startswith("parameter.") and not name.endswith(_PARTS)]
 
@@ -44,7 +44,7 @@ def draw(table: pd.DataFrame, varied: Sequence[str]) -> plt.Figure:
     plotting.theme()
     done = table[table["status"] == "done"]
     along, colour = directions(done, varied)
-    answers = found(done)
+    answers = answer_columns(done)
     names = [name for name in answers if pd.api.types.is_numeric_dtype(done[name]) and done[name].nunique() > 1][
         :PANELS
     ]

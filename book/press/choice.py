@@ -313,7 +313,7 @@ def lines(answer: Answer) -> list[tuple[str, str]]:
     return [(heading, text) for heading, text in told]
 
 
-def found(answer: Answer) -> dict[str, Any]:
+def summary(answer: Answer) -> dict[str, Any]:
     """An answer in numbers and names, for a table of many: those that it has."""
     told = {"method": answer.method, "constant_prediction": answer.problem.constant}
     if answer.nearest:

@@ -14,13 +14,8 @@ from papers.common import tables
 
 NAMES = {"paas": "PAAS", "rs": "RS", "mgrs": "MGRS"}
 LONG = {"paas": "genetic\n(PAAS)", "rs": "random\n(RS)", "mgrs": "mixed\n(MGRS)"}
-KINDS = (
-    "fixed number",
-    "geometric (η = 1)",
-    "logarithmic (η = 0)",
-    "η = −0.5",
-    "η = −0.9",
-)  # of the number of candidates
+# How the number of candidates is drawn.
+KINDS = ("fixed number", "geometric (η = 1)", "logarithmic (η = 0)", "η = −0.5", "η = −0.9")
 NINE = {
     "eps2.11-stw": "STW, ε = 2.11", "eps2.11-paw": "PAW, ε = 2.11",
     "eps0.34-stw": "STW, ε = 0.34", "eps0.34-paw": "PAW, ε = 0.34",

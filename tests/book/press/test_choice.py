@@ -257,9 +257,12 @@ def test_the_accounting_is_that_of_the_method_that_is_advised(problem, says):
 
 
 def test_an_answer_has_what_it_knows_and_nothing_else():
-    assert choice.found(choice.choose(replace(TABLE, who="nobody"))) == {"method": "none", "constant_prediction": 50.0}
+    assert choice.summary(choice.choose(replace(TABLE, who="nobody"))) == {
+        "method": "none",
+        "constant_prediction": 50.0,
+    }
     network, rows = (
-        choice.found(choice.choose(problem)) for problem in (IMAGES, Problem(5000, 40, 2, 1.0, 1e-5, "table"))
+        choice.summary(choice.choose(problem)) for problem in (IMAGES, Problem(5000, 40, 2, 1.0, 1e-5, "table"))
     )
     assert network["method"] == "cnn"
     assert network["noise_multiplier"] > 0
