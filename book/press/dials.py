@@ -1,8 +1,11 @@
 """All dials of the book, those of four chapters here, written for the pages that embed them."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from book.press import dials_data as data
 from book.press import (
@@ -15,7 +18,9 @@ from book.press import (
     dials_training,
 )
 from book.press.dials_page import BLUE, Control, Dial, Formula, Number, rounded, text
-from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line, stroke
+from book.press.dials_parts import GREEN, GREY, HEIGHT, LIMIT, ORANGE, RED, axis, band, dots, here, key, line, stroke
+
+ROLES = ("simple", "complex")  # of the two models of a pair
 
 
 def build(generated: Path, static: Path) -> None:
@@ -79,51 +84,6 @@ def gmm() -> Dial:
 def crossover() -> Dial:
     """Part B: accuracy of two models against epsilon, and where the larger one takes over."""
     pairs, budgets = data.pairs(), data.budgets()
-    points, marks, regions = [], [], []
-    for k, pair in enumerate(pairs):
-        for m, role in enumerate(("simple", "complex")):
-            columns = (rounded(values, 6) for values in (pair.epsilon, pair.mean[m], pair.low[m], pair.high[m]))
-            for epsilon, *values in zip(*columns, strict=True):
-                names = dict(zip(("accuracy", "low", "high"), values, strict=True))
-                points.append({"pair": k, "model": role, "epsilon": epsilon, **names})
-            for i, (epsilon, value) in enumerate(zip(budgets, pair.at(budgets)[m].round(3).tolist(), strict=True)):
-                if np.isfinite(value):
-                    marks.append({"pair": k, "model": role, "at": i, "epsilon": epsilon, "accuracy": value})
-        value, low, high = np.clip(pair.crossing, pair.epsilon[0], pair.epsilon[-1]).tolist()
-        inside = 0 < pair.crossing[0] < np.inf
-        regions.append({"pair": k, "value": value if inside else None, "from": low, "to": high})
-    mine = {"filter": "datum.pair === pair"}
-    power = "datum.value < 1000 ? format(datum.value, '~g') : '10' + '³⁴⁵⁶⁷'[round(log(datum.value) / LN10) - 3]"
-    x = axis("epsilon", "privacy budget ε", {"type": "log"}, values={"expr": "ticks[pair]"}, labelExpr=power)
-    y = axis("accuracy", "test accuracy (%)", {"zero": False}, tickCount=6)
-    colour = key("model", {"simple": BLUE, "complex": ORANGE}, names="names[pair][datum.value === 'simple' ? 0 : 1]")
-    limits = {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": {"value": 0}, "y2": {"value": HEIGHT}}
-    interval = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour["color"]}
-    ring = {"mark": {"type": "point", "size": 160, "strokeWidth": 2.5, "opacity": 1}}
-    layers = [
-        {
-            "data": {"name": "crossings", "values": regions},
-            "transform": [mine, {"filter": "datum.from < datum.to"}],
-            "mark": {"type": "rect", "color": GREY, "opacity": 0.22},
-            "encoding": limits,
-        },
-        {
-            "data": {"values": regions},
-            "transform": [mine, {"filter": "datum.value !== null"}],
-            "layer": stroke({**x, "field": "value"}, "crossing", strokeDash=[6, 4]),
-        },
-        {
-            "data": {"name": "runs", "values": points},
-            "transform": [mine],
-            "layer": [{"mark": {"type": "area", "opacity": 0.22}, "encoding": interval}, line(colour), dots(colour)],
-        },
-        {
-            "data": {"name": "yours", "values": marks},
-            "transform": [mine, {"filter": "datum.at === epsilon"}],
-            "layer": [*stroke(x, "your ε", HEIGHT - 8), {**ring, "encoding": {"color": colour["color"]}}],
-        },
-    ]
-    chart = {"height": HEIGHT, "encoding": {"x": x, "y": y}, "layer": layers}
     titles = [f"{pair.name}: {pair.models[0]} and {pair.models[1]}" for pair in pairs]
     ticks = [
         [0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7] if p.epsilon[-1] > 100 else [0.1, 0.2, 0.5, 1, 2] for p in pairs
@@ -135,7 +95,7 @@ def crossover() -> Dial:
             Control("epsilon", "your privacy budget ε", [_plain(e) for e in budgets], budgets.index(1.0)),
             Control("pair", "models and training", titles, menu=True),
         ],
-        [chart],
+        [_two_models(pairs, budgets)],
         ["{curves}", "{crossing} {advice}"],
         "Test accuracy of a small and a large fully connected network on MNIST after 1,200 steps, against ε from 0.1 "
         "to ten million. The small one leads by more than a point at ε = 0.1, and the two are within a quarter of one "
@@ -151,6 +111,75 @@ def crossover() -> Dial:
             "advice": text(("pair", "epsilon"), [[_advice(pair, e) for e in budgets] for pair in pairs]),
         },
     )
+
+
+def _two_models(pairs: Sequence[data.TwoModels], budgets: Sequence[float]) -> dict[str, Any]:
+    """Both models' curves, the interval of their crossing behind them, and a ring on each at the reader's budget."""
+    mine = {"filter": "datum.pair === pair"}
+    power = "datum.value < 1000 ? format(datum.value, '~g') : '10' + '³⁴⁵⁶⁷'[round(log(datum.value) / LN10) - 3]"
+    x = axis("epsilon", "privacy budget ε", {"type": "log"}, values={"expr": "ticks[pair]"}, labelExpr=power)
+    y = axis("accuracy", "test accuracy (%)", {"zero": False}, tickCount=6)
+    colour = key("model", {"simple": BLUE, "complex": ORANGE}, names="names[pair][datum.value === 'simple' ? 0 : 1]")
+    limits = {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": {"value": 0}, "y2": {"value": HEIGHT}}
+    ring = {"mark": {"type": "point", "size": 160, "strokeWidth": 2.5, "opacity": 1}}
+    crossings = _crossings(pairs)
+    layers = [
+        {
+            "data": {"name": "crossings", "values": crossings},
+            "transform": [mine, {"filter": "datum.from < datum.to"}],
+            "mark": {"type": "rect", "color": GREY, "opacity": 0.22},
+            "encoding": limits,
+        },
+        {
+            "data": {"values": crossings},
+            "transform": [mine, {"filter": "datum.value !== null"}],
+            "layer": stroke({**x, "field": "value"}, "crossing", strokeDash=[6, 4]),
+        },
+        {
+            "data": {"name": "runs", "values": _runs(pairs)},
+            "transform": [mine],
+            "layer": [band(y, colour, 0.22), line(colour), dots(colour)],
+        },
+        {
+            "data": {"name": "yours", "values": _at_budgets(pairs, budgets)},
+            "transform": [mine, {"filter": "datum.at === epsilon"}],
+            "layer": [*stroke(x, "your ε", HEIGHT - 8), {**ring, "encoding": {"color": colour["color"]}}],
+        },
+    ]
+    return {"height": HEIGHT, "encoding": {"x": x, "y": y}, "layer": layers}
+
+
+def _runs(pairs: Sequence[data.TwoModels]) -> list[dict[str, Any]]:
+    """Mean and interval of each model at each budget that was run."""
+    rows = []
+    for k, pair in enumerate(pairs):
+        for m, role in enumerate(ROLES):
+            columns = (rounded(values, 6) for values in (pair.epsilon, pair.mean[m], pair.low[m], pair.high[m]))
+            for epsilon, *values in zip(*columns, strict=True):
+                names = dict(zip(("accuracy", "low", "high"), values, strict=True))
+                rows.append({"pair": k, "model": role, "epsilon": epsilon, **names})
+    return rows
+
+
+def _at_budgets(pairs: Sequence[data.TwoModels], budgets: Sequence[float]) -> list[dict[str, Any]]:
+    """Each model at each budget of the slider, where its curve has one."""
+    return [
+        {"pair": k, "model": role, "at": i, "epsilon": epsilon, "accuracy": value}
+        for k, pair in enumerate(pairs)
+        for m, role in enumerate(ROLES)
+        for i, (epsilon, value) in enumerate(zip(budgets, pair.at(budgets)[m].round(3).tolist(), strict=True))
+        if np.isfinite(value)
+    ]
+
+
+def _crossings(pairs: Sequence[data.TwoModels]) -> list[dict[str, Any]]:
+    """Each pair's crossing and the ends of its interval, as far as they lie in the range that was run."""
+    rows = []
+    for k, pair in enumerate(pairs):
+        value, low, high = np.clip(pair.crossing, pair.epsilon[0], pair.epsilon[-1]).tolist()
+        inside = 0 < pair.crossing[0] < np.inf
+        rows.append({"pair": k, "value": value if inside else None, "from": low, "to": high})
+    return rows
 
 
 def _accuracies(pair: data.TwoModels, epsilon: float) -> str:
@@ -207,53 +236,6 @@ def _plain(value: float) -> str:
 
 def prior() -> Dial:
     """Part C: what RRWithPrior keeps, and how often it is right."""
-    fifths = [0, 0.2, 0.4, 0.6, 0.8, 1]
-    water = {"field": "water", "type": "quantitative"}
-    label = {"field": "label", "type": "ordinal", "title": "label, the likeliest first", "axis": {"labelAngle": 0}}
-    state = key("state", {"kept": BLUE, "dropped": GREY}, lines=False)
-    name = {"type": "text", "align": "right", "dy": -8, "text": "water level", "fontStyle": "italic"}
-    bars = {
-        "height": HEIGHT,
-        "title": "which labels are kept",
-        "data": {"name": "priors", "values": [{"label": j + 1} for j in range(data.CLASSES)]},
-        "transform": [
-            {"calculate": "prior[datum.label - 1]", "as": "mass"},
-            {"calculate": "datum.label <= k ? 'kept' : 'dropped'", "as": "state"},
-            {"calculate": "level", "as": "water"},
-        ],
-        "layer": [
-            {
-                "mark": {"type": "bar"},
-                "encoding": {
-                    "x": label,
-                    "y": axis("mass", "prior probability", {"domain": [0, 1]}, values=fifths),
-                    **state,
-                },
-            },
-            {"mark": {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 2, "color": RED}, "encoding": {"y": water}},
-            {"mark": name, "encoding": {"x": {"value": {"expr": "width"}}, "y": water}},
-        ],
-    }
-    x = axis("epsilon", "privacy budget ε", values=[0, 2, 4, 6, 8])
-    y = axis("right", "probability of the true label", {"domain": [0, 1]}, values=fifths)
-    colour = key("answer", {"RRWithPrior": BLUE, "plain RR": ORANGE, "always the likeliest label": GREEN})
-    answers = {
-        "RRWithPrior": dials_formulas.best("datum.epsilon"),
-        "plain RR": dials_formulas.success("datum.epsilon", data.CLASSES),
-        "always the likeliest label": "prior[0]",
-    }
-    chosen = " : ".join(f"datum.answer === '{answer}' ? {value}" for answer, value in answers.items())
-    curves = [{"answer": answer, "grid": 0.1 * i} for answer in answers for i in range(81)]
-    drawn = {"calculate": f"{chosen} : 0", "as": "right"}
-    ends = [{"filter": "datum.grid === 0"}, {"calculate": "epsilon", "as": "epsilon"}, drawn]
-    right = {
-        "height": HEIGHT,
-        "title": "how often the answer is true",
-        "data": {"name": "success", "values": curves},
-        "transform": [{"calculate": "datum.grid", "as": "epsilon"}, drawn],
-        "encoding": {"x": x, "y": y},
-        "layer": [line(colour), here("epsilon", x), dots(colour, *ends)],
-    }
     return Dial(
         "08",
         "Turn ε and the prior: how many labels does RRWithPrior keep, and how often is it right?",
@@ -262,7 +244,7 @@ def prior() -> Dial:
             Number("sharpness", "sharpness of the prior", 0.0, 1.0, 0.3),
             Control("shape", "shape of the prior", data.SHAPES, menu=True),
         ],
-        [bars, right],
+        [_kept(), _right()],
         [
             "At ε = {epsilon} k* = {k} of 10 labels are kept. The answer is true with probability {right}; plain "
             "randomised response {plain}, always the likeliest label {guess}.",
@@ -280,47 +262,62 @@ def prior() -> Dial:
     )
 
 
+FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]  # of a probability, on an axis
+
+
+def _kept() -> dict[str, Any]:
+    """The prior of each label, and the water level that it must reach to be kept."""
+    water = {"field": "water", "type": "quantitative"}
+    label = {"field": "label", "type": "ordinal", "title": "label, the likeliest first", "axis": {"labelAngle": 0}}
+    mass = axis("mass", "prior probability", {"domain": [0, 1]}, values=FIFTHS)
+    state = key("state", {"kept": BLUE, "dropped": GREY}, lines=False)
+    name = {"type": "text", "align": "right", "dy": -8, "text": "water level", "fontStyle": "italic"}
+    return {
+        "height": HEIGHT,
+        "title": "which labels are kept",
+        "data": {"name": "priors", "values": [{"label": j + 1} for j in range(data.CLASSES)]},
+        "transform": [
+            {"calculate": "prior[datum.label - 1]", "as": "mass"},
+            {"calculate": "datum.label <= k ? 'kept' : 'dropped'", "as": "state"},
+            {"calculate": "level", "as": "water"},
+        ],
+        "layer": [
+            {"mark": {"type": "bar"}, "encoding": {"x": label, "y": mass, **state}},
+            {"mark": {**LIMIT, "strokeWidth": 2}, "encoding": {"y": water}},
+            {"mark": name, "encoding": {"x": {"value": {"expr": "width"}}, "y": water}},
+        ],
+    }
+
+
+def _right() -> dict[str, Any]:
+    """The probability of the true label against epsilon, for three ways to answer."""
+    x = axis("epsilon", "privacy budget ε", values=[0, 2, 4, 6, 8])
+    y = axis("right", "probability of the true label", {"domain": [0, 1]}, values=FIFTHS)
+    colour = key("answer", {"RRWithPrior": BLUE, "plain RR": ORANGE, "always the likeliest label": GREEN})
+    answers = {
+        "RRWithPrior": dials_formulas.best("datum.epsilon"),
+        "plain RR": dials_formulas.success("datum.epsilon", data.CLASSES),
+        "always the likeliest label": "prior[0]",
+    }
+    chosen = " : ".join(f"datum.answer === '{answer}' ? {value}" for answer, value in answers.items())
+    drawn = {"calculate": f"{chosen} : 0", "as": "right"}
+    ends = [{"filter": "datum.grid === 0"}, {"calculate": "epsilon", "as": "epsilon"}, drawn]
+    curves = [{"answer": answer, "grid": 0.1 * i} for answer in answers for i in range(81)]
+    return {
+        "height": HEIGHT,
+        "title": "how often the answer is true",
+        "data": {"name": "success", "values": curves},
+        "transform": [{"calculate": "datum.grid", "as": "epsilon"}, drawn],
+        "encoding": {"x": x, "y": y},
+        "layer": [line(colour), here("epsilon", x), dots(colour, *ends)],
+    }
+
+
 def screening() -> Dial:
     """Part D: claimed against exact epsilon when rejected updates are not counted."""
     settings, limits = data.screened(), data.LIMITS
     mnist = settings["MNIST"]
     spent, plain_one, claimed_one = data.smallest_example()
-    accounts = {"exact": "exact", "claimed": "claimed", "every gradient counted": "all"}
-    rows = [
-        {"setting": i, "account": name, "at": j, "rate": rate, "epsilon": epsilon}
-        for i, table in enumerate(settings.values())
-        for name, column in accounts.items()
-        for j, (rate, epsilon) in enumerate(zip(rounded(table["rate"], 6), rounded(table[column], 6), strict=True))
-    ]
-    colour = key("account", {"exact": RED, "claimed": GREEN, "every gradient counted": BLUE})
-    x = axis("rate", "share of the candidates accepted", {"domain": [0, 1]}, format=".0%", tickCount=5)
-    chosen = {"filter": "datum.at === push"}
-    training = {
-        "height": HEIGHT,
-        "title": "a whole training",
-        "data": {"name": "training", "values": rows},
-        "transform": [{"filter": "datum.setting === setting"}],
-        "encoding": {"x": x, "y": axis("epsilon", "ε at the end of the training", {"domain": [0, 10]}, tickCount=5)},
-        "layer": [
-            line(colour, order={"field": "at"}),
-            {"transform": [chosen, {"filter": "datum.account === 'exact'"}], "layer": stroke(x)},
-            dots(colour, chosen),
-        ],
-    }
-    steps = [
-        {"limit": limit, "epsilon": e, "account": name}
-        for name, values in {"exact": spent, "claimed": np.full(len(limits), claimed_one)}.items()
-        for limit, e in zip(limits, rounded(values, 6), strict=True)
-    ]
-    x1 = axis("limit", "rejections allowed, μ₀", {"domain": [0, 20]}, tickCount=5)
-    one_colour = key("account", {"exact": RED, "claimed": GREEN})
-    update = {
-        "height": HEIGHT,
-        "title": "one update",
-        "data": {"name": "update", "values": steps},
-        "encoding": {"x": x1, "y": axis("epsilon", "ε of one accepted update", {"domain": [0, 20]}, tickCount=5)},
-        "layer": [line(one_colour), here("limit", x1), dots(one_colour, {"filter": "datum.limit === limit"})],
-    }
     over = ("setting", "push")
     # The push alone: the share that it lets pass is another in each setting, and the marker shows it.
     pushes = [f"{push:g} noise units" for push in mnist["push"]]
@@ -337,7 +334,7 @@ def screening() -> Dial:
             Control("limit", "one update: rejections allowed, μ₀", [str(k) for k in limits], limits.index(10)),
             Control("setting", "setting of the paper", list(settings), menu=True),
         ],
-        [training, update],
+        [_training(settings), _one_update(spent, claimed_one)],
         [
             "{setting}, {steps} accepted updates, {rate} of all candidates: claimed ε = {claimed}, exact {exact}. "
             "{verdict}",
@@ -368,6 +365,50 @@ def screening() -> Dial:
             "rare": text(("limit",), [rare if k > 15 else "" for k in limits]),
         },
     )
+
+
+def _training(settings: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Epsilon at the end of a training against the share of candidates accepted, by three accounts."""
+    accounts = {"exact": "exact", "claimed": "claimed", "every gradient counted": "all"}
+    rows = [
+        {"setting": i, "account": name, "at": j, "rate": rate, "epsilon": epsilon}
+        for i, table in enumerate(settings.values())
+        for name, column in accounts.items()
+        for j, (rate, epsilon) in enumerate(zip(rounded(table["rate"], 6), rounded(table[column], 6), strict=True))
+    ]
+    colour = key("account", {"exact": RED, "claimed": GREEN, "every gradient counted": BLUE})
+    x = axis("rate", "share of the candidates accepted", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    chosen = {"filter": "datum.at === push"}
+    return {
+        "height": HEIGHT,
+        "title": "a whole training",
+        "data": {"name": "training", "values": rows},
+        "transform": [{"filter": "datum.setting === setting"}],
+        "encoding": {"x": x, "y": axis("epsilon", "ε at the end of the training", {"domain": [0, 10]}, tickCount=5)},
+        "layer": [
+            line(colour, order={"field": "at"}),
+            {"transform": [chosen, {"filter": "datum.account === 'exact'"}], "layer": stroke(x)},
+            dots(colour, chosen),
+        ],
+    }
+
+
+def _one_update(spent: np.ndarray, claimed: float) -> dict[str, Any]:
+    """Epsilon of one accepted update against the rejections allowed, beside the claim."""
+    steps = [
+        {"limit": limit, "epsilon": e, "account": name}
+        for name, values in {"exact": spent, "claimed": np.full(len(data.LIMITS), claimed)}.items()
+        for limit, e in zip(data.LIMITS, rounded(values, 6), strict=True)
+    ]
+    x = axis("limit", "rejections allowed, μ₀", {"domain": [0, 20]}, tickCount=5)
+    colour = key("account", {"exact": RED, "claimed": GREEN})
+    return {
+        "height": HEIGHT,
+        "title": "one update",
+        "data": {"name": "update", "values": steps},
+        "encoding": {"x": x, "y": axis("epsilon", "ε of one accepted update", {"domain": [0, 20]}, tickCount=5)},
+        "layer": [line(colour), here("limit", x), dots(colour, {"filter": "datum.limit === limit"})],
+    }
 
 
 def _excess(exact: float, claimed: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from book.evidence import plans
 from book.press.dials_page import BLUE, Control, Dial, Formula, Number, text
-from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, axis, dots, here, key, line
+from book.press.dials_parts import GREEN, GREY, HEIGHT, ORANGE, axis, band, dots, here, interval, key, line, percent
 from dplib import stats
 from dplib.stats import Measured
 from papers.architecture import privacy_cost_rows, sum_task
@@ -23,52 +23,6 @@ RAW, NOISY = "Algorithm 1", "with noise on distances"
 
 def leak() -> Dial:
     """Her value in one pixel decides which pixels are kept: surely, or with noise a little more or less likely."""
-    colours = key("state", {"kept": BLUE, "left out": GREY}, lines=False)
-    pixel = {"field": "pixel", "type": "ordinal", "title": "pixel", "axis": {"labelAngle": 0}}
-    bars = {
-        "height": HEIGHT,
-        "title": "which pixels are kept",
-        "data": {"name": "pixels", "values": [{"pixel": j + 1, "d": d} for j, d in enumerate(DISTANCES)]},
-        "transform": [
-            {"calculate": f"datum.pixel === {HERS} ? distance : datum.d", "as": "distance"},
-            {
-                "calculate": f"datum.pixel === out ? 'left out' : datum.pixel <= {HERS} ? 'kept' : 'left out'",
-                "as": "state",
-            },
-        ],
-        "layer": [
-            {
-                "mark": {"type": "bar"},
-                "encoding": {
-                    "x": pixel,
-                    "y": axis("distance", "distance of the class means", {"zero": True}, tickCount=6),
-                    **colours,
-                },
-            },
-            {
-                "transform": [{"filter": f"datum.pixel === {HERS}"}],
-                "mark": {"type": "text", "text": "hers", "dy": -8, "fontStyle": "italic"},
-                "encoding": {"x": pixel, "y": axis("distance", "distance of the class means", {"zero": True})},
-            },
-        ],
-    }
-    x = axis("value", "her value in pixel 5", {"domain": [0, 1]}, tickCount=5)
-    y = axis("chance", "probability that pixel 5 is kept", {"domain": [0, 1]}, format=".0%", tickCount=5)
-    colour = key("kind", {RAW: ORANGE, NOISY: BLUE})
-    grid = sorted({*(k / 50 for k in range(51)), EDGE - 1e-6, EDGE})
-    drawn = {
-        "calculate": f"datum.kind === '{RAW}' ? (datum.value >= {EDGE!r} ? 1 : 0) : {_chance('datum.value')}",
-        "as": "chance",
-    }
-    ends = [{"filter": "datum.value === 0"}, {"calculate": "hers", "as": "value"}, drawn]
-    curves = {
-        "height": HEIGHT,
-        "title": "what the list tells of her",
-        "data": {"name": "curves", "values": [{"kind": kind, "value": v} for kind in (RAW, NOISY) for v in grid]},
-        "transform": [drawn],
-        "encoding": {"x": x, "y": y},
-        "layer": [line(colour), here("hers", x), dots(colour, *ends)],
-    }
     return Dial(
         "02",
         "Turn one record's value: who sees it in the list of the pixels that are kept?",
@@ -76,7 +30,7 @@ def leak() -> Dial:
             Number("hers", "her value in pixel 5", 0.0, 1.0, 1.0),
             Number("noise", "noise on each distance (standard deviation)", 0.01, 0.3, 0.05, log=True),
         ],
-        [bars, curves],
+        [_pixels(), _chances()],
         ["{sure}", "With noise on each distance pixel 5 beats pixel 4 with probability {chance}. {factor}"],
         "First: bars for eight pixels, the distance between the class means in each; four are kept, and hers, the "
         "fifth, has just passed the fourth. Second: the probability that hers is kept, against her value. Without "
@@ -85,6 +39,50 @@ def leak() -> Dial:
         "before the list is made. The printed picture shows her value 1 and noise 0.05.",
         formulas=_told(),
     )
+
+
+def _pixels() -> dict[str, Any]:
+    """The distance of the class means in each pixel, by whether it is kept."""
+    colours = key("state", {"kept": BLUE, "left out": GREY}, lines=False)
+    pixel = {"field": "pixel", "type": "ordinal", "title": "pixel", "axis": {"labelAngle": 0}}
+    state = f"datum.pixel === out ? 'left out' : datum.pixel <= {HERS} ? 'kept' : 'left out'"
+    distance = ("distance", "distance of the class means", {"zero": True})
+    return {
+        "height": HEIGHT,
+        "title": "which pixels are kept",
+        "data": {"name": "pixels", "values": [{"pixel": j + 1, "d": d} for j, d in enumerate(DISTANCES)]},
+        "transform": [
+            {"calculate": f"datum.pixel === {HERS} ? distance : datum.d", "as": "distance"},
+            {"calculate": state, "as": "state"},
+        ],
+        "layer": [
+            {"mark": {"type": "bar"}, "encoding": {"x": pixel, "y": axis(*distance, tickCount=6), **colours}},
+            {
+                "transform": [{"filter": f"datum.pixel === {HERS}"}],
+                "mark": {"type": "text", "text": "hers", "dy": -8, "fontStyle": "italic"},
+                "encoding": {"x": pixel, "y": axis(*distance)},
+            },
+        ],
+    }
+
+
+def _chances() -> dict[str, Any]:
+    """The probability that her pixel is kept against her value in it, without noise and with noise."""
+    x = axis("value", "her value in pixel 5", {"domain": [0, 1]}, tickCount=5)
+    y = axis("chance", "probability that pixel 5 is kept", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    colour = key("kind", {RAW: ORANGE, NOISY: BLUE})
+    grid = sorted({*(k / 50 for k in range(51)), EDGE - 1e-6, EDGE})
+    chance = f"datum.kind === '{RAW}' ? (datum.value >= {EDGE!r} ? 1 : 0) : {_chance('datum.value')}"
+    drawn = {"calculate": chance, "as": "chance"}
+    ends = [{"filter": "datum.value === 0"}, {"calculate": "hers", "as": "value"}, drawn]
+    return {
+        "height": HEIGHT,
+        "title": "what the list tells of her",
+        "data": {"name": "curves", "values": [{"kind": kind, "value": v} for kind in (RAW, NOISY) for v in grid]},
+        "transform": [drawn],
+        "encoding": {"x": x, "y": y},
+        "layer": [line(colour), here("hers", x), dots(colour, *ends)],
+    }
 
 
 def _chance(value: str) -> str:
@@ -130,20 +128,19 @@ def pieces() -> Dial:
     colours = {SHORTER: BLUE, LONG: GREEN}
     colour = key("kind", colours)
     rows = [
-        {"kind": kind, "inputs": m, **{end: round(getattr(mean, end), 3) for end in ("value", "low", "high")}}
+        {"kind": kind, "inputs": m, **interval(mean)}
         for kind, by_size in measured.items()
         for m, mean in ((m, _mean(results)) for m, results in by_size.items())
     ]
     x = axis("inputs", "number of inputs", {"type": "log"}, values=[10, 100, 1000], format=",")
     y = axis("value", "test accuracy (%)", {"domain": [50, 100]}, tickCount=6)
-    band = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour["color"]}
     accuracy = {
         "height": HEIGHT,
         "title": "ten features, in k pieces each",
         "data": {"name": "runs", "values": rows},
         "encoding": {"x": x, "y": y},
         "layer": [
-            {"mark": {"type": "area", "opacity": 0.2}, "encoding": band},
+            band(y, colour),
             line(colour),
             here("sizes[k]", x),
             dots(colour, {"filter": "datum.inputs === sizes[k]"}),
@@ -167,7 +164,7 @@ def pieces() -> Dial:
         {
             "inputs": text(("k",), [f"{m:,}" for m in sizes]),
             "length": text(("k",), [f"{math.sqrt(sum_task.BASE / m):.0%}" for m in sizes]),
-            "shorter": text(("k",), [_percent(_mean(table[m])) for m in sizes]),
+            "shorter": text(("k",), [percent(_mean(table[m])) for m in sizes]),
             "long": text(("k",), [_kept(measured[LONG], m) for m in sizes]),
         },
     )
@@ -198,11 +195,7 @@ def _mean(results: Any) -> Measured:
     return stats.mean_interval(privacy_cost_rows.percent(results))
 
 
-def _percent(mean: Measured) -> str:
-    return f"{mean.value:.1f}% ({mean.low:.1f} to {mean.high:.1f})"
-
-
 def _kept(by_inputs: Mapping[int, Any], inputs: int) -> str:
     if inputs not in by_inputs:
         return "With pieces times √k this number of inputs was not run."
-    return f"With pieces times √k it keeps its length, and the accuracy is {_percent(_mean(by_inputs[inputs]))}."
+    return f"With pieces times √k it keeps its length, and the accuracy is {percent(_mean(by_inputs[inputs]))}."

@@ -8,8 +8,21 @@ from typing import Any
 from book.evidence import plans
 from book.press import dials_data as data
 from book.press.dials_page import BLUE, Control, Dial, Formula, text
-from book.press.dials_parts import GREEN, HEIGHT, ORANGE, RED, axis, dots, here, key, line
-from dplib.stats import Measured
+from book.press.dials_parts import (
+    GREEN,
+    HEIGHT,
+    LIMIT,
+    ORANGE,
+    RED,
+    axis,
+    band,
+    dots,
+    here,
+    interval,
+    key,
+    line,
+    percent,
+)
 from papers.labels import stage_rows
 from papers.screening import accounts
 
@@ -24,14 +37,6 @@ def two_guarantees() -> Dial:
     study = plans.load("09")
     tuned, cells = study.read("records"), {name: study.read(name)["cells"] for name in stage_rows.TITLES}
     by_sgd = {name: {e: outcome for (of, e), outcome in tuned.items() if of == name} for name in cells}
-    points = []
-    for k, name in enumerate(cells):
-        stages = {e: stage_rows.table_row(cells[name], 2)[f"eps{e}"] for e in stage_rows.EPSILONS}
-        records = {e: outcome.mean for e, outcome in by_sgd[name].items()}
-        for method, means in ((STAGES, stages), (RECORDS, records)):
-            for e, mean in means.items():
-                ends = {end: round(getattr(mean, end), 3) for end in ("value", "low", "high")}
-                points.append({"data": k, "method": method, "printed": e, **ends})
     shares = (1.0, 0.5)  # of epsilon that DP-SGD has where the axis counts either
 
     def say(what) -> list:
@@ -41,29 +46,6 @@ def two_guarantees() -> Dial:
         ]
 
     over = ("counts", "data", "epsilon")
-    colour = key("method", {STAGES: BLUE, RECORDS: ORANGE})
-    x = axis("at", "ε", {"type": "log", "domain": [0.5, 8]}, values=[0.5, 1, 2, 4, 8], format="~r")
-    y = axis("value", "test accuracy (%)", {"zero": False}, tickCount=6)
-    band = {"y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour["color"]}
-    budgets = f"{list(stage_rows.EPSILONS)}[epsilon]"
-    chart = {
-        "height": HEIGHT,
-        "data": {"name": "runs", "values": points},
-        "transform": [
-            {"filter": "datum.data === data"},
-            {
-                "calculate": f"datum.method === '{RECORDS}' && counts === 1 ? 2 * datum.printed : datum.printed",
-                "as": "at",
-            },
-        ],
-        "encoding": {"x": x, "y": y},
-        "layer": [
-            {"mark": {"type": "area", "opacity": 0.2}, "encoding": band},
-            line(colour),
-            here(budgets, x),
-            dots(colour, {"filter": f"datum.at === {budgets}"}),
-        ],
-    }
     return Dial(
         "09",
         "Turn what the axis counts: which method wins at your ε?",
@@ -72,7 +54,7 @@ def two_guarantees() -> Dial:
             Control("counts", "the axis counts", [PRINTED, CHANGED], 1, menu=True),
             Control("data", "images", list(stage_rows.TITLES.values()), menu=True),
         ],
-        [chart],
+        [_both(cells, by_sgd)],
         ["{levels} {lead}", "{promise}"],
         "Test accuracy on MNIST against the epsilon of a changed label, from 1 to 8. At 1 DP-SGD, which hides whole "
         "records, is ahead of training in two stages; from 2 on two stages are ahead. Counted by the epsilon that is "
@@ -87,13 +69,41 @@ def two_guarantees() -> Dial:
     )
 
 
-def _percent(mean: Measured) -> str:
-    return f"{mean.value:.1f}% ({mean.low:.1f} to {mean.high:.1f})"
+def _both(cells: Mapping, by_sgd: Mapping) -> dict[str, Any]:
+    """Accuracy of both methods against the epsilon that is counted."""
+    colour = key("method", {STAGES: BLUE, RECORDS: ORANGE})
+    x = axis("at", "ε", {"type": "log", "domain": [0.5, 8]}, values=[0.5, 1, 2, 4, 8], format="~r")
+    y = axis("value", "test accuracy (%)", {"zero": False}, tickCount=6)
+    chosen = f"{list(stage_rows.EPSILONS)}[epsilon]"
+    counted = f"datum.method === '{RECORDS}' && counts === 1 ? 2 * datum.printed : datum.printed"
+    return {
+        "height": HEIGHT,
+        "data": {"name": "runs", "values": _runs(cells, by_sgd)},
+        "transform": [{"filter": "datum.data === data"}, {"calculate": counted, "as": "at"}],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            band(y, colour),
+            line(colour),
+            here(chosen, x),
+            dots(colour, {"filter": f"datum.at === {chosen}"}),
+        ],
+    }
+
+
+def _runs(cells: Mapping, by_sgd: Mapping) -> list[dict[str, Any]]:
+    """A row for each data set, method and epsilon as it is printed."""
+    rows = []
+    for k, name in enumerate(cells):
+        stages = {e: stage_rows.table_row(cells[name], 2)[f"eps{e}"] for e in stage_rows.EPSILONS}
+        records = {e: outcome.mean for e, outcome in by_sgd[name].items()}
+        for method, means in ((STAGES, stages), (RECORDS, records)):
+            rows += [{"data": k, "method": method, "printed": e, **interval(mean)} for e, mean in means.items()]
+    return rows
 
 
 def _levels(cells: Mapping, by_sgd: Mapping, epsilon: float, share: float) -> str:
     two = stage_rows.table_row(cells, 2)[f"eps{epsilon}"]
-    return f"ε = {epsilon:g}: two stages {_percent(two)}, DP-SGD {_percent(by_sgd[epsilon * share].mean)}."
+    return f"ε = {epsilon:g}: two stages {percent(two)}, DP-SGD {percent(by_sgd[epsilon * share].mean)}."
 
 
 def _lead(cells: Mapping, by_sgd: Mapping, epsilon: float, share: float) -> str:
@@ -126,55 +136,11 @@ def rejections() -> Dial:
     """How likely a negative update is in two worlds, which only so many rejections in a row can bring."""
     _, _, claimed = data.smallest_example()
     limits = data.LIMITS
-    worlds = {ABSENT: ORANGE, PRESENT: BLUE}
-    colour = key("world", worlds)
-    x = axis("limit", "rejections allowed, μ₀", {"domain": [0, limits[-1]]}, tickCount=5)
-    least = "round(-log(datum.value) / LN10)"  # the power of ten, without its sign
-    power = f"datum.value === 1 ? '1' : '10⁻' + ({least} > 9 ? '¹' : '') + '⁰¹²³⁴⁵⁶⁷⁸⁹'[{least} % 10]"
-    y = axis("chance", "probability", {"type": "log", "domain": [1e-18, 1]}, labelExpr=power, tickCount=6)
-    rows = [{"world": world, "limit": k} for world in worlds for k in limits]
-    chance = f"pow(datum.world === '{ABSENT}' ? 0.5 : {NEGATIVE[PRESENT]!r}, datum.limit + 1)"
-    odds = {"calculate": chance, "as": "chance"}
-    chosen = {"filter": "datum.limit === allowed"}
-    named = {
-        "type": "text",
-        "text": "δ: what is rarer does not count",
-        "align": "left",
-        "dx": 8,
-        "dy": 14,
-    }
-    rare = {
-        "data": {"values": [{"chance": accounts.DELTA}]},  # once, and not for each row of the chart
-        "layer": [
-            {"mark": {"type": "rule", "strokeDash": [6, 4], "color": RED}, "encoding": {"x": None, "y": y}},
-            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"value": 0}, "y": y}},
-        ],
-    }
-    chances = {
-        "height": HEIGHT,
-        "title": "chance of a negative update",
-        "data": {"name": "chances", "values": rows},
-        "transform": [odds],
-        "encoding": {"x": x, "y": y},
-        "layer": [line(colour), rare, here("allowed", x), dots(colour, chosen)],
-    }
-    y2 = axis("epsilon", "ε", {"domain": [0, 20]}, tickCount=5)
-    kinds = key("kind", {PROVED: RED, CLAIMED: GREEN})
-    proof = {
-        "height": HEIGHT,
-        "title": "what that proves",
-        "data": {"name": "proof", "values": [{"kind": kind, "limit": k} for kind in (PROVED, CLAIMED) for k in limits]},
-        "transform": [
-            {"calculate": f"datum.kind === '{CLAIMED}' ? {claimed!r} : {_proved('datum.limit')}", "as": "epsilon"},
-        ],
-        "encoding": {"x": x, "y": y2},
-        "layer": [line(kinds), here("allowed", x), dots(kinds, chosen)],
-    }
     return Dial(
         "12-rejections",
         "Allow one rejection after another: what does a negative update betray?",
         [Control("allowed", "rejections allowed, μ₀", [str(k) for k in limits], limits.index(10))],
-        [chances, proof],
+        [_chances(), _proof(claimed)],
         [
             "Without the record a negative update comes once in {once}, with it {times} times less often.",
             "{says}",
@@ -187,6 +153,51 @@ def rejections() -> Dial:
         "makes positive ones likelier. A negative one is rejected, until after μ₀ rejections the next is taken unseen.",
         formulas=_betrayed(claimed),
     )
+
+
+ALLOWED = axis("limit", "rejections allowed, μ₀", {"domain": [0, data.LIMITS[-1]]}, tickCount=5)
+CHOSEN = {"filter": "datum.limit === allowed"}
+
+
+def _chances() -> dict[str, Any]:
+    """The chance of a negative update in either world, against the rejections allowed, and delta."""
+    worlds = {ABSENT: ORANGE, PRESENT: BLUE}
+    colour = key("world", worlds)
+    least = "round(-log(datum.value) / LN10)"  # the power of ten, without its sign
+    power = f"datum.value === 1 ? '1' : '10⁻' + ({least} > 9 ? '¹' : '') + '⁰¹²³⁴⁵⁶⁷⁸⁹'[{least} % 10]"
+    y = axis("chance", "probability", {"type": "log", "domain": [1e-18, 1]}, labelExpr=power, tickCount=6)
+    chance = f"pow(datum.world === '{ABSENT}' ? 0.5 : {NEGATIVE[PRESENT]!r}, datum.limit + 1)"
+    named = {"type": "text", "text": "δ: what is rarer does not count", "align": "left", "dx": 8, "dy": 14}
+    rare = {
+        "data": {"values": [{"chance": accounts.DELTA}]},  # once, and not for each row of the chart
+        "layer": [
+            {"mark": LIMIT, "encoding": {"x": None, "y": y}},
+            {"mark": {**named, "fontSize": 13}, "encoding": {"x": {"value": 0}, "y": y}},
+        ],
+    }
+    return {
+        "height": HEIGHT,
+        "title": "chance of a negative update",
+        "data": {"name": "chances", "values": [{"world": world, "limit": k} for world in worlds for k in data.LIMITS]},
+        "transform": [{"calculate": chance, "as": "chance"}],
+        "encoding": {"x": ALLOWED, "y": y},
+        "layer": [line(colour), rare, here("allowed", ALLOWED), dots(colour, CHOSEN)],
+    }
+
+
+def _proof(claimed: float) -> dict[str, Any]:
+    """The epsilon that a negative update proves, against the rejections allowed, and the claim."""
+    colour = key("kind", {PROVED: RED, CLAIMED: GREEN})
+    epsilon = f"datum.kind === '{CLAIMED}' ? {claimed!r} : {_proved('datum.limit')}"
+    rows = [{"kind": kind, "limit": k} for kind in (PROVED, CLAIMED) for k in data.LIMITS]
+    return {
+        "height": HEIGHT,
+        "title": "what that proves",
+        "data": {"name": "proof", "values": rows},
+        "transform": [{"calculate": epsilon, "as": "epsilon"}],
+        "encoding": {"x": ALLOWED, "y": axis("epsilon", "ε", {"domain": [0, 20]}, tickCount=5)},
+        "layer": [line(colour), here("allowed", ALLOWED), dots(colour, CHOSEN)],
+    }
 
 
 def _proved(limit: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from book.evidence import plans, sources
 from book.press.dials_page import Control, Dial, text
-from book.press.dials_parts import ORANGE, axis
+from book.press.dials_parts import ORANGE, axis, percent
 from dplib.stats import Measured
 from papers.sizes import map_figures, map_rows
 from papers.sizes.map_rows import Compared
@@ -15,6 +15,7 @@ from papers.sizes.map_rows import Compared
 WIDTH = 1024  # hidden units of the network whose crossing with the linear model is the border
 ROW = 66  # pixels: four lines of words
 CELLS = tuple(f"var(--dial-cell-{k})" for k in range(4))  # the best size of a cell, the smallest first
+TIP = {"tooltip": {"field": "tip"}}
 BORDER = "border: right of it a network wins"
 # Where a cell lies: which of the papers' statements is about such cells, its row, and the chapter that tests it.
 PLACES = {
@@ -100,67 +101,67 @@ def _chart(
 ) -> dict[str, Any]:
     """Cells by colour, words on them, the border, and a frame around the cell that is chosen."""
     columns = [f"{e:g}" if e else "none" for e in budgets]
+    x = axis("x", "privacy budget ε", {"domain": [-0.5, len(columns) - 0.5]}, **_labels(columns))
+    y = axis("y", "training records n", {"domain": [-0.5, len(records) - 0.5]}, **_labels([f"{n:,}" for n in records]))
     legend = {
         "orient": "top", "title": None, "symbolType": "square", "symbolSize": 160, "labelFontSize": 13,
         "columns": {"expr": "width < 460 ? 1 : 2"},
     }  # fmt: skip
     colours = {"domain": [*names.values(), BORDER], "range": [*CELLS[: len(names)], ORANGE]}
     colour = {"type": "nominal", "scale": colours, "legend": legend}
-    x = axis("x", "privacy budget ε", {"domain": [-0.5, len(columns) - 0.5]}, **_labels(columns))
-    y = axis("y", "training records n", {"domain": [-0.5, len(records) - 0.5]}, **_labels([f"{n:,}" for n in records]))
     ends = (("epsilon", "-", "x"), ("epsilon", "+", "x2"), ("records", "-", "y"), ("records", "+", "y2"))
-    sides = [{"calculate": f"datum.{name} {sign} 0.5", "as": end} for name, sign, end in ends]
     square = {"x": x, "x2": {"field": "x2"}, "y": y, "y2": {"field": "y2"}}
+    return {
+        "height": ROW * len(records),
+        "data": {"name": "cells", "values": values},
+        "transform": [{"calculate": f"datum.{name} {sign} 0.5", "as": end} for name, sign, end in ends],
+        "layer": [
+            {
+                "mark": {"type": "rect", "stroke": "var(--dial-ground)", "cursor": "pointer"},
+                "encoding": {**square, "color": {"field": "best", **colour}, **TIP},
+            },
+            _border_line(border, {**x, "field": "value"}, {**y, "field": "row"}, colour),
+            _on_cells({**x, "field": "epsilon"}, {**y, "field": "top"}, colour),
+            {
+                "transform": [{"filter": "datum.records === records && datum.epsilon === epsilon"}],
+                "mark": {"type": "rect", "fillOpacity": 0, "stroke": "var(--dial-ink)", "strokeWidth": 3},
+                "encoding": {**square, **TIP},
+            },
+        ],
+    }
+
+
+def _border_line(border: list[dict[str, Any]], x: Mapping, y: Mapping, colour: Mapping) -> dict[str, Any]:
+    """The border from row to row, with the interval of each of its places."""
+    return {
+        "data": {"name": "border", "values": border},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.45, "color": ORANGE},
+                "encoding": {"x": {**x, "field": "low"}, "y": y, "x2": {"field": "high"}},
+            },
+            {"mark": {"type": "line", "strokeWidth": 2.5, "color": ORANGE}, "encoding": {"x": x, "y": y}},
+            {
+                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                "encoding": {"x": x, "y": y, "color": {"field": "kind", **colour}},
+            },
+        ],
+    }
+
+
+def _on_cells(x: Mapping, y: Mapping, colour: Mapping) -> dict[str, Any]:
+    """The words on the cells."""
     # A stroke of the cell's colour, drawn below the letters (dials.css), keeps the border off them.
     words = {"type": "text", "lineBreak": "\n", "baseline": "top", "fontSize": 12.5, "lineHeight": 13.5,
              "strokeWidth": 5, "strokeJoin": "round", "cursor": "pointer"}  # fmt: skip
     written = "width < 400 ? replace(datum.words, '%', '') : datum.words"  # narrow cells have no room for the sign
-    chosen = {"filter": "datum.records === records && datum.epsilon === epsilon"}
-    tip = {"tooltip": {"field": "tip"}}
-    at_border = {"x": {**x, "field": "value"}, "y": {**y, "field": "row"}}
     return {
-        "height": ROW * len(records),
-        "data": {"name": "cells", "values": values},
-        "transform": sides,
-        "layer": [
-            {
-                "mark": {"type": "rect", "stroke": "var(--dial-ground)", "cursor": "pointer"},
-                "encoding": {**square, "color": {"field": "best", **colour}, **tip},
-            },
-            {
-                "data": {"name": "border", "values": border},
-                "layer": [
-                    {
-                        "mark": {"type": "rule", "strokeWidth": 6, "opacity": 0.45, "color": ORANGE},
-                        "encoding": {**at_border, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-                    },
-                    {"mark": {"type": "line", "strokeWidth": 2.5, "color": ORANGE}, "encoding": at_border},
-                    {
-                        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                        "encoding": {**at_border, "color": {"field": "kind", **colour}},
-                    },
-                ],
-            },
-            {
-                "transform": [
-                    {"calculate": "datum.records + 0.42", "as": "top"},
-                    {"calculate": written, "as": "written"},
-                ],
-                "mark": words,
-                "encoding": {
-                    "x": {**x, "field": "epsilon"},
-                    "y": {**y, "field": "top"},
-                    "text": {"field": "written"},
-                    "stroke": {"field": "best", **colour},
-                    **tip,
-                },
-            },
-            {
-                "transform": [chosen],
-                "mark": {"type": "rect", "fillOpacity": 0, "stroke": "var(--dial-ink)", "strokeWidth": 3},
-                "encoding": {**square, **tip},
-            },
+        "transform": [
+            {"calculate": "datum.records + 0.42", "as": "top"},
+            {"calculate": written, "as": "written"},
         ],
+        "mark": words,
+        "encoding": {"x": x, "y": y, "text": {"field": "written"}, "stroke": {"field": "best", **colour}, **TIP},
     }
 
 
@@ -188,18 +189,14 @@ def _model(width: int) -> str:
     return f"{width:,} units" if width else "the linear model"
 
 
-def _percent(mean: Measured) -> str:
-    return f"{mean.value:.1f}% ({mean.low:.1f} to {mean.high:.1f})"
-
-
 def _tip(key: map_rows.Cell, cell: Compared) -> str:
-    best = f"best: {_model(cell.best)}, {_percent(cell.means[cell.best])}"
+    best = f"best: {_model(cell.best)}, {percent(cell.means[cell.best])}"
     return f"{_at(key)}\n{best}\nlinear {cell.means[0].value:.1f}%, 1,024 units {cell.means[WIDTH].value:.1f}%"
 
 
 def _best(key: map_rows.Cell, cell: Compared) -> str:
     verb = "is" if not cell.best else "are"
-    return f"{_at(key)}: {_model(cell.best)} {verb} best, {_percent(cell.means[cell.best])}."
+    return f"{_at(key)}: {_model(cell.best)} {verb} best, {percent(cell.means[cell.best])}."
 
 
 def _level(key: map_rows.Cell, cell: Compared) -> str:

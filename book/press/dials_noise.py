@@ -11,63 +11,25 @@ import numpy as np
 
 from book.press import dials_formulas
 from book.press.dials_page import BLUE, Control, Dial, Formula, Number
-from book.press.dials_parts import GREY, HEIGHT, ORANGE, RED, axis, dots, here, key, line
+from book.press.dials_parts import GREY, HEIGHT, LIMIT, ORANGE, axis, dots, here, key, line
 from dplib import mechanisms
 
 WORLDS = {"without her": BLUE, "with her": ORANGE}
+PRINTED, PLACES = "what is printed, less the count without her", [k / 10 for k in range(-60, 71)]
 DELTA = 1e-5  # of the theorem on composition
 
 
 def bells() -> Dial:
     """A noisy count in two worlds, and the privacy loss of each output."""
-    where = "(datum.place - (datum.world === 'with her' ? 1 : 0))"
-    height = f"noise === 0 ? exp(-abs({where}) / b) / (2 * b) : densityNormal({where}, 0, spread)"
-    loss = "noise === 0 ? (abs(datum.place) - abs(datum.place - 1)) / b : (datum.place - 0.5) / pow(spread, 2)"
-    places = [k / 10 for k in range(-60, 71)]
-    x = axis("place", "what is printed, less the count without her", tickCount=7)
-    colour = key("world", WORLDS)
-    here_ = {"calculate": "output", "as": "place"}
-    densities = {
-        "height": HEIGHT,
-        "title": "two worlds",
-        "data": {"name": "bells", "values": [{"world": world, "at": place} for world in WORLDS for place in places]},
-        "transform": [{"calculate": "datum.at", "as": "place"}, {"calculate": height, "as": "height"}],
-        "encoding": {"x": x, "y": axis("height", "density", {"zero": True}, tickCount=5)},
-        "layer": [
-            line(colour),
-            here("output", x),
-            dots(colour, {"filter": "datum.at === 0"}, here_, {"calculate": height, "as": "height"}),
-        ],
-    }
-    limits = [{"sign": 1}, {"sign": -1}]
-    y = axis("loss", "logarithm of the ratio", {"domain": [-4, 4]}, tickCount=5)
-    ends = {"type": "rule", "strokeDash": [6, 4], "color": RED, "clip": True}
-    losses = {
-        "height": HEIGHT,
-        "title": "what each output tells",
-        "data": {"name": "losses", "values": [{"place": place} for place in places]},
-        "transform": [{"calculate": loss, "as": "loss"}],
-        "encoding": {"x": x, "y": y},
-        "layer": [
-            {"mark": {"type": "line", "color": GREY, "strokeWidth": 2.5, "clip": True}},
-            {
-                "data": {"values": limits},
-                "transform": [{"calculate": "datum.sign * most", "as": "loss"}],
-                "mark": ends,
-                "encoding": {"x": None, "y": y},
-            },
-            here("output", x),
-        ],
-    }
     return Dial(
         "00a-bells",
         "Turn the noise, and look at one output: what does it tell?",
         [
             Number("spread", "standard deviation of the noise", 0.5, 10.0, 1.414, log=True),
-            Number("output", "what is printed, less the count without her", -6.0, 7.0, 3.0),
+            Number("output", PRINTED, -6.0, 7.0, 3.0),
             Control("noise", "noise", ["Laplace", "normal"], menu=True),
         ],
-        [densities, losses],
+        [_densities(), _losses()],
         ["This output is {times} as likely {world}: its logarithm is {loss}.", "{promise}"],
         "First: the densities of a count with Laplace noise of standard deviation 1.4 in two worlds, two pointed bells "
         "one step apart. Second: the logarithm of their ratio. It rises from −1 to 1 between the two peaks and is flat "
@@ -76,6 +38,52 @@ def bells() -> Dial:
         "beyond it. The printed picture shows Laplace noise.",
         formulas=_bells(),
     )
+
+
+def _densities() -> dict[str, Any]:
+    """The densities of what is printed, with her and without her."""
+    where = "(datum.place - (datum.world === 'with her' ? 1 : 0))"
+    density = f"noise === 0 ? exp(-abs({where}) / b) / (2 * b) : densityNormal({where}, 0, spread)"
+    height = {"calculate": density, "as": "height"}
+    x = axis("place", PRINTED, tickCount=7)
+    colour = key("world", WORLDS)
+    return {
+        "height": HEIGHT,
+        "title": "two worlds",
+        "data": {"name": "bells", "values": [{"world": world, "at": place} for world in WORLDS for place in PLACES]},
+        "transform": [{"calculate": "datum.at", "as": "place"}, height],
+        "encoding": {"x": x, "y": axis("height", "density", {"zero": True}, tickCount=5)},
+        "layer": [
+            line(colour),
+            here("output", x),
+            dots(colour, {"filter": "datum.at === 0"}, {"calculate": "output", "as": "place"}, height),
+        ],
+    }
+
+
+def _losses() -> dict[str, Any]:
+    """The privacy loss of each output, between the limits of Laplace noise as wide."""
+    loss = "noise === 0 ? (abs(datum.place) - abs(datum.place - 1)) / b : (datum.place - 0.5) / pow(spread, 2)"
+    x = axis("place", PRINTED, tickCount=7)
+    y = axis("loss", "logarithm of the ratio", {"domain": [-4, 4]}, tickCount=5)
+    limits = {
+        "data": {"values": [{"sign": 1}, {"sign": -1}]},
+        "transform": [{"calculate": "datum.sign * most", "as": "loss"}],
+        "mark": {**LIMIT, "clip": True},
+        "encoding": {"x": None, "y": y},
+    }
+    return {
+        "height": HEIGHT,
+        "title": "what each output tells",
+        "data": {"name": "losses", "values": [{"place": place} for place in PLACES]},
+        "transform": [{"calculate": loss, "as": "loss"}],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {"mark": {"type": "line", "color": GREY, "strokeWidth": 2.5, "clip": True}},
+            limits,
+            here("output", x),
+        ],
+    }
 
 
 def _bells() -> dict[str, Formula]:
@@ -123,28 +131,6 @@ def _bells() -> dict[str, Formula]:
 
 def curve() -> Dial:
     """The ceiling of all attacks at an epsilon and a delta."""
-    grid = [k / 200 for k in range(201)]
-    x = axis("alarm", "false alarms", {"domain": [0, 1]}, format=".0%", tickCount=5)
-    y = axis("hit", "hits", {"domain": [0, 1]}, format=".0%", tickCount=5)
-    colour = key("attack", {"no attack is above": BLUE, "guessing": GREY})
-    values = [{"attack": attack, "alarm": f} for attack in ("no attack is above", "guessing") for f in grid]
-    drawn = {"calculate": f"datum.attack === 'guessing' ? datum.alarm : {_ceiling('datum.alarm')}", "as": "hit"}
-    chart = {
-        "height": HEIGHT,
-        "data": {"name": "ceiling", "values": values},
-        "transform": [drawn],
-        "encoding": {"x": x, "y": y},
-        "layer": [
-            line(colour),
-            here("alarms", x),
-            dots(
-                colour,
-                {"filter": "datum.alarm === 0 && datum.attack !== 'guessing'"},
-                {"calculate": "alarms", "as": "alarm"},
-                {"calculate": "hits", "as": "hit"},
-            ),
-        ],
-    }
 
     def hits(at: Mapping[str, Any]) -> float:
         f, e, d = at["alarms"], at["epsilon"], at["failure"]
@@ -162,7 +148,7 @@ def curve() -> Dial:
             Number("failure", "δ", 0.0, 0.2, 0.0),
             Number("alarms", "false alarms of the attack", 0.0, 1.0, 0.05),
         ],
-        [chart],
+        [_attacks()],
         [
             "With these false alarms no attack finds her in more than {hits} of the cases.",
             "Who gave her even odds believes after such an alarm that she is there with at most {belief}.",
@@ -178,65 +164,33 @@ def curve() -> Dial:
     )
 
 
+def _attacks() -> dict[str, Any]:
+    """Hits against false alarms: the ceiling of all attacks, and guessing."""
+    x = axis("alarm", "false alarms", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    y = axis("hit", "hits", {"domain": [0, 1]}, format=".0%", tickCount=5)
+    colour = key("attack", {"no attack is above": BLUE, "guessing": GREY})
+    rows = [{"attack": attack, "alarm": k / 200} for attack in ("no attack is above", "guessing") for k in range(201)]
+    drawn = {"calculate": f"datum.attack === 'guessing' ? datum.alarm : {_ceiling('datum.alarm')}", "as": "hit"}
+    chosen = [
+        {"filter": "datum.alarm === 0 && datum.attack !== 'guessing'"},
+        {"calculate": "alarms", "as": "alarm"},
+        {"calculate": "hits", "as": "hit"},
+    ]
+    return {
+        "height": HEIGHT,
+        "data": {"name": "ceiling", "values": rows},
+        "transform": [drawn],
+        "encoding": {"x": x, "y": y},
+        "layer": [line(colour), here("alarms", x), dots(colour, *chosen)],
+    }
+
+
 def _ceiling(f: str) -> str:
     return f"max(0, min(1, exp(epsilon) * {f} + failure, 1 - exp(-epsilon) * (1 - failure - {f})))"
 
 
 def budget() -> Dial:
     """A budget, and how many questions it pays for."""
-    colours = {"added up": ORANGE, "by the theorem": BLUE}
-    spent = {"added up": "{k} * each", "by the theorem": "sqrt({k}) * root + {k} * drift"}
-
-    def of(k: str) -> str:
-        return f"datum.way === 'added up' ? {spent['added up'].format(k=k)} : {spent['by the theorem'].format(k=k)}"
-
-    colour = key("way", colours)
-    meter_x = axis("spent", "ε spent", {"zero": True}, tickCount=5)
-    way = {
-        "field": "way",
-        "type": "nominal",
-        "title": None,
-        "sort": list(colours),
-        "axis": {"labels": False, "ticks": False},
-    }
-    ends = {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 2, "color": RED}
-    meter = {
-        "height": HEIGHT,
-        "title": "the meter",
-        "data": {"name": "meter", "values": [{"way": name} for name in colours]},
-        "transform": [{"calculate": of("count"), "as": "spent"}],
-        "layer": [
-            {"mark": {"type": "bar"}, "encoding": {"x": meter_x, "y": way, **key("way", colours, lines=False)}},
-            {
-                "data": {"values": [{}]},
-                "transform": [{"calculate": "total", "as": "spent"}],
-                "mark": ends,
-                "encoding": {"x": meter_x},
-            },
-        ],
-    }
-    x = axis("asked_", "questions", {"zero": True}, tickCount=5, format="~s")
-    y = axis("spent", "ε spent", {"zero": True}, tickCount=5)
-    growth = {
-        "height": HEIGHT,
-        "title": "question by question",
-        "data": {"name": "growth", "values": [{"way": name, "k": k / 60} for name in colours for k in range(61)]},
-        "transform": [
-            {"calculate": "datum.k * span", "as": "asked_"},
-            {"calculate": of("datum.asked_"), "as": "spent"},
-        ],
-        "encoding": {"x": x, "y": y},
-        "layer": [
-            line(colour),
-            {
-                "data": {"values": [{}]},
-                "transform": [{"calculate": "total", "as": "spent"}],
-                "mark": ends,
-                "encoding": {"x": None, "y": y},
-            },
-            here("count", x),
-        ],
-    }
     return Dial(
         "00a-budget",
         "Ask, and watch the meter: when is the budget spent?",
@@ -245,7 +199,7 @@ def budget() -> Dial:
             Number("asked", "questions asked", 1.0, 2000.0, 80.0, log=True),
             Number("total", "budget ε", 0.1, 20.0, 3.0, log=True),
         ],
-        [meter, growth],
+        [_meter(), _growth()],
         [
             "{count} questions spend ε = {sum} added up, or {theorem} by the theorem, at δ = 0.00001. {state}",
             "The budget pays for {by_sum} questions added up, and for {by_theorem} by the theorem.",
@@ -257,6 +211,57 @@ def budget() -> Dial:
         "the budget. The printed picture shows 80 questions of ε = 0.05 and a budget of 3.",
         formulas=_budget(),
     )
+
+
+WAYS = {"added up": ORANGE, "by the theorem": BLUE}
+
+
+def _meter() -> dict[str, Any]:
+    """What the questions have spent, a bar for each way to count."""
+    way = {
+        "field": "way",
+        "type": "nominal",
+        "title": None,
+        "sort": list(WAYS),
+        "axis": {"labels": False, "ticks": False},
+    }
+    x = axis("spent", "ε spent", {"zero": True}, tickCount=5)
+    return {
+        "height": HEIGHT,
+        "title": "the meter",
+        "data": {"name": "meter", "values": [{"way": name} for name in WAYS]},
+        "transform": [_after("count")],
+        "layer": [
+            {"mark": {"type": "bar"}, "encoding": {"x": x, "y": way, **key("way", WAYS, lines=False)}},
+            _total(x=x),
+        ],
+    }
+
+
+def _growth() -> dict[str, Any]:
+    """What each number of questions spends, a line for each way to count."""
+    x = axis("asked_", "questions", {"zero": True}, tickCount=5, format="~s")
+    y = axis("spent", "ε spent", {"zero": True}, tickCount=5)
+    return {
+        "height": HEIGHT,
+        "title": "question by question",
+        "data": {"name": "growth", "values": [{"way": name, "k": k / 60} for name in WAYS for k in range(61)]},
+        "transform": [{"calculate": "datum.k * span", "as": "asked_"}, _after("datum.asked_")],
+        "encoding": {"x": x, "y": y},
+        "layer": [line(key("way", WAYS)), _total(x=None, y=y), here("count", x)],
+    }
+
+
+def _after(questions: str) -> dict[str, str]:
+    """What so many questions spend, by the way of a row."""
+    theorem = f"sqrt({questions}) * root + {questions} * drift"
+    return {"calculate": f"datum.way === 'added up' ? {questions} * each : {theorem}", "as": "spent"}
+
+
+def _total(**axes: Any) -> dict[str, Any]:
+    """The whole budget, a dashed stroke across the axis of what is spent."""
+    whole = {"data": {"values": [{}]}, "transform": [{"calculate": "total", "as": "spent"}]}
+    return {**whole, "mark": {**LIMIT, "strokeWidth": 2}, "encoding": axes}
 
 
 def _budget() -> dict[str, Formula]:

@@ -1,4 +1,4 @@
-"""What the dials' charts are put together from: axes, colours with names, strokes."""
+"""What the dials' charts are put together from: axes, colours with names, strokes, means with their intervals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import seaborn as sns
 
 from book.press.dials_page import INK
+from dplib.stats import Measured
 
 _, ORANGE, GREEN, RED, *_ = sns.color_palette("colorblind").as_hex()  # blue follows the theme: dials_page
 GREY = "#949494"
 HEIGHT = 320
+LIMIT = {"type": "rule", "strokeDash": [6, 4], "color": RED}  # a stroke at what must not be passed
 _DASHES = ([1, 0], [8, 3], [3, 3], [10, 3, 2, 3])
 
 
@@ -72,3 +74,19 @@ def here(expression: str, x: Mapping[str, Any]) -> dict[str, Any]:
     """A vertical stroke at the place that a control names, such as ``grid[epsilon]``."""
     layered = {"data": {"values": [{}]}, "transform": [{"calculate": expression, "as": x["field"]}]}
     return layered | {"layer": stroke(x)}
+
+
+def band(y: Mapping[str, Any], colour: Mapping[str, Any], opacity: float = 0.2) -> dict[str, Any]:
+    """The intervals of rows of :func:`interval`, for each name of a :func:`key`."""
+    ends = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    return {"mark": {"type": "area", "opacity": opacity}, "encoding": {**ends, "color": colour["color"]}}
+
+
+def interval(mean: Measured) -> dict[str, float]:
+    """A mean and the ends of its interval, as a row of a chart has them."""
+    return {end: round(getattr(mean, end), 3) for end in ("value", "low", "high")}
+
+
+def percent(mean: Measured) -> str:
+    """The same as an answer has them."""
+    return f"{mean.value:.1f}% ({mean.low:.1f} to {mean.high:.1f})"
