@@ -73,20 +73,7 @@ def build(*, draft: bool = False, cores: int = 1) -> Path:
     said = None if draft else typed.known(rows, notebooks)
     making = [lambda: [make() for make in computed], lambda: elsewhere.archive(handed_out), *pictures]
     with remembered.ahead(making, cores):
-        parts = {
-            "ledger.html": ledger.ledger_html(rows),
-            "counts.md": tables.counts(rows),
-            "findings.md": findings.markdown(rows),
-            "readings.md": tables.readings(),
-            "readings_without_rule.md": tables.readings_without_rule(),
-            "changes.md": tables.changes(rows),
-            "headlines.md": headlines.markdown(rows),
-            "benchmarks.md": tables.benchmarks(),
-            "status.md": tables.status(chapters),
-            "data.md": tables.data_sets(),
-            "course.md": course.markdown(),
-            "gpu_measured.md": tables.gpu_measured(),
-        }
+        parts = _parts(rows, chapters)
         authors.build(rows, GENERATED)
         for part in headlines.parts():
             typed.check(part, said)
@@ -98,6 +85,35 @@ def build(*, draft: bool = False, cores: int = 1) -> Path:
     _draw_figures(rows, static)
     _draw_dials(static)
     elsewhere.archive(handed_out)
+    slides = _render(static, said, cores)
+    finish.finish(PAGES / "_build" / "html", BUILD / "html")
+    shutil.copytree(slides, BUILD / "html" / "slides")
+    if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
+        raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
+    remembered.forget_others()
+    return BUILD / "html" / "index.html"
+
+
+def _parts(rows: list[ledger.Row], chapters: list[ledger.Executed]) -> dict[str, str]:
+    """What pages include that comes from data: files by name."""
+    return {
+        "ledger.html": ledger.ledger_html(rows),
+        "counts.md": tables.counts(rows),
+        "findings.md": findings.markdown(rows),
+        "readings.md": tables.readings(),
+        "readings_without_rule.md": tables.readings_without_rule(),
+        "changes.md": tables.changes(rows),
+        "headlines.md": headlines.markdown(rows),
+        "benchmarks.md": tables.benchmarks(),
+        "status.md": tables.status(chapters),
+        "data.md": tables.data_sets(),
+        "course.md": course.markdown(),
+        "gpu_measured.md": tables.gpu_measured(),
+    }
+
+
+def _render(static: Path, said: typed.Known | None, cores: int) -> Path:
+    """Have Sphinx render the pages, and the weeks' slides made beside it; returns the folder of slides."""
     # The pages as Sphinx writes them lie apart: what shows nothing new stays, and is not written again.
     machine = _machine()
     fresh = [] if unchanged.begin(PAGES, SOURCE, machine) else ["--fresh"]
@@ -108,12 +124,7 @@ def build(*, draft: bool = False, cores: int = 1) -> Path:
     if rendering.returncode:
         files.check_room(BUILD)
         raise RunError("the site has warnings, which count as errors: see above.")
-    finish.finish(PAGES / "_build" / "html", BUILD / "html")
-    shutil.copytree(slides, BUILD / "html" / "slides")
-    if written := sources.written(before, [*sources.site_files(), *ledger.executed_notebooks()]):
-        raise RunError(f"{', '.join(written)} was written while the site was rendered. {AGAIN}")
-    remembered.forget_others()
-    return BUILD / "html" / "index.html"
+    return slides
 
 
 # What draws figures and dials brings PyTorch, and is imported where they are not remembered.
