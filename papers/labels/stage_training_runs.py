@@ -105,8 +105,7 @@ def staged_training(
     held, rows = order[:validation], order[validation:]
     if validation:
         x_test, y_test = x[torch.as_tensor(held)], y[held]
-    if len(mixup) not in (1, len(shares)):
-        raise ParameterError(f"mixup = {mixup} is not allowed: one number, or one for each of {len(shares)} stages.")
+    coefficients = _of_stages(mixup, len(shares))
     settings = {
         "epochs": epochs, "batch_size": batch, "learning_rate": learning_rate, "drops": list(drops), "shift": shift,
         "flip": flip, "cutout": cutout, "precision": precision,
@@ -120,10 +119,7 @@ def staged_training(
         x.to(place),
         x_test.to(place),
         y_test,
-        [
-            {**settings, "mixup": coefficient}
-            for coefficient in (mixup if len(mixup) > 1 else list(mixup) * len(shares))
-        ],
+        [{**settings, "mixup": coefficient} for coefficient in coefficients],
         seed=seed,
         curve=curve,
         unmix=epsilon if unmix else None,
@@ -150,6 +146,13 @@ def staged_training(
         guessed = soft_labels.logits(outcome.model, learner.test_inputs).argmax(1)
         result["randomised"] = estimated_accuracy(guessed, y_test, classes, epsilon, checking)
     return result
+
+
+def _of_stages(mixup: Sequence[float], count: int) -> list[float]:
+    """The coefficient of each stage, from one for all or one for each; ParameterError for another number of them."""
+    if len(mixup) not in (1, count):
+        raise ParameterError(f"mixup = {mixup} is not allowed: one number, or one for each of {count} stages.")
+    return list(mixup) if len(mixup) > 1 else list(mixup) * count
 
 
 def reported(stage: Mapping[str, Any]) -> dict[str, Any]:
