@@ -1,7 +1,7 @@
 """The data, networks and settings of paper D's trainings."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from dplib import checks, data, models
 from dplib.checks import ParameterError
 from dplib.data import Dataset, preprocess
 from dplib.devices import Size
+from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from dplib.models import ACTIVATIONS
 from dplib.sgd import seeded
@@ -110,3 +111,16 @@ def settings(dataset: str, rejection_limit: int | str | None, **given: float | N
     table = TABLE_2[dataset]
     limit = table["rejection_limit"] if rejection_limit == "table-2" else rejection_limit
     return {name: table[name] if value is None else value for name, value in given.items()}, limit
+
+
+def dpsgd(used: Mapping[str, float], steps: int, sample_rate: float, momentum: float, place: torch.device) -> DPSGD:
+    """The training of paper D with learning rate and noise multiplier of :func:`settings`, on a device."""
+    return DPSGD(
+        steps=steps,
+        sample_rate=sample_rate,
+        learning_rate=used["learning_rate"],
+        noise_multiplier=used["noise_multiplier"],
+        max_grad_norm=MAX_GRAD_NORM,
+        momentum=momentum,
+        physical_batch=PHYSICAL_BATCH.on(place),
+    )

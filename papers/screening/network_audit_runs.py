@@ -22,7 +22,6 @@ from dplib import annealing, audit, checks
 from dplib.annealing import Annealing
 from dplib.checks import ParameterError
 from dplib.devices import find_device
-from dplib.dpsgd import DPSGD
 from dplib.examples import Pair
 from papers.screening import accounts, annealed_settings
 from papers.screening.attacks import GradientAttack, RuleAttack
@@ -117,15 +116,8 @@ def audited_training(
     parts = _parts(annealed_settings.records(dataset, 0, seed), judged, included, energy_size, reference, choice)
     n = len(parts["train"][1])
     place = find_device(device)
-    settings = DPSGD(
-        steps=most,
-        sample_rate=min(1.0, used["batch"] / n),
-        learning_rate=used["learning_rate"],
-        noise_multiplier=used["noise_multiplier"],
-        max_grad_norm=annealed_settings.MAX_GRAD_NORM,
-        momentum=momentum,
-        physical_batch=annealed_settings.PHYSICAL_BATCH.on(place),
-    )
+    sample_rate = min(1.0, used["batch"] / n)
+    settings = annealed_settings.dpsgd(used, most, sample_rate, momentum, place)
     net = annealed_settings.network(parts["train"][0].shape[1:], "tanh", int(weights.generate_state(1)[0]))
     net.to(place)  # the attacks look at it from the start
     if judged == "test":
@@ -154,7 +146,7 @@ def audited_training(
         "queries": run.queries,
         "accuracy": None if run.diverged else run.final["test"]["metric"],
         "n": n,
-        "sample_rate": settings.sample_rate,
+        "sample_rate": sample_rate,
         "rejection_limit": limit,
     }
 
