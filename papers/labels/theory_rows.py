@@ -1,6 +1,6 @@
 """From the runs of chapter 10b to the values of its rows in the ledger, by claim, and to its figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -76,40 +76,10 @@ def noise_slopes(method: str, classes: Sequence[int], epsilons: Sequence[float],
 
 def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[str, float], delta: float) -> Values:
     """Theorems 5 and 9 and Proposition 11 on the family: {claim: values}. part: ``rates`` of the study."""
-    examples, curves = part
-    late = len(examples) // 2
-    epsilons = sorted({e for _, _, e in curves}, reverse=True)
-    fixed = next(k for _, k, e in curves if e == epsilons[-1])
-    classes = sorted({k for _, k, e in curves if e == epsilons[0]})
-    found_of = {}
-    for method, which, bound_of in (
-        ("rr", 0, bounds.theorem9_bound),
-        ("normal", 1, lambda k, e, n: bounds.proposition11_bound(k, e, delta, n)),
-    ):
-        excess, slopes = (
-            curves[method, fixed, epsilons[0]][which],
-            noise_slopes(method, classes, epsilons, fixed, delta),
-        )
-        allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], slopes))
-        three = (
-            slope(examples[late:], excess[late:]),
-            slope(classes, [curves[method, k, epsilons[0]][which][-1] for k in classes]),
-            slope(1 / np.array(epsilons), [curves[method, fixed, e][which][-1] for e in epsilons]),
-        )
-        ratios = [
-            mean_interval(v).high / bound_of(k, e, n)
-            for (m, k, e), pair in curves.items()
-            if m == method
-            for v, n in zip(pair[which], examples, strict=True)
-        ]
-        found_of[method] = {
-            "largest_risk_over_bound": float(max(ratios)),
-            **{f"slope_in_{name}": value for name, value in zip(("n", "K", "1/epsilon"), three, strict=True)},
-            **{
-                f"slope_in_{name}_beyond_what_is_allowed": _less(value, most)
-                for name, value, most in zip(("n", "K", "1/epsilon"), three, allowed, strict=True)
-            },
-        }
+    _, curves = part
+    epsilons, _, classes = _grid(curves)
+    rr = _against_bound(part, "rr", 0, bounds.theorem9_bound, delta)
+    normal = _against_bound(part, "normal", 1, lambda k, e, n: bounds.proposition11_bound(k, e, delta, n), delta)
     passed = {"epsilon_of_the_last_iterate_less_epsilon": check["pass_epsilon"] - check["epsilon"]}
     # The paper's step size against D / G with the exact second moment, at the most examples.
     steps = {
@@ -121,17 +91,54 @@ def rates(part: tuple[np.ndarray, Mapping[tuple, np.ndarray]], check: Mapping[st
         k for k in classes if paired(*(curves[m, k, epsilons[0]][1][-1] for m in ("normal", "rr"))).difference.low > 0
     ]
     return {
-        "C.thm9": {**found_of["rr"], **passed, **steps, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
-        "C.thm5": {k: found_of["rr"][k] for k in ("largest_risk_over_bound", "slope_in_n_beyond_what_is_allowed")}
-        | passed,
+        "C.thm9": {**rr, **passed, **steps, "n_from_which_the_bound_is_below_DL/2": speaks(2, 1.0)},
+        "C.thm5": {k: rr[k] for k in ("largest_risk_over_bound", "slope_in_n_beyond_what_is_allowed")} | passed,
         "C.prop11": {
-            **found_of["normal"],
+            **normal,
             "constant_needed_at_epsilon_1_delta_0.999": float(bounds.gaussian_constant(1.0, 0.999)),
             "constant_needed_up_to_epsilon_2ln2_delta_0.5": needed,
             "labels_from_which_its_noise_is_smaller": bounds.labels_from_which_normal_wins(epsilons[0], delta),
             "numbers_of_labels_with_the_larger_risk": len(better),
             "numbers_of_labels_run": len(classes),
             "most_labels_run": classes[-1],
+        },
+    }
+
+
+def _grid(curves: Mapping[tuple, np.ndarray]) -> tuple[list[float], int, list[int]]:
+    """What was run: budgets, the largest first; the number of labels at each; the numbers of labels at the largest."""
+    epsilons = sorted({e for _, _, e in curves}, reverse=True)
+    fixed = next(k for _, k, e in curves if e == epsilons[-1])
+    return epsilons, fixed, sorted({k for _, k, e in curves if e == epsilons[0]})
+
+
+def _against_bound(part, method: str, which: int, bound_of: Callable, delta: float) -> dict[str, Any]:
+    """An algorithm's risk over its bound, and its slopes in n, K and 1/epsilon, also beyond those of the bound.
+
+    which: 0 with the printed step size, 1 with D / G.
+    """
+    examples, curves = part
+    late = len(examples) // 2
+    epsilons, fixed, classes = _grid(curves)
+    excess, slopes = curves[method, fixed, epsilons[0]][which], noise_slopes(method, classes, epsilons, fixed, delta)
+    allowed = (-0.5 + 1 / (2 + np.log(examples[late])), *np.maximum(STATED[method], slopes))
+    three = (
+        slope(examples[late:], excess[late:]),
+        slope(classes, [curves[method, k, epsilons[0]][which][-1] for k in classes]),
+        slope(1 / np.array(epsilons), [curves[method, fixed, e][which][-1] for e in epsilons]),
+    )
+    ratios = [
+        mean_interval(v).high / bound_of(k, e, n)
+        for (m, k, e), pair in curves.items()
+        if m == method
+        for v, n in zip(pair[which], examples, strict=True)
+    ]
+    return {
+        "largest_risk_over_bound": float(max(ratios)),
+        **{f"slope_in_{name}": value for name, value in zip(("n", "K", "1/epsilon"), three, strict=True)},
+        **{
+            f"slope_in_{name}_beyond_what_is_allowed": _less(value, most)
+            for name, value, most in zip(("n", "K", "1/epsilon"), three, allowed, strict=True)
         },
     }
 
@@ -345,9 +352,8 @@ def over_dimension(axes: plt.Axes, measured: Mapping[str, Any], title: str) -> N
 def rate_panels(panels: Sequence[plt.Axes], part: tuple[np.ndarray, Mapping[tuple, np.ndarray]]) -> None:
     """Worst risk against n, K and 1/epsilon: crosses with the printed step size, symbols with D / G."""
     n, measured = part
-    epsilons = sorted({e for _, _, e in measured}, reverse=True)
-    k0, e0 = next(k for _, k, e in measured if e == epsilons[-1]), epsilons[0]
-    classes = sorted({k for _, k, e in measured if e == e0})
+    epsilons, k0, classes = _grid(measured)
+    e0 = epsilons[0]
     by_n, by_k, by_e = panels
     for method, name in (("rr", "LP-RR-SGD"), ("normal", "LP-Normal-SGD")):
         colour, marker, style = LOOKS[name]
