@@ -288,7 +288,7 @@ def sample_size(simple: Stops, large: Stops, failed: int, printed: Mapping[str, 
         "B.effective-sample-setup": {
             "n_min": min(sizes),
             "n_max": biggest,
-            "repeats": len(simple[biggest]),
+            "repeats": min(len(simple[biggest]), len(large[biggest])),
             "runs_short_of_target": failed,
             "copies_of_an_image": biggest / preprocess.PAPER_B["mnist"][0],
         },
