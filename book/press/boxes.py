@@ -39,6 +39,10 @@ _NAMED = re.compile(r"(?m)^% rows: (.+)\n((?:.+\n?)+)")
 # What is no measured number: formulas, roles other than abbr, which carries an interval, and places in a paper.
 _MATHS = re.compile(r"\$[^$]*\$|\{(?!abbr\})[a-z:]+\}`[^`]*`|\bTables? \d+|\bFigures? \d+[a-f]?|\bSections? [\d.]+")
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:[.,]\d+)*")
+_ENDS = r"[−-]?(\d+(?:[.,]\d+)*){}[−-]?(\d+(?:[.,]\d+)*)"  # of an interval, as typed
+_INTERVAL = re.compile(
+    rf"(\d+(?:[.,]\d+)*)[^`\d\[(]{{0,30}}(?:\((?:interval )?{_ENDS.format(' to ')}\)|\[{_ENDS.format(', ')}\])"
+)
 
 
 Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
@@ -209,6 +213,32 @@ def _check_measured(where: str, text: str, rows: list[Row], *, decimals_only: bo
             continue
         if number not in words and not any(agrees(number, value) for value in values):
             raise RunError(f"{where} has the number {number}, which none of its rows has, measured or in print.")
+    measured = [interval for row in rows for interval in _measured(row.values)]
+    for match in _INTERVAL.finditer(text):
+        typed = [number for number in match.groups() if number]
+        if not words.issuperset(typed) and not any(_is(typed, interval) for interval in measured):
+            raise RunError(f"{where} has {match[0]}: none of its rows has that number with that interval.")
+
+
+def _measured(value: object) -> Iterable[Mapping[str, float]]:
+    """All measured numbers that have an interval, in the values of rows."""
+    if isinstance(value, Mapping) and value.keys() >= {"value", "low", "high"}:
+        yield value
+    elif isinstance(value, Mapping | list):
+        for element in value.values() if isinstance(value, Mapping) else value:
+            yield from _measured(element)
+    elif isinstance(value, str):  # "0.34 [0.23, 0.43]", where one end may be open
+        for match in _INTERVAL.finditer(value):
+            ends = (float(number.replace(",", "")) for number in match.groups() if number)
+            yield dict(zip(("value", "low", "high"), ends, strict=True))
+
+
+def _is(typed: Sequence[str], measured: Mapping[str, float]) -> bool:
+    """Whether a number and the ends behind it are a measured one, or its negative, whose ends stand the other way."""
+    ends = measured["low"], measured["high"]
+    if None in ends or not agrees(typed[0], measured["value"]):
+        return False
+    return any(all(map(agrees, typed[1:], pair)) for pair in (ends, ends[::-1]))
 
 
 def agrees(number: str, value: float) -> bool:

@@ -134,7 +134,7 @@ def table_8(searches: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[
             **pairs, **{f"eps_{name}": sure[name]["fixed"] for name in searches},
         },
         "B.search-tradeoff": {
-            **{f"epsilon_{name}": sure[name]["fixed"] for name in searches}, **drawn,
+            **{f"epsilon_{name}": sure[name]["fixed"] for name in searches}, **drawn, **tried,
         },
         "B.search-when": {
             **tried,

@@ -116,6 +116,22 @@ def test_an_interval_behind_a_number_is_checked_too(rows):
                 boxes.check_prose(notebook, "01_gmm_theory", [lead])
 
 
+@pytest.mark.parametrize("text", ["0.6 points [0.44, 0.75]", "{abbr}`−0.6 points (interval −0.75 to −0.44)`"])
+@pytest.mark.parametrize("other", ["0.5", "0.57"])
+def test_an_interval_belongs_to_its_number(text, other):
+    """Each end was held against all values of the rows, so that one of another value passed."""
+    values = {"lead": {"value": 0.594, "low": 0.437, "high": 0.751}, "other": {"value": 0.5, "low": 0.44, "high": 0.57}}
+    lead = replace(row("A.thm6", "holds"), values=values)
+    for typed in (text, text.replace("0.75", other)):
+        cell = nbformat.v4.new_markdown_cell(f"% rows: A.thm6\nIt leads by {typed}.")
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        if typed == text:
+            boxes.check_prose(notebook, "01_gmm_theory", [lead])
+        else:
+            with pytest.raises(RunError, match="with that interval"):
+                boxes.check_prose(notebook, "01_gmm_theory", [lead])
+
+
 def test_many_cards_in_a_row_are_one_line_that_opens():
     def outputs(*ids):
         records = [{"id": id_, "verdict": "holds", "values": {}, "because": ""} for id_ in ids]
