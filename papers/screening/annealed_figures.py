@@ -121,7 +121,7 @@ def figure_3(trained: values.Trained, count: str, label: str, your: float) -> No
         plotting.curves(axes, tables, "epsilon")
         top = max(table["mean"].max() for table in tables.values())
         axes.set(title=DATA[name], ylabel="accuracy, %", ylim=(top - 15, top + 1))
-        plotting.mark_yours(axes, your, left=True)
+        plotting.mark_yours(axes, your, "your ε" if axes is panels[-1] else "", left=True)
     panels[0].legend(loc="lower right")
     panels[-1].set_xlabel(f"ε (paper's formula), {label} charged")
     figure.tight_layout()
