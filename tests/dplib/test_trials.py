@@ -15,7 +15,7 @@ from torch import nn
 
 from dplib import clipping, dpsgd, many, models, sgd
 from dplib.checks import ParameterError
-from dplib.examples import Examples, correct, cross_entropy, evaluate, squared_error
+from dplib.examples import Examples, correct, cross_entropy, evaluate
 
 CPU = torch.device("cpu")
 
@@ -99,20 +99,25 @@ def test_what_depends_on_the_number_of_neighbours_is_refused(name):
 
 
 def test_a_sum_moves_by_the_clipping_norm_where_the_loss_is_not_divided():
-    """With b records of one gradient, long or short: C where one is removed, and 2 C (b - 1) / b by the divided one."""
-    net = nn.Linear(6, 1, bias=False)
-    x, y = torch.ones(8, 6), torch.zeros(8, 1)
-    x[:4] *= -1
+    """C where one of b records is removed, and C (2 b - 1) / b by the divided one: the others lie where b - 1 clips."""
+    net, b, bound = nn.Linear(1, 1, bias=False), 8, 0.1
+    x, y = torch.full((b, 1), (b - 1) * bound), torch.zeros(b, 1)
+    x[0] = -100.0  # hers, against the others
+
+    def output(outputs, y):
+        return outputs.sum(1)  # its gradient is the record
+
     moved = {}
-    for name, loss in (("as it is", squared_error), ("divided", lambda o, t: squared_error(o, t) / len(t))):
-        sums = torch.zeros(1, 6)
+    for name, loss in (("as it is", output), ("divided", lambda o, t: output(o, t) / len(t))):
+        sums = torch.zeros(1, 1)
         watched = clipping.ClippedSums(net, {net.weight: sums})
-        watched.add(x, y, loss, lambda norms: clipping.flat(norms, 0.1))
+        watched.add(x, y, loss, lambda norms: clipping.flat(norms, bound))
         before = sums.clone()
-        watched.add(x[1:], y[1:], loss, lambda norms: clipping.flat(norms, 0.1))
+        watched.add(x[1:], y[1:], loss, lambda norms: clipping.flat(norms, bound))
         moved[name] = float((before - (sums - before)).norm())
         watched.close()
-    assert moved["as it is"] <= 0.1 + 1e-6
+    assert moved["as it is"] == pytest.approx(bound, rel=1e-4)
+    assert moved["divided"] == pytest.approx(bound * (2 * b - 1) / b, rel=1e-4)
 
 
 def mixed(h):
