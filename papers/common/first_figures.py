@@ -47,7 +47,7 @@ def clipping(seed: int = 0) -> None:
     axes.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.3", lw=1.5, ls="--"))
     axes.text(-0.75, -1.12, "norm C", color="0.3", fontsize=12, ha="center")
     axes.text(2.0, 0.72, "one record,\nuncut", color="#a86400", fontsize=12, ha="center", va="top")
-    axes.text(1.0, -0.2, "cut to C", color="C0", fontsize=12, va="top")
+    axes.text(1.06, -0.2, "cut to C", color="C0", fontsize=12, va="top")
     axes.set(xlim=(-1.3, 2.5), ylim=(-1.3, 1.8), aspect="equal", xticks=[], yticks=[])
     axes.grid(visible=False)
 
