@@ -47,7 +47,7 @@ def separation() -> None:
         curve = np.array([rows.separation(records, gamma, c) for records in n])
         axes.plot(n, curve, style, label=f"c = {c:g}" + (", γ = 0.4" if gamma == 0.4 else ""))
     axes.set(xscale="log", xlabel="records of both classes", ylabel="probability of perfect separation")
-    axes.legend(fontsize=12, loc="center right")
+    axes.legend(fontsize=12, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 
 
 def figure_3(fresh: Mapping[tuple[float, float], Results], readings: Mapping[str, tuple]) -> None:
@@ -107,7 +107,7 @@ def images(real: Mapping[str, Results], reading: tools.Reading) -> None:
 
 def readings(counted: pd.DataFrame) -> None:
     """In how many designs each reading shows each sentence; ``counted`` of :func:`dfs_readings.by_reading`."""
-    _, axes = plt.subplots(figsize=(6.4, 6.0))
+    _, axes = plt.subplots(figsize=(4.6, 6.0))  # narrow, so that the labels beside it can be read on a phone
     sns.heatmap(counted.T, annot=True, cbar=False, cmap="Blues", linewidths=1, ax=axes, annot_kws={"fontsize": 12})
     axes.set_xlabel("noise; what the selection sees; test points")
 
