@@ -40,7 +40,7 @@ def lemma() -> None:
     _, axes = plt.subplots(figsize=(5.2, 3.9))
     axes.fill_between(c, *theory.exact_interval(c, 1.0), color="C0", alpha=0.25)
     axes.fill_between(c, -inner, inner, color="C1", alpha=0.7)
-    axes.text(-2.75, 2.6, "dropping it helps", color="C0", fontsize=12)
+    axes.text(-2.75, 1.2, "dropping it helps", color="C0", fontsize=12)
     axes.annotate("what Lemma 1 admits", (0.9, 0.2), (0.2, 3.4), color="C1", fontsize=12,
                   arrowprops={"arrowstyle": "-", "color": "C1"})  # fmt: skip
     axes.set(xlabel="signed error without noise, in √d", ylabel="the feature's share, in √d", xlim=(-3, 3))
