@@ -1,6 +1,7 @@
 """The figures of chapter 12, from exact losses to axes; a phone shows a panel as wide as its page."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -60,4 +61,30 @@ def trainings(tables: Mapping[str, pd.DataFrame]) -> None:
     figure.tight_layout()
     for axes in panels[:, 0]:
         plotting.name_lines(axes)
+    plt.show()
+
+
+def of_records(records: Mapping[str, Mapping[str, Any]], worst: Mapping[str, float]) -> None:
+    """The share of watched records that spend at most each ε, a panel for each data set.
+
+    Args:
+        records: of :func:`papers.screening.leak_rows.of_records`, by the names of Table 2.
+        worst: ε of the bad case, by the same names.
+    """
+    figure, panels = plt.subplots(len(records), 1, figsize=(WIDTH, 2.9 * len(records)), sharex=True, squeeze=False)
+    for axes, (name, told) in zip(panels[:, 0], records.items(), strict=True):
+        # each label on the side of its line that has room
+        for kind, label, colour, at, side in (
+            ("ordinary", "own label", "#0173b2", 0.6, "left"), ("wrong", "wrong label", "#d55e00", 0.2, "right"),
+        ):  # fmt: skip
+            share = np.arange(len(told[kind]) + 1) / len(told[kind])
+            axes.step(np.r_[0, told[kind]], share, where="post", color=colour, lw=2)
+            place, offset = (np.quantile(told[kind], at), at), (8 if side == "left" else -8, -4)
+            axes.annotate(label, place, offset, textcoords="offset points", color=colour, ha=side)
+        for at, label in ((told["claimed"], "claimed"), (worst[name], "bad case")):
+            axes.axvline(at, color="black", ls=":", lw=2)
+            axes.annotate(label, (at, 0.06), (4, 0), textcoords="offset points")
+        axes.set(title=name, ylabel="share of records", ylim=(0, 1.02), xlim=(0, 1.25 * max(worst[n] for n in records)))
+    panels[-1, 0].set_xlabel("ε of a record")
+    figure.tight_layout()
     plt.show()

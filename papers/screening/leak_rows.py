@@ -304,11 +304,27 @@ def of_records(trained: Mapping[str, Results]) -> dict[str, dict[str, Any]]:
         trained: results of :func:`papers.screening.alignment_runs.aligned_training` by data set.
 
     Returns:
-        "plain" and "claimed" epsilon; "ordinary" and "wrong", epsilon of these records in rising order; "cosines" of
-        all; "error", the mean difference of what the model and what fresh candidates say that a record moves, as a
-        share of the largest move; "verdict".
+        By the name of Table 2: "plain" and "claimed" epsilon; "ordinary" and "wrong", epsilon of these records in
+        rising order; "cosines" of all; "error", the mean difference of what the model and what fresh candidates say
+        that a record moves, as a share of the largest move; "verdict".
     """
-    return {name: _of_records(results) for name, results in trained.items()}
+    names = {name.lower(): name for name in (setting.name for setting in accounts.SETTINGS)}
+    return {names[name]: _of_records(results) for name, results in trained.items()}
+
+
+def watched(records: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Epsilon of the watched records of :func:`of_records`, a row a data set and kind of label."""
+    kinds = {"ordinary": "own label", "wrong": "wrong label"}
+    return pd.DataFrame(
+        {
+            (name, label): {
+                "records": len(told[kind]), "the middle one": np.median(told[kind]), "the most": told[kind].max(),
+                "without screening": told["plain"], "claimed": told["claimed"],
+            }
+            for name, told in records.items()
+            for kind, label in kinds.items()
+        }
+    ).T  # fmt: skip
 
 
 def _of_records(results: Results) -> dict[str, Any]:

@@ -75,6 +75,6 @@ def test_what_is_said_of_records_can_come_out_each_way(most, off, said):
     run = {"ordinary": 1, "plain": 2.37, "claimed": 3.0, "epsilon": [2.3, most], "spread": [spread],
            "drawn_passed": [passed], "shift": [[shift, shift]], "cosine": [[cosine, -cosine]],
            "moved": [[moved * (1 - off), -moved]]}  # fmt: skip
-    records = leak_rows.of_records({"mnist": [run]})["mnist"]
+    records = leak_rows.of_records({"mnist": [run]})["MNIST"]
     assert records["verdict"] == said
     assert (list(records["ordinary"]), list(records["wrong"])) == ([2.3], [most])
