@@ -1,10 +1,13 @@
 """The assignments: their solutions earn full marks, an empty copy none, and their answers are those of dplib."""
 
 import ast
+import inspect
+import itertools
 import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import nbformat
 import numpy as np
@@ -74,6 +77,72 @@ def test_each_question_is_worth_its_own_points(name):
     assert left == pytest.approx(assignment.points - question.points), "nothing builds on the last one"
 
 
+def watched(assignment, seen):
+    """What tests find, each function of the solutions passed through ``seen(function, its arguments, its result)``."""
+    namespace = {}
+    for code in assignment.setup:
+        exec(code, namespace)
+    given = set(namespace)
+    for code in answers(assignment):
+        exec(code, namespace)
+
+    def watch(function):
+        def called(*values, **named):
+            arguments = inspect.signature(function).bind(*values, **named).arguments
+            return seen(function, arguments, function(*values, **named))
+
+        return called
+
+    asked = {name: f for name, f in namespace.items() if name not in given and inspect.isfunction(f)}
+    return namespace | {name: watch(function) for name, function in asked.items()}
+
+
+def by_numpy(value):
+    """The same answer as arrays and NumPy's own numbers."""
+    if isinstance(value, bool | int | float):
+        return np.asarray(value)[()]
+    alike = isinstance(value, list | tuple) and len({np.shape(part) for part in value}) == 1
+    return np.array(value) if alike else value
+
+
+def by_python(value):
+    """The same answer as lists and Python's own numbers."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return [by_python(part) for part in value] if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("written", [by_numpy, by_python])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_of_another_type_is_as_right(name, written):
+    assignment = assignments.load(name)
+    namespace = watched(assignment, lambda function, arguments, result: written(result))
+    for question in assignment.questions:
+        for test in question.tests:
+            exec(test, dict(namespace))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hidden_tests_give_what_a_check_has_given(name):
+    """Who was shown an array is not given a list, nor who was shown a number either of them."""
+    assignment = assignments.load(name)
+    shown, given = defaultdict(set), defaultdict(set)
+    for question in assignment.questions:
+        for kind, into in (("check", shown), ("hidden", given)):
+
+            def seen(function, arguments, result, into=into):
+                for argument, value in arguments.items():
+                    kinds = [k for k in (list | tuple, np.ndarray) if isinstance(value, k)]
+                    into[function.__name__, argument].update(kinds or [object])
+                return result
+
+            for test in question.cells[kind]:
+                exec(test, watched(assignment, seen))
+    for argument in shown.keys() & given.keys():
+        ready_for = shown[argument] | ({np.ndarray} if list | tuple in shown[argument] else set())
+        assert given[argument] <= ready_for, f"{argument}: a check shows {shown[argument]}"
+
+
 def _is_number(node):
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
@@ -106,6 +175,55 @@ def test_hidden_tests_notice_wrong_numbers(name):
             tried = [answers(assignment, lambda _, one, c=code, w=w: w if one == c else one) for w in wrong]
             noticed = sum(marking.marks(assignment, given, place) < question.points - 1e-9 for given in tried)
             assert noticed >= count / 3, f"{question.title}: {noticed} of {count} wrong numbers noticed"
+
+
+ROUND = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Eq: ast.NotEq}
+ROUND |= {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+
+
+class _Slip(ast.NodeTransformer):
+    """Turns the n-th sign or comparison of a piece of code round, or changes the n-th number."""
+
+    def __init__(self, place):
+        self.place, self.seen = place, -1
+
+    def generic_visit(self, node):
+        super().generic_visit(node)
+        if type(node) not in ROUND and not _is_number(node):
+            return node
+        self.seen += 1
+        if self.seen != self.place:
+            return node
+        return ast.copy_location(ast.Constant(node.value + 1), node) if _is_number(node) else ROUND[type(node)]()
+
+
+def slips(code):
+    """Every wrong version of a solution with one slip in it."""
+    for place in itertools.count():
+        slip = _Slip(place)
+        wrong = ast.unparse(slip.visit(ast.parse(code)))
+        if slip.seen < place:
+            return
+        yield wrong
+
+
+@pytest.mark.filterwarnings("ignore")  # wrong numbers divide by zero
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_check_refuses_earns_less(name):
+    """A check earns nothing: what it sees, a hidden test has to see as well."""
+    assignment = assignments.load(name)
+    for question in assignment.questions:
+        for code in question.cells["solution"]:
+            for wrong in slips(code):
+                namespace = {}
+                given = answers(assignment, lambda _, one, c=code, w=wrong: w if one == c else one)
+                for cell in (*assignment.setup, *given):
+                    exec(cell, namespace)
+                refused, less = (
+                    any(marking._failure(test, dict(namespace), seconds=0.2) for test in question.cells[kind])
+                    for kind in ("check", "hidden")
+                )
+                assert less or not refused, f"{question.title}: full marks, and a check refuses\n{wrong}"
 
 
 def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
