@@ -1,4 +1,4 @@
-"""The Python of the README and of the library's page runs as it is printed."""
+"""The Python of the README and of the book's pages runs as it is printed, in an empty file."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-PAGES = {"README.md": 1, "book/library.md": 2}
+PAGES = {"README.md": 1, "book/library.md": 2, "book/seeds.md": 1}
 
 
 @pytest.mark.parametrize("page", PAGES)
