@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import pkgutil
 import re
 from collections import Counter
 from itertools import pairwise
@@ -16,6 +17,8 @@ EXERCISE = re.compile(r"^```+\{exercise\} (?P<title>.+)\n:label: (?P<label>\S+)$
 SOLUTION = re.compile(r"(?ms)^(?P<fence>```+)\{solution\} (?P<label>\S+)\n(?P<body>.*?)^(?P=fence)$")
 GATE = re.compile(r"^```\{solution-(?P<end>start|end)\}(?: (?P<label>\S+)\n:class: dropdown)?$", re.MULTILINE)
 FENCED = re.compile(r"^(`{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"(?<!`)`([a-zA-Z_]\w*)((?:\.[a-zA-Z_]\w*)+)(?:\([^`]*\))?`(?!`)")
+OF_OTHERS = {"train.py"}  # a file of another repository
 COLUMN = 76  # characters of code that a window of 1,280 pixels shows, in a solution's box too
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 EMPTY_WORDS = {"here", "this", "link", "this link", "click here", "this page", "there", "more"}
@@ -144,6 +147,20 @@ def test_a_solution_leaves_the_names_of_the_chapter_alone(chapter):
     own = set().union(*(assigned(cell.source) for cell in cells if cell.id in solved))
     others = set().union(*(assigned(cell.source) for cell in cells if cell.id not in solved))
     assert not own & others - {"_"}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_function_that_the_text_names_is_there(chapter):
+    """By the chapter's own imports, or from a package on."""
+    imported = {}
+    for cell in cells_of(chapter):
+        for node in ast.walk(ast.parse(cell.source)) if cell.cell_type == "code" else ():
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                imported |= {name.asname or name.name: module + name.name for name in node.names}
+    for first, rest in NAMED.findall("\n\n".join(prose(chapter))):
+        if f"{first}{rest}" not in OF_OTHERS:
+            pkgutil.resolve_name(imported.get(first, first) + rest)
 
 
 def assigned(code: str) -> set[str]:
