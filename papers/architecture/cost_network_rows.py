@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dplib import stats
 from dplib.data import preprocess
 from dplib.stats import Measured, mean_interval
 from papers.architecture.cost_runs import CLIPPED, SGD
+from papers.architecture.printed_budgets import PrintedTraining, tool_epsilon
 from papers.common.extended import added
 from papers.common.network_runs import Outcome
 
@@ -402,6 +404,9 @@ def components(outcomes: Found) -> Rows:
     }
 
 
+OF_LSTM = PrintedTraining(4_700, 100, 50, 1.0)  # what the printed epsilon of Table XIII fits
+
+
 def messages(outcomes: Found) -> Rows:
     """Table XIII; keys ("complex" or "simple", budget)."""
     e = budget_of(outcomes)
@@ -418,12 +423,18 @@ def messages(outcomes: Found) -> Rows:
     train, _, test = preprocess.PAPER_B["sms-spam"]
     return tables | {
         "B.data-sms": {"n_train": train, "n_test": test},
+        "B.batches-must-divide": {},
         "B.rnn": {
             "epsilon": e,
             "simple_minus_complex_same_steps": less(outcomes["simple", e], outcomes["complex", e]),
             "simple_minus_complex_sgd_same_steps": less(outcomes["simple", SGD], outcomes["complex", SGD]),
             "complex_balanced": mean_interval(outcomes["complex", e].values("balanced")),
             "always_ham": ham,
+        },
+        "B.rnn-budget": {
+            "epsilon_as_printed": tool_epsilon(OF_LSTM),
+            "epsilon_with_60000_records": tool_epsilon(replace(OF_LSTM, n=60_000)),
+            "epsilon_with_noise_2": tool_epsilon(replace(OF_LSTM, noise_multiplier=2.0)),
         },
     }
 

@@ -220,6 +220,27 @@ def crossings(
     }
 
 
+def of_the_same_size(
+    adult: Mapping[str, tuple[Curves, Curves]],
+    recurrence: Mapping[str, tuple[Curves, Curves]],
+    sound: Mapping[str, Any],
+) -> Values:
+    """CFS-Greedy's subset against others of its size, the largest lead over the budgets; ``sound``: of Table X."""
+
+    def searched(pairs: Mapping[str, tuple[Curves, Curves]]) -> Measured:
+        ours, greedy = (pairs[how][0].values[:, 0].T for how in ("by private accuracy", "by CFS-Greedy"))
+        return largest(ours - greedy)
+
+    others = [sound["percent"][name] - sound["percent"]["CFS-Greedy"] for name in ("CFS-GA", "Random")]
+    return {
+        "B.greedy-best-subset": {
+            "largest_lead_of_one_feature_bc": searched(recurrence),
+            "largest_lead_of_cfs_ga_or_random_bc": largest(np.concatenate([lead.T for lead in others])),
+            "largest_lead_of_six_features_adult": searched(adult),
+        }
+    }
+
+
 def printed_cells(table: str, trained: Trained) -> Values:
     """Each printed row of a table: ours on one more split, and what DP-SGD has above a constant."""
     rows, d = claims.printed_rows(f"B.{table}"), trained.sizes[-1]

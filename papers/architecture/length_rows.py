@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.stats import ttest_ind
 
 from book.evidence.plans import Plan
 from book.evidence.runs import Result
@@ -131,7 +132,38 @@ def rows(study: Plan) -> dict[str, dict[str, object]]:
         "B.takeaway-vi": named("cost", cost, both),
         **_cells(study, private, plain),
         "B.intro-mnist-tiny": _against_cnns(study, private["fcn-mnist"]),
+        "B.batch-size": batch_sizes(study),
     }
+
+
+def batch_sizes(study: Plan) -> dict[str, Measured]:
+    """Table I's pair on MNIST after some 20 epochs in batches of 250 and of 1,024, each at its own rate, in points.
+
+    With DP-SGD at ε = 2.11 the smaller batch less the larger, by network, and the batch that is worse with SGD less the
+    one that is better, by scores on validation records; :data:`MISSING` where the plan has not the runs of all.
+    """
+    parts = ("mnist_20", "mnist_20_sgd", "longer")
+    names = {"simple": SIMPLE, "complex": COMPLEX}
+    kinds = ("batch_250_less_1024", "loss_at_sgd_batch", "sgd_batch_250_less_1024")
+    if not set(parts) <= set(study.parts):
+        return {f"{kind}_{short}": MISSING for kind in kinds for short in names}
+    small, small_sgd, large = (study.read(part) for part in parts)
+    values = {}
+    for short, name in names.items():
+        with_250, with_1024 = accuracies(small[name][2.11], "test"), accuracies(large[name][2.11], "test")
+        of_sgd = [runs[name][math.inf] for runs in (small_sgd, large)]
+        scores = [runs[0]["tuning_score"] for runs in of_sgd]
+        other, sgds = (with_1024, with_250) if scores[0] > scores[1] else (with_250, with_1024)
+        values[f"batch_250_less_1024_{short}"] = apart(with_250, with_1024)
+        values[f"loss_at_sgd_batch_{short}"] = apart(other, sgds)
+        values[f"sgd_batch_250_less_1024_{short}"] = apart(*(accuracies(runs, "test") for runs in of_sgd))
+    return values
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> Measured:
+    """a - b of independent runs, (runs,) each, with Welch's 95% interval."""
+    low, high = ttest_ind(a, b, equal_var=False).confidence_interval()
+    return Measured(float(a.mean() - b.mean()), float(low), float(high), min(len(a), len(b)))
 
 
 def largest_ratio() -> float:

@@ -271,6 +271,18 @@ def same_features(problem: Problem, m: int, sd: float) -> dict[str, int]:
     }
 
 
+def lost_by_part(problem: Problem, m: int, sd: float) -> dict[str, int]:
+    """How many of its m best features |T| loses where the noise reaches its "means" alone, or its "variances" alone."""
+    (clean_means, clean_variances), (means, variances) = problem.moments(0.0), problem.moments(sd)
+    counts = np.full(2, problem.train.shape[1])
+    best = clean_order(problem, "t-statistic")[:m]
+    parts = {"means": (means, clean_variances), "variances": (clean_means, variances)}
+    return {
+        name: m - len(np.intersect1d(best, selection.top(selection.moment_t_statistic(*moments, counts), m)))
+        for name, moments in parts.items()
+    }
+
+
 def roughness(curve: np.ndarray) -> tuple[float, float]:
     """How rough a curve (s,) over all sizes 1, 2, ..., s is: the share of sizes at which it turns round, and its mean
     absolute second difference. The first is free of scale; the second counts how large the turns are, and bends too."""

@@ -383,6 +383,31 @@ def selecting(drawn: Designs, fresh: Designs) -> Values:
     return values
 
 
+REASON_SEEDS = 20  # fresh draws of each design
+
+
+def reason_of_t(seeds: int = REASON_SEEDS, p: int = 3000, n_per_class: int = 30, m: int = 20, delta: float = 1e-4):
+    """What the t-statistic loses by its variances and by its means, on fresh draws of Section 4.1: {claim: values}."""
+    noises = (("definition 3", 5.0), ("sensitivity one", 5.0), ("sensitivity one", 10.0))
+    lost: dict[tuple[str, float], list[list[dict[str, int]]]] = {noise: [] for noise in noises}
+    for variance in (10.0, 0.1):
+        for weight in (0.88, 0.44, 0.12):
+            key = round(1000 * variance), round(1000 * weight)
+            rngs = [np.random.default_rng(np.random.SeedSequence([23, seed, *key])) for seed in range(seeds)]
+            problems = [tools.synthetic(p, n_per_class, variance, weight, rng) for rng in rngs]
+            for noise, e in noises:
+                sds = [tools.noise_sd(tools.Reading(noise), problem.largest_norm, e, delta) for problem in problems]
+                cell = [tools.lost_by_part(problem, m, sd) for problem, sd in zip(problems, sds, strict=True)]
+                lost[noise, e].append(cell)
+    values = {}
+    for (noise, e), cells in lost.items():
+        name = f"{_key(noise)}_epsilon_{e:g}"
+        by = {part: np.mean([[one[part] for one in cell] for cell in cells], axis=0) for part in ("variances", "means")}
+        values |= {f"lost_by_{part}_{name}": mean(counts) for part, counts in by.items()}
+        values[f"variances_less_means_{name}"] = mean(by["variances"] - by["means"])
+    return {"A.s-t-relies-on-variance": values}
+
+
 # --------------------------------------------------------------------------------------------------------- real data
 
 

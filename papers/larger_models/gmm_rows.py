@@ -358,8 +358,25 @@ def example1(results: Results) -> Values:
         "distance_picks_2_clean": picks(clean, "distance"),
         "distance_picks_2_definition3": picks(third, "distance"),
     }
+    rows["A.s-new-rank-harmful"] = new_rank()
     rows["A.fig2"] = overlaps(mean([result["sd"] for result in third]).value)
     return rows
+
+
+def new_rank() -> dict[str, float]:
+    """What the rank that noise of standard deviation 3 makes costs, exactly: by feature the error of the best rule on
+    it, and that of the feature which the t-statistic then has first less that of the one it had first."""
+    gap, clean = np.abs(tools.EXAMPLE1.alpha), np.asarray(tools.EXAMPLE1.variances, dtype=float)
+    noisy = clean + 9  # as the table prints it
+    before, after = (int(np.argmax(gap / np.sqrt(variances))) for variances in (clean, noisy))
+    # Where gap / sqrt(variance + s^2) is the same for both.
+    least = np.sqrt((gap[1] ** 2 * clean[0] - gap[0] ** 2 * clean[1]) / (gap[0] ** 2 - gap[1] ** 2))
+    values = {"least_noise_that_makes_it": float(least)}
+    for points, variances in (("noisy", noisy), ("clean", clean)):
+        errors = norm.cdf(-gap / (2 * np.sqrt(variances)))
+        values |= {f"error_feature{j + 1}_{points}_points": float(errors[j]) for j in (0, 1)}
+        values[f"more_error_{points}_points"] = float(errors[after] - errors[before])
+    return values
 
 
 def overlaps(definition3_sd: float) -> dict[str, float]:

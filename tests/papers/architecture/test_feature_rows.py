@@ -97,3 +97,20 @@ def test_the_registered_parts_give_what_the_rules_of_one_guarantee_ask_for():
     assert (lead.value, lead.n) == (pytest.approx(len("pafs") - len("one named")), 50)
     best = values["B.selection-same-guarantee"]["best_paid_less_constant_adult"]
     assert best.value == pytest.approx(len("tables attributes") - len("constant"))
+
+
+def test_another_subset_of_the_same_size_that_leads_is_seen():
+    """Six splits at two budgets: one searched feature leads at the second, and random subsets nowhere."""
+    few = np.array([[[60.0, 70.0]]] * 6) + 0.1 * np.arange(6)[:, None, None]
+    better = few + np.array([0.0, 3.0]) + 0.01 * np.arange(6)[:, None, None]
+
+    def pair(searched):
+        curves = [Curves([1], [0.5, 5.0], values, np.zeros(6)) for values in (searched, few)]
+        return {"by private accuracy": (curves[0], None), "by CFS-Greedy": (curves[1], None)}
+
+    behind = {"CFS-Greedy": few[:, 0], "CFS-GA": few[:, 0] - 1, "Random": few[:, 0] - 2 + 0.01 * few[:, 0]}
+    found = rows.of_the_same_size(pair(few), pair(better), {"percent": behind})["B.greedy-best-subset"]
+    assert found["largest_lead_of_one_feature_bc"].value == pytest.approx(3.025)
+    assert found["largest_lead_of_one_feature_bc"].low > 2.5
+    assert found["largest_lead_of_six_features_adult"].value == 0
+    assert found["largest_lead_of_cfs_ga_or_random_bc"].high < 0

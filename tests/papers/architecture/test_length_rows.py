@@ -14,12 +14,12 @@ from tests.toys import Asked
 
 REGISTERED = {100 + i for i in range(20)}
 FIRST = {100, 200}  # of the registered seeds, and of those that extend them
-# Complete parts are in plan "published", the others in "wanted".
+# Complete parts are in plan "published", the others in "wanted"; and the one that was trained in larger batches.
 PARTS = {
     name: part
     for plan in ("published", "wanted")
     for name, part in plans.load("04", plan).parts.items()
-    if part.inputs.get("first") in FIRST
+    if part.inputs.get("first") in FIRST or name == "longer"
 }
 
 
@@ -92,6 +92,24 @@ def test_an_extension_decides_by_its_new_seeds_alone():
     row = claims.get("B.paw-wins-everywhere")
     assert rules.verdict(vars(row), both, row.published) == "fails"
     assert values["B.table1.fcn-fashion-mnist-stw"]["acc_dpsgd_more"].n == 80
+
+
+@pytest.mark.parametrize(("sgd_prefers_small", "sign"), [(True, 1), (False, -1)])
+def test_the_batch_that_suits_sgd_is_held_against_the_other(sgd_prefers_small, sign):
+    """Larger batches gain half a point with DP-SGD, and SGD's scores prefer either."""
+
+    def trained(job):
+        small, private = job["batch"] == 250, job["epsilon"] is not None
+        score = 0.9 if private else 0.9 + 0.01 * (small == sgd_prefers_small)
+        return {"validation": score, "test": 0.95 - 0.005 * (small and private) + 1e-4 * (job["seed"] % 7)}
+
+    chosen = {name: PARTS[name] for name in ("mnist_20", "mnist_20_sgd", "longer")}
+    read = {name: part.function(Asked(trained), **part.inputs) for name, part in chosen.items()}
+    values = rows.batch_sizes(SimpleNamespace(parts=chosen, read=read.get))
+    for network in ("simple", "complex"):
+        assert values[f"batch_250_less_1024_{network}"].value == pytest.approx(-0.5, abs=0.05)
+        assert values[f"batch_250_less_1024_{network}"].n == 5
+        assert values[f"loss_at_sgd_batch_{network}"].value == pytest.approx(sign * 0.5, abs=0.05)
 
 
 def test_the_best_length_is_chosen_by_tuning_and_not_by_what_is_reported():

@@ -107,3 +107,15 @@ def test_the_reading_is_picked_on_the_first_draws_and_counted_on_fresh_ones():
     drawn = {(0.1, 0.5): [draw(True)], (10.0, 0.5): [draw(False)]}
     fresh = {(0.1, 0.5): [draw(False)], (10.0, 0.5): [draw(True)]}
     assert rows.single_draws(drawn, fresh, "A.fig3")["single_draws_that_show_it"] == 0
+
+
+def test_what_unsettles_the_t_statistic_is_told_by_where_the_noise_goes():
+    """Noise of no mean in any class leaves the means as they are, and noise without spread the variances."""
+    problem = tools.synthetic(300, 10, 1.0, 0.4, np.random.default_rng(0))
+    centred = problem.noise - problem.noise.mean(1, keepdims=True)
+    of_variances = tools.lost_by_part(tools.replace(problem, noise=centred), 20, 3.0)
+    assert of_variances["means"] == 0 < of_variances["variances"]
+    shifted = np.broadcast_to(problem.noise[:, :1], problem.noise.shape)
+    of_means = tools.lost_by_part(tools.replace(problem, noise=shifted), 20, 3.0)
+    assert of_means["variances"] == 0 < of_means["means"]
+    assert tools.lost_by_part(problem, 20, 0.0) == {"means": 0, "variances": 0}

@@ -95,6 +95,19 @@ def test_example1_has_the_welch_statistic_and_the_law_of_samples():
         assert stats.ks_2samp(drawn["t"][:, j], welch[:, j]).pvalue > 1e-4
 
 
+def test_a_new_rank_comes_with_its_least_noise_and_costs_what_drawn_points_say():
+    found = gmm_rows.new_rank()
+    gap, variances = np.abs(tools.EXAMPLE1.alpha), np.asarray(tools.EXAMPLE1.variances)
+    for factor, first in ((0.99, 0), (1.01, 1)):
+        released = variances + (factor * found["least_noise_that_makes_it"]) ** 2
+        assert np.argmax(gap / np.sqrt(released)) == first
+    rng = np.random.default_rng(6)
+    for points, noise in (("noisy", 3.0), ("clean", 0.0)):
+        drawn = np.sqrt(variances + noise**2) * rng.standard_normal((200_000, 2))  # of the class with mean 0
+        wrong = (drawn > gap / 2).mean(0)
+        assert found[f"more_error_{points}_points"] == pytest.approx(wrong[1] - wrong[0], abs=0.005)
+
+
 def test_images_keep_two_classes_and_pixels_that_vary():
     x, y = np.random.default_rng(5).uniform(size=(60, 1, 2, 2)), np.repeat([0, 4, 7], 20)
     x[:, 0, 0, 0] = 0.5
