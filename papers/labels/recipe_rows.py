@@ -118,6 +118,11 @@ def shares(read: Mapping[str, Any]) -> Rows:
     rows = {row: {f"{a}_minus_{b}": less(means[a], means[b]) for a, b in compared} for row, compared in pairs.items()}
     wide = np.mean([run["stages"][1]["mean_k"] for (_, t), runs in cells.items() if t > 1 for run in runs])
     rows["C.s-prior-temperature"] |= {"mean_k_above_1": float(wide), "temperature_at_most": chosen}
+    first = {share: _first_stage(runs) for (share, t), runs in cells.items() if t == chosen}
+    rows["C.s-more-in-stage-1"] = {
+        f"stage_1_at_{100 * b:g}_less_{100 * a:g}": less(first[b], first[a])
+        for a, b in itertools.pairwise(sorted(first))
+    }
     rows["C.fig4a"] = rows["C.s-split-above-half"] | rows["C.s-prior-temperature"]
     high = {
         "above_96_minus_middle": end(cells, 96, 100),
@@ -128,6 +133,11 @@ def shares(read: Mapping[str, Any]) -> Rows:
     return rows
 
 
+def _first_stage(runs: Sequence[Result]) -> np.ndarray:
+    """Test accuracy of stage 1 in percent, (seeds,)."""
+    return 100 * np.array([run["stages"][0]["top"][0] for run in runs])
+
+
 def mixups(read: Mapping[str, Any]) -> Rows:
     """Figure 4(b): coefficients of mixup in both stages."""
     cells = read["mixups"]
@@ -136,11 +146,18 @@ def mixups(read: Mapping[str, Any]) -> Rows:
         return 4 <= a <= 8 and 4 <= b <= 8
 
     good, none = group(cells, strong), group(cells, lambda a, b: a == b == 0)
-    order = [group(cells, lambda a, b: b < a), group(cells, lambda a, b: b > a)]
+    order = less(group(cells, lambda a, b: b < a), group(cells, lambda a, b: b > a))
+    wrong = [100 * np.array([run["stages"][i]["wrong"] for run in read["recipes"][USUAL]]) for i in (0, 1)]
     return {
         "C.s-mixup": {"mixup_4_to_8_minus_none": less(good, none)},
         "C.s-mixup-alpha": {"mixup_4_to_8_minus_others": less(good, group(cells, lambda a, b: not strong(a, b)))},
-        "C.fig4b": {"less_in_stage_2_minus_more": less(*order)},
+        "C.fig4b": {"less_in_stage_2_minus_more": order},
+        "C.s-stage-2-less-noisy": {
+            "wrong_percent_in_stage_1_less_stage_2": less(*wrong),
+            "wrong_percent_in_stage_1": stats.mean_interval(wrong[0]),
+            "wrong_percent_in_stage_2": stats.mean_interval(wrong[1]),
+            "less_in_stage_2_minus_more": order,
+        },
     }
 
 

@@ -1,5 +1,6 @@
 """From runs of training in stages to the values of chapters 9 and 9b: Table 4, gains, leads, and the exact losses."""
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from torch import nn
 
 from book.evidence import claims
 from book.evidence.runs import Result
-from dplib import privacy, randomised_response, stages, stats
+from dplib import exact_loss, privacy, randomised_response, stages, stats
 from dplib.checks import ParameterError
 from dplib.data import registry
 from dplib.models import Concat
@@ -202,6 +203,30 @@ def exact_losses(epsilon: float) -> dict[str, float]:
         prior = privacy.counting_prior([0, 1, 0, 1], parts, 3, weight=3.0)
         losses[name] = privacy.loss(privacy.joint(4, 3, parts, prior, epsilon), 4, 3)
     return losses
+
+
+def split_losses(epsilon: float) -> dict[str, float]:
+    """Two stages on all data sets of four labels of three classes: the largest exact loss beyond ε over all ordered
+    splits, and δ at ε of a split which asks the records of the first class first. One answer is enough to drop labels.
+    """
+    sets, apart = privacy.data_sets(4, 3)
+    tables = {}
+    for asked in itertools.product([0, 1], repeat=4):
+        parts = [[i for i in range(4) if asked[i] == stage] for stage in (0, 1)]
+        if all(parts):
+            prior = privacy.counting_prior([0, 1, 0, 1], parts, 3, weight=0.05)
+            table = privacy.joint(4, 3, parts, prior, epsilon)
+            order = np.argsort(parts[0] + parts[1])  # answers in the order of the records
+            tables[asked] = table.reshape(-1, 3, 3, 3, 3).transpose(0, *(order + 1)).reshape(table.shape)
+    by_label = [tables.get(tuple((labels != 0).astype(int)), tables[0, 0, 1, 1])[i] for i, labels in enumerate(sets)]
+    return {
+        "largest_over_all_splits_above_epsilon": max(privacy.loss(t, 4, 3) for t in tables.values()) - epsilon,
+        "delta_of_a_split_by_label": exact_loss.discrete_delta(
+            np.exp(by_label), epsilon, np.argwhere(apart == 1).tolist()
+        ),
+        "splits": len(tables),
+        "splits_in_which_labels_are_dropped": sum(bool(np.isneginf(table).any()) for table in tables.values()),
+    }
 
 
 class Listener:

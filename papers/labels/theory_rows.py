@@ -256,6 +256,19 @@ def lower(risks: Mapping[str, Sequence[float]], check: Mapping[str, float], n: i
     return {claim: {name: float(v) for name, v in values.items()} for claim, values in found_values.items()}
 
 
+def by_prior(classes: int = 10, k: int = 2, epsilon: float = 1.0, n: int = 10_000, beta: float = 0.05) -> Values:
+    """Our bound of Theorem 17 for thresholds, with all labels over that with k, for two shares of missed labels."""
+    complexity = debiased.thresholds_rademacher(n)
+
+    def bound(labels: int, miss: float) -> float:
+        return debiased.theorem17_bound(miss, labels, epsilon, n, beta, complexity)
+
+    missed = {"good": 0.05, "poor": 0.5}
+    ratios = {f"bound_of_all_labels_over_that_of_a_{name}_prior": float(bound(classes, 0) / bound(k, miss))
+              for name, miss in missed.items()}  # fmt: skip
+    return {"C.s-good-prior-nonconvex": ratios}
+
+
 def learners(measured: Mapping[str, Any], check: Mapping[str, float]) -> Values:
     """Appendix G: {claim: values}. found: of the part ``generalisation``."""
     runs, bound, beta = measured["found"], measured["bounds"], measured["beta"]

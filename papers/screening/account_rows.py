@@ -132,6 +132,22 @@ def work_ratio(arms: Arms, scheme: str, account: str, target: float) -> Measured
     return Measured(math.exp(log.value), math.exp(log.low), math.exp(log.high), log.n)
 
 
+def farther_by_queries(arms: Arms) -> Measured:
+    """How far the annealed method is from DPSGD (tanh) after as many noisy gradients, in points of accuracy, less how
+    far after as many kept steps.
+    """
+    return mean(abs(gain(arms, "lemma2", "all", "tanh")) - abs(gain(arms, "kept", "all", "tanh")))
+
+
+def late(plain: Sequence[Result], column: str) -> Measured:
+    """How much a column of plain runs rises over the last third of the steps that ε = 3 by Lemma 2 pays for."""
+    rises = []
+    for run in plain:
+        steps = steps_at(run["noise_multiplier"], run["sample_rate"], "lemma2")
+        rises.append(read(run, "queries", steps, column) - read(run, "queries", 2 * steps / 3, column))
+    return mean(rises)
+
+
 def compared(study: Plan) -> dict[str, Arms]:
     """The arms of each data set whose parts the plan has, {} of a plan without them."""
     arms = {name: study.read(part) for name, part in SETS.items() if part in study.parts}
@@ -176,7 +192,15 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
     def below(arms: Arms, *keys: str) -> Measured:
         return share_ahead(np.array([loss_lead(arms, *keys, epsilon=budget) for budget in GRID]))
 
+    def late_rise(arms: Arms, scheme: str) -> Measured:
+        return MISSING if scheme not in arms else _scaled(late(arms[scheme], "accuracy"), 100)
+
+    def late_fall(arms: Arms, scheme: str) -> Measured:
+        return MISSING if scheme not in arms else _scaled(late(arms[scheme], "loss"), -1)
+
     gains = over("gain", lambda arms, *keys: mean(gain(arms, *keys)), ACCOUNTS, RECORDS, SCHEMES)
+    plain = ("dpsgd", *SCHEMES.values())
+    savings, ratios = _savings(arms), _work_ratios(arms)
     return {
         "D.s-gain-same-hyperparameters": gains,
         "D.s-canonical-baseline": gains,
@@ -184,17 +208,33 @@ def rows(study: Plan) -> dict[str, dict[str, Any]]:
         "D.s-advantage-grows-with-budget": over("slope", slope, ACCOUNTS, RECORDS, SCHEMES),
         "D.fig3-accuracy": over("share_ahead", ahead, ACCOUNTS, RECORDS, SCHEMES),
         "D.fig3-loss": over("share_ahead_loss", below, ACCOUNTS, SCHEMES),
-        "D.s-lower-cost-always": _savings(arms),
+        "D.s-lower-cost-always": savings,
         "D.s-gap-grows-with-cost": _rises(arms),
-        "D.s-speeds-convergence": {
-            f"work_ratio_{account}_{scheme}_{name}": work_ratio(arms[name], scheme, account, TARGETS[name][1])
-            if name in arms
-            else MISSING
-            for account in ("kept", "lemma2")
-            for scheme in SCHEMES
-            for name in SETS
+        "D.s-speeds-convergence": ratios,
+        "D.s-efficient": {name: ratio for name, ratio in ratios.items() if "lemma2" in name}
+        | {
+            f"saving_{account}_{scheme}_{name}": savings[f"saving_{account}_{name}_{TARGETS[name][1]}_{scheme}"]
+            for account, scheme, name in product(("lemma2", "pld"), SCHEMES, SETS)
         },
+        "D.s-count-of-accepted": over("farther_by_queries_than_by_kept", farther_by_queries),
+        "D.s-late-iterations": over("late_rise", late_rise, plain) | over("late_fall_of_loss", late_fall, plain),
         **{f"D.table1.{name.replace('_', '-')}": _cells(study, arms.get(name), name) for name in SETS},
+    }
+
+
+def _scaled(value: Measured, by: float) -> Measured:
+    low, high = sorted(by * end for end in (value.low, value.high))
+    return Measured(by * value.value, low, high, value.n)
+
+
+def _work_ratios(arms: Mapping[str, Arms]) -> dict[str, Measured]:
+    return {
+        f"work_ratio_{account}_{scheme}_{name}": work_ratio(arms[name], scheme, account, TARGETS[name][1])
+        if name in arms
+        else MISSING
+        for account in ("kept", "lemma2")
+        for scheme in SCHEMES
+        for name in SETS
     }
 
 

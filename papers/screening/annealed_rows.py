@@ -39,11 +39,15 @@ def every(trained: Trained, free: Mapping[str, Mapping[str, Any]]) -> dict[str, 
         }
         for name, arms in trained.items()
     }
+    costs = gaps(trained, free)
     for name, targets in TARGETS.items():
         rows |= {f"D.table3.{name}-{target / 100:.2f}": budgets(trained[name], target) for target in targets}
     return rows | {
         "D.s-baselines": baselines(trained),
-        "D.s-gap-to-nonprivate": gaps(trained, free),
+        "D.s-gap-to-nonprivate": costs,
+        "D.s-utility-loss": {
+            name: gap for name, gap in costs.items() if name.startswith("gap_") and "_ours_" not in name
+        },
         "D.s-lower-cost-always": cheaper(trained),
         "D.s-gap-grows-with-cost": growth(trained),
         "D.s-always-accept-better": {

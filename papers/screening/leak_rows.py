@@ -51,6 +51,8 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
             f"steps_at_batch_{batch}": accounts.steps_allowed(3.0, 1.23, batch / 60_000, 1e-5)
             for batch in (128, 256, 512, 1024, 2048)
         },
+        "D.s-small-batch-noise": _noise_by_batch(),
+        "D.s-not-significant": _power(),
         "D.s-q0-inferior": {},
         "D.s-alpha-grid": {
             "alpha_min": int(accounts.ORDERS[0]),
@@ -69,6 +71,52 @@ def formulas(budgets: Mapping[str, runs.Result], sums: Results) -> Values:
             "as_printed_over_an_accountant": mnist["printed"] / mnist["rdp"],
             "with_logarithm_over_an_accountant": mnist["lemma 2"] / mnist["rdp"],
         },
+    }
+
+
+def _noise_by_batch() -> dict[str, float]:
+    """Noise over the clipping norm at MNIST's N and σ, by batch: of one averaged gradient, and of the sum of all that
+    (3, 1e-5) pays for, over their number.
+    """
+    noise = {}
+    for batch in (128, 256, 512, 1024, 2048):
+        one, steps = 1.23 / batch, accounts.steps_allowed(3.0, 1.23, batch / 60_000, DELTA)
+        noise |= {f"one_step_at_batch_{batch}": one, f"whole_training_at_batch_{batch}": one / steps**0.5}
+    return noise
+
+
+def most_power(level: float, epsilon: float, delta: float) -> float:
+    """The power that a test of a level may have between neighbours, under Definition 1."""
+    return min(1.0, np.exp(epsilon) * level + delta, 1 - np.exp(-epsilon) * (1 - delta - level))
+
+
+def power_of_worst(level: float, epsilon: float, delta: float) -> float:
+    """The same for a mechanism of four outputs: with probability δ the record is told, else answered as by coins.
+
+    The best test takes outputs in the order of their likelihood ratio, a part of the last one.
+    """
+    coin = np.exp(epsilon) / (1 + np.exp(epsilon))
+    there = np.array([delta, (1 - delta) * coin, (1 - delta) * (1 - coin), 0.0])
+    power, left = 0.0, level
+    for one, other in zip(there, there[::-1], strict=True):
+        taken = 1.0 if other == 0 else min(1.0, left / other)
+        power, left = power + taken * one, left - taken * other
+    return float(power)
+
+
+def _power(level: float = 0.05) -> dict[str, float]:
+    """What a test may see: by Definition 1 at two ε, and of the steps that Lemma 2 prices at 3 on MNIST."""
+    bounds = {name: float(most_power(level, e, DELTA)) for name, e in (("3", 3.0), ("0.5", 0.5))}
+    apart = max(abs(bounds[name] - power_of_worst(level, float(name), DELTA)) for name in bounds)
+    mnist = accounts.SETTINGS[0]
+    setting = mnist.noise_multiplier, mnist.sample_rate
+    steps = accounts.steps_allowed(3.0, *setting, DELTA)
+    exact = [(accounts.tight(*setting, steps, delta), delta) for delta in np.geomspace(1e-3, 0.3, 15)]
+    return {
+        **{f"power_beyond_the_level_at_epsilon_{name}": bound - level for name, bound in bounds.items()},
+        **{f"power_at_epsilon_{name}": bound for name, bound in bounds.items()},
+        "power_of_the_mnist_steps_at_most": float(min(most_power(level, *pair) for pair in exact)),
+        "bound_and_mechanism_apart_by_at_most": apart,
     }
 
 

@@ -91,3 +91,11 @@ def test_runs_that_keep_all_classes_stand_apart():
     cells |= {(0.9, 0.5): runs(0.5, 3.0, 0.9, 0.97, 1.0)}
     assert recipe_rows.end(cells, 96, 100).value == pytest.approx(0.5)
     assert recipe_rows.end(cells, 96, 100, every=True).value < -1
+
+
+def test_a_split_may_look_at_anything_but_labels():
+    """Two of fourteen splits ask records of different features in the two stages, and drop no label."""
+    losses = stage_rows.split_losses(2.0)
+    assert (losses["splits"], losses["splits_in_which_labels_are_dropped"]) == (14, 12)
+    assert abs(losses["largest_over_all_splits_above_epsilon"]) < 1e-9
+    assert 0.8 < losses["delta_of_a_split_by_label"] < 0.85

@@ -33,6 +33,25 @@ def test_exact_rows_of_the_ledger_hold_and_can_fail(check):
     assert rules.verdict(asdict(claims.get("C.alg5")), worse, {}) == "fails"
 
 
+@pytest.mark.parametrize("epsilon", [0.2, 0.6, 0.8, 2.0])
+def test_plain_training_on_answers_ends_at_the_worst_weights_below_ln_2(epsilon):
+    """The proposition's example: three labels, losses |w - 1|, |w + 1|, |w + 1|, every true label the first."""
+    chances = np.exp(response.log_table(np.ones(3, dtype=bool), epsilon))[0]
+    w = np.linspace(-1, 1, 201)
+    losses = np.abs(w[:, None] - np.array([1.0, -1.0, -1.0]))
+    assert w[(losses @ chances).argmin()] == (-1 if epsilon < np.log(2) else 1)
+    gradients = np.array([[[-1.0], [1.0], [1.0]]])
+    steps = [debiased.debiased_gradient(gradients, np.array([answer]), epsilon).item() for answer in range(3)]
+    assert chances @ steps == pytest.approx(-1)
+
+
+def test_a_prior_helps_the_bound_where_it_seldom_misses():
+    good, poor = theory_rows.by_prior()["C.s-good-prior-nonconvex"].values()
+    assert poor < 1 < good
+    rare = theory_rows.by_prior(epsilon=0.01, n=10**6)["C.s-good-prior-nonconvex"]
+    assert min(rare.values()) > poor  # the noisier the answers, the less a miss weighs
+
+
 def test_moving_labels():
     nine, ten = checks.moving_labels(30, np.random.default_rng(4))
     assert 0 < ten <= nine <= 1

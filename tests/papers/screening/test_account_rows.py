@@ -64,6 +64,11 @@ def test_every_part_is_read_and_every_rule_has_its_values():
     assert gain["gain_kept_unseen_tanh_mnist"].value == pytest.approx(0, abs=1e-9)
     assert gain["gain_lemma2_unseen_tanh_mnist"].value < -0.5
     assert values["D.s-speeds-convergence"]["work_ratio_lemma2_tanh_mnist"].high < 1
+    behind = values["D.s-count-of-accepted"]["farther_by_queries_than_by_kept_mnist"].value
+    assert behind == pytest.approx(-gain["gain_lemma2_all_tanh_mnist"].value)  # as good for each kept step
+    rise = 2.25 * math.log10(1.5) + 4 * 4698 / 3 / 9000  # of the curve's formula, over the last third
+    assert values["D.s-late-iterations"]["late_rise_dpsgd_tanh_mnist"].value == pytest.approx(rise, rel=0.05)
+    assert values["D.s-late-iterations"]["late_fall_of_loss_dpsgd_mnist"].value == pytest.approx(rise / 100, rel=0.05)
     assert values["D.fig3-accuracy"]["share_ahead_lemma2_all_tanh_mnist"].value == 0
     assert values["D.s-rejection-limit"]["share_stopped_without_limit"].value == 1
 

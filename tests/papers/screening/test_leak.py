@@ -80,3 +80,24 @@ def test_too_few_steps_for_the_integral_are_refused_not_nan():
     with pytest.raises(ParameterError, match="precise"):
         composition.epsilon([(case.cells, 0)], 1e-5)
     assert np.isfinite(instances.epsilon(case.cells, 5))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
+def test_the_power_that_privacy_allows_is_reached_and_is_that_of_the_definition(epsilon):
+    """At δ = 0 both lines of Definition 1 by hand; a mechanism whose best test has that power at every level."""
+    assert leak_rows.most_power(1e-6, epsilon, 0.0) == pytest.approx(np.exp(epsilon) * 1e-6)
+    assert leak_rows.most_power(1.0, epsilon, 1e-5) == 1
+    for level in (1e-4, 0.05, 0.3, 0.9):
+        reached = leak_rows.power_of_worst(level, epsilon, 1e-2)
+        assert level < reached == pytest.approx(leak_rows.most_power(level, epsilon, 1e-2))
+
+
+def test_over_a_training_the_smaller_batch_has_the_less_noise(rows):
+    noise = rows["D.s-small-batch-noise"]
+    assert noise["one_step_at_batch_128"] == pytest.approx(16 * noise["one_step_at_batch_2048"])
+    steps = rows["D.s-batch-fewer-steps"]["steps_at_batch_128"]
+    alone, whole = 1.23 / 128, noise["whole_training_at_batch_128"]
+    assert steps * alone**2 / (steps * whole) ** 2 == pytest.approx(1)  # variance of the sum, over its length squared
+    by_pld = [accounts.tight(1.23, batch / 60_000, n, 1e-5) for batch, n in ((128, 119_944), (2048, 396))]
+    assert by_pld == pytest.approx([3, 3], abs=0.01)
+    assert 119_944**0.5 * 128 > 396**0.5 * 2048  # in this order by PLD, too
