@@ -114,8 +114,8 @@ def _power(level: float = 0.05) -> dict[str, float]:
     exact = [(accounts.tight(*setting, steps, delta), delta) for delta in np.geomspace(1e-3, 0.3, 15)]
     return {
         **{f"power_beyond_the_level_at_epsilon_{name}": bound - level for name, bound in bounds.items()},
-        **{f"power_at_epsilon_{name}": bound for name, bound in bounds.items()},
-        "power_of_the_mnist_steps_at_most": float(min(most_power(level, *pair) for pair in exact)),
+        **{f"power_percent_at_epsilon_{name}": 100 * bound for name, bound in bounds.items()},
+        "power_percent_of_the_mnist_steps_at_most": float(100 * min(most_power(level, *pair) for pair in exact)),
         "bound_and_mechanism_apart_by_at_most": apart,
     }
 
