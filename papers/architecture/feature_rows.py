@@ -20,6 +20,7 @@ from papers.architecture.feature_runs import Curves, Trained
 from papers.architecture.feature_training_runs import PLAIN
 
 Values = dict[str, dict[str, Any]]
+Pairs = Mapping[str, tuple[Curves, Curves]]  # by how the few features were chosen: curves of few, and of all
 COLUMNS = {"all": "All", "pafs": "PAFS (test)", "cfs_greedy": "CFS-Greedy", "cfs_ga": "CFS-GA", "random": "Random"}
 RIVALS = ("All", "CFS-Greedy", "CFS-GA", "Random")
 BLIND = ("all", "random", "one random")  # selections that look at nothing
@@ -194,12 +195,7 @@ def measured(crossing: Crossover) -> Measured:
     return Measured(*ends, crossing.n)
 
 
-def crossings(
-    adult: Mapping[str, tuple[Curves, Curves]],
-    recurrence: Mapping[str, tuple[Curves, Curves]],
-    curves: Curves,
-    tuned: Curves,
-) -> Values:
+def crossings(adult: Pairs, recurrence: Pairs, curves: Curves, tuned: Curves) -> Values:
     """Section VI-C: the pairs of both data sets; ``curves``, ``tuned`` of Breast Cancer for its epsilon of 50."""
     both = {
         f"{name}_{how.replace(' ', '_').replace(',', '')}": measured(crossover_of(pair))
@@ -220,14 +216,10 @@ def crossings(
     }
 
 
-def of_the_same_size(
-    adult: Mapping[str, tuple[Curves, Curves]],
-    recurrence: Mapping[str, tuple[Curves, Curves]],
-    sound: Mapping[str, Any],
-) -> Values:
+def of_the_same_size(adult: Pairs, recurrence: Pairs, sound: Mapping[str, Any]) -> Values:
     """CFS-Greedy's subset against others of its size, the largest lead over the budgets; ``sound``: of Table X."""
 
-    def searched(pairs: Mapping[str, tuple[Curves, Curves]]) -> Measured:
+    def searched(pairs: Pairs) -> Measured:
         ours, greedy = (pairs[how][0].values[:, 0].T for how in ("by private accuracy", "by CFS-Greedy"))
         return largest(ours - greedy)
 
