@@ -192,6 +192,7 @@ def replays(replays_: Sequence[Mapping[str, Any]]) -> Values:
         "B.evolution-beats-random": {
             "replayed_without_noise": paired(mean["plain"], mean["random"]).difference,
             "best_of_the_table_minus_random": paired(best, mean["random"]).difference,
+            "networks_of_the_table": replays_[0]["networks"],
         },
     }
 
