@@ -366,8 +366,8 @@ def watched(records: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             (name, label): {
-                "records": len(told[kind]), "the middle one": np.median(told[kind]), "the most": told[kind].max(),
-                "without screening": told["plain"], "claimed": told["claimed"],
+                "the middle one": np.median(told[kind]), "the most": told[kind].max(),
+                "without screening": told["plain"],
             }
             for name, told in records.items()
             for kind, label in kinds.items()
