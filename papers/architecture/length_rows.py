@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ttest_ind
 
 from book.evidence.plans import Plan
 from book.evidence.runs import Result
@@ -155,16 +154,10 @@ def batch_sizes(study: Plan) -> dict[str, Measured]:
         of_sgd = [runs[name][math.inf] for runs in (small_sgd, large)]
         scores = [runs[0]["tuning_score"] for runs in of_sgd]
         other, sgds = (with_1024, with_250) if scores[0] > scores[1] else (with_250, with_1024)
-        values[f"batch_250_less_1024_{short}"] = apart(with_250, with_1024)
-        values[f"loss_at_sgd_batch_{short}"] = apart(other, sgds)
-        values[f"sgd_batch_250_less_1024_{short}"] = apart(*(accuracies(runs, "test") for runs in of_sgd))
+        values[f"batch_250_less_1024_{short}"] = stats.independent(with_250, with_1024)
+        values[f"loss_at_sgd_batch_{short}"] = stats.independent(other, sgds)
+        values[f"sgd_batch_250_less_1024_{short}"] = stats.independent(*(accuracies(runs, "test") for runs in of_sgd))
     return values
-
-
-def apart(a: np.ndarray, b: np.ndarray) -> Measured:
-    """a - b of independent runs, (runs,) each, with Welch's 95% interval."""
-    low, high = ttest_ind(a, b, equal_var=False).confidence_interval()
-    return Measured(float(a.mean() - b.mean()), float(low), float(high), min(len(a), len(b)))
 
 
 def largest_ratio() -> float:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ttest_ind
 from torch import nn
 
 from book.evidence import claims
@@ -124,16 +123,10 @@ def image_counts() -> dict[str, int]:
     }
 
 
-def apart(a: np.ndarray, b: np.ndarray) -> Measured:
-    """a - b of independent runs, (runs,) each, with Welch's 95% interval."""
-    low, high = ttest_ind(a, b, equal_var=False).confidence_interval()
-    return Measured(float(a.mean() - b.mean()), float(low), float(high), min(len(a), len(b)))
-
-
 def less_records(cells: Cells, dp_sgd: Mapping[float, "Outcome"], share: float = 1.0) -> dict[float, Measured]:
     """{epsilon: LP-2ST less DP-SGD at ``share`` of it, in points, not paired}, where both were run."""
     both = sorted(e for e, kind in cells if kind == 2 and e * share in dp_sgd)
-    return {e: apart(accuracies(cells[e, 2]), dp_sgd[e * share].values()) for e in both}
+    return {e: stats.independent(accuracies(cells[e, 2]), dp_sgd[e * share].values()) for e in both}
 
 
 def printed_less_records(name: str, dp_sgd: Mapping[float, "Outcome"]) -> dict[float, Measured]:

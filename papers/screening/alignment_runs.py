@@ -78,15 +78,8 @@ def aligned_training(
     sample_rate = min(1.0, used["batch"] / n)
     updates = budget(used["noise_multiplier"], sample_rate, epsilon, delta, 2)[-1]
     checks.integer(1, updates).check("stops", stops)
-    settings = DPSGD(
-        steps=Annealing(initial_temperature, limit).most_queries(updates),
-        sample_rate=sample_rate,
-        learning_rate=used["learning_rate"],
-        noise_multiplier=used["noise_multiplier"],
-        max_grad_norm=annealed_settings.MAX_GRAD_NORM,
-        momentum=momentum,
-        physical_batch=annealed_settings.PHYSICAL_BATCH.on(find_device(device)),
-    )
+    most = Annealing(initial_temperature, limit).most_queries(updates)
+    settings = annealed_settings.dpsgd(used, most, sample_rate, momentum, find_device(device))
     net = annealed_settings.network(x.shape[1:], "tanh", int(weights.generate_state(1)[0])).to(find_device(device))
     ends = np.linspace(0, updates, stops + 1).round().astype(int)
     watch = _Watch(net, settings, (x, y), judges, watched, ((ends[:-1] + ends[1:]) // 2).tolist(), candidates,

@@ -80,8 +80,8 @@ def _noise_by_batch() -> dict[str, float]:
     """
     noise = {}
     for batch in (128, 256, 512, 1024, 2048):
-        one, steps = 1.23 / batch, accounts.steps_allowed(3.0, 1.23, batch / 60_000, DELTA)
-        noise |= {f"one_step_at_batch_{batch}": one, f"whole_training_at_batch_{batch}": one / steps**0.5}
+        step, steps = 1.23 / batch, accounts.steps_allowed(3.0, 1.23, batch / 60_000, DELTA)
+        noise |= {f"one_step_at_batch_{batch}": step, f"whole_training_at_batch_{batch}": step / steps**0.5}
     return noise
 
 
@@ -98,9 +98,9 @@ def power_of_worst(level: float, epsilon: float, delta: float) -> float:
     coin = np.exp(epsilon) / (1 + np.exp(epsilon))
     there = np.array([delta, (1 - delta) * coin, (1 - delta) * (1 - coin), 0.0])
     power, left = 0.0, level
-    for one, other in zip(there, there[::-1], strict=True):
-        taken = 1.0 if other == 0 else min(1.0, left / other)
-        power, left = power + taken * one, left - taken * other
+    for present, absent in zip(there, there[::-1], strict=True):
+        taken = 1.0 if absent == 0 else min(1.0, left / absent)
+        power, left = power + taken * present, left - taken * absent
     return float(power)
 
 

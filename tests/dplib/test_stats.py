@@ -49,6 +49,18 @@ def test_paired_is_the_t_test_of_the_differences():
     assert comparison.difference.value == pytest.approx(0.75)
 
 
+def test_independent_is_welchs_t_test_by_hand():
+    a, b = np.array([1.0, 2.0, 3.0, 6.0]), np.array([0.0, 1.0])
+    parts = a.var(ddof=1) / 4, b.var(ddof=1) / 2
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 1)
+    half = scipy_stats.t.ppf(0.975, freedom) * sum(parts) ** 0.5
+    measured = stats.independent(a, b)
+    assert (measured.value, measured.n) == (2.5, 2)
+    np.testing.assert_allclose([measured.low, measured.high], [2.5 - half, 2.5 + half])
+    alike = stats.independent(np.full(3, 2.0), np.full(2, 0.5))
+    assert (alike.low, alike.high) == (1.5, 1.5)
+
+
 def test_equal_differences_leave_nothing_to_chance():
     assert stats.paired([1, 2, 3], [0, 1, 2]).p_value == 0
     assert stats.paired([1, 2, 3], [1, 2, 3]).p_value == 1
