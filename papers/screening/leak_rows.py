@@ -367,7 +367,7 @@ def watched(records: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
         {
             (name, label): {
                 "the middle one": np.median(told[kind]), "the most": told[kind].max(),
-                "without screening": told["plain"],
+                "plain steps": told["plain"],
             }
             for name, told in records.items()
             for kind, label in kinds.items()
