@@ -15,7 +15,8 @@
   async function start() {
     if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
     await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
-    if (document.fonts) await document.fonts.ready;
+    // A browser asks for a font when text in it is shown: without this, formulas of hidden slides are measured in another one.
+    await Promise.all([...document.fonts].map((font) => font.load().catch(() => {})));
     const slides = document.querySelector(".reveal .slides");
     for (const section of slides.querySelectorAll(":scope > section")) {
       const { display, visibility, position } = section.style;
