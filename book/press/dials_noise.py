@@ -16,6 +16,7 @@ from dplib import mechanisms
 
 WORLDS = {"without her": BLUE, "with her": ORANGE}
 PRINTED, PLACES = "what is printed, less the count without her", [k / 10 for k in range(-60, 71)]
+BELOW = "printed, less the count without her"  # an axis: as much as a phone shows
 DELTA = 1e-5  # of the theorem on composition
 
 
@@ -45,7 +46,7 @@ def _densities() -> dict[str, Any]:
     where = "(datum.place - (datum.world === 'with her' ? 1 : 0))"
     density = f"noise === 0 ? exp(-abs({where}) / b) / (2 * b) : densityNormal({where}, 0, spread)"
     height = {"calculate": density, "as": "height"}
-    x = axis("place", PRINTED, tickCount=7)
+    x = axis("place", BELOW, tickCount=7)
     colour = key("world", WORLDS)
     return {
         "height": HEIGHT,
@@ -64,7 +65,7 @@ def _densities() -> dict[str, Any]:
 def _losses() -> dict[str, Any]:
     """The privacy loss of each output, between the limits of Laplace noise as wide."""
     loss = "noise === 0 ? (abs(datum.place) - abs(datum.place - 1)) / b : (datum.place - 0.5) / pow(spread, 2)"
-    x = axis("place", PRINTED, tickCount=7)
+    x = axis("place", BELOW, tickCount=7)
     y = axis("loss", "logarithm of the ratio", {"domain": [-4, 4]}, tickCount=5)
     limits = {
         "data": {"values": [{"sign": 1}, {"sign": -1}]},
