@@ -150,7 +150,8 @@ def _cards(rows: Sequence[Row]) -> str:
             f"<strong>{html.escape(card.question)}</strong><span>{html.escape(answer(card, by_id))}</span>"
             f"<em>Paper {paper}, chapter {sources.shown_number(chapter)}</em></a>"
         )
-    return f'<h2>What was found</h2><div class="paper-cards">{"".join(cards)}</div>'
+    budget = "<p>ε is the privacy budget: the smaller it is, the less anybody can tell of one person.</p>"
+    return f'<h2>What was found</h2>{budget}<div class="paper-cards">{"".join(cards)}</div>'
 
 
 def _map(notebooks: Mapping[str, nbformat.NotebookNode]) -> str:

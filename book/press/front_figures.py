@@ -54,7 +54,7 @@ def _budgets(axes: plt.Axes, by_id: Mapping[str, Row]) -> None:
         strict=True,
     ):
         _line(axes, {at: values.get(f"{name}_at_{key}") for key, at in budgets.items()}, color=colour, label=label)
-    axes.set(xscale="log", xlabel="privacy budget ε", ylabel="MNIST (%)")
+    axes.set(xscale="log", xlabel="privacy budget ε", ylabel="MNIST accuracy, %")
     axes.set_xticks((0.1, 0.3, 1), ("0.1", "0.3", "1"))
     axes.minorticks_off()
     plotting.name_lines(axes, size=TEXT, gap=34)
@@ -68,7 +68,7 @@ def _labels(axes: plt.Axes, by_id: Mapping[str, Row]) -> None:
     _line(axes, _table_4(by_id, "2st"), color=second, label="labels,\ntwo stages")
     _line(axes, _table_4(by_id, "1st"), color=third, label="labels,\none stage")
     axes.text(0.03, 0.97, "whole records,\nDP-SGD", transform=axes.transAxes, va="top", color=first, fontsize=TEXT)
-    axes.set(xlabel="privacy budget ε", ylabel="Fashion-MNIST (%)", xticks=(0.5, 1, 2))
+    axes.set(xlabel="privacy budget ε", ylabel="Fashion-MNIST accuracy, %", xticks=(0.5, 1, 2))
     plotting.name_lines(axes, size=TEXT, gap=34)
 
 
