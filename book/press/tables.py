@@ -60,15 +60,19 @@ def readings(path: Path | None = None) -> str:
     if not path.exists():
         return f"Nobody has read the claims of this edition blind yet. {meant}"
     scores = files.read(path)
-    caught = "; ".join(f"the {which} {got} of {of}" for which, (got, of) in scores["caught"].items())
+    caught = ", ".join(f"the {which} reading caught {got} of {of}" for which, (got, of) in scores["caught"].items())
     agreed = f"{scores['agree']} of {scores['both']}, Cohen's kappa {scores['kappa']}"
-    agreement = "; ".join(f"the {which} with {got} of {of}" for which, (got, of) in scores["with_ledger"].items())
+    agreement = ", ".join(f"the {which} on {got} of {of}" for which, (got, of) in scores["with_ledger"].items())
     lines = [
         [f"`{row['row']}`", row["ledger"], row["first"], row["second"], row["settled"] or "–"]
         for row in scores["disputed"]
     ]
     lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in scores["against"]]
-    text = f"Plants caught: {caught}. The two readings agree on {agreed}. With the ledger agrees {agreement}. {meant}"
+    text = (
+        "Each claim was judged twice, from a packet that does not tell its verdict. Plants are packets whose values "
+        f"were turned round, to see whether anybody looks at them: {caught}. The two readings agree on {agreed}. With "
+        f"the ledger they agree, {agreement}. {meant}"
+    )
     return text + "\n" + table("row | ledger | first | second | settled", lines)
 
 
@@ -77,7 +81,7 @@ def readings_without_rule(path: Path | None = None) -> str:
     path = path or unruled.PATH
     how = (
         "`python -m book readings without-rule FOLDER` draws 60 packets that tell no rule: the sentence, the paper's "
-        "text around it, how it was measured, and the values. Forty are rows, as many of each verdict; twenty are "
+        "text around it, how it was measured, and the values. Forty are rows, equally many of each verdict; twenty are "
         "plants, rows whose numbers were turned round.\n"
     )
     if not path.exists():
@@ -97,9 +101,9 @@ def readings_without_rule(path: Path | None = None) -> str:
         f"{_each(score['with_ledger'])} of these, and its side to {_each(score['with_ledger_coarse'])}.\n\n"
         "What this shows: how often somebody who is told the sentence and the numbers, and has to find the rule alone, "
         "comes to the ledger's word. What it does not: the readings are automated and of one kind, so that their "
-        "errors may be the same; the sample has as many of each verdict, and so says nothing of the share of right "
-        "rows in the ledger; and a reader without the paper's figures, the margins and the readings that a row lists "
-        "has less to judge by.\n"
+        "errors may be the same; the sample has equally many of each verdict, and so says nothing of the share of "
+        "right rows in the ledger; and a reader without the paper's figures, the margins and the readings that a row "
+        "lists has less to judge by.\n"
     )
     words = [[word, *(*counts, "–")[:3]] for word, counts in score["by_verdict"].items()]
     lines = [[f"`{row['row']}`", row["ledger"], row["first"], row["second"]] for row in score["against"]]
