@@ -254,7 +254,7 @@ def prior() -> Dial:
         "the water level. Second: probability of the true label against ε from 0 to 8. RRWithPrior is never below "
         "plain randomised response, nor below the constant answer; it leaves the constant at ε = 0.8 and joins plain "
         "randomised response at ε = 3.4.",
-        "Computed in this page, at any ε and sharpness, by the formulas of Algorithm 2, for a label drawn from the "
+        "Computed in this page, at any ε and sharpness, by the formulas of RRWithPrior, for a label drawn from the "
         "prior. A label is kept if its prior reaches the water level. Sharpness 0 is the uniform prior; long tail: "
         "rank to the power −4 times the sharpness; the other shapes: up to 99% for the favourites. The printed picture "
         "shows a long tail of sharpness 0.3 at ε = 1.",
