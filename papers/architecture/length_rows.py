@@ -41,10 +41,14 @@ PARTS: Mapping[tuple[str, bool], Mapping[int, str]] = {
 }  # fmt: skip
 # After the printed length with DP-SGD, further seeds, which alone decide what those of PARTS left open.
 MORE = {"fcn-fashion-mnist": "fashion_200_more"}
-CNNS: Mapping[str, Mapping[int, str]] = {
-    "fcn_less_stw": {20: "stw_20", 60: "stw_60"},
-    "fcn_less_lenet": {20: "lenet_20", 60: "lenet_60"},
+CNNS = {  # differences to parts, and their first seeds
+    "fcn_less_stw_20": ("stw_20", 100),
+    "fcn_less_stw_60": ("stw_60_more", 105),
+    "fcn_less_stw_60_five": ("stw_60", 100),
+    "fcn_less_lenet_20": ("lenet_20", 100),
+    "fcn_less_lenet_60": ("lenet_60", 100),
 }
+FIRST = 100  # seed of the small network
 MISSING = Measured(math.nan, n=1)  # decides nothing, and is shown as a dash
 Lengths = dict[int, dict[str, Sequence[Result]]]  # epochs to network to results by seed
 
@@ -218,13 +222,12 @@ def _more_leads(study: Plan) -> dict[str, Measured]:
 
 
 def _against_cnns(study: Plan, private: Lengths) -> dict[str, object]:
-    """The small network after its own best length less a CNN, in points, by the CNN and its epochs."""
+    """The small network after its own best length less a CNN, in points, by :data:`CNNS`, paired by seed."""
     small = at_best_length(private, SIMPLE)
     values: dict[str, object] = {"parameters": _parameters("fcn-mnist-paw")}
-    for difference, by_length in CNNS.items():
-        for epochs, part in by_length.items():
-            values[f"{difference}_{epochs}"] = MISSING
-            if small is not None and part in study.parts:
-                cnn = accuracies(next(iter(_only_budget(study.read(part)).values())), "test")
-                values[f"{difference}_{epochs}"] = mean(small[: len(cnn)], cnn)
+    for difference, (part, first) in CNNS.items():
+        values[difference] = MISSING
+        if small is not None and part in study.parts:
+            cnn = accuracies(next(iter(_only_budget(study.read(part)).values())), "test")
+            values[difference] = mean(small[first - FIRST :][: len(cnn)], cnn)
     return values

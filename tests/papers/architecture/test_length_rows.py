@@ -13,7 +13,7 @@ from papers.common.diverged import accuracies
 from tests.toys import Asked
 
 REGISTERED = {100 + i for i in range(20)}
-FIRST = {100, 200}  # of the registered seeds, and of those that extend them
+FIRST = {100, 105, 200}  # of the registered seeds, and of those that extend them
 # Complete parts are in plan "published", the others in "wanted"; and the one that was trained in larger batches.
 PARTS = {
     name: part
@@ -46,7 +46,11 @@ def test_every_part_is_read_and_every_rule_has_its_values():
     assert values["B.pitfall"]["lead_mnist_1"].value > 0
     assert values["B.pitfall"]["lead_mnist_200"].value == pytest.approx(-0.3, abs=0.05)
     assert values["B.pitfall"]["lead_mnist_200"].n == 20
-    assert values["B.intro-mnist-tiny"]["fcn_less_stw_20"].n == 5
+    own = values["B.intro-mnist-tiny"]
+    assert (own["fcn_less_stw_20"].n, own["fcn_less_stw_60"].n) == (5, 10)
+    fresh, first = (np.mean([seed % 7 for seed in seeds]) / 100 for seeds in (range(105, 115), range(100, 105)))
+    of_seeds = own["fcn_less_stw_60"].value - own["fcn_less_stw_60_five"].value
+    assert of_seeds == pytest.approx(fresh - first)  # the small network's, paired with those of the CNN
 
 
 def verdicts(*parts):
