@@ -59,7 +59,7 @@ def to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike, conversion: 
     """Epsilon at ``delta`` for each order; the best order gives the bound.
 
     Args:
-        rdp: Rényi divergences, natural logarithms, shape (..., k).
+        rdp: Rényi divergences, natural logarithms, shape (..., k), >= 0.
         orders: of which order each is, shape (k,), > 1.
         delta: in [1e-300, 1); broadcasts with the leading axes of ``rdp``.
         conversion: "classical" is rdp + log(1/delta)/(order - 1) (Mironov 2017, Proposition 3); "improved" is rdp +
@@ -70,10 +70,30 @@ def to_epsilon(rdp: ArrayLike, orders: ArrayLike, delta: ArrayLike, conversion: 
         Shape (..., k), at least 0.
 
     Raises:
-        ParameterError: for a delta outside its range, or another conversion.
+        ParameterError: for a value outside its range, another conversion, or divergences that are not one an order.
     """
-    delta = _check_delta(delta)
-    return np.maximum(0.0, rdp + _price(np.asarray(orders, dtype=float), delta[..., None], conversion))
+    delta, rdp, orders = _check_delta(delta), numbers("rdp", rdp), check_each_order("rdp", rdp, orders)
+    if not (rdp >= 0).all():
+        raise ParameterError("rdp holds what is no divergence: each must be a number of at least 0, or inf.")
+    return np.maximum(0.0, rdp + _price(orders, delta[..., None], conversion))
+
+
+def check_each_order(name: str, divergences: ArrayLike, orders: ArrayLike) -> np.ndarray:
+    """Orders as floats, shape (k,), where there is a divergence of each: one counted for two spends too little.
+
+    Args:
+        name: what the message calls the divergences.
+        divergences: shape (..., k).
+        orders: shape (k,), > 1.
+
+    Raises:
+        ParameterError: for an order outside its range, or another number of divergences.
+    """
+    orders, shape = numbers("orders", orders), np.shape(divergences)
+    require("orders", orders, orders > 1, "greater than 1")
+    if orders.ndim != 1 or shape[-1:] != orders.shape:
+        raise ParameterError(f"{name} of shape {shape} with orders of shape {orders.shape}: it must be one an order.")
+    return orders
 
 
 def epsilon(

@@ -216,9 +216,11 @@ def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders:
         orders: shape (k,), > 1, increasing.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or orders that do not increase or are not one a divergence.
     """
-    orders, divergence = np.asarray(orders, dtype=float), np.asarray(divergence, dtype=float)
+    divergence, orders = rdp.numbers("divergence", divergence), rdp.check_each_order("divergence", divergence, orders)
+    if not (np.diff(orders) > 0).all():  # the last line would take small divergences for those of larger orders
+        raise ParameterError("orders must increase.")
     other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
     result = divergence + np.log(mean_runs) / (orders - 1) + (1 + shape) * other.min()
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones

@@ -140,6 +140,22 @@ def test_conversions():
     assert (improved < classical).all()
 
 
+@pytest.mark.parametrize(
+    ("divergences", "orders", "match"),
+    [
+        ([0.1], [2.0, 1000.0], "one an order"),  # the order that 0.1 was not computed at would give epsilon 0.1
+        ([0.1, 0.2], 2.0, "one an order"),
+        ([1.0], [0.5], "orders = 0.5 is not allowed"),  # classically, epsilon 0
+        ([-9.0, 0.2], [2.0, 3.0], "no divergence"),
+        ([np.nan, 0.2], [2.0, 3.0], "no divergence"),
+    ],
+)
+def test_divergences_that_are_not_those_of_the_orders_are_refused(divergences, orders, match):
+    for conversion in ("classical", "improved"):
+        with pytest.raises(ParameterError, match=match):
+            rdp.to_epsilon(divergences, orders, DELTA, conversion)
+
+
 # ---- accountants against each other and against the exact value ----
 
 

@@ -72,6 +72,15 @@ def test_theorem_2_order_by_order(shape):
     assert search_budgets.selection_rdp(divergence, mean, shape, orders) == pytest.approx(expected, rel=1e-8)
 
 
+def test_orders_that_do_not_increase_are_refused():
+    """Taken from the largest order down, small divergences of small orders would count as those of large ones."""
+    orders = np.array([2.0, 8.0, 64.0])
+    divergence = rdp.rdp(1.0, 0.01, 1000, orders)
+    for wrong, of in ((orders[::-1], divergence[::-1]), (orders, divergence[:1]), (orders[[0, 1, 1]], divergence)):
+        with pytest.raises(ParameterError, match="orders"):
+            search_budgets.selection_rdp(of, 10, 1.0, wrong)
+
+
 def _mean_by_summing(gamma, shape):
     """Definition 1 of Papernot and Steinke, term by term: weights prod (l + shape)/(l + 1), l from 0 (from 1 for 0)."""
     k = np.arange(1, 20_000)
