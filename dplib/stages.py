@@ -182,9 +182,11 @@ def run(
         rng: for the answers; None for the operating system's cryptographic source.
 
     Raises:
-        ParameterError: for parts that overlap, labels out of range, or a senseless epsilon or temperature.
+        ParameterError: before any label is asked, for parts that overlap or are empty, labels out of range, or a
+            senseless epsilon or temperature.
     """
     private = Labels(labels, classes, epsilon, rng)
+    parts = _parts(parts, len(private))
     truth = np.asarray(labels)  # only for the shares of wrong labels
     released = np.full(len(private), -1)
     model = None  # step 2: every class equally likely
@@ -224,6 +226,17 @@ def run(
         model = learner.train(rows, released[rows], t + 1, model if warm_start else None)  # (c)
         stages.append(stage | {"wrong": _wrong(released, truth, rows)} | learner.evaluate(model))
     return Staged(stages, model, released)  # step 4
+
+
+def _parts(parts: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
+    """Numbers of n examples; or ParameterError: a part that is refused later would take the earlier ones with it."""
+    parts = [checks.indices(f"part {t}", part, n, said=checks.shown) for t, part in enumerate(parts, 1)]
+    for t, part in enumerate(parts, 1):
+        if not len(part):
+            raise ParameterError(f"part {t} is empty: each needs an example at least.")
+    if sum(map(len, parts)) > len(set().union(*map(np.ndarray.tolist, parts))):
+        raise ParameterError("a label may be asked once only: parts must not overlap.")
+    return parts
 
 
 @bounded(k=integer(1, 10**6))

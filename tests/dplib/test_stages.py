@@ -99,6 +99,22 @@ def test_no_label_is_asked_twice():
         private.ask(np.array([20, 20]), uniform)
 
 
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([np.arange(200), np.arange(199, 300)], "once"),
+        ([np.arange(200), np.arange(200, 301)], "part 2 = .* from 0 to 299"),
+        ([np.arange(200), np.array([], int), np.arange(200, 300)], "part 2 is empty"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_any_label_is_asked(parts, said):
+    """A training may take hours, and an answer costs what it costs, whatever becomes of the next stage."""
+    learner = Counts()
+    with pytest.raises(ParameterError, match=said):
+        run(labels(), parts, learner=learner)
+    assert not learner.calls
+
+
 def test_a_label_has_one_number_and_a_refused_question_asks_nothing():
     private = stages.Labels([0, 1, 2, 3], 4, 1.0, np.random.default_rng(0))
     uniform = np.full(4, 1 / 4)
