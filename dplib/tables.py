@@ -190,15 +190,20 @@ def noise_for(
         public_ranges: whether the ranges may be known; else :func:`find_ranges` has spent a part of the budget.
 
     Raises:
-        ParameterError: for a budget that is not allowed.
+        ParameterError: for a budget that is not allowed, or of which the steps would have nothing left.
     """
     if math.isinf(epsilon):
         return Noise(0.0, 0.0 if settings.moments else math.inf)
     whole = float(mechanisms.analytic_sigma(epsilon, delta))  # one over the distance mu
-    part, counted = settings.moments, 0.0 if public_n else COUNTED
+    part, counted, ranged = settings.moments, 0.0 if public_n else COUNTED, 0.0 if public_ranges else RANGED
+    if part + counted + ranged >= 1:
+        raise ParameterError(
+            f"moments = {part:g} is not allowed beside a noisy count ({counted:g}) and ranges ({ranged:g}): together "
+            "they must leave something of the budget to the steps."
+        )
     if part and whole / math.sqrt(part) * most_moments(attributes) / n > READABLE:
         part = 0.0
-    left = 1 - part - counted - (0.0 if public_ranges else RANGED)
+    left = 1 - part - counted - ranged
     return Noise(whole * math.sqrt(settings.steps / left), whole / math.sqrt(part) if part else math.inf)
 
 
@@ -436,6 +441,8 @@ def normal(shape: tuple[int, ...], generator: torch.Generator | None) -> np.ndar
 
 
 def _check(z: np.ndarray, y: np.ndarray, columns: Columns) -> None:
+    if not isinstance(columns, Columns):
+        raise ParameterError(f"columns = {checks.described(columns)} is not allowed: it must be Columns.")
     if z.shape[1] != len(columns.numeric) or not len(z) or not (np.abs(z) <= 1 + 1e-9).all():
         raise ParameterError(
             f"z must be rows of {len(columns.numeric)} numbers from -1 to 1, as columns(x) makes them; here is an "

@@ -128,6 +128,21 @@ def test_arguments_that_are_not_allowed_are_refused_before_anything_is_released(
         tables.fit(given.pop("z"), given.pop("y"), EVEN, rng=np.random.default_rng(0), **given)
 
 
+def test_a_budget_that_is_spent_before_the_steps_is_refused():
+    """A noisy count and ranges take their parts beside the moments': 0.95 + 0.02 + 0.1 is more than there is."""
+    x, y = rows(300)
+    given = {"classes": 2, "epsilon": 1.0, "delta": 1e-5, "rng": None, "settings": Settings(moments=0.95)}
+    with pytest.raises(ParameterError, match=r"moments = 0\.95 is not allowed"):
+        tables.fit(EVEN(x), y, EVEN, public_n=False, public_ranges=False, **given)
+    assert tables.noise_for(1e9, 10, 1.0, 1e-5, Settings(moments=0.95), public_n=False).gradient > 0
+
+
+def test_columns_that_are_none_are_refused():
+    x, y = rows(300)
+    with pytest.raises(ParameterError, match="columns = None"):
+        tables.fit(EVEN(x), y, None, classes=2, epsilon=1.0, delta=1e-5, rng=None)
+
+
 FOUND = np.array([[0.3, 0.0, 5.0, 1.0], [-70.0, 0.0, np.nan, 0.0], [1.0, 0.0, 900.0, 1.0]])
 
 
