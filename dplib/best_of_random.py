@@ -14,7 +14,7 @@ from scipy import optimize
 
 from dplib import search_budgets
 from dplib.accounting import Bounds
-from dplib.checks import Rule, bounded, integer, number
+from dplib.checks import ParameterError, Rule, bounded, integer, number
 
 _SHAPE = Rule(
     "0, or a number in [-0.99, 1000] at least 1e-6 from it",
@@ -45,7 +45,7 @@ def of_trainings(
         delta: in [1e-20, 1).
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or an epsilon above 100.
     """
     pairs = training(noise_multiplier, sample_rate, steps)
     return epsilon(pairs, search_budgets.stopping(mean_runs, shape), shape, delta)
@@ -90,7 +90,7 @@ def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -
         delta: in [1e-20, 1).
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or an epsilon above 100.
     """
     if gamma == 1:  # one run, always
         spent = max(_epsilon_of(*pair[1:], delta) for pair in pairs)
@@ -144,4 +144,6 @@ def _epsilon_of(mass, other, delta):
     if np.clip(mass - other, 0, None).sum() <= delta:
         return 0.0
     excess = lambda e: np.clip(mass - np.exp(e) * other, 0, None).sum() - delta  # noqa: E731
+    if excess(100) > 0:
+        raise ParameterError("what is spent at this delta is above epsilon = 100, which is no promise: add noise.")
     return float(optimize.brentq(excess, 0, 100, xtol=1e-6))

@@ -5,6 +5,7 @@ import pytest
 
 from dplib import accounting, mechanisms
 from dplib import best_of_random as best
+from dplib.checks import ParameterError
 
 TOY = np.array([[-1.0, 0.0, 1.0], [0.1, 0.3, 0.6], [0.1 * np.e, 0.3, 0.6 / np.e]])
 TOY[2, 1] = 1 - TOY[2, 0] - TOY[2, 2]
@@ -54,3 +55,13 @@ def test_the_bounds_bracket_a_gaussian_score():
 def test_one_run_costs_what_it_costs():
     alone = best.of_trainings(1.0, 0.01, 100, 1, 1.0, 1e-5)
     assert alone.low == alone.high == pytest.approx(accounting.epsilon(1.0, 0.01, 100, 1e-5), rel=0.01)
+
+
+def test_what_is_no_promise_is_refused():
+    """Epsilon above 100; and losses beyond the grid, whose mass alone exceeds delta."""
+    losses = np.array([-300.0, 300.0])
+    loud = np.array([losses, [0.0, 1.0], [1.0, 0.0]])
+    beyond = np.array([[0.0, np.inf], [0.9, 0.1], [1.0, 0.0]])
+    for pair in (loud, beyond):
+        with pytest.raises(ParameterError, match="above epsilon = 100"):
+            best.epsilon([pair], 0.1, 1.0, 1e-5)
