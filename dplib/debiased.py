@@ -335,7 +335,7 @@ class LabelsOnLine:
         inside = self.members[interval] == labels[:, None]
         k = self.members.shape[1]
         stays = rng.random(n) < np.exp(epsilon) / (np.exp(epsilon) + k - 1)
-        others = (np.argmax(inside, axis=1) + rng.integers(1, k, size=n)) % k
+        others = (np.argmax(inside, axis=1) + rng.integers(1, max(k, 2), size=n)) % k  # of one label itself
         answer = np.where(stays, np.argmax(inside, axis=1), others)
         return x, labels, np.where(inside.any(axis=1), answer, rng.integers(k, size=n))
 

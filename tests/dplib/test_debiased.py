@@ -95,6 +95,13 @@ def test_draws_follow_rr_top_k():
     assert abs(np.bincount(answer[~inside]) / (~inside).sum() - 1 / 3).max() < 0.01
 
 
+def test_a_set_of_one_label_has_one_answer():
+    line = debiased.LabelsOnLine(3, 1, 0.5)
+    x, _, answer = line.draw(50, 1.0, np.random.default_rng(0))
+    assert not answer.any()
+    assert line.answered_losses(x, answer, 1.0).shape == (2, 50)
+
+
 def test_the_largest_deviation_is_that_of_a_fine_grid():
     line = debiased.LabelsOnLine(3, 2, 0.6)
     rng = np.random.default_rng(3)
