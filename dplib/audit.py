@@ -112,9 +112,11 @@ def choose_threshold(
     Raises:
         ParameterError: for a value outside its range, or scores that cannot be used.
     """
-    scores_with, scores_without = _without_infinities(
-        *(np.sort(reals("scores", s, 1)) for s in (scores_with, scores_without))
-    )
+    sides = [reals("scores_with", scores_with, 1), reals("scores_without", scores_without, 1)]
+    for name, side in zip(("scores_with", "scores_without"), sides, strict=True):
+        if not len(side) or np.isnan(side).any():
+            raise ParameterError(f"{name} of shape {side.shape} cannot be used: one or more numbers, none of them nan.")
+    scores_with, scores_without = _without_infinities(*map(np.sort, sides))
     candidates = np.unique(np.quantile(np.concatenate([scores_with, scores_without]), np.linspace(0, 1, 401)))
     hits = len(scores_with) - np.searchsorted(scores_with, candidates)
     alarms = len(scores_without) - np.searchsorted(scores_without, candidates)
