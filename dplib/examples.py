@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dplib import secure
-from dplib.checks import ParameterError, bounded, integer, number, one_of, refuse_hidden, shown
+from dplib.checks import ParameterError, bounded, described, integer, number, one_of, refuse_hidden, shown
 from dplib.devices import EVALUATED, whole_float32
 from dplib.layers import row_norms
 
@@ -251,22 +251,29 @@ def evaluate(net: nn.Module, examples: Examples, loss: Loss, metric: Loss, size:
     """Mean loss and metric over all examples, in evaluation mode: {"loss", "metric"}.
 
     Args:
-        net: examples (b, ...) to outputs; it is left in the mode that it was in.
+        net: examples (b, ...) to outputs; each layer is left in the mode that it was in.
         examples: on the device of the network.
         loss: outputs and targets to a loss of each example, shape (b,).
         metric: outputs and targets to a number of each example, shape (b,).
         size: examples that go through at once; None for what the device does well.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or what is no :class:`Examples`.
     """
-    training, place = net.training, examples.y.device
-    net.eval()
+    if not isinstance(examples, Examples):
+        raise ParameterError(
+            f"examples = {described(examples)} is not allowed: it must be dplib.examples.Examples, made of a pair."
+        )
+    modes, place = {module: module.training for module in net.modules()}, examples.y.device
     totals = torch.zeros(2, dtype=torch.float64, device=place)
-    for x, y in examples.pieces(int(size or EVALUATED.on(place))):
-        outputs = net(x)
-        totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()])
-    net.train(training)
+    try:
+        net.eval()
+        for x, y in examples.pieces(int(size or EVALUATED.on(place))):
+            outputs = net(x)
+            totals += torch.stack([loss(outputs, y).double().sum(), metric(outputs, y).double().sum()])
+    finally:
+        for module, training in modes.items():
+            module.training = training
     return dict(zip(("loss", "metric"), (totals / examples.n).tolist(), strict=True))
 
 

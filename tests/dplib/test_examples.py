@@ -164,3 +164,24 @@ def test_no_label_stands_in_a_message():
     with pytest.raises(ParameterError) as refused:
         examples.check_labels(torch.tensor([0, 77]), 3, "train")
     assert "77" not in str(refused.value)
+
+
+def test_an_evaluation_leaves_each_layer_in_its_mode():
+    """A dropout that somebody has switched off stays so, whatever the network around it does; after an error, too."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+    net[1].eval()
+    modes = [module.training for module in net.modules()]
+    table = Examples((np.ones((5, 3)), np.zeros(5, int)), "test", torch.device("cpu"), torch.float32)
+    examples.evaluate(net, table, examples.cross_entropy, examples.correct)
+    assert [module.training for module in net.modules()] == modes
+    wide = Examples((np.ones((5, 4)), np.zeros(5, int)), "test", torch.device("cpu"), torch.float32)
+    with pytest.raises(RuntimeError, match="shapes"):
+        examples.evaluate(net, wide, examples.cross_entropy, examples.correct)
+    assert [module.training for module in net.modules()] == modes
+
+
+def test_a_pair_is_no_examples():
+    with pytest.raises(ParameterError, match=r"examples = a tuple of 2 is not allowed: .* dplib\.examples\.Examples"):
+        examples.evaluate(
+            nn.Linear(3, 2), (np.ones((5, 3)), np.zeros(5, int)), examples.cross_entropy, examples.correct
+        )
