@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from dplib import checks, examples
+from dplib import checks, examples, failing
 from dplib.devices import LABELLED, whole_float32
 
 PADDING = 4  # pixels, the usual amount for CIFAR
@@ -65,19 +65,25 @@ def train(net: nn.Module, x: np.ndarray, y: np.ndarray, sgd: Sgd, seed: int, dev
         device: where it trains.
 
     Raises:
-        ParameterError: for a seed outside its range, labels that are no whole numbers, (n,), or examples that cannot be
-            augmented.
+        ParameterError: for a seed outside its range, no examples, labels that are no whole numbers from 0 to k - 1,
+            (n,), or examples that cannot be augmented, or that the network does not take.
     """
     if sgd.augment and (x.ndim != 4 or min(x.shape[2:]) <= PADDING):
         raise checks.ParameterError(f"augment = True is not allowed: examples of shape {x.shape[1:]} are no images.")
     x, y = torch.as_tensor(x).to(device), torch.as_tensor(y).to(device)
+    if not len(x):
+        raise checks.ParameterError(f"x of shape {tuple(x.shape)} is not allowed: there must be examples.")
     if y.is_floating_point() or y.shape != x.shape[:1]:
         raise checks.ParameterError(
             f"y of {y.dtype}, shape {tuple(y.shape)}, is not allowed: it must be whole numbers, ({len(x)},)."
         )
     y = y.long()
     kept = examples.layout_of(net, x)
-    net.to(device, memory_format=kept).train()
+    net.to(device, memory_format=kept).eval()
+    with torch.no_grad(), failing.named(net):
+        scores = net(examples.follow(x[:1].clone(), kept))
+    examples.check_labels(y, scores.shape[-1], "train")
+    net.train()
     batch = min(sgd.batch_size, len(x))
     steps = len(x) // batch
     optimizer = torch.optim.SGD(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from dplib import clipping, dpsgd, examples, logistic_grid, many, models
+from dplib import clipping, dpsgd, examples, logistic_grid, many, models, sgd
 from dplib.checks import ParameterError
 from dplib.dpsgd import DPSGD, Data
 from dplib.examples import cross_entropy
@@ -326,3 +326,13 @@ def test_a_table_that_cannot_be_written_is_copied_without_a_word():
             x, _ = examples.tensors((rows, LABELS), "train")
             assert torch.equal(x, torch.from_numpy(ROWS))
             assert not np.shares_memory(x.numpy(), frozen)
+
+
+@pytest.mark.parametrize("labels", [np.array([-100, 0, 1]), np.array([0, 1, 3]), np.array([], int)])
+def test_plain_sgd_refuses_labels_that_are_none(labels):
+    """PyTorch leaves a label of -100 out without a word."""
+    net, rows = models.mlp([6, 3]), np.zeros((len(labels), 6), np.float32)
+    before = [p.clone() for p in net.parameters()]
+    with pytest.raises(ParameterError, match=r"label|examples"):
+        sgd.train(net, rows, labels, sgd.Sgd(epochs=1, batch_size=2), 0, torch.device("cpu"))
+    assert all(map(torch.equal, before, net.parameters()))
