@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dplib import checks, examples
+from dplib import checks, examples, failing
 from dplib.checks import ParameterError
 from dplib.devices import JUDGED, find_device, same_randomness, whole_float32
-from dplib.dpsgd import DPSGD, Engine
+from dplib.dpsgd import DPSGD, Engine, check_targets
 from dplib.examples import Examples, Loss, Pair, cross_entropy
 
 REJECTED, LOWER, BY_CHANCE, FORCED = range(4)  # what became of a query
@@ -357,15 +357,25 @@ def train(
         raise ParameterError("energy = None is not allowed with annealing: J has to be computed on something.")
     if accepted is not None:
         checks.integer(1).check("accepted", accepted)
-    place = find_device(device, settings.work(net, data[0]) if device == "auto" else None)
-    net.to(place, memory_format=examples.layout_of(net, data[0]))
+    if not isinstance(settings, DPSGD):
+        raise ParameterError(f"settings = {checks.shown(settings)} is not allowed: it must be a dplib.DPSGD.")
+    failing.check_parameters(net)
+    x, batch = examples.tensors(data, "train")[0], isinstance(energy, str) and energy == "batch"
+    place = find_device(device, settings.work(net, x) if device == "auto" else None)
+    net.to(place, memory_format=examples.layout_of(net, x))
     at_accepted, at_queries = frozenset(at_accepted), frozenset(at_queries)
     held_out = {name: placed(net, name, pair) for name, pair in (evaluate or {}).items()}
-    training = _Training(net, placed(net, "train", data), settings, annealing, loss, rng)
+    judges = {} if energy is None or batch else {"energy": energy}
+    judges |= {"witness": witness.pair} if witness else {}
+    judges = {name: placed(net, name, pair) for name, pair in judges.items()}
+    records = placed(net, "train", data)
+    for sets in ({"train": records}, held_out, judges):
+        check_targets(net, sets, loss)
+    training = _Training(net, records, settings, annealing, loss, rng)
     run, screen = training.run, training.screen
     try:
         with same_randomness(place, training.dropout_seed):  # dropout draws from PyTorch's own generator
-            training.look_at(energy, witness)
+            training.look_at(batch, judges, witness)
             while screen.queries < settings.steps and screen.accepted < (accepted or math.inf) and not run.diverged:
                 outcome = training.query()
                 if follow:
@@ -407,15 +417,15 @@ class _Training:
         self.undone = [self.engine.weights, self.engine.velocity] if moves else [self.engine.weights]
         self.witness, self.testify = None, None
 
-    def look_at(self, energy: Pair | str | None, witness: Witness | None) -> None:
-        """From the initial weights on, judge steps by this energy."""
+    def look_at(self, batch: bool, judges: Mapping[str, Examples], witness: Witness | None) -> None:
+        """From the initial weights on, judge steps by their batches, or by "energy" where it is there."""
         net, loss = self.engine.net, self.engine.loss
-        if energy == "batch":
+        if batch:
             self.energy = BatchEnergy(self.engine)
-        elif energy is not None:
-            self.energy = FixedEnergy(net, placed(net, "energy", energy), loss)
+        elif "energy" in judges:
+            self.energy = FixedEnergy(net, judges["energy"], loss)
         if witness:
-            self.witness, self.testify = witness, FixedEnergy(net, placed(net, "witness", witness.pair), loss)
+            self.witness, self.testify = witness, FixedEnergy(net, judges["witness"], loss)
 
     def query(self) -> int:
         """Lines 3 to 22: one noisy step, and what becomes of it."""
@@ -485,5 +495,5 @@ def placed(net: nn.Module, name: str, pair: Pair) -> Examples:
         name: what messages call the examples.
         pair: examples (n, ...) and targets (n, ...).
     """
-    like = next(net.parameters())
+    like, pair = next(net.parameters()), examples.tensors(pair, name)
     return Examples(pair, name, like.device, like.dtype, examples.layout_of(net, pair[0]))

@@ -196,13 +196,13 @@ def train(
     """
     nets, rngs = list(nets), list(rngs)
     m = len(nets)
-    pairs = _for_each(data, m, _is_pair(data))
-    settings = _for_each(settings, m, isinstance(settings, DPSGD))
+    pairs = _for_each("data", data, m, _is_pair(data))
+    settings = _for_each("settings", settings, m, isinstance(settings, DPSGD))
     rules = annealing or Annealing(initial_temperature=0.0)
-    rules = _for_each(rules, m, isinstance(rules, Annealing))
-    most = _for_each(accepted, m, accepted is None or isinstance(accepted, int))
-    energies = _for_each(energy, m, energy is None or energy == "batch" or _is_pair(energy))
-    held_out = _for_each(evaluate or {}, m, not evaluate or isinstance(evaluate, Mapping))
+    rules = _for_each("annealing", rules, m, isinstance(rules, Annealing))
+    most = _for_each("accepted", accepted, m, accepted is None or isinstance(accepted, int))
+    energies = _for_each("energy", energy, m, energy is None or energy == "batch" or _is_pair(energy))
+    held_out = _for_each("evaluate", evaluate or {}, m, not evaluate or isinstance(evaluate, Mapping))
     for name, values in (("annealing", rules), ("accepted", most), ("energy", energies), ("evaluate", held_out)):
         if len(values) != m:
             raise ParameterError(f"{name}: {len(values)} given for {m} networks: there must be one for each.")
@@ -216,8 +216,17 @@ def train(
     many.check(nets, pairs, settings, rngs)
     data = [Data(pair) for pair in pairs]
     place = find_device(device, many.work(nets, data, settings) if device == "auto" else None)
-    training = _Training(nets, data, settings, rules, most, rngs, loss, place)
-    training.look_at(energies)
+    sets = [of_model["train"] for of_model in many.placed(nets, data, place)]
+    names = list(dict.fromkeys(name for of_model in held_out for name in of_model))
+    of_names = {name: _placed(nets, name, [of_model[name] for of_model in held_out]) for name in names}
+    held_out = [{name: of_each[i] for name, of_each in of_names.items()} for i in range(m)]
+    judges = energies[0] if energies[0] is None or energies[0] == "batch" else _placed(nets, "energy", energies)
+    for i, net in enumerate(nets):
+        judge = {"energy": judges[i]} if isinstance(judges, list) else {}
+        for of_model in ({"train": sets[i]}, held_out[i], judge):
+            dpsgd.check_targets(net, of_model, loss)
+    training = _Training(nets, sets, settings, rules, most, rngs, loss, place)
+    training.look_at(judges)
     return training(held_out, frozenset(at_accepted), frozenset(at_queries), metric)
 
 
@@ -226,8 +235,10 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], np.ndarray | Tensor)
 
 
-def _for_each(value: Any, m: int, single: bool) -> list[Any]:
+def _for_each(name: str, value: Any, m: int, single: bool) -> list[Any]:
     """One for each model, of a single value or of a list."""
+    if not single and not np.iterable(value):
+        raise ParameterError(f"{name} = {checks.described(value)} is not allowed: it must be one for all, or a list.")
     return [value] * m if single else list(value)
 
 
@@ -237,7 +248,7 @@ class _Training:
     def __init__(
         self,
         nets: Sequence[nn.Module],
-        data: Sequence[Data],
+        sets: Sequence[Examples],
         settings: Sequence[DPSGD],
         rules: Sequence[Annealing],
         accepted: Sequence[int | None],
@@ -246,7 +257,6 @@ class _Training:
         place: torch.device,
     ):
         self.nets, self.rules = nets, rules
-        sets = [of_model["train"] for of_model in many.placed(nets, data, place)]
         expected = max(setting.sample_rate * of_model.n for setting, of_model in zip(settings, sets, strict=True))
         clips = any(setting.max_grad_norm is not None for setting in settings)
         dpsgd.check_network(nets[0], sets[0], loss, expected, clips)
@@ -258,25 +268,20 @@ class _Training:
         self.accepted = np.zeros(len(nets), np.int64)  # as of the last look
         self.runs = [Run(setting, of_model.n) for setting, of_model in zip(settings, sets, strict=True)]
 
-    def look_at(self, energies: Sequence[Pair | str | None]) -> None:
-        """From the initial weights on, judge steps by this energy."""
-        energy = energies[0]
-        if energy is not None and energy != "batch":
-            energy = _Energies(self.models, _placed(self.nets, "energy", energies))
+    def look_at(self, judges: Sequence[Examples] | str | None) -> None:
+        """From the initial weights on, judge steps by these energies."""
+        energy = _Energies(self.models, judges) if isinstance(judges, list) else judges
         self.queries = _Queries(self.models, self.screens, self.rules, energy)
 
     def __call__(
         self,
-        evaluate: Sequence[Mapping[str, Pair]],
+        held_out: Sequence[Mapping[str, Examples]],
         at_accepted: frozenset[int],
         at_queries: frozenset[int],
         metric: Loss,
     ) -> list[Run]:
         """All queries, and evaluations on the way and at the end."""
-        names = list(dict.fromkeys(name for of_model in evaluate for name in of_model))
-        sets = {name: _placed(self.nets, name, [of_model[name] for of_model in evaluate]) for name in names}
-        self.held_out = [{name: of_each[i] for name, of_each in sets.items()} for i in range(len(self.nets))]
-        self.metric = metric
+        self.held_out, self.metric = held_out, metric
         stepper = Stepper(
             self.models, self.batches, self.steps, self.queries.query, self.queries.state, self._drawn_chances
         )
@@ -343,6 +348,7 @@ def _placed(nets: Sequence[nn.Module], name: str, pairs: Sequence[Pair]) -> list
     """Examples of each model on its device; what several models share is there once."""
     made: dict[tuple[int, ...], Examples] = {}
     for net, pair in zip(nets, pairs, strict=True):
+        examples.tensors(pair, name)  # refuses what is none
         key = tuple(map(id, pair))
         made[key] = made.get(key) or placed(net, name, pair)
     return [made[tuple(map(id, pair))] for pair in pairs]

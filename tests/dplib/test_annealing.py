@@ -306,6 +306,39 @@ def test_what_is_refused(named, match):
             Annealing(**wrong)
 
 
+ELEVENTH = (np.zeros((5, 64), np.float32), np.full(5, 10))  # ten classes go from 0 to 9
+NARROW = (np.zeros((5, 3), np.float32), np.zeros(5, int))
+
+
+@pytest.mark.parametrize(
+    ("named", "match"),
+    [
+        ({"evaluate": {"test": ELEVENTH}}, "test: a label is not allowed"),
+        ({"evaluate": {"test": NARROW}}, "test: layer 0"),
+        ({"evaluate": {"test": None}}, "test = .* must be a pair"),
+        ({"energy": ELEVENTH}, "energy: a label is not allowed"),
+        ({"witness": Witness(ELEVENTH)}, "witness: a label is not allowed"),
+        ({"settings": None}, "settings = None"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_any_step(named, match, monkeypatch):
+    """Else it is met at the end, when the training is lost."""
+    monkeypatch.setattr(dpsgd.Engine, "step", lambda *_: pytest.fail("a step was made"))
+    with pytest.raises(ParameterError, match=match):
+        run(**named)
+
+
+def test_what_is_no_network_and_no_pair_is_named():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ParameterError, match="net is a str"):
+        annealing.train("net", TRAIN, settings(), rng)
+    for data in (None, dpsgd.Data(TRAIN)):
+        with pytest.raises(ParameterError, match=r"train = .* must be a pair"):
+            annealing.train(net(), data, settings(), rng)
+    with pytest.raises(ParameterError, match="train: a label is not allowed"):
+        annealing.train(net(), (TRAIN[0][:5], np.full(5, -100)), settings(), rng)
+
+
 def test_a_seed_is_no_generator():
     with pytest.raises(ParameterError, match=r"rng = 0 is not allowed: it must be a numpy\.random\.Generator"):
         annealing.train(net(), digits()[0], settings(), 0)

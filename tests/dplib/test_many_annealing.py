@@ -150,6 +150,22 @@ def test_a_model_that_diverges_ends_and_the_others_go_on():
     assert (second.queries, second.diverged) == (4, True)
 
 
+def test_what_does_not_fit_is_refused_before_any_step(monkeypatch):
+    monkeypatch.setattr(steps.Models, "move", lambda *_: pytest.fail("a step was made"))
+    rngs, rules = [np.random.default_rng(i) for i in range(2)], {"annealing": RULES[0]}
+    fifth = (np.zeros((60, 6)), np.full(60, 4))  # four classes go from 0 to 3
+    narrow = (np.zeros((60, 3)), np.zeros(60, int))
+    for changes, match in (
+        ({"evaluate": {"test": fifth}}, "test: a label is not allowed"),
+        ({"evaluate": [{"test": pair(2)}, {"test": narrow}]}, "test: layer 0"),
+        ({"energy": fifth}, "energy: a label is not allowed"),
+        ({"data": fifth}, "train: a label is not allowed"),
+    ):
+        given = {"data": pair(1), "energy": pair(2), **rules, **changes}
+        with pytest.raises(ParameterError, match=match):
+            many_annealing.train(networks(2), given.pop("data"), settings(), rngs, **given)
+
+
 def test_what_is_not_allowed_is_named():
     rngs = [np.random.default_rng(i) for i in range(2)]
     for changes, name in (
@@ -165,6 +181,10 @@ def test_what_is_not_allowed_is_named():
             many_annealing.train(networks(2), pair(1), settings(), rngs, **changes)
     with pytest.raises(ParameterError, match="settings"):
         many_annealing.train(networks(2), pair(1), [settings()], rngs)
+    for name in ("data", "settings"):
+        given = {"data": pair(1), "settings": settings()} | {name: None}
+        with pytest.raises(ParameterError, match=f"{name} = None"):
+            many_annealing.train(networks(2), rngs=rngs, **given)
     nets = [nn.Sequential(nn.Linear(6, 4), nn.GroupNorm(2, 4)).double() for _ in range(2)]
     with pytest.raises(ParameterError, match="layer 1"):
         many_annealing.train(nets, pair(1), settings(), rngs)
