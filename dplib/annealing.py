@@ -382,6 +382,8 @@ def train(
                     follow(training.engine.weights)
                 if screen.queries in at_queries or (outcome != REJECTED and screen.accepted in at_accepted):
                     training.evaluate(held_out, metric)
+            if screen.queries < settings.steps and not run.diverged:
+                training.engine.try_again(training.rows)
             if not run.evaluations or run.final["queries"] < screen.queries:
                 training.evaluate(held_out, metric)
     finally:
@@ -432,7 +434,7 @@ class _Training:
         heard = self.witness is not None and self.screen.queries % self.witness.every == 0
         before = self.testify() if heard else math.nan
         last = [state.clone() for state in self.undone]
-        rows = next(self.batches)  # line 3
+        self.rows = rows = next(self.batches)  # line 3
         losses = self.engine.step(rows)  # lines 4 to 9: the weights are w_new
         change = self.energy.change(rows, losses)  # lines 10 and 11
         if heard:

@@ -207,11 +207,23 @@ class Engine:
             gradient = self.velocity.mul_(self.settings.momentum).add_(gradient)
         self.weights.sub_(gradient, alpha=self.settings.learning_rate)
         self.steps += 1
-        if self._clips and self.steps in (self.settings.steps // 2, self.settings.steps):
+        if self.steps in (self.settings.steps // 2, self.settings.steps):
+            self.try_again(rows)
+        return total
+
+    def try_again(self, rows: Tensor) -> None:
+        """Try the network once more where it clips, at the weights as they are, as a training that ends early has to.
+
+        Args:
+            rows: of some records, shape (b,), b >= 0.
+
+        Raises:
+            ParameterError: where the network no longer keeps examples apart: its weights are then not to be released.
+        """
+        if self._clips:
             state.check_unwritten(self._prints, self.net)
             if len(rows):
                 clipping.check_again(self.net, *self.examples.batch(rows[: clipping.SOME]), self.loss)
-        return total
 
     @property
     def dropped(self) -> int:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from dplib import clipping, dpsgd, many, models, sgd
+from dplib import annealing, clipping, dpsgd, many, models, sgd
 from dplib.checks import ParameterError
 from dplib.examples import Examples, correct, cross_entropy, evaluate
 
@@ -201,6 +201,18 @@ def test_a_branch_that_opens_in_the_course_of_a_training_is_refused(steps):
     settings = dpsgd.DPSGD(steps, 0.5, learning_rate=1000.0, noise_multiplier=1.0, max_grad_norm=1.0)
     with pytest.raises(ParameterError, match="other examples"):
         dpsgd.train(code(opens)(), dpsgd.Data((x, y)), settings, np.random.default_rng(0), progress=False)
+
+
+def test_an_annealed_training_that_ends_early_is_tried_at_its_end_too():
+    """With so many updates accepted it ends long before half of the most queries, where the next trial would be."""
+
+    def opens(net, x):
+        h = net.first(x)
+        return net.second(h + (net.second.bias.detach().abs().max() > 3) * h.detach().mean())
+
+    settings = dpsgd.DPSGD(1000, 0.5, learning_rate=1000.0, noise_multiplier=1.0, max_grad_norm=1.0)
+    with pytest.raises(ParameterError, match="other examples"):
+        annealing.train(code(opens)(), records(200), settings, np.random.default_rng(0), accepted=3)
 
 
 def by_largest(net, x):
