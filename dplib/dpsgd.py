@@ -478,7 +478,8 @@ def placed(net: nn.Module, data: Data, place: torch.device) -> dict[str, Example
 
 
 def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None:
-    """One example of each set tells the outputs' shape, which labels or real targets have to fit.
+    """One example of each set tells the outputs' shape, which labels or real targets have to fit. Network and loss are
+    tried on those that hold the least and the largest numbers, too: of "train" :func:`check_network` tries them.
 
     Args:
         net: in any mode; a copy of it is called.
@@ -509,6 +510,21 @@ def check_targets(net: nn.Module, sets: dict[str, Examples], loss: Loss) -> None
             examples.check_labels(part.y, outputs.shape[-1], name)
         elif loss is squared_error and outputs[0].numel() != part.y[0].numel():
             raise ParameterError(f"{name}: {part.y[0].numel()} targets an example, but {outputs[0].numel()} outputs.")
+        if name != "train":
+            _check_extremes(called, name, part, loss)
+
+
+def _check_extremes(net: nn.Module, name: str, part: Examples, loss: Loss) -> None:
+    """An evaluation that fails at the end of a training would take it along."""
+    training = net.training
+    try:
+        with torch.no_grad(), failing.named(net), same_randomness(part.y.device):
+            x, y = part.batch(part.extremes(), fresh=True)
+            loss(net.eval()(x), y)
+    except ParameterError as problem:
+        raise ParameterError(f"{name}: {problem}") from problem
+    finally:
+        net.train(training)
 
 
 def check_network(

@@ -299,6 +299,19 @@ def test_held_out_records_of_another_width_are_refused_before_any_step(what):
     assert torch.equal(net[0].weight, before)
 
 
+@pytest.mark.parametrize("what", ["a word", "a label"])
+def test_a_held_out_record_that_does_not_fit_is_refused_before_any_step(what, monkeypatch):
+    """The last of ten, whose word the network does not have, or whose label a loss of somebody's own does not take."""
+    monkeypatch.setattr(dpsgd.Engine, "step", lambda *_: pytest.fail("a step was made"))
+    net = nn.Sequential(nn.Embedding(10, 3), nn.Flatten(), nn.Linear(6, 2))
+    words, labels = np.ones((10, 2), int), np.zeros(10, int)
+    (words if what == "a word" else labels)[-1] = 12
+    sets = {"train": (np.ones((20, 2), int), np.arange(20) % 2), "test": (words, labels)}
+    loss = cross_entropy if what == "a word" else nn.CrossEntropyLoss(reduction="none")
+    with pytest.raises(ParameterError, match=r"^test: .* fails: IndexError"):
+        dpsgd.train(net, Data(**sets), PRIVATE, np.random.default_rng(0), loss=loss, progress=False)
+
+
 def test_a_network_that_never_began_is_named():
     class Mine(torch.nn.Module):
         def __init__(self):
