@@ -339,7 +339,8 @@ def train(
         annealing: None for plain DP-SGD; an ``energy`` is then recorded and decides nothing.
         energy: examples on which J is computed; "batch": the records of the step itself, at w_t and at w_new. J has no
             noise: where it looks at a private record, the choice tells what no accountant counts.
-        accepted: stop after so many accepted updates, where that comes before T.
+        accepted: stop after so many accepted updates, where that comes before T. After how many queries that is the
+            noisy steps decide: it is T that is to be accounted.
         evaluate: examples, by name, on which loss and metric are computed; what these tell is not accounted for.
         at_accepted: counts of accepted updates at which it evaluates, beside the end.
         at_queries: counts of queries at which it evaluates, beside the end.
