@@ -89,7 +89,6 @@ def epsilon_lower_bound(
     Raises:
         ParameterError: for a value outside its range, or counts that are no shares.
     """
-    _check(delta, confidence)
     counts = np.broadcast_arrays(true_positives, positives, false_positives, negatives)
     hits, runs, alarms, others = (np.asarray(count, dtype=float) for count in counts)
     if not ((hits >= 0) & (hits <= runs) & (alarms >= 0) & (alarms <= others) & (runs >= 1) & (others >= 1)).all():
@@ -215,8 +214,6 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
             f"correct = {correct}, guesses = {guesses}, canaries = {canaries} is not allowed: "
             "0 <= correct <= guesses <= canaries."
         )
-    if not epsilon >= 0:
-        raise ParameterError(f"epsilon = {epsilon:g} is not allowed: it must be at least 0.")
     success = 1 / (1 + np.exp(-epsilon))
     p_value = _at_least(correct, guesses, success)
     if delta > 0 and correct > 0:
@@ -265,7 +262,6 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, con
     Raises:
         ParameterError: as :func:`one_run_p_value`.
     """
-    _check(delta, confidence)
 
     def excess(epsilon):
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) - (1 - confidence)
@@ -295,7 +291,6 @@ def one_run_limit(shift: float, delta: float, canaries: float = np.inf, confiden
     Raises:
         ParameterError: for a value outside its range.
     """
-    _check(delta, confidence)
     epsilons = [0.0]
     for share in np.geomspace(1e-3, 1, 60):
         right = _share_right(shift, share)
@@ -385,9 +380,3 @@ def _scores(scores):
     if scores.ndim != 1 or len(scores) < 4 or np.isnan(scores).any():
         raise ParameterError(f"scores of shape {scores.shape} cannot be used: four or more numbers, none of them nan.")
     return scores
-
-
-def _check(delta, confidence):
-    if not 0 <= delta < 1:
-        raise ParameterError(f"delta = {delta:g} is not allowed: it must be in [0, 1).")
-    fraction().check("confidence", confidence)

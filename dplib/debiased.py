@@ -96,8 +96,6 @@ def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: f
     Raises:
         ParameterError: for a value outside its range.
     """
-    if not epsilon > 0:
-        raise ParameterError(f"epsilon = {epsilon} is not allowed: it must be above 0, where answers say something.")
     gradients = np.asarray(gradients, dtype=float)
     classes, less = gradients.shape[-2], np.exp(-epsilon)
     answered = np.take_along_axis(gradients, np.asarray(noisy_label)[..., None, None], axis=-2)[..., 0, :]

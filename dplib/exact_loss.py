@@ -40,8 +40,6 @@ def discrete_delta(
     """
     outputs, pairs = _mechanism(outputs, neighbours)
     epsilon = np.asarray(epsilon, dtype=float)
-    if not (epsilon >= 0).all():
-        raise ParameterError(f"epsilon = {epsilon.min():g} is not allowed: it must be at least 0.")
     factor = np.exp(np.minimum(epsilon, _HUGE))[..., None]
     deltas = [np.maximum(0.0, outputs[i] - factor * outputs[j]).sum(axis=-1) for i, j in pairs]
     return np.max(deltas, axis=0)[()]

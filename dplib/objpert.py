@@ -261,8 +261,6 @@ def _data(x, y) -> tuple[np.ndarray, np.ndarray]:
 
 def _count(problems, arrays: dict[str, np.ndarray]) -> int:
     """The number of problems that the arrays agree on."""
-    if problems is not None:
-        integer(1).check("problems", problems)
     count = problems or next((len(a) for a in arrays.values()), 1)
     for name, a in arrays.items():
         if len(a) != count:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, generator, indices, integer, number, positive
+from dplib.checks import ParameterError, bounded, generator, indices, integer, number
 
 KINDS = ("target", "likelihood")
 
@@ -78,7 +78,6 @@ def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence
     Raises:
         ParameterError: for a value outside its range.
     """
-    positive().check("epsilon", epsilon)
     members = np.asarray(members, dtype=bool)
     answers = indices("answers", answers, members.shape[-1])
     members = np.broadcast_to(members, (len(answers), members.shape[-1]))
@@ -126,7 +125,6 @@ def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gene
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    positive().check("epsilon", epsilon)
     labels = indices("labels", labels, classes)
     return np.eye(classes)[labels] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 

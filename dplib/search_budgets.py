@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special, stats
 
 from dplib import accounting, rdp
-from dplib.checks import ParameterError, Rule, bounded, integer, number, numbers, one_of, positive
+from dplib.checks import ParameterError, Rule, bounded, integer, number, numbers, one_of
 
 
 def _is_shape(value) -> bool:
@@ -106,7 +106,6 @@ def noise_for(
     Raises:
         ParameterError: for a value outside its range, or a total out of reach.
     """
-    positive().check("total_epsilon", total_epsilon)
     if not search.selections:
         steps = steps * search.trainings
         return float(accounting.noise_multiplier(total_epsilon, sample_rate, steps, delta, "rdp", rtol=rtol))

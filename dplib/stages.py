@@ -144,8 +144,6 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    if not temperature >= 0:
-        raise ParameterError(f"temperature = {temperature} is not allowed: it must be at least 0.")
     below = np.asarray(scores, dtype=float)
     below = below - below.max(axis=1, keepdims=True)
     weights = (below == 0).astype(float) if temperature == 0 else np.exp(below / temperature)
