@@ -77,6 +77,25 @@ def test_each_question_is_worth_its_own_points(name):
     assert left == pytest.approx(assignment.points - question.points), "nothing builds on the last one"
 
 
+def guesses(code):
+    """Answers of somebody who understood nothing: every function returns a number, or something of one argument."""
+    functions = [node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef) and node.args.args]
+    given = {argument.arg for function in functions for argument in function.args.args} - {"rng"}
+    of_it = ("{0}", "len({0})", "1 / np.asarray({0})", "np.mean({0}, axis=0)", "np.zeros(np.shape({0}))")
+    for value in ("0", "1", "0.5", "np.inf", "True", "False", *(form.format(name) for name in given for form in of_it)):
+        yield "\n".join(f"def {f.name}({ast.unparse(f.args)}):\n    return {value}" for f in functions)
+
+
+@pytest.mark.filterwarnings("ignore")  # guesses divide by zero
+@pytest.mark.parametrize("name", NAMES)
+def test_who_understood_nothing_earns_nothing(name):
+    assignment = assignments.load(name)
+    for place, question in enumerate(assignment.questions):
+        for guess in guesses("\n".join(question.cells["solution"])):
+            given = answers(assignment, lambda at, code, place=place, guess=guess: guess if at == place else code)
+            assert marking.marks(assignment, given, place) == 0, f"{question.title}: marks for\n{guess}"
+
+
 def watched(assignment, seen):
     """What tests find, each function of the solutions passed through ``seen(function, its arguments, its result)``."""
     namespace = {}
