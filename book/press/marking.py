@@ -23,10 +23,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from dplib import checks
 from dplib.checks import ParameterError
 
 KINDS = ("solution", "check", "hidden")
 SECONDS = 20  # of computing, for a cell and for a test: a busy machine takes no marks
+DAY = 24 * 60 * 60
 MODULES = ("book/__init__.py", "book/press/__init__.py", "book/press/marking.py", "book/press/variants.py")
 LIBRARY = ("dplib/__init__.py", "dplib/checks.py")
 MAIN = "from book.press.marking import main\n\nmain()\n"
@@ -169,8 +171,10 @@ def main() -> None:
     try:
         if asked.assignment not in known:
             raise ParameterError(f"{asked.assignment} is none of the assignments: {', '.join(known)}.")
+        checks.number(0, DAY).check("seconds", asked.seconds)
         assignment = known[asked.assignment]
         if asked.seed is not None:
+            checks.integer(0).check("seed", asked.seed)
             from book.press import variants
 
             assignment = variants.variant(assignment, asked.seed)
@@ -180,7 +184,7 @@ def main() -> None:
             asked.result.write_text(json.dumps(one_notebook(assignment, asked.notebook, asked.seconds)))
         else:
             _mark(program, assignment, asked)
-    except ParameterError as error:
+    except (ParameterError, OSError) as error:
         sys.exit(f"Error: {error}")
 
 

@@ -126,7 +126,15 @@ def test_a_variant_is_made_and_marked_by_its_seed(program, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [(("mark", "99_none", "."), "none of the assignments"), (("mark", NAME, "."), "no notebook")]
+    ("arguments", "said"),
+    [
+        (("mark", "99_none", "."), "none of the assignments"),
+        (("mark", NAME, "."), "no notebook"),
+        (("mark", NAME, ".", "--seconds", -1), "seconds = -1.0 is not allowed: it must be a finite number"),
+        (("mark", NAME, ".", "--seconds", "inf"), "seconds = inf is not allowed"),
+        (("make", NAME, "made", "--seed", -1), "seed = -1 is not allowed: it must be a whole number"),
+        (("make", NAME, "mark.pyz"), "File exists: 'mark.pyz'"),
+    ],
 )
 def test_a_mistake_is_one_sentence(program, arguments, said):
     done = called(program, *arguments)
