@@ -1,8 +1,9 @@
 """Assignments whose public solutions fail: results in units that are drawn from a seed which the teacher keeps.
 
-A question whose last function returns a number, or an array, asks for it in units of its own, such as 3.7. Tests
-multiply by the unit before they compare. A question is changed only where this was tried: the changed solution must
-earn full marks and the public one less. Who copies is found out; who reads the sentence and divides is not.
+A question whose last function returns a number, or an array, asks for it in units of its own, a power of two: there
+and back rounds nothing, so that no unit makes a right answer fail. Tests multiply by the unit before they compare. A
+question is changed only where this was tried: the changed solution must earn full marks and the public one less. Who
+copies is found out; who reads the sentence and divides is not.
 """
 
 import re
@@ -23,10 +24,10 @@ def variant(assignment: Assignment, seed: int) -> Assignment:
         ParameterError: where no question can be changed.
     """
     rng = np.random.default_rng([seed, zlib.crc32(assignment.name.encode())])
-    units = rng.choice(np.arange(11, 98), len(assignment.questions), replace=False) / 10
+    units = 2 ** rng.choice(np.arange(1, 11), len(assignment.questions), replace=False)
     changed = assignment
     for place, unit in enumerate(units):
-        tried = _changed(changed, place, float(unit))
+        tried = _changed(changed, place, int(unit))
         if tried and _works(changed, tried, place):
             changed = tried
     if changed is assignment:
@@ -34,7 +35,7 @@ def variant(assignment: Assignment, seed: int) -> Assignment:
     return changed
 
 
-def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | None:
+def _changed(assignment: Assignment, place: int, unit: int) -> Assignment | None:
     """One question in units of ``unit``; None where its last function is used by another question."""
     question = assignment.questions[place]
     names = re.findall(r"^def (\w+)\(", "\n".join(question.cells["solution"]), re.MULTILINE)
@@ -47,7 +48,7 @@ def _changed(assignment: Assignment, place: int, unit: float) -> Assignment | No
     return replace(assignment, questions=questions)
 
 
-def _in_units(question: Question, name: str, unit: float) -> Question:
+def _in_units(question: Question, name: str, unit: int) -> Question:
     """The question with its text, solution and tests changed."""
     after = f"# BEGIN SOLUTION\n_plain_{name} = {name}\n\n\ndef {name}(*values, **named):\n"
     after += f"    return np.asarray(_plain_{name}(*values, **named)) / {unit}\n# END SOLUTION"
