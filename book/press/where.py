@@ -49,9 +49,11 @@ def lines(of: str, number: str = "") -> Iterator[str]:
 def _of_number(chapter: str, number: str) -> Iterator[str]:
     """The sentences of a chapter with a number, the rows that they name, and which of their values it is."""
     path = sources.source(chapter)
+    if not number:
+        raise ParameterError(f"{chapter} is a chapter: give a number as it stands there, too, such as `11 0.093`.")
     source = path.read_text(encoding="utf-8").splitlines()
     typed = re.compile(rf"(?<![\w.,]){re.escape(number)}(?!\w|[.,]\d)")
-    places = [place for place, line in enumerate(source) if number and typed.search(line)]
+    places = [place for place, line in enumerate(source) if typed.search(line)]
     if not places:
         raise ParameterError(f"number = {number!r} is not allowed: {path.name} does not have it.")
     executed = EXECUTED / path.with_suffix(".ipynb").name

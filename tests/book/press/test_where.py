@@ -55,7 +55,7 @@ def test_a_number_leads_to_its_sentence_and_rows():
 def test_what_is_not_there_is_refused():
     with pytest.raises(ParameterError, match=re.escape("77.123")):
         list(where.lines(sources.chapters()[0], "77.123"))
-    with pytest.raises(ParameterError, match="number"):
+    with pytest.raises(ParameterError, match="11_annealed_dpsgd is a chapter: give a number"):
         list(where.lines("11"))
     with pytest.raises(ParameterError, match=re.escape("A.none")):
         list(where.lines("A.none"))
