@@ -57,8 +57,8 @@ def command(
         retry: whether to make those that failed again.
 
     Raises:
-        ParameterError: for a grid or a profile that cannot be, or where a source behind the notebook changed during the
-            sweep.
+        ParameterError: for a grid, a folder or a profile that cannot be, or where a source behind the notebook changed
+            during the sweep.
         RunError: where Snakemake began no run, another sweep is at work in the folder, or the disk is full.
     """
     from book.evidence import sweep_figure  # which draws, and takes seconds to import
@@ -70,6 +70,8 @@ def command(
     else:
         grid = grids.from_file(Path(chapter))
     folder = (out or default_folder(grid)).resolve()
+    if (folder / "table.csv").exists() and not (folder / "runs").exists():
+        raise ParameterError(f"out = {folder} is not allowed: its table.csv is of no sweep, and would be written over.")
     engine = [*place(profile, cores), *engine]
     runs = named(grid)
     print(describe(folder, runs, cores, retry=retry), flush=True)

@@ -20,6 +20,16 @@ def test_a_refused_sweep_leaves_nothing(tmp_path):
     assert not (source.parent / "out").exists()
 
 
+def test_a_table_of_somebody_else_is_not_written_over(tmp_path):
+    source = sweep_toys.notebook(tmp_path)
+    mine = source.parent / "out" / "table.csv"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    with pytest.raises(ParameterError, match=r"its table\.csv is of no sweep"):
+        main(sweep_toys.command(source, "-p", "seed=1")[3:], standalone_mode=False)
+    assert mine.read_text() == "mine"
+
+
 def test_killed_and_started_again_it_ends_as_an_undisturbed_one_and_two_at_once_do_not_mix(tmp_path):
     source = sweep_toys.notebook(tmp_path)
     grid = ["-p", "seed=0:3", "-p", "action=slow"]
