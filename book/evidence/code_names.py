@@ -58,6 +58,8 @@ def code_of(text: str, path: Path | None = None) -> Code:
     """A module or a chapter's cells, read."""
     tree = ast.parse(text)
     functions = {statement.name: statement for statement in tree.body if isinstance(statement, FUNCTIONS)}
+    classes = [statement for statement in tree.body if isinstance(statement, ast.ClassDef)]  # a call runs its __init__
+    functions |= {own.name: f for own in classes for f in own.body if getattr(f, "name", "") == "__init__"}
     imports = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

@@ -38,6 +38,11 @@ WAYS = {
         "def rates(study, part):\n    return study.read(part)\nrecord('A.x', gain=rates(study, 'more'))",
         ["more"],
     ),
+    "by an object that reads when it is made": (
+        "class Runs:\n    def __init__(self, study):\n        self.read = study.read('curves')\n"
+        "    def less(self):\n        return self.read\nruns = Runs(study)\nrecord('A.x', gain=runs.less())",
+        ["curves"],
+    ),
     "nothing": (f"{READ}record('A.x', gain=1)", []),
 }
 
