@@ -262,9 +262,9 @@ def _texts_of(node: ast.AST) -> frozenset[str]:
 
 
 def pattern(node: ast.AST) -> str:
-    """A pattern of the ids that a text of the source is, "" for another text."""
+    """A pattern of the ids that a text of the source is, "" for another text; a table's id stands for its rows, too."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return re.escape(node.value) if re.match(ROW, node.value) else ""
+        return re.escape(node.value) + r"(\..+)?" if re.match(ROW, node.value) else ""
     if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
         first = str(node.values[0].value)
         if not re.match(ROW, first) or len(first) < LEAST:

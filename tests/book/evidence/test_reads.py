@@ -57,3 +57,13 @@ def test_a_row_reads(way):
 def test_a_row_reads_the_plan_of_another_chapter():
     code = START + "other = plans.load('11').read('table_1')\nrecord('A.x', gain=other)"
     assert reads.parts_in(code_names.code_of(code), "A.x", KNOWN, "01") == [("11", "table_1")]
+
+
+def test_a_row_of_a_table_reads_what_stands_by_the_id_of_the_table():
+    code = (
+        "def cells(runs):\n    return {id_: runs for id_ in claims.printed_rows('A.tab1')}\n"
+        "def layers():\n    for n in range(2, 4):\n        yield f'A.tab{n}.b', {}\n"
+        f"{START}{READ}for row, values in cells(b).items():\n    record(row, **values)\n"
+        "for row, values in layers():\n    record(row, **values)"
+    )
+    assert reads.parts_in(code_names.code_of(code), "A.tab1.b", KNOWN, "01") == [("01", "checks")]
