@@ -63,17 +63,22 @@ def readings(path: Path | None = None) -> str:
     caught = ", ".join(f"the {which} reading caught {got} of {of}" for which, (got, of) in scores["caught"].items())
     agreed = f"{scores['agree']} of {scores['both']}, Cohen's kappa {scores['kappa']}"
     agreement = ", ".join(f"the {which} on {got} of {of}" for which, (got, of) in scores["with_ledger"].items())
-    lines = [
-        [f"`{row['row']}`", row["ledger"], row["first"], row["second"], row["settled"] or "–"]
+    apart = [  # a list, since a phone has no room for five columns
+        f"- `{row['row']}`: the ledger says *{row['ledger']}*, the first reading *{row['first']}*, the second "
+        f"*{row['second']}*" + (f", a third settled on *{row['settled']}*." if row["settled"] else ".")
         for row in scores["disputed"]
     ]
-    lines += [[f"`{row['row']}`", row["ledger"], *[row["both"]] * 3] for row in scores["against"]]
+    apart += [
+        f"- `{row['row']}`: the ledger says *{row['ledger']}*, both *{row['both']}*." for row in scores["against"]
+    ]
     text = (
         "Each claim was judged twice, from a packet that does not tell its verdict. Plants are packets whose values "
         f"were turned round, to see whether anybody looks at them: {caught}. The two readings agree on {agreed}. With "
         f"the ledger they agree, {agreement}. {meant}"
     )
-    return text + "\n" + table("row | ledger | first | second | settled", lines)
+    if apart:
+        apart = ["Otherwise than the ledger, or each other, they say:\n", *apart, ""]
+    return "\n".join([text, *apart])
 
 
 def readings_without_rule(path: Path | None = None) -> str:

@@ -178,3 +178,21 @@ def test_the_page_shows_what_a_gpu_was_measured_to_do(tmp_path, monkeypatch):
     assert "| CNN, 512 | DP-SGD | 900 | 1.00 |" in text
     assert "| CNN, 512 | SGD | 2,000 | – |" in text
     assert "| 4 | 2,400 |" in text
+
+
+def test_rows_that_are_read_otherwise_are_listed(tmp_path):
+    path = tmp_path / "readings.json"
+    settled = {"row": "A.a", "ledger": "holds", "first": "fails", "second": "holds", "settled": "fails"}
+    scores = {
+        "caught": {"first": [1, 1]}, "agree": 2, "both": 3, "kappa": 0.5, "with_ledger": {"first": [2, 3]},
+        "disputed": [settled, settled | {"row": "A.b", "settled": ""}],
+        "against": [{"row": "A.c", "ledger": "fails", "both": "undecided"}],
+    }  # fmt: skip
+    path.write_text(json.dumps(scores), encoding="utf-8")
+    listed = [line for line in tables.readings(path).splitlines() if line.startswith("- ")]
+    told = "the ledger says *holds*, the first reading *fails*, the second *holds*"
+    assert listed == [
+        f"- `A.a`: {told}, a third settled on *fails*.",
+        f"- `A.b`: {told}.",
+        "- `A.c`: the ledger says *fails*, both *undecided*.",
+    ]
