@@ -41,6 +41,9 @@ _UNUSED = (
     # that a formula asks for and, where a reader wants spoken formulas, the speech rules.
     *BUNDLES, "mathjax/adaptors", "mathjax/input/*", "mathjax/output/svg*", "mathjax/core.js", "mathjax/latest.js",
     "mathjax/loader.js", "mathjax/node-main.js", "mathjax/startup.js", "mathjax/sre/mathmaps/*.json",
+    # These four it holds itself (its last preLoad names them); all packages at once no formula asks for.
+    "mathjax/output/chtml.js", "mathjax/output/chtml/fonts/tex.js", "mathjax/ui/menu.js",
+    "mathjax/a11y/assistive-mml.js", "mathjax/input/tex/extensions/all-packages.js",
 )  # fmt: skip
 _KEPT = {"tex-chtml.js", "tex", "base.json", "en.json", "nemeth.json"}
 _SEARCH_SCRIPT = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>')

@@ -89,7 +89,8 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
         "_static/mathjax/tex-svg-full.js", "_static/mathjax/mml-chtml.js", "_static/mathjax/input/asciimath.js",
         "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/svg/fonts/tex.js",
-        "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/lazy.js",
+        "_static/mathjax/output/chtml/fonts/tex.js", "_static/mathjax/ui/menu.js", "_static/mathjax/ui/lazy.js",
+        "_static/mathjax/output/chtml/fonts/woff-v2/a.woff",
         "_static/mathjax/sre/mathmaps/de.json", "_static/mathjax/sre/mathmaps/en.json",
         "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css", "_images/now.png",
         "_images/earlier.png", "_downloads/1/now.csv", "_downloads/2/earlier.csv",
@@ -108,7 +109,7 @@ def test_the_site_is_trimmed_of_what_no_page_loads(tmp_path):
         "page.html", "search.html", "_images/now.png", "_downloads/1/now.csv", "_static/scripts/bootstrap.js",
         "_static/scripts/pydata-sphinx-theme.js", "_static/styles/pydata-sphinx-theme.css",
         "_static/vendor/fontawesome/webfonts/fa-solid-900.woff2", "_static/mathjax/tex-chtml.js",
-        "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/tex.js",
+        "_static/mathjax/input/tex/extensions/cancel.js", "_static/mathjax/output/chtml/fonts/woff-v2/a.woff",
         "_static/mathjax/ui/lazy.js", "_static/mathjax/sre/mathmaps/en.json",
     }  # fmt: skip
     page = (site / "page.html").read_text(encoding="utf-8")
