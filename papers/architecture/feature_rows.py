@@ -461,6 +461,26 @@ def single_feature(curves: Curves) -> Values:
     return {"B.bc-single-feature": {f"best_minus_one_at_{e:g}": gain(curves, e, 1) for e in curves.epsilons}}
 
 
+def adult_splits(curves: Curves) -> Values:
+    """The rows on Figure 3 by splits of Adult that no earlier run has."""
+    small, every = 0.1, curves.sizes[-1]
+    others_less_all = gain(curves, PLAIN, every)
+    return {
+        "B.fig3": {
+            "best_size": best_size(curves, small),
+            "best_size_without_privacy": best_size(curves, PLAIN),
+            "best_minus_printed_size": gain(curves, small, 5),
+            "best_minus_all_without_privacy": others_less_all,
+            "printed_size_less_best_other": ahead_of_others(curves, small, 5),
+            "all_less_best_other_without_privacy": ahead_of_others(curves, PLAIN, every),
+        },
+        "B.features-no-privacy": {
+            "points_per_feature_adult_without_privacy": slope(curves, PLAIN),
+            "best_minus_all_adult_without_privacy": others_less_all,
+        },
+    }
+
+
 LOOKS = ("cfs columns", "cfs attributes", "tables attributes", "label tables", "pafs", "search")  # selections that look
 PAPERS_OWN = ("cfs columns", "cfs attributes", "pafs")  # of these those of the paper
 

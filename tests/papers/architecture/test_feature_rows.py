@@ -36,6 +36,18 @@ def test_a_gain_by_hand():
     assert two.high - two.low > rows.mean_interval([3.0, 2.0]).high - rows.mean_interval([3.0, 2.0]).low
 
 
+def test_new_splits_of_adult_say_of_the_printed_sizes_what_they_are():
+    """Five features two points ahead of the others at 0.1; without privacy 108 a point behind ten."""
+    sizes, draw = [1, 5, 10, 108], np.random.default_rng(3)
+    truth = np.array([[70.0, 83.0], [80.0, 83.0], [78.0, 85.0], [60.0, 84.0]])
+    values = truth + 0.01 * draw.standard_normal((30, 4, 2))
+    found = rows.adult_splits(Curves(sizes, [0.1, 1e9], values, np.zeros(30)))
+    assert found["B.fig3"]["printed_size_less_best_other"].value == pytest.approx(2, abs=0.02)
+    assert found["B.fig3"]["all_less_best_other_without_privacy"].value == pytest.approx(-1, abs=0.02)
+    best_less_all = found["B.features-no-privacy"]["best_minus_all_adult_without_privacy"]
+    assert best_less_all.value == pytest.approx(1, abs=0.02)
+
+
 def test_one_more_split_falls_into_its_interval():
     inside = 0
     for _ in range(2000):
