@@ -219,13 +219,12 @@ def text(made: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(blocks) + "\n}\n"
 
 
-def stale(stored: Mapping[str, Any], root: Path | None = None) -> list[str]:
+def stale(stored: Mapping[str, Any]) -> list[str]:
     """What a stored history says otherwise than the log and the working tree: rows, and parts of plans, by id.
 
     A change that is not committed yet has no commit in the history, and keeps its blank until the file is made again.
     """
-    root = root or claims.ROOT
-    log = _log(root)
+    log = _log(claims.ROOT)
     states, _ = _ledger(log)
     now = {row: _digests(versions) for row, versions in states.items()}
     then = {row: [(v["commit"], v["digest"]) for v in entry["versions"]] for row, entry in stored["rows"].items()}
@@ -245,11 +244,11 @@ def _agree(stored: list[tuple[str, str]], present: list[tuple[str, str]]) -> boo
     return same and all(a in ("", b) for (a, _), (b, _) in zip(stored, present, strict=True))
 
 
-def silent(stored: Mapping[str, Any], root: Path | None = None) -> list[tuple[str, str]]:
+def silent(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Changes without a reason, as (row, digest): made with a run known or of unknown order, or where the page computes
     the values without runs, and after the commit up to which none were asked for.
     """
-    log, written = _log(root or claims.ROOT), history.reasons()
+    log, written = _log(claims.ROOT), history.reasons()
     reasons, unsaid = written.by_state(), []
     if (since := log.full(written.since)) is None:
         raise ParameterError(f"{history.REASONS}: since = {written.since} is not a commit of this log.")

@@ -19,13 +19,13 @@ HALVINGS = 45  # of the interval in which epsilon is looked for
 FRACTIONS = 40  # of the continued fraction
 
 
-def mixture_error(scale: str, p: str, informative: str, epsilon: str = "epsilon") -> str:
+def mixture_error(scale: str, p: str, informative: str) -> str:
     """:func:`dplib.gmm.predicted_error` of the dial's mixtures, with noise of ``scale``.
 
     Each feature's variance is v = 1 + (scale ln(1/delta) / epsilon)^2; Gamma = distance^2 m / v for m informative ones.
     """
     nu, n = 2 * data.N_PER_CLASS - 2, 2 * data.N_PER_CLASS
-    gamma = f"({data.DISTANCE**2} * ({informative}) / (1 + pow(({scale}) * {LOG!r} / {epsilon}, 2)))"
+    gamma = f"({data.DISTANCE**2} * ({informative}) / (1 + pow(({scale}) * {LOG!r} / epsilon, 2)))"
     factor = math.sqrt((nu - 4) / (nu - 2) / (1 + 1 / n)) / 2
     return f"cumulativeNormal(-{factor!r} * {gamma} / sqrt({gamma} + ({p}) * {2 / data.N_PER_CLASS!r}))"
 

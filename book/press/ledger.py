@@ -147,13 +147,13 @@ def ledger_html(rows: list[Row]) -> str:
     named = {row.claim.chapter for row in rows}
     chapters = [chapter for chapter in sources.chapters() if chapter in named]
     menus = (
-        _menu("paper", "all", {paper: f"{paper}: {claims.about(paper).short}" for paper in PAPERS}),
-        _menu("chapter", "all", {name: _title(name) for name in chapters}),
-        _menu("sort", "all", _counted(row.claim.sort for row in rows), "kind of row"),
-        _menu("verdict", "all", {verdict: IN_FULL.get(verdict, verdict) for verdict in (*SORTED, OPEN)}),
-        _menu("points", "all", {points: points for points in rules.POINTS}, "if undecided"),
-        _menu("order", "all", BEFORE, "rule set before its runs"),
-        _menu("differs", "all", {"yes": "another than today", "no": "the same as today"}, "verdict by the first rule"),
+        _menu("paper", {paper: f"{paper}: {claims.about(paper).short}" for paper in PAPERS}),
+        _menu("chapter", {name: _title(name) for name in chapters}),
+        _menu("sort", _counted(row.claim.sort for row in rows), "kind of row"),
+        _menu("verdict", {verdict: IN_FULL.get(verdict, verdict) for verdict in (*SORTED, OPEN)}),
+        _menu("points", {points: points for points in rules.POINTS}, "if undecided"),
+        _menu("order", BEFORE, "rule set before its runs"),
+        _menu("differs", {"yes": "another than today", "no": "the same as today"}, "verdict by the first rule"),
         '<label><input type="checkbox" name="first"> show verdicts by the first rules</label>',
     )
     groups = [list(together) for _, together in itertools.groupby(rows, _place)]
@@ -180,13 +180,11 @@ def _counted(sorts: Iterable[str]) -> dict[str, str]:
     return {sort: f"{sort} ({counts[sort]})" for sort in claims.SORTS if counts[sort]}
 
 
-def _menu(name: str, everything: str, choices: Mapping[str, str], label: str = "") -> str:
+def _menu(name: str, choices: Mapping[str, str], label: str = "") -> str:
     options = "".join(
         f'<option value="{html.escape(value)}">{html.escape(text)}</option>' for value, text in choices.items()
     )
-    return (
-        f'<label>{label or name} <select name="{name}"><option value="">{everything}</option>{options}</select></label>'
-    )
+    return f'<label>{label or name} <select name="{name}"><option value="">all</option>{options}</select></label>'
 
 
 def _place(row: Row) -> tuple[str, ...]:
