@@ -14,9 +14,7 @@ Everything works with e^-epsilon: epsilon may be 0, and anything up to inf (whic
 """
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -395,10 +393,10 @@ def _prior(prior) -> np.ndarray:
     return prior
 
 
-def _numbers(name: str, value, said: Callable[[Any], str] = checks.shown) -> np.ndarray:
+def _numbers(name: str, value) -> np.ndarray:
     given = checks.array(name, value)
     if given.dtype.kind not in "iuf":
-        raise ParameterError(f"{name} = {said(value)} is not allowed: it must be numbers.")
+        raise ParameterError(f"{name} = {checks.shown(value)} is not allowed: it must be numbers.")
     return given
 
 
