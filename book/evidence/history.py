@@ -126,14 +126,13 @@ class Past:
 
     Attributes:
         order: what came first, today's rule or the runs: one of :data:`ORDERS`.
-        first: the verdict of the first rule on today's values; "" where it cannot be evaluated, and ``why`` says why.
+        first: the verdict of the first rule on today's values; "" where it cannot be evaluated.
         changes: how often what decides the row was changed since its first rule.
         sentences: the same and more in words, for people.
     """
 
     order: str = NO_RULE
     first: str = ""
-    why: str = ""
     changes: int = 0
     sentences: tuple[str, ...] = ()
 
@@ -153,7 +152,7 @@ def past(stored: Mapping[str, Any], claim: claims.Claim, values: Mapping[str, An
     if verdict != claims.NOT_RUN:
         same = "the same" if first == verdict else first or f"cannot be evaluated ({why.rstrip('.')})"
         told += (f"The first rule on today's runs: {same}.",)
-    return Past(order(decided[-1]), first, why, len(decided) - 1, told)
+    return Past(order(decided[-1]), first, len(decided) - 1, told)
 
 
 def since_last_edition(stored: Mapping[str, Any], row: str) -> tuple[str, list[str]]:

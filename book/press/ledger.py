@@ -26,7 +26,6 @@ class Row:
     verdict: str
     values: dict[str, Any]
     because: str
-    date: str
     past: history.Past = field(default_factory=history.Past)
     points: str = ""  # where an undecided row's values point
 
@@ -85,23 +84,22 @@ def check_current(executed: Iterable[Executed]) -> None:
 
 def gather(executed: list[Executed]) -> list[Row]:
     """One row per claim; records of another plan than the published one have no verdict."""
-    by_id: dict[str, tuple[dict[str, Any], str]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for chapter in executed:
         for id_, record in chapter.records.items():
             if record["verdict"]:
-                by_id.setdefault(id_, (record, chapter.provenance["date"][:10]))
+                by_id.setdefault(id_, record)
     stored = history.read()
     return [_row(claim, by_id.get(claim.id), stored) for claim in claims.load_all().values()]
 
 
-def _row(claim: Claim, recorded: tuple[dict[str, Any], str] | None, stored: Mapping[str, Any]) -> Row:
-    if recorded is None:
+def _row(claim: Claim, record: dict[str, Any] | None, stored: Mapping[str, Any]) -> Row:
+    if record is None:
         untested = rules.NOT_TESTED if claim.rule and rules.kind_of(claim.rule)[0] == "not_tested" else NOT_RUN
-        return Row(claim, untested, {}, claim.because, "", history.past(stored, claim, {}, untested))
-    record, date = recorded
+        return Row(claim, untested, {}, claim.because, history.past(stored, claim, {}, untested))
     verdict, values = record["verdict"], record["values"]
     past = history.past(stored, claim, values, verdict)
-    return Row(claim, verdict, values, record["because"], date, past, record.get("points", ""))
+    return Row(claim, verdict, values, record["because"], past, record.get("points", ""))
 
 
 def _read(path: Path) -> Executed:

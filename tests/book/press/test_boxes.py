@@ -21,7 +21,7 @@ def rows():
 
 
 def row(id_, verdict):
-    return Row(claims.get(id_), verdict, {}, "", "2026-01-01")
+    return Row(claims.get(id_), verdict, {}, "")
 
 
 def box(section="holds", text="It is so.", ids=("A.thm6",)):

@@ -171,7 +171,7 @@ def test_bookmarks_are_parts_chapters_sections(book):
 
 
 def test_the_printed_ledger_has_every_row_once():
-    rows = [Row(claim, claims.NOT_RUN, {}, "", "") for claim in claims.load_all().values()]
+    rows = [Row(claim, claims.NOT_RUN, {}, "") for claim in claims.load_all().values()]
     table = BeautifulSoup(pdf_pages.ledger_table(rows), "html.parser")
     shown = [tag.text for tag in table.find_all("code")]
     assert shown == [row.claim.id for row in rows]

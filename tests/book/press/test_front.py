@@ -27,7 +27,7 @@ VALUES = {"share": {"value": 0.1234, "low": 0.1, "high": 0.2}, "whole": 12.0}
 
 
 def row(id_="A.thm6", verdict="holds", values=VALUES):
-    return Row(claims.get(id_), verdict, values, "", "2026-01-01")
+    return Row(claims.get(id_), verdict, values, "")
 
 
 def test_numbers_come_from_rows():

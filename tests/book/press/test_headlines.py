@@ -21,7 +21,7 @@ CLAIM = replace(
 
 
 def row(claim, **values):
-    return ledger.Row(claim, "undecided", values, "", "")
+    return ledger.Row(claim, "undecided", values, "")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_words_that_no_figure_has_are_refused():
 @pytest.fixture(scope="module")
 def rows():
     """The ledger as its rules expect it."""
-    return [Row(claim, claim.expects, {}, "", "") for claim in claims.load_all().values()]
+    return [Row(claim, claim.expects, {}, "") for claim in claims.load_all().values()]
 
 
 @pytest.mark.parametrize("paper", ["A", "B", "C", "D"])

@@ -15,7 +15,7 @@ WEEKS = range(1, 7)
 
 def known(**numbers):
     """A book in which chapter 1 has one row, and chapter 0a states some numbers."""
-    row = Row(claims.get("A.fig3"), "holds", {"draws": 26, "lead": {"value": 0.2061, "low": 0.174}}, "", "")
+    row = Row(claims.get("A.fig3"), "holds", {"draws": 26, "lead": {"value": 0.2061, "low": 0.174}}, "")
     output = nbformat.v4.new_output("display_data", {"text/html": ""}, metadata={stated.STATED: numbers})
     cell = nbformat.v4.new_code_cell("", outputs=[output])
     notebooks = {name: nbformat.v4.new_notebook(cells=[cell]) for name in ("00a_why_noise", row.claim.chapter)}
