@@ -93,6 +93,12 @@ def test_k_star_is_the_largest_maximiser_over_all_sets_in_exact_arithmetic(epsil
         assert factor * sum(p for p, inside in zip(exact, kept, strict=True) if inside) / (factor + k - 1) == max(best)
 
 
+@pytest.mark.parametrize(("prior", "epsilon"), [((0.5, 0.3, 0.2, 0.0), np.inf), ((0.5, 0.25, 0.25), np.log(2))])
+def test_of_several_maximisers_all_labels_are_kept(prior, epsilon):
+    """w_k is 0.5 for every k in the second; in the first a label that the prior rules out would not be released."""
+    assert response.best_k(prior, epsilon) == len(prior)
+
+
 def test_k_star_grows_with_epsilon_at_the_switch_points():
     for prior in random_priors(60, seed=3):
         switches = response.switch_points(prior)
@@ -228,7 +234,7 @@ def test_a_data_set_at_once_is_each_record_by_itself():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"prior": [0.5, 0.4]}, "prior has a row"),
+        ({"prior": [0.5, 0.4999]}, "prior has a row"),
         ({"prior": [1.5, -0.5]}, "prior has a row"),
         ({"prior": [np.nan, 1.0]}, "prior has a row"),
         ({"prior": [[0.5, 0.5]]}, "prior of shape"),

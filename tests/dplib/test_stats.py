@@ -61,6 +61,12 @@ def test_independent_is_welchs_t_test_by_hand():
     assert (alike.low, alike.high) == (1.5, 1.5)
 
 
+def test_holm_counts_the_tests_that_are_left():
+    """0.005 times 4, 0.01 times 3, 0.03 times 2; 0.04 times 1 may not be less than what stands before it."""
+    np.testing.assert_allclose(stats.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(stats.holm([0.7, 0.6]), [1.0, 1.0])
+
+
 def test_equal_differences_leave_nothing_to_chance():
     assert stats.paired([1, 2, 3], [0, 1, 2]).p_value == 0
     assert stats.paired([1, 2, 3], [1, 2, 3]).p_value == 1
