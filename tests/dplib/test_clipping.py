@@ -451,6 +451,16 @@ def test_norms_of_terms_that_cancel_are_not_too_small(offset, sizes):
     assert torch.allclose(found.double(), exact, rtol=2e-3)
 
 
+def test_norms_that_are_a_hundredth_too_small_are_refused():
+    of_examples = [(torch.tensor(0.0), torch.full((3,), size), torch.full((2, 2), size)) for size in (1.0, 2.0)]
+    norms = torch.tensor([1.0, 2.0]) * 7**0.5
+    clipping._check_norms(of_examples, norms)
+    clipping._check_norms(of_examples, 1.4 * norms)  # rounding may count as length
+    for wrong in (norms * torch.tensor([1.0, 0.99]), 1.6 * norms):
+        with pytest.raises(ParameterError, match="gradient norms are not those"):
+            clipping._check_norms(of_examples, wrong)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.complex64])
 def test_numbers_too_coarse_to_clip_are_refused(dtype):
     x, y = NUMBERS.to(dtype), torch.tensor([0, 1, 2, 3, 0])

@@ -274,6 +274,12 @@ def test_training_learns_and_records():
     assert not network.training
 
 
+def test_a_shuffled_training_tells_the_rate_that_its_batches_have():
+    """A rate of 0.0336 asks for 40.3 of 1,200 records."""
+    _, run = train(steps=1, sample_rate=0.0336, sampling="shuffled", noise_multiplier=0.0, max_grad_norm=None)
+    assert run.sample_rate == 40 / 1200
+
+
 def test_same_seed_same_bytes_and_the_global_generator_is_left_alone():
     torch.manual_seed(9)
     net = models.mlp([64, 16, 10], nn.Tanh, dropout=0.3)
