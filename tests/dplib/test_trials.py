@@ -65,6 +65,8 @@ SIZES = {
     "loss over the logarithm": divided(lambda b: 1 + math.log(b)),
     "loss over at most four": divided(lambda b: min(b, 4)),
     "loss over what two examples make": divided(lambda b: 1 + (b == 2)),
+    "loss over what three examples make": divided(lambda b: 1 + (b == 3)),
+    "loss over what the first few make": divided(lambda b: 1 + (b == clipping.FEW)),
     "loss over what an odd number makes": divided(lambda b: 1 + b % 2),
     "loss over the number of a large batch": divided(lambda b: b if b > 9 else 1),
     "loss plus little": (plain, lambda o, y: cross_entropy(o, y) * (1 + 1e-4 * len(y))),
@@ -189,26 +191,34 @@ def test_a_branch_behind_zeros_is_refused(name):
     assert torch.equal(state, torch.get_rng_state())
 
 
+def opens(net, x):
+    """Mixes examples from a weight on that no trial at the start reaches."""
+    h = net.first(x)
+    return net.second(h + (net.second.bias.detach().abs().max() > 3) * h.detach().mean())
+
+
 @pytest.mark.parametrize("steps", [2, 3, 10, 61])
 def test_a_branch_that_opens_in_the_course_of_a_training_is_refused(steps):
-    """A weight that no trial at the start reaches: the network is tried once more on the way and at the end."""
-
-    def opens(net, x):
-        h = net.first(x)
-        return net.second(h + (net.second.bias.detach().abs().max() > 3) * h.detach().mean())
-
+    """The network is tried once more on the way."""
     x, y = records(200)
     settings = dpsgd.DPSGD(steps, 0.5, learning_rate=1000.0, noise_multiplier=1.0, max_grad_norm=1.0)
     with pytest.raises(ParameterError, match="other examples"):
         dpsgd.train(code(opens)(), dpsgd.Data((x, y)), settings, np.random.default_rng(0), progress=False)
 
 
+def test_a_branch_that_opens_after_half_of_a_training_is_refused_by_its_last_step():
+    x, y = records(40)
+    settings = dpsgd.DPSGD(4, 0.5, learning_rate=1e-3, max_grad_norm=1.0)
+    engine = dpsgd.Engine(code(opens)(), settings, Examples((x, y), "train", CPU, torch.float32))
+    for _ in range(3):
+        engine.step(torch.arange(20))
+    engine.weights.add_(9.0)
+    with pytest.raises(ParameterError, match="other examples"):
+        engine.step(torch.arange(20))
+
+
 def test_an_annealed_training_that_ends_early_is_tried_at_its_end_too():
     """With so many updates accepted it ends long before half of the most queries, where the next trial would be."""
-
-    def opens(net, x):
-        h = net.first(x)
-        return net.second(h + (net.second.bias.detach().abs().max() > 3) * h.detach().mean())
 
     settings = dpsgd.DPSGD(1000, 0.5, learning_rate=1000.0, noise_multiplier=1.0, max_grad_norm=1.0)
     with pytest.raises(ParameterError, match="other examples"):
