@@ -4,6 +4,7 @@ Random settings come from fixed seeds; the tests are deterministic.
 """
 
 import inspect
+import itertools
 import subprocess
 import sys
 import warnings
@@ -53,6 +54,12 @@ def test_moments_against_thirty_digits(n):
     moments = rdp.log_moment(sigma, q, order)
     for i in range(n):
         assert moments[i] == pytest.approx(exact_moment(sigma[i], q[i], order[i]), rel=1e-9, abs=0)
+
+
+def test_with_hardly_any_noise_fractional_orders_go_on_from_whole_ones():
+    """Below 0.05 two bumps are added up in place of an integral; of whole orders it is a sum."""
+    sigma, q, order = np.array(list(itertools.product((1e-3, 0.049), (1e-6, 0.9), (2.0, 9.0)))).T
+    assert rdp.log_moment(sigma, q, order + 1e-10) == pytest.approx(rdp.log_moment(sigma, q, order), rel=1e-7)
 
 
 def exact_moment(sigma, q, order):
