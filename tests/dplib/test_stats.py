@@ -36,6 +36,7 @@ def test_mean_interval_covers_95_in_100():
 
 def test_proportion_interval_is_clopper_pearson():
     measured = stats.proportion_interval(3, 20)
+    assert (measured.value, measured.n) == (0.15, 20)
     assert measured.low == pytest.approx(scipy_stats.beta.ppf(0.025, 3, 18))
     assert measured.high == pytest.approx(scipy_stats.beta.ppf(0.975, 4, 17))
     assert stats.proportion_interval(0, 10).low == 0

@@ -240,7 +240,8 @@ def test_runs_of_a_stand_in_decide_nothing_and_point():
 def test_points_need_no_more_than_a_standard_error_and_no_number_of_runs():
     row = {"rule": {"all_of": [AHEAD], "needs": {"runs": 20}}}
     assert rules.verdict(row, {"gain": WIDE}, PRINTED) == rules.UNDECIDED
-    assert rules.points(row, {"gain": Measured(0.5, -0.2, 1.2, 5)}, PRINTED) == rules.FOR
+    for rule in (row["rule"], {**AHEAD, "needs": {"runs": 20}}):
+        assert rules.points({"rule": rule}, {"gain": Measured(0.5, -0.2, 1.2, 5)}, PRINTED) == rules.FOR
     earlier = row | {"points": {"ahead": {"value": "earlier"}}}
     assert rules.points(earlier, {"gain": HIGH, "earlier": LOW}, PRINTED) == rules.AGAINST
 
