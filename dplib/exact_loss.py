@@ -233,14 +233,21 @@ def _crossing(function, a, b):
 # From the size of the batch and the number of records to what divides; a constant factor changes nothing.
 DIVISORS = {"constant": lambda b, n: 1.0, "records": lambda b, n: float(n), "batch": lambda b, n: np.maximum(b, 1.0)}
 _POINTS = 40_001
+_UNLIKELY = 1e-30  # a batch that is left out
+
+
+def _batches(n, sample_rate):
+    """How many of the n - 1 others are in the batch, (k, 1), and the chances of it, (k,)."""
+    b = np.arange(n)
+    chances = binom.pmf(b, n - 1, sample_rate)
+    likely = chances > _UNLIKELY
+    return b[likely, None], chances[likely]
 
 
 def _quotient_density(z, n, sample_rate, noise_multiplier, divisor, present):
     """Density at z (k,) of the noisy quotient along the one direction, in units of C, with her or without."""
     values = 0.0
-    b = np.arange(n)[:, None]  # of the n - 1 others
-    chances = binom.pmf(b, n - 1, sample_rate)
-    b, chances = b[chances > 0, None], chances[chances > 0]
+    b, chances = _batches(n, sample_rate)
     for hers, chance in ((0, 1 - sample_rate), (1, sample_rate)) if present else ((0, 1.0),):
         m = DIVISORS[divisor](b + hers, n - 1 + present) * np.ones(b.shape)
         distances = (z - (b - hers) / m) * (m / noise_multiplier)
@@ -272,8 +279,9 @@ def quotient_epsilon(n: int, sample_rate: float, noise_multiplier: float, delta:
         ParameterError: for a value outside its range.
     """
     checks.one_of(*DIVISORS).check("divisor", divisor)
-    ends = {"constant": n, "records": 1, "batch": 1}[divisor] + 12 * noise_multiplier
-    z = np.linspace(-ends, ends, _POINTS)
+    b = _batches(n, sample_rate)[0]
+    m = DIVISORS[divisor](b, n - 1) * np.ones(b.shape)  # the smaller of the two: its noise is the wider one
+    z = np.linspace(((b - 1 - 12 * noise_multiplier) / m).min(), ((b + 12 * noise_multiplier) / m).max(), _POINTS)
     pair = [_quotient_density(z, n, sample_rate, noise_multiplier, divisor, present) for present in (True, False)]
 
     def excess(e):
@@ -294,7 +302,7 @@ def count_epsilon(n: int, coordinates: int, delta: float) -> float:
     """Epsilon at ``delta`` of the noise alone where n divides: so many coordinates tell n records from n - 1.
 
     Noise of standard deviation proportional to 1/n has that size in every weight of every step (``coordinates``:
-    weights times steps). Exact, by :func:`dplib.mechanisms.two_gaussians_delta`.
+    weights times steps). Exact, by :func:`dplib.mechanisms.two_gaussians_delta`, the larger of adding and removing.
 
     Args:
         n: records, in [2, 1e12].
@@ -306,6 +314,7 @@ def count_epsilon(n: int, coordinates: int, delta: float) -> float:
     """
 
     def excess(e):
-        return mechanisms.two_gaussians_delta(0.0, n / (n - 1), 1.0, coordinates, e) - delta
+        widths = n / (n - 1), 1.0
+        return max(mechanisms.two_gaussians_delta(0.0, *w, coordinates, e) for w in (widths, widths[::-1])) - delta
 
     return _root(excess)

@@ -110,7 +110,7 @@ def test_disjoint_supports():
 # ---- quotients ----
 
 
-@pytest.mark.parametrize("n", [2, 5, 40])
+@pytest.mark.parametrize("n", [2, 5, 40, 10_000])
 def test_full_batches_have_closed_forms(n):
     """Constant: one Gaussian. Divided by n: Gaussians of two widths, two clipping norms over n apart."""
     sigma, delta = 2.5, 1e-3
@@ -149,6 +149,23 @@ def test_noise_counts_records():
     near = mechanisms.gaussian_epsilon(1.0, distance, 1e-5)
     assert exact_loss.count_epsilon(n, coordinates, 1e-5) == pytest.approx(near, rel=5e-3)
     assert exact_loss.count_epsilon(n, 1, 1e-5) == 0.0
+
+
+@pytest.mark.parametrize(("n", "coordinates"), [(10, 1), (60_000, 2.2e10)])
+def test_noise_counts_records_in_both_directions(n, coordinates):
+    """Few numbers tell more of a record that is missing, many of one that is there; chi-squares of scipy.stats."""
+
+    def delta(e, wide, narrow):
+        beyond = (e + coordinates * np.log(wide / narrow)) / ((1 / narrow**2 - 1 / wide**2) / 2)
+        return np.array([stats.chi2.sf(beyond / sd**2, coordinates) for sd in (wide, narrow)]) @ [1, -np.exp(e)]
+
+    def inverse(e, wide, narrow):
+        below = (coordinates * np.log(wide / narrow) - e) / ((1 / narrow**2 - 1 / wide**2) / 2)
+        return np.array([stats.chi2.cdf(below / sd**2, coordinates) for sd in (narrow, wide)]) @ [1, -np.exp(e)]
+
+    due = [optimize.brentq(lambda e, f=f: f(e, n / (n - 1), 1.0) - 1e-5, 1e-9, 100) for f in (delta, inverse)]
+    assert exact_loss.count_epsilon(n, coordinates, 1e-5) == pytest.approx(max(due), rel=1e-4)
+    assert max(due) > 1.02 * min(due)
 
 
 @pytest.mark.parametrize(
