@@ -81,7 +81,9 @@ def epsilon(pairs: list[np.ndarray], gamma: float, shape: float, delta: float) -
     """Epsilon at ``delta`` of publishing only the best run: what is spent with the worst of some scores that know the
     loss, and a bound for every score.
 
-    ``pairs`` are one run, as from :func:`training`; ``gamma`` in (0, 1] and ``shape`` > -1 of the law of K.
+    ``pairs`` are one run, as from :func:`training`; ``gamma`` in (0, 1] and ``shape`` > -1 of the law of K. Where their
+    losses are rounded up, as there, the first is a little too large as well: by 0.003 of 4.38 for the best of 400
+    trainings of 48,000 steps (noise 2, rate 1/240, geometric, delta 1e-5).
 
     Args:
         pairs: one run, as from :func:`training`.
