@@ -83,6 +83,8 @@ _FIGURE = re.compile(r'(?m)^<img [^>]*\bsrc="(?P<path>(?:\.\./)*_images/[^"]+\.p
 # The corner of a table is no heading, and the menu with its search is a part of the page that has a name.
 _CORNER = re.compile(r"<th([^>]*)>(?:\s|&nbsp;|</?p>)*</th>")
 _MENU, _NAMED_MENU = '<div id="pst-primary-sidebar" ', '<div id="pst-primary-sidebar" role="region" aria-label="Menu" '
+# A cell of words breaks its lines, one of numbers does not (book/_static/book.css).
+_CELL, _WORD = re.compile(r"<td(?=[^>]*>([^<]*)</td>)"), re.compile(r"[^\W\d_]{2,}")
 # Every proof and exercise of a page has a part of the same id, which nothing links to.
 _REPEATED_IDS = re.compile(r'(<(?:section|div)\b[^>]*?) id="(?:(?:proof|exercise|solution)-content|proof)"')
 
@@ -124,6 +126,7 @@ def mend(page: str, *, is_search: bool = False) -> str:
     if not re.search(r'class="[^"]*\bsd-', page):
         page = _DESIGN.sub("", page)
     page = _UNCOLOURED.sub(r"\1", page).replace(_NO_THEME, _OF_THE_SYSTEM)
+    page = _CELL.sub(lambda cell: "<td data-words" if len(_WORD.findall(cell[1])) > 1 else cell[0], page)
     page = _CORNER.sub(r"<td\1></td>", page).replace(_MENU, _NAMED_MENU)
     page = _REPEATED_IDS.sub(r"\1", page).replace('role="doc-biblioentry"', 'role="listitem"')
     return _TABLE.sub(lambda table: f'<div class="scrolls">{table[0]}</div>', page)

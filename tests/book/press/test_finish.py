@@ -45,6 +45,10 @@ def store(tmp_path_factory, monkeypatch):
             '<td class="blank level0" ></td><td></td><th>a</th>',
         ),
         (
+            '<td class="data" >no rise passes</td><td>95.1 ± 0.4</td><td>0 of 5</td><td><b>a row</b></td>',
+            '<td data-words class="data" >no rise passes</td><td>95.1 ± 0.4</td><td>0 of 5</td><td><b>a row</b></td>',
+        ),
+        (
             '<div id="pst-primary-sidebar" class="a">',
             '<div id="pst-primary-sidebar" role="region" aria-label="Menu" class="a">',
         ),
