@@ -36,7 +36,7 @@ def bells() -> Dial:
         "one step apart. Second: the logarithm of their ratio. It rises from −1 to 1 between the two peaks and is flat "
         "outside, where dashed lines mark ε = 1.",
         "Computed in this page. Dashed: the ε of Laplace noise of this width. In words: how much of normal noise lies "
-        "beyond it. The printed picture shows Laplace noise.",
+        "beyond it. The printed picture shows Laplace noise with a standard deviation of 1.4.",
         formulas=_bells(),
     )
 

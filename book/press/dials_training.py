@@ -40,7 +40,7 @@ def accounted() -> Dial:
         "far above the line of batches drawn by lot, at a sample rate of 1%.",
         "Not computed here, but looked up in a table of an accountant (privacy loss distributions, dp_accounting) at "
         f"δ = 0.00001, for one record added or removed. Axes show ε from {SPENT['domain'][0]} to "
-        f"{SPENT['domain'][1]:,}.",
+        f"{SPENT['domain'][1]:,}. The printed picture shows σ = 1, q = 1% and T = 1,000.",
         {"spent": table.tolist(), "noises": list(account.NOISES), "counts": list(account.STEPS)},
         {
             "here": _spent("rate"),
