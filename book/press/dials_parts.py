@@ -23,7 +23,7 @@ def axis(field: str, title: str, scale: Mapping[str, Any] | None = None, **look:
         "type": "quantitative",
         "title": title,
         "scale": shape,
-        "axis": {"labelOverlap": True} | look,
+        "axis": {"labelOverlap": True, "labelSeparation": 5} | look,
     }
 
 
