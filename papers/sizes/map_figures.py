@@ -17,7 +17,8 @@ from papers.sizes.map_rows import Cell, Compared
 LINEAR = "linear"
 WIDTH = 5.0  # inches: on a phone the text of a figure so wide can still be read
 NAMED = 4.0  # of panels whose lines have their names beside them
-BORDER = "#d55e00"  # colour of the line between linear models and networks
+SMALLEST_FIRST = ("#fff3b8", "#cdebc0", "#93c9ee")  # of the sizes that are best somewhere, as the live map has them
+BORDER = "#de8f05"  # colour of the line between linear models and networks
 BELOW = 0.34  # of a row: the line has its marks below the words of a cell
 
 
@@ -70,16 +71,15 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
     rows = sorted({n for n, _ in cells})
     budgets = sorted({e for _, e in cells if e is not None})
     columns = [*budgets, None] if any(e is None for _, e in cells) else budgets
-    known = tuple(sorted({w for cell in cells.values() for w in cell.means}))
-    colours = dict(zip(known, sns.color_palette("YlGnBu", len(known)), strict=True))
+    best = sorted({cell.best for cell in cells.values()})
+    colours = dict(zip(best, sns.blend_palette(SMALLEST_FIRST, len(best)), strict=True))
     _, axes = plt.subplots(figsize=(WIDTH, 0.8 * len(rows) + 0.7))
     for (n, epsilon), cell in cells.items():
         x, y = columns.index(epsilon), rows.index(n)
         axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colours[cell.best], edgecolor="white", lw=1))
-        ink = "white" if known.index(cell.best) > len(known) / 2 else "black"
         ground = {"facecolor": colours[cell.best], "edgecolor": "none", "pad": 0.8}  # the line passes below the words
         style = {"ha": "center", "va": "top", "fontsize": 11.5, "linespacing": 1.0, "zorder": 4, "bbox": ground}
-        axes.text(x, y + 0.44, f"{named(cell)}\n{cell.means[cell.best].value:.1f}%", color=ink, **style)
+        axes.text(x, y + 0.44, f"{named(cell)}\n{cell.means[cell.best].value:.1f}%", color="black", **style)
     crossed = {n: m for n, m in crossovers.items() if m is not None}
     if crossed:
         at = [[place(getattr(m, end), budgets) for end in ("low", "value", "high")] for m in crossed.values()]
@@ -97,11 +97,10 @@ def draw(cells: Mapping[Cell, Compared], crossovers: Mapping[int, Measured | Non
         yticklabels=[f"{n:,}" for n in rows],
         xlim=(-0.5, len(columns) - 0.5),
         ylim=(-0.5, len(rows) - 0.5),
-        xlabel="ε",
+        xlabel="privacy budget ε",
         ylabel="training records n",
     )
     axes.grid(visible=False)
-    best = sorted({cell.best for cell in cells.values()})
     handles = [plt.Rectangle((0, 0), 1, 1, color=colours[w]) for w in best]
     names = [f"{size(w)} units best" if w else "linear model best" for w in best]
     handles.append(plt.Line2D([], [], color=BORDER, lw=2, marker="o", ms=6))
