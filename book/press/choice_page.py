@@ -32,7 +32,7 @@ STYLE = """
 .choose dl { margin: 1em 0 0; }
 .choose dt { font-weight: 600; margin-top: 0.5em; }
 .choose dd { margin: 0.1em 0 0 1em; overflow-wrap: anywhere; }
-.choose pre { overflow-x: auto; }
+.choose pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .choose dd:first-of-type { font-size: 1.1em; font-weight: 600; }
 html[data-theme="dark"] .bd-content div.cell_output .text_html:has(.choose) {
   background: transparent !important; padding: 0; }
