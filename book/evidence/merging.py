@@ -3,6 +3,7 @@
 Part of :mod:`book.evidence.runs`; ``python -m book runs keep --from FOLDER``.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -46,12 +47,14 @@ def merge(source: Path) -> tuple[dict[str, int], list[str]]:
 
 def _texts(source: Path) -> Iterator[tuple[str, Path, bytes]]:
     """Places, folders and texts of what may be lines."""
-    inside = [folder for folder in (source / "book" / "runs", source / "_build" / "store") if folder.is_dir()]
+    # A clone may keep its runs meanwhile: what has left its store by then is in its files, which are read after it.
+    inside = [folder for folder in (source / "_build" / "store", source / "book" / "runs") if folder.is_dir()]
     folders = inside or [source]
-    files = [path for folder in folders for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.json")])]
+    files = (path for folder in folders for path in sorted([*folder.glob("*.jsonl"), *folder.glob("*/*.json")]))
     for path in [source] if source.is_file() else files:
         if path.suffix == ".json":
-            yield str(path), path.parent, path.read_bytes()
+            with contextlib.suppress(FileNotFoundError):
+                yield str(path), path.parent, path.read_bytes()
             continue
         with path.open("rb") as file:
             for number, text in enumerate(file, 1):

@@ -126,3 +126,20 @@ def test_stored_lines_of_an_older_version_come_back_without_a_word(folder):
     runs.merge("toy", [old])
     assert merging.merge(folder / "kept") == ({}, [])
     assert list(replay.differences(runs.lines("toy"), [old])) == []
+
+
+def test_a_clone_that_keeps_its_runs_meanwhile_has_them_all_the_same(folder, monkeypatch):
+    first, second = lines(range(2))
+    kept, store = folder / "book" / "runs", folder / "_build" / "store" / "toy"
+    kept.mkdir(parents=True), store.mkdir(parents=True)
+    (store / "a.json").write_text(runs.as_text(first))
+    (store / "b.json").write_text(runs.as_text(second))
+    read = merging.jobs.parsed
+
+    def keeping(text):
+        (kept / "toy.jsonl").write_text(texts(first, second))
+        (store / "b.json").unlink(missing_ok=True)
+        return read(text)
+
+    monkeypatch.setattr(merging.jobs, "parsed", keeping)
+    assert merging.merge(folder) == ({"toy": 2}, [])
