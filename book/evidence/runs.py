@@ -32,7 +32,7 @@ from book.evidence.jobs import to_figures as to_figures
 from book.evidence.workers import Workers, one_thread
 from dplib import checks
 from dplib.checks import ParameterError
-from dplib.files import locked, publish
+from dplib.files import check_room, locked, publish
 
 KEPT = places.RUNS
 STORE = places.ROOT / "_build" / "store"
@@ -213,6 +213,7 @@ def compute(function: Callable[..., Result], job: Job, device: str = "cpu") -> L
             try:
                 if known := line(function, job, device=device):
                     return known
+                check_room(path.parent)  # a run of hours on a full disk would be lost at its end
                 publish(path, as_text(run := made(function, job, device)))
                 return run
             finally:
@@ -234,6 +235,8 @@ def compute_together(
 
     try:
         full = [job_of(function, job) for job in jobs]
+        (STORE / function.experiment.name).mkdir(parents=True, exist_ok=True)
+        check_room(STORE / function.experiment.name)
         with devices.whole_float32():
             start, worked = time.perf_counter(), time.process_time()
             results = function.experiment.together.results([as_called(job) for job in full], device)
@@ -308,23 +311,34 @@ def names() -> list[str]:
 def keep() -> dict[str, int]:
     """Fold the files of ``_build/store`` into ``book/runs``; {experiment: new lines}. Equal lines merge.
 
-    Raises StoreError where a line of one key has another result than the stored one, or names no commit; nothing of
-    that experiment's file is changed.
+    Raises StoreError at the end: where a line of one key has another result than the stored one, and nothing of that
+    experiment's file is changed; where a line names no commit, and it stays where it is. All others are kept before.
     """
-    return {folder.name: n for folder in sorted(STORE.glob("*")) if folder.is_dir() and (n := _keep(folder))}
+    counts, wrong = {}, []
+    for folder in sorted(folder for folder in STORE.glob("*") if folder.is_dir()):
+        try:
+            counts[folder.name] = _keep(folder)
+        except StoreError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise StoreError("\n".join(wrong))
+    return {name: count for name, count in counts.items() if count}
 
 
 def _keep(folder: Path) -> int:
     new = {path: filed_line for path in sorted(folder.glob("*.json")) if (filed_line := _filed(path))}
-    if unnamed := [path for path, filed_line in new.items() if filed_line["made"].get("commit", "") in UNNAMED]:
-        raise StoreError(
-            f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
-            f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
-        )
+    unnamed = [path for path, filed_line in new.items() if filed_line["made"].get("commit", "") in UNNAMED]
+    for path in unnamed:
+        del new[path]
     count = merge(folder.name, new.values())
     with writing(folder):
         for path in new:
             path.unlink(missing_ok=True)
+    if unnamed:
+        raise StoreError(
+            f"{len(unnamed)} run(s) of {folder.name} were made where git could not tell the commit, and are not "
+            f"published: they stay in _build/store, where pages find them. The first is {unnamed[0]}."
+        )
     return count
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -299,6 +300,36 @@ def test_a_full_disk_leaves_no_half_line(folder, monkeypatch):
     assert sorted((folder / "kept").iterdir()) == names
     assert kept(folder) == before
     assert runs.keep() == {"toy": 1}
+
+
+def test_nothing_is_computed_that_a_full_disk_would_lose(monkeypatch):
+    made = []
+    monkeypatch.setattr(runs, "made", lambda *call: made.append(call))
+    monkeypatch.setattr(run_toys, "train", lambda **job: made.append(job))
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, most))  # bytes of a file: more is refused as on a full disk
+    try:
+        with pytest.raises(runs.RunFailed, match=r"5 of 5 runs failed: .*File too large"):
+            runs.make(train, jobs(5))
+        _, error = runs.compute_together(train, jobs(2, scheme="pair"), "cpu")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    assert "File too large" in str(error)
+    assert made == []
+
+
+def test_what_cannot_be_kept_holds_up_no_other_run(folder, monkeypatch):
+    monkeypatch.setattr(runs, "UNNAMED", ("unknown",))
+    runs.make(train, jobs(3))
+    first, second, _ = sorted((folder / "store" / "toy").glob("*.json"))
+    first.write_text(first.read_text().replace('"commit":"', '"commit":"unknown","was":"'))
+    (folder / "store" / "a").mkdir()
+    (folder / "store" / "a" / "a.json").write_text("{}")
+    with pytest.raises(runs.StoreError, match=r"a\.json is damaged (?s:.*)1 run\(s\) of toy were made where git"):
+        runs.keep()
+    assert len(runs.lines("toy")) == 2
+    assert first.exists()
+    assert not second.exists()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
