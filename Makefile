@@ -105,13 +105,12 @@ pair: $(READY) ## bring each .ipynb and its .md source in step
 lock: ## resolve requirements.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet uv
 	@{ sed '/^[^#]/,$$d' requirements.lock; printf 'torch==2.13.0\nuv\n' | .venv-lock/bin/uv pip compile pyproject.toml - \
-	  --extra book --extra test --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet \
-	  | awk '/^[^ ]/ { drop = /^(nvidia-|cuda-|triton)/ } !drop'; } > .venv-lock/new
-	@mv .venv-lock/new requirements.lock
+	  --extra book --extra test --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet; } > .venv-lock/all
+	@awk '/^[^ ]/ { drop = /^(nvidia-|cuda-|triton)/ } !drop' .venv-lock/all > .venv-lock/new && mv .venv-lock/new requirements.lock
 	@echo jax-privacy | .venv-lock/bin/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-annotate --quiet > .venv-lock/new
 	@mv .venv-lock/new tests/benchmarks/peers.lock && rm -rf .venv-lock
 
 clean: ## remove what make book made, but not the environment
-	@rm -rf executed .snakemake
+	@rm -rf executed/*.ipynb .snakemake
 	@find _build -mindepth 1 -maxdepth 1 ! -name studies ! -name sweeps ! -name store ! -name gpu ! -name 'assignments*' -exec rm -rf {} + 2>/dev/null || true

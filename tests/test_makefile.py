@@ -49,6 +49,21 @@ def test_a_moved_folder_runs_its_own_code(tmp_path):
     assert shown.stdout.strip() == str(moved / "dplib" / "__init__.py")
 
 
+def test_a_lock_that_cannot_be_resolved_stays_as_it_was(tmp_path):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python"  # whose environment has a uv without a network
+    python.write_text(
+        "#!/bin/sh\nmkdir -p .venv-lock/bin\ncd .venv-lock/bin\nprintf '#!/bin/sh\\nexit 0' > pip\n"
+        "printf '#!/bin/sh\\nexit 2' > uv\nchmod +x pip uv\n"
+    )
+    python.chmod(0o755)
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    ended = subprocess.run(["make", "lock", f"PYTHON={python}"], cwd=tmp_path, env=plain, check=False)
+    assert ended.returncode
+    assert (tmp_path / "requirements.lock").read_bytes() == (ROOT / "requirements.lock").read_bytes()
+
+
 def test_what_make_starts_keeps_its_bytecode():
     """Else every process compiles every library anew, which takes most of the time that a chapter and a test take."""
     command = ["make", "--no-print-directory", "--eval", "told: ; @env", "told"]

@@ -68,6 +68,18 @@ def test_make_clean_keeps_what_took_hours(tmp_path):
     assert sorted(path.name for path in (folder / "_build").iterdir()) == sorted(kept)
 
 
+def test_make_clean_keeps_what_a_reader_ran(tmp_path):
+    for name in ("Makefile", "requirements.lock", "pyproject.toml", "postBuild"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("01_a.ipynb", "runs/01_a-12345678.ipynb", "failed/01_a.ipynb"):
+        (tmp_path / "executed" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "executed" / name).touch()
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    subprocess.run(["make", "clean"], cwd=tmp_path, env=plain, check=True)
+    left = sorted(path.relative_to(tmp_path / "executed").as_posix() for path in tmp_path.rglob("*.ipynb"))
+    assert left == ["failed/01_a.ipynb", "runs/01_a-12345678.ipynb"]
+
+
 def test_assignments_that_a_teacher_changed_are_moved_and_not_removed(tmp_path, monkeypatch):
     out = tmp_path / "assignments"
     monkeypatch.setattr(assignments, "OUTPUT", out)
