@@ -331,7 +331,7 @@ def _default_output(chapter: str, parameters: dict[str, Any]) -> Path:
 
 def cli() -> None:
     """Entry point: a user's mistake is one sentence and exit status 2, never a stack of calls."""
-    from book.evidence import alone, execution
+    from book.evidence import alone, execution, places
     from book.evidence.execution import RunError
     from book.evidence.runs import RunFailed, StoreError
 
@@ -341,6 +341,7 @@ def cli() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
         execution.check_address_space()
+        places.check()
         main(prog_name="python -m book")
     except (ParameterError, RunError, RunFailed, StoreError) as error:
         click.echo(f"Error: {error}", err=True)

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from dplib.checks import ParameterError
+
 # The repository, where the modules lie in one. An installed wheel has neither pages nor runs: they lie in the folder
 # from which a chapter is run, as one that was downloaded has them, or where it is told.
 _HERE = Path(__file__).resolve().parents[2]
@@ -13,3 +15,10 @@ CLAIMS = ROOT / "book" / "claims"
 PAPERS = tuple(sorted(path.stem for path in CLAIMS.glob("[A-Z].yml")))
 ROW = r"[A-Z]\.[a-z0-9]"  # how the id of a row begins
 RESULTS = ROOT / "book" / "results"
+
+
+def check() -> None:
+    """ParameterError where DPBOOK_ROOT or DPBOOK_RUNS names no folder: all kept runs would be missing."""
+    for name in ("DPBOOK_ROOT", "DPBOOK_RUNS"):
+        if (folder := os.environ.get(name)) and not os.path.isdir(folder):
+            raise ParameterError(f"{name} = {folder} is not a folder: set it to one that is there, or unset it.")

@@ -44,6 +44,8 @@ def chapters() -> list[str]:
 
 def _contents() -> list[str]:
     """Names of the files in ``_toc.yml``, in order."""
+    if not CONTENTS.exists():
+        raise ParameterError(f"{CONTENTS} is not there: {ROOT} is not the book's folder. Go there, or set DPBOOK_ROOT.")
     return _names_in(CONTENTS, CONTENTS.stat().st_mtime_ns)
 
 

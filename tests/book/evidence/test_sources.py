@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from book.evidence import scan, sources
+from book.evidence import places, scan, sources
 from book.evidence.places import ROOT
 from dplib.checks import ParameterError
 
@@ -250,3 +250,15 @@ def test_code_is_the_same_text_under_every_python():
     )
     assert scan.dumped(ast.parse("f(None)")) != scan.dumped(ast.parse("f()"))
     assert scan.dumped(ast.parse("f(0)")) != scan.dumped(ast.parse("f(False)"))
+
+
+def test_another_folder_than_the_books_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "CONTENTS", tmp_path / "_toc.yml")
+    with pytest.raises(ParameterError, match=r"_toc\.yml is not there"):
+        sources.chapters()
+    places.check()
+    for name in ("DPBOOK_ROOT", "DPBOOK_RUNS"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(tmp_path / "typo"))
+            with pytest.raises(ParameterError, match=f"{name} = .*typo is not a folder"):
+                places.check()
