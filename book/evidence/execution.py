@@ -114,10 +114,15 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: st
     sources.check_parameter_names(chapter, parameters)
     parameters = {name: files.plain(name, value) for name, value in parameters.items()}
     check_writable(output)
-    if output.parent != EXECUTED and sources.recorded_inputs(output) == "":
-        raise ParameterError(
-            f"output = {output} is not allowed: it is there, and no executed chapter. Move it away first."
-        )
+    if output != EXECUTED / f"{chapter}.ipynb":  # which the build writes anew
+        if sources.recorded_inputs(output) == "":
+            raise ParameterError(
+                f"output = {output} is not allowed: it is there, and no executed chapter. Move it away first."
+            )
+        if sources.edited(output):
+            raise ParameterError(
+                f"output = {output} is not allowed: its cells were edited since it ran. Move it away first."
+            )
     # Before the run: a long one may outlive an edit or a commit, and what ran is what was there when it began.
     before = sources.state(sources.depends_on(chapter))
     origin = provenance(chapter, parameters)
@@ -131,7 +136,8 @@ def run(chapter: str, parameters: Mapping[str, Any], output: Path, *, inputs: st
         if written and output.parent == EXECUTED:
             raise RunError(f"{', '.join(written)} was written while it ran. {AGAIN}")
     origin |= {"written": written} if written else {}
-    notebook.metadata["dplib"] = {**origin, "seconds": round(time.monotonic() - start, 1)}
+    origin |= {"seconds": round(time.monotonic() - start, 1), "cells": sources.cells(notebook)}
+    notebook.metadata["dplib"] = origin
     if not alone.is_current():
         raise RunError(f"{chapter}: the build that began this run has ended, and its result is not kept. {AGAIN}")
     try:

@@ -207,6 +207,23 @@ def recorded_inputs(executed: Path) -> str | None:
         return ""
 
 
+def cells(notebook: Mapping) -> str:
+    """A digest of what the cells of a notebook say, whatever came out of them."""
+    text = json.dumps([(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def edited(executed: Path) -> bool:
+    """Whether the cells of an executed chapter are others than when it ran; no where the file is not there, or does
+    not say.
+    """
+    try:
+        notebook = json.loads(executed.read_text(encoding="utf-8"))
+        return notebook["metadata"]["dplib"]["cells"] != cells(notebook)
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def fingerprint(paths: Iterable[Path], *, documented: bool = True) -> str:
     """SHA-256 over files and their places in the project; a moved or copied checkout has the same, and so has one with
     other comments in its modules. ``documented``: whether their docstrings count, which are pages of the site.

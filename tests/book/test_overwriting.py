@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 
+import nbformat
 import pytest
 
 from book import __main__
@@ -32,6 +33,23 @@ def test_a_chapter_is_written_over_no_source_and_no_file_of_somebody(toy):
     mine.write_text(json.dumps({"metadata": {"dplib": {"inputs": "of an earlier run"}}}))
     with pytest.raises(ParameterError, match="epsilonn"):  # it goes on, to the next reason
         execution.run("01_a", {"epsilonn": 1}, mine)
+
+
+def test_an_executed_chapter_is_written_over_and_not_one_that_somebody_edited(toy):
+    root = toy("01_a", "pass")
+    mine = root / "executed" / "mine.ipynb"  # the folder is no licence: the build's own files have a chapter's name
+    mine.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    with pytest.raises(ParameterError, match="no executed chapter"):
+        execution.run("01_a", {}, mine)
+    mine.unlink()
+    for _ in range(2):
+        execution.run("01_a", {}, mine)
+    notebook = nbformat.read(mine, as_version=4)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("my notes"))
+    nbformat.write(notebook, mine)
+    with pytest.raises(ParameterError, match="edited since it ran"):
+        execution.run("01_a", {}, mine)
+    assert "my notes" in mine.read_text()
 
 
 def test_recorded_values_are_written_over_such_only_and_not_over_what_they_are_compared_with(tmp_path, monkeypatch):
