@@ -167,9 +167,16 @@ def rekey(experiment: str) -> None:
 def probe(write: bool) -> None:
     """Make the probe of every experiment, and compare it with the stored one."""
     from book.evidence import replay
+    from book.evidence import runs as kept
 
+    try:
+        stored = replay.stored_probes()
+    except kept.StoreError:
+        if not write:
+            raise
+        stored = {}
     probes_ = replay.probes()
-    told = replay.changes(replay.stored_probes(), probes_)
+    told = replay.changes(stored, probes_)
     for line in told:
         click.echo(line)
     if write:

@@ -357,6 +357,14 @@ def test_what_a_command_would_do_in_vain_is_refused(stored, words, message):
         dplib(*words)
 
 
+def test_probes_that_are_damaged_are_written_anew(stored):
+    replay.probes_file().write_text('{"toy": {"ver')
+    with pytest.raises(runs.StoreError, match="probe --write` writes it anew"):
+        dplib("probe")
+    dplib("probe", "--write")
+    assert dplib("probe") == "1 probes agree.\n"
+
+
 def test_prune(stored):
     assert dplib("prune") == "These plans are not complete, and may reach more once they are: toy published.\n"
     runs.make(train, [*[one.job for one in plans.load("toy").missing()], {"size": 9, "seed": 0}])
