@@ -116,7 +116,7 @@ def check(study: str | None, sample: int, seed: int | None, most_seconds: float)
 @click.option("--to", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Where they go.")
 def export(study: str, plan: str, folder: Path) -> None:
     """Write the stored runs of a plan as CSV and Parquet, one row a run."""
-    from book.evidence import execution, plans
+    from book.evidence import execution, plans, tables
 
     lines = plans.load(study, plan).reached()
     if not lines:
@@ -126,9 +126,10 @@ def export(study: str, plan: str, folder: Path) -> None:
     execution.check_writable(Path(f"{stem}.csv"))
     folder.mkdir(parents=True, exist_ok=True)
     with files.writing(folder):
-        table.to_csv(f"{stem}.csv", index=False)
-        table.to_parquet(f"{stem}.parquet", index=False)
+        moved = tables.write(table, Path(f"{stem}.csv"), lambda table: table.to_csv(index=False, lineterminator="\n"))
     click.echo(f"{len(table)} runs, {len(table.columns)} columns: {stem}.csv, {stem}.parquet")
+    if moved:
+        click.echo(moved)
 
 
 @runs.command()

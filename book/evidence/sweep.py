@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from book.evidence import alone, places, sources, sweep_run
+from book.evidence import alone, places, sources, sweep_run, tables
 from book.evidence import grid as grids
 from book.evidence.execution import RunError
 from book.evidence.grid import Grid
@@ -31,6 +31,7 @@ CLUSTER = places.ROOT / "book" / "cluster"
 FOLDER = places.ROOT / "_build" / "sweeps"
 CODE = str(Path(__file__).resolve().parents[2])  # a job finds the packages whatever folder it works in
 FIRST = ("key", "status", "reason", "seconds")
+FILES = ("table.csv", "table.parquet", "summary.png", "grid.json")
 
 
 def command(
@@ -70,8 +71,10 @@ def command(
     else:
         grid = grids.from_file(Path(chapter))
     folder = (out or default_folder(grid)).resolve()
-    if (folder / "table.csv").exists() and not (folder / "runs").exists():
-        raise ParameterError(f"out = {folder} is not allowed: its table.csv is of no sweep, and would be written over.")
+    if (files := [name for name in FILES if (folder / name).exists()]) and not _is_one(folder):
+        raise ParameterError(
+            f"out = {folder} is not allowed: its {files[0]} is of no sweep, and would be written over."
+        )
     engine = [*place(profile, cores), *engine]
     runs = named(grid)
     print(describe(folder, runs, cores, retry=retry), flush=True)
@@ -80,7 +83,7 @@ def command(
     try:
         make(grid, folder, runs, engine, retry=retry)
         results = table(folder, runs)
-        write(results, folder, grid.varied)
+        moved = write(results, folder, grid.varied)
     except OSError as error:
         raise RunError(f"{error}: what has finished is kept, and the same command goes on.") from error
     counts = results["status"].value_counts().to_dict()
@@ -88,6 +91,8 @@ def command(
     if "done" in counts and not sweep_figure.answer_columns(results):
         print(f"{grid.name} records no answer at its parameters: the table has these alone, and the figure is empty.")
     print(f"Table: {folder / 'table.csv'}; figure: {folder / 'summary.png'}")
+    if moved:
+        print(moved)
     return 0 if set(counts) == {"done"} else 1
 
 
@@ -188,25 +193,44 @@ def column(values: Sequence[Any]) -> pd.Series:
     return pd.Series(texts, dtype=object)
 
 
-def write(results: pd.DataFrame, folder: Path, varied: Sequence[str]) -> None:
-    """Write ``table.csv``, in which texts alone are quoted, ``table.parquet`` and ``summary.png``."""
+def write(results: pd.DataFrame, folder: Path, varied: Sequence[str]) -> str:
+    """Write ``table.csv``, in which texts alone are quoted, ``table.parquet`` and ``summary.png``; a sentence that says
+    where an edited table is now, if there was one.
+    """
     from book.evidence import sweep_figure  # it takes seconds to import, and no dry run draws
 
+    moved = tables.write(results, folder / "table.csv", _csv)
+    sweep_figure.draw(results, varied).savefig(folder / "summary.png", dpi=130)
+    return moved
+
+
+def _csv(results: pd.DataFrame) -> str:
     truths = results.select_dtypes("boolean").columns
     lines = results.assign(
         **{name: results[name].map(json.dumps, na_action="ignore").astype(object) for name in truths}
     )
-    publish(folder / "table.csv", lines.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n"))
-    results.to_parquet(folder / "table.parquet", index=False)
-    sweep_figure.draw(results, varied).savefig(folder / "summary.png", dpi=130)
+    return lines.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+
+
+def _is_one(folder: Path) -> bool:
+    """Whether a folder is a sweep's, by its grid."""
+    try:
+        return set(json.loads((folder / "grid.json").read_text(encoding="utf-8"))) == {"chapter", "digest", "runs"}
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _read(folder: Path, key: str) -> dict[str, Any]:
     """What became of a run; empty where it has not ended."""
+    path = folder / "runs" / f"{key}.json"
     try:
-        return json.loads((folder / "runs" / f"{key}.json").read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
+        return {**result, "status": result["status"], "seconds": result["seconds"]}
     except FileNotFoundError:
         return {}
+    except (ValueError, LookupError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ParameterError(f"{path} is damaged ({what}): remove it, and the run will be made again.") from None
 
 
 def _hash(*parts: Any) -> str:

@@ -375,6 +375,23 @@ def test_prune(stored):
     assert (dplib("prune"), len(runs.lines("toy"))) == ("", 8)
 
 
+@pytest.mark.parametrize("name", ["toy-published.csv", "toy-published.parquet"])
+def test_an_export_is_written_over_what_it_wrote_and_not_over_an_edit(stored, name):
+    command = ["export", "toy", "--to", str(stored / "out")]
+    dplib(*command)
+    edited(lambda line: {**line, "result": {**line["result"], "more": 0.1}})
+    assert "was there" not in dplib(*command)  # runs that came since
+    table = pd.read_parquet(stored / "out" / "toy-published.parquet")
+    assert set(table["more"]) == {0.1}
+    table["more"] = 7.0
+    (table.to_csv if name.endswith("csv") else table.to_parquet)(stored / "out" / name, index=False)
+    mine = (stored / "out" / name).read_bytes()
+    assert "is toy-published-1.csv now" in dplib(*command)
+    assert (stored / "out" / name.replace(".", "-1.")).read_bytes() == mine
+    assert (stored / "out" / name).read_bytes() != mine
+    assert "was there" not in dplib(*command)
+
+
 def test_times():
     assert [runs_command.seconds(text) for text in ("300s", "90m", "1.5h")] == [300, 5400, 5400]
     with pytest.raises(ParameterError, match=r"limit = .* such as 90m"):

@@ -20,12 +20,13 @@ def test_a_refused_sweep_leaves_nothing(tmp_path):
     assert not (source.parent / "out").exists()
 
 
-def test_a_table_of_somebody_else_is_not_written_over(tmp_path):
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet", "summary.png", "grid.json"])
+def test_a_file_of_somebody_else_is_not_written_over(tmp_path, name):
     source = sweep_toys.notebook(tmp_path)
-    mine = source.parent / "out" / "table.csv"
-    mine.parent.mkdir()
+    mine = source.parent / "out" / name
+    (mine.parent / "runs").mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(ParameterError, match=r"its table\.csv is of no sweep"):
+    with pytest.raises(ParameterError, match=f"its {name} is of no sweep"):
         main(sweep_toys.command(source, "-p", "seed=1")[3:], standalone_mode=False)
     assert mine.read_text() == "mine"
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from book.evidence import claims, sweep, sweep_figure, sweep_run
+from dplib.checks import ParameterError
 
 
 @pytest.fixture
@@ -110,3 +111,19 @@ def test_a_reason_is_one_line_and_short():
     assert sweep_run.short("two\n  lines") == "two lines"
     assert len(sweep_run.short("x" * 10_000)) == sweep_run.LONGEST
     assert sweep_run.short(MemoryError()) == "MemoryError"
+
+
+def test_a_damaged_result_is_named(results, tmp_path):
+    for text in ('{"status": "do', "", "[]", "{}"):
+        (tmp_path / "runs" / "03.json").write_text(text)
+        with pytest.raises(ParameterError, match=r"03\.json is damaged .*: remove it, and the run will be made again"):
+            sweep.describe(tmp_path, {"03": {}}, 1, retry=False)
+
+
+def test_an_edited_table_is_moved_and_not_written_over(results, tmp_path):
+    for _ in range(2):
+        assert sweep.write(results, tmp_path, ["epsilon", "seed", "action"]) == ""
+    with (tmp_path / "table.csv").open("a") as file:
+        file.write("a note\n")
+    assert "it is table-1.csv now" in sweep.write(results, tmp_path, ["epsilon", "seed", "action"])
+    assert (tmp_path / "table-1.csv").read_text().endswith("a note\n")
