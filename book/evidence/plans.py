@@ -211,9 +211,9 @@ def load(study: str, plan: str = "published") -> Plan:
     return Plan(study, plan, {name: _part(module, name, inputs) for name, inputs in (parts or {}).items()})
 
 
-def experiments() -> dict[str, Callable[..., runs.Result]]:
-    """The experiments that the studies' modules have, by name."""
-    things = [thing for study in studies() for thing in vars(_module(study)).values()]
+def experiments(*among: str) -> dict[str, Callable[..., runs.Result]]:
+    """The experiments that the modules of all studies have, or of those named, by name."""
+    things = [thing for study in among or studies() for thing in vars(_module(study)).values()]
     return {
         thing.experiment.name: thing for thing in things if isinstance(getattr(thing, "experiment", 0), runs.Experiment)
     }

@@ -135,19 +135,24 @@ def export(study: str, plan: str, folder: Path) -> None:
 @runs.command()
 @click.option("--yes", is_flag=True, help="Remove them.")
 def prune(yes: bool) -> None:
-    """List the stored runs that no plan reaches."""
+    """List the stored runs that no plan reaches. None that a plan may reach, which is not complete, is removed."""
     from book.evidence import plans
     from book.evidence import runs as kept
 
     reached = _reached(plans.studies())
+    open_plans = [plan for plan in _plans() if plan.missing()]
+    wanted = plans.experiments(*{plan.study for plan in open_plans}) if open_plans else {}
     for name in kept.names():
         gone = [line for line in kept.lines(name) if (name, kept.key_of_line(line)) not in reached]
+        version = wanted[name].experiment.version if name in wanted else None
+        if yes and (safe := [line for line in gone if line["version"] != version]):
+            kept.remove(name, safe)
         for line in gone:
-            click.echo(f"{'removed' if yes else 'no plan reaches'} {_shown(line)} (version {line['version']})")
-        if yes and gone:
-            kept.remove(name, gone)
-    if open_plans := [f"{plan.study} {plan.name}" for plan in _plans() if plan.missing()]:
-        click.echo(f"These plans are not complete, and may reach more once they are: {', '.join(open_plans)}.")
+            said = "removed" if yes and line["version"] != version else "no plan reaches"
+            click.echo(f"{said} {_shown(line)} (version {line['version']})")
+    if open_plans:
+        shown = ", ".join(f"{plan.study} {plan.name}" for plan in open_plans)
+        click.echo(f"These plans are not complete, and may reach more once they are: {shown}.")
 
 
 @runs.command()

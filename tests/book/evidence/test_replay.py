@@ -375,6 +375,19 @@ def test_prune(stored):
     assert (dplib("prune"), len(runs.lines("toy"))) == ("", 8)
 
 
+def test_prune_removes_nothing_that_a_plan_may_reach_once_it_is_complete(stored):
+    """Of a part that chooses by its first runs the later ones are not reached while one of the first is missing."""
+    runs.make(train, [one.job for one in plans.load("toy").missing()])
+    runs.keep()
+    before = runs.lines("toy")
+    file = plans.PLANS / "toy.yml"
+    file.write_text(file.read_text().replace("tuned: {sizes: [1, 2, 4]", "tuned: {sizes: [1, 2, 4, 8]"))
+    told = dplib("prune", "--yes")
+    assert "no plan reaches toy scheme=chosen" in told
+    assert "removed" not in told
+    assert runs.lines("toy") == before
+
+
 @pytest.mark.parametrize("name", ["toy-published.csv", "toy-published.parquet"])
 def test_an_export_is_written_over_what_it_wrote_and_not_over_an_edit(stored, name):
     command = ["export", "toy", "--to", str(stored / "out")]
