@@ -111,13 +111,17 @@ def _with_absent(row: Mapping[str, Any], values: Values) -> Values:
 
 
 def _measured(rule: Mapping[str, Any], absent: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """A rule without the parts that ask for absent values, and without needs of runs; None where nothing is left."""
+    """A rule without the parts that ask for absent values, and without needs of runs; None where nothing is left.
+
+    A part without needs of its own has those around it, and so gets none here.
+    """
     kind, about = kind_of(rule)
     needs = {name: value for name, value in rule.get("needs", {}).items() if name != "runs"}
+    own = {"needs": needs} if "needs" in rule else {}
     if kind in COMBINED:
         parts = [part for inner in about if (part := _measured(inner, absent))]
-        return {kind: parts, "needs": needs} if parts else None
-    return None if set(names(rule)) & absent.keys() else {kind: about, "needs": needs}
+        return {kind: parts, **own} if parts else None
+    return None if set(names(rule)) & absent.keys() else {kind: about, **own}
 
 
 def decide(

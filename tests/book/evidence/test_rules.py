@@ -246,6 +246,15 @@ def test_points_need_no_more_than_a_standard_error_and_no_number_of_runs():
     assert rules.points(earlier, {"gain": HIGH, "earlier": LOW}, PRINTED) == rules.AGAINST
 
 
+@pytest.mark.parametrize("kind", ["all_of", "any_of"])
+def test_a_rule_of_several_points_nowhere_while_its_gate_is_open(kind):
+    simple = {"ahead": {"value": "gain"}, "needs": {"ahead": ["base"]}}
+    several = {kind: [{"ahead": {"value": "gain"}}], "needs": {"ahead": ["base"], "runs": 5}}
+    for rule in (simple, several, {"readings": [several]}):
+        assert rules.points({"rule": rule}, {"gain": HIGH, "base": WIDE}, PRINTED) == rules.NEITHER
+        assert rules.points({"rule": rule}, {"gain": HIGH, "base": HIGH}, PRINTED) == rules.FOR
+
+
 def test_what_nobody_measured_neither_confirms_nor_points():
     row = {"rule": {"all_of": [AHEAD, {"ahead": {"value": "elsewhere"}}]}, "absent": {"elsewhere": "no such data"}}
     assert rules.verdict(row, {"gain": HIGH}, PRINTED) == rules.UNDECIDED
