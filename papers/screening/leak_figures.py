@@ -75,7 +75,7 @@ def of_records(records: Mapping[str, Mapping[str, Any]], worst: Mapping[str, flo
     for axes, (name, told) in zip(panels[:, 0], records.items(), strict=True):
         # each label on the side of its line that has room
         for kind, label, colour, at, side in (
-            ("ordinary", "own label", "#0173b2", 0.6, "left"), ("wrong", "wrong label", "#d55e00", 0.2, "right"),
+            ("ordinary", "own label", "#0173b2", 0.5, "left"), ("wrong", "wrong label", "#d55e00", 0.2, "right"),
         ):  # fmt: skip
             share = np.arange(len(told[kind]) + 1) / len(told[kind])
             axes.step(np.r_[0, told[kind]], share, where="post", color=colour, lw=2)
