@@ -7,6 +7,7 @@ rights.
 """
 
 import argparse
+import builtins
 import contextlib
 import csv
 import itertools
@@ -38,6 +39,11 @@ INTRODUCTION = (
     "*Replace each `...` by your own code. The cell below a question is a check that you can see; marks come from "
     "others that you cannot. Python with numpy and scipy is enough.*"
 )
+PUBLIC = "public"  # the version that everybody has
+# The line by which marking knows what a notebook answers.
+_LINE = re.compile(r"^# (\w+), version ([\w.]+): leave this line", re.MULTILINE)
+# What only Jupyter understands: magic commands, shell commands, help.
+_MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|[^#\n]*\?)[ \t]*$", re.MULTILINE)
 # A solution, from its first line to its last, with the indentation of both.
 _SOLUTION = re.compile(r"^( *)# BEGIN SOLUTION\n.*?^ *# END SOLUTION *$", re.DOTALL | re.MULTILINE)
 
@@ -67,12 +73,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Assignment:
-    """An assignment's name, introduction, cells for everybody, and questions."""
+    """An assignment's name, introduction, cells for everybody, questions, and which of its versions it is."""
 
     name: str
     introduction: str
     setup: list[str]
     questions: list[Question]
+    version: str = PUBLIC
+
+    @property
+    def line(self) -> str:
+        """What stands in the students' notebook, and what marking looks for there."""
+        return f"# {self.name}, version {self.version}: leave this line, marking reads it."
 
     @property
     def points(self) -> int:
@@ -110,16 +122,17 @@ def marks(assignment: Assignment, answers: Sequence[str], only: int | None = Non
 
 def handout(assignment: Assignment) -> dict[str, Any]:
     """An assignment as students get it, a notebook: without solutions and hidden tests, and with nothing to install."""
-    cells = [("markdown", f"{assignment.introduction}\n\n{INTRODUCTION}"), *_code(assignment.setup)]
+    cells = [("markdown", f"{assignment.introduction}\n\n{INTRODUCTION}"), *_code(_setup(assignment))]
     for question in assignment.questions:
         cells += [("markdown", _heading(question)), *_code(map(stub, question.cells["solution"]))]
         cells += _code(question.cells["check"])
     return _notebook(cells)
 
 
-def solved(assignment: Assignment) -> dict[str, Any]:
-    """An assignment for the teacher, a notebook: solutions, and every test with the points that it earns."""
-    cells = [("markdown", assignment.introduction), *_code(assignment.setup)]
+def solved(assignment: Assignment, seed: int | None = None) -> dict[str, Any]:
+    """An assignment for the teacher, a notebook: solutions, tests with the points that they earn, the seed if any."""
+    made = "" if seed is None else f"\n\nMade with `--seed {seed}`: marking needs it, and students must not have it."
+    cells = [("markdown", assignment.introduction + made), *_code(_setup(assignment))]
     for question in assignment.questions:
         cells += [("markdown", _heading(question)), *_code(question.cells["solution"])]
         marked = zip(question.tests, question.shares, strict=True)
@@ -179,7 +192,7 @@ def main() -> None:
 
             assignment = variants.variant(assignment, asked.seed)
         if asked.command == "make":
-            _make(assignment, asked.folder)
+            _make(assignment, asked.folder, asked.seed)
         elif asked.command == "one":
             asked.result.write_text(json.dumps(one_notebook(assignment, asked.notebook, asked.seconds)))
         else:
@@ -191,20 +204,27 @@ def main() -> None:
 def one_notebook(assignment: Assignment, path: Path, seconds: float) -> dict[str, Any]:
     """Run a student's notebook here and test it: points by question, and what failed.
 
-    A cell that fails is passed over, as one wrong answer costs no other. Magic commands are left out.
+    A cell that fails is passed over, as one wrong answer costs no other. Magic commands are left out. A name of Python
+    or of the setup that a student took for something else means in tests what it meant before.
+
+    Raises:
+        ParameterError: for what is no notebook, and for one of another assignment or version.
     """
     namespace: dict[str, Any] = {}
     for code in assignment.setup:
         exec(code, namespace)
-    notes = []
-    for number, code in enumerate(_cells(path), start=1):
+    given = dict(namespace)
+    cells = _cells(path)
+    notes = _answers(assignment, cells)
+    for number, code in enumerate(map(_plain, cells), start=1):
         if (failed := _failure(code, namespace, seconds)) and not failed.startswith("AssertionError"):
             notes.append(f"cell {number}: {failed}")
+    tested = {name: value for name, value in namespace.items() if not hasattr(builtins, name)} | given
     points = []
     for number, question in enumerate(assignment.questions, start=1):
         earned = 0.0
         for place, (test, share) in enumerate(zip(question.tests, question.shares, strict=True)):
-            failed = _failure(test, dict(namespace), seconds)
+            failed = _failure(test, dict(tested), seconds)
             earned += 0 if failed else share
             if failed and share:
                 hidden = place + 1 - len(question.cells["check"])
@@ -215,21 +235,44 @@ def one_notebook(assignment: Assignment, path: Path, seconds: float) -> dict[str
 
 
 def _mark(program: Path, assignment: Assignment, asked: argparse.Namespace) -> None:
-    """Mark a folder's notebooks, each in a process of its own, and write marks.csv beside them."""
-    notebooks = sorted(asked.folder.glob("*.ipynb"))
-    if not notebooks:
+    """Mark what was handed in, each notebook in a process of its own, and write marks.csv beside it."""
+    handed_in = [path for entry in sorted(asked.folder.iterdir()) for path in _handed_in(entry)]
+    if not any(map(_is_notebook, handed_in)):
         raise ParameterError(f"{asked.folder} has no notebook (.ipynb).")
     path, file = _table(asked.folder)
     with file:
         table = csv.writer(file)
         table.writerow(["notebook", *(question.title for question in assignment.questions), "points", "notes"])
-        for notebook in notebooks:
-            marks = _apart(program, assignment, notebook, asked)
-            total = round(sum(marks["points"]), 2)
-            table.writerow([notebook.name, *marks["points"], total, "; ".join(marks["notes"])])
+        for handed in handed_in:
+            name = handed.relative_to(asked.folder).as_posix()
+            can_be = _is_notebook(handed)
+            marks = _apart(program, assignment, handed, asked) if can_be else _unmarked("no notebook (.ipynb)")
+            points, notes = marks["points"], "; ".join(marks["notes"])
+            total = round(sum(points), 2) if points else ""
+            table.writerow([name, *(points or [""] * len(assignment.questions)), total, notes])
             file.flush()
-            print(f"{notebook.name}: {total:g} of {assignment.points}")
+            print(f"{name}: {total:g} of {assignment.points}" if points else f"{name}: {notes}")
     print(path)
+
+
+def _handed_in(entry: Path) -> list[Path]:
+    """The notebooks in an entry of the folder, a file or somebody's folder with whatever in it; else the entry itself,
+    which is somebody's mistake. Hidden files and earlier marks are nobody's.
+    """
+    if entry.name.startswith(".") or re.fullmatch(r"marks.*\.csv", entry.name):
+        return []
+    inside = sorted(entry.rglob("*")) if entry.is_dir() else []
+    seen = [path for path in inside if not any(part.startswith(".") for part in path.relative_to(entry).parts)]
+    return [path for path in seen if _is_notebook(path)] or [entry]
+
+
+def _is_notebook(path: Path) -> bool:
+    return path.suffix.lower() == ".ipynb" and path.is_file()
+
+
+def _unmarked(why: str) -> dict[str, Any]:
+    """No points, which is another thing than none earned."""
+    return {"points": [], "notes": [f"not marked: {why}"]}
 
 
 def _table(folder: Path) -> tuple[Path, TextIO]:
@@ -271,7 +314,7 @@ def _apart(program: Path, assignment: Assignment, notebook: Path, asked: argpars
             note = "took too long"
         finally:
             _end(child)
-        return {"points": [0] * len(assignment.questions), "notes": [f"not marked: {note}"]}
+        return _unmarked(note)
 
 
 def _end(child: subprocess.Popen) -> None:
@@ -283,9 +326,9 @@ def _end(child: subprocess.Popen) -> None:
     child.wait()
 
 
-def _make(assignment: Assignment, folder: Path) -> None:
+def _make(assignment: Assignment, folder: Path, seed: int | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    kinds = (("", handout(assignment)), ("-solved", solved(assignment)))
+    kinds = (("", handout(assignment)), ("-solved", solved(assignment, seed)))
     made = {
         folder / f"{assignment.name}{kind}.ipynb": json.dumps(notebook, indent=1, ensure_ascii=False)
         for kind, notebook in kinds
@@ -298,15 +341,32 @@ def _make(assignment: Assignment, folder: Path) -> None:
         print(path)
 
 
-def _cells(path: Path) -> Iterator[str]:
-    """The code cells of a notebook, without magic commands."""
+def _cells(path: Path) -> list[str]:
+    """The code cells of a notebook."""
     try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        cells = json.loads(path.read_text(encoding="utf-8-sig"))["cells"]
+        return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError) as error:
         raise ParameterError(f"{path.name} is no notebook: {type(error).__name__}.") from error
-    for source in sources:
-        yield re.sub(r"(?m)^\s*[%!].*$", "", source)
+
+
+def _answers(assignment: Assignment, cells: Sequence[str]) -> list[str]:
+    """A note where nothing says what the notebook answers; ParameterError where it is something else."""
+    said, asked = _LINE.findall("\n".join(cells)), (assignment.name, assignment.version)
+    if said and asked not in said:
+        other, mine = (f"{name}, version {version}" for name, version in (said[0], asked))
+        need = "without --seed" if said[0][1] == PUBLIC else "with the --seed that it was made with"
+        raise ParameterError(f"it answers {other}, not {mine}: mark it as that, {need}.")
+    return [] if said else [f"nothing in it says which version it answers: taken for {assignment.version}"]
+
+
+def _plain(code: str) -> str:
+    """Code as it is where Python takes it, else without what only Jupyter understands."""
+    try:
+        compile(code, "cell", "exec")
+    except Exception:  # whatever a compiler finds
+        return _MAGIC.sub(r"\1pass", code)
+    return code
 
 
 def _failure(code: str, namespace: dict[str, Any], seconds: float = 0) -> str:
@@ -314,20 +374,24 @@ def _failure(code: str, namespace: dict[str, Any], seconds: float = 0) -> str:
     try:
         with _alarm(seconds):
             exec(code, namespace)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, _TooLong) as error:
         return f"{type(error).__name__}: {error}".strip(": ").replace("\n", " ")[:200]
     return ""
 
 
+class _TooLong(BaseException):
+    """Too much computing; no Exception, which a loop might catch."""
+
+
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """TimeoutError after so many seconds of computing; 0, and systems without such alarms, for none."""
+    """_TooLong after so many seconds of computing; 0, and systems without such alarms, for none."""
     if not seconds or not hasattr(signal, "setitimer"):
         yield
         return
 
     def late(*_: Any) -> None:
-        raise TimeoutError(f"more than {seconds:g} seconds of computing")
+        raise _TooLong(f"more than {seconds:g} seconds of computing")
 
     before = signal.signal(signal.SIGPROF, late)
     signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -341,6 +405,11 @@ def _alarm(seconds: float) -> Iterator[None]:
 def _loaded(item: Mapping[str, Any]) -> Assignment:
     questions = [Question(**question) for question in item["questions"]]
     return Assignment(item["name"], item["introduction"], item["setup"], questions)
+
+
+def _setup(assignment: Assignment) -> list[str]:
+    """The cells for everybody, below the line that says which version this is."""
+    return ["\n".join([assignment.line, *assignment.setup[:1]]), *assignment.setup[1:]]
 
 
 def _heading(question: Question) -> str:

@@ -25,14 +25,16 @@ def variant(assignment: Assignment, seed: int) -> Assignment:
     """
     rng = np.random.default_rng([seed, zlib.crc32(assignment.name.encode())])
     units = 2 ** rng.choice(np.arange(1, 11), len(assignment.questions), replace=False)
-    changed = assignment
+    changed, version = assignment, []
     for place, unit in enumerate(units):
         tried = _changed(changed, place, int(unit))
-        if tried and _works(changed, tried, place):
+        works = tried and _works(changed, tried, place)
+        version.append(str(unit if works else 1))  # what its text says, and nothing of the seed
+        if works:
             changed = tried
     if changed is assignment:
         raise ParameterError(f"{assignment.name}: no question of it returns a number that nothing else uses.")
-    return changed
+    return replace(changed, version=".".join(version))
 
 
 def _changed(assignment: Assignment, place: int, unit: int) -> Assignment | None:

@@ -3,9 +3,11 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -31,9 +33,10 @@ def called(program, *arguments):
     return subprocess.run(command, cwd=program.parent, env=environment, capture_output=True, text=True, check=False)
 
 
-def hand_in(folder, name, cells):
+def hand_in(folder, name, cells, of=None):
     folder.mkdir(exist_ok=True)
-    notebook = marking._notebook([("code", code) for code in cells])
+    cells = [(of or assignments.load(NAME)).line, *cells]
+    notebook = marking._notebook([("code", code) for code in cells if code])
     (folder / f"{name}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
 
 
@@ -59,9 +62,9 @@ def test_a_folder_is_marked_whatever_is_in_it(program, tmp_path):
     done = called(program, "mark", NAME, tmp_path, "--seconds", 2)
     assert done.returncode == 0, done.stderr
     marks = marked(tmp_path)
-    points = {name: float(row["points"]) for name, row in marks.items()}
+    points = {name: float(row["points"]) for name, row in marks.items() if row["points"]}
     assert points == {
-        "right": 10, "empty": 0, "one-never-ends": 8, "a-cell-never-ends": 10, "leaves": 0, "only-a-yes": 8, "broken": 0
+        "right": 10, "empty": 0, "one-never-ends": 8, "a-cell-never-ends": 10, "only-a-yes": 8
     }  # fmt: skip
     assert "both answers count" in marks["only-a-yes"]["notes"]
     assert "more than 2 seconds" in marks["one-never-ends"]["notes"]
@@ -117,12 +120,72 @@ def test_a_variant_is_made_and_marked_by_its_seed(program, tmp_path):
     student = json.loads((tmp_path / "made" / f"{NAME}.ipynb").read_text(encoding="utf-8"))
     assert "In your version" in json.dumps(student)
     mine = variants.variant(assignments.load(NAME), 7)
-    hand_in(tmp_path, "mine", answers(mine))
-    hand_in(tmp_path, "public", answers(assignments.load(NAME)))
+    hand_in(tmp_path, "mine", answers(mine), of=mine)
+    hand_in(tmp_path, "public", answers(assignments.load(NAME)), of=mine)
     assert called(program, "mark", NAME, tmp_path, "--seed", 7).returncode == 0
-    points = {name: float(row["points"]) for name, row in marked(tmp_path).items()}
-    assert points["mine"] == 10
+    marks = marked(tmp_path)
+    points = {name: float(row["points"]) for name, row in marks.items()}
+    assert points["mine"] == points[f"made/{NAME}-solved"] == 10
     assert points["public"] <= 3
+    assert points[f"made/{NAME}"] == 0
+    assert not marks["mine"]["notes"]
+
+
+@pytest.mark.parametrize("seed", [None, 8])
+def test_a_notebook_of_another_version_is_not_marked(program, tmp_path, seed):
+    """Right answers to a variant had earned at most three points of ten without its seed, and nothing said why."""
+    mine, public = variants.variant(assignments.load(NAME), 7), assignments.load(NAME)
+    hand_in(tmp_path, "mine", answers(mine), of=mine)
+    hand_in(tmp_path, "its-line-is-gone", ["", *answers(mine)], of=replace(mine, name=""))
+    hand_in(tmp_path, "public", answers(public))
+    hand_in(tmp_path, "another", answers(public), of=replace(public, name="08_rr_with_prior"))
+    assert called(program, "mark", NAME, tmp_path, *(() if seed is None else ("--seed", seed))).returncode == 0
+    marks = marked(tmp_path)
+    assert not marks["mine"]["points"]
+    assert f"it answers {NAME}, version {mine.version}, not {NAME}, version " in marks["mine"]["notes"]
+    assert "with the --seed that it was made with" in marks["mine"]["notes"]
+    assert float(marks["its-line-is-gone"]["points"]) <= 6
+    assert "nothing in it says which version it answers" in marks["its-line-is-gone"]["notes"]
+    assert marks["public"]["points"] == ("10.0" if seed is None else "")
+    assert "it answers 08_rr_with_prior" in marks["another"]["notes"]
+
+
+def test_the_seed_of_a_variant_is_in_the_teachers_notebook_alone():
+    mine = variants.variant(assignments.load(NAME), 20261123)
+    assert "--seed 20261123" in json.dumps(marking.solved(mine, 20261123))
+    assert "20261123" not in json.dumps(marking.handout(mine))
+    assert mine.line in json.dumps(marking.handout(mine))
+
+
+def test_harmless_habits_cost_no_marks(program, tmp_path):
+    right = answers(assignments.load(NAME))
+    beside = {
+        "takes-names": "all = list = min = range = 3",
+        "percent-ahead": "left = (7\n    % 4)",
+        "asks": "np.sum?\n?np.sum\n# why?\ndef f():\n# why so?\n    return 1",
+        "times": "%matplotlib inline\nif True:\n    %time 1",
+    }
+    for name, code in beside.items():
+        hand_in(tmp_path, name, [f"{code}\n{right[0]}", *right[1:], code])
+    hand_in(tmp_path, "marked", right)
+    text = (tmp_path / "marked.ipynb").read_text(encoding="utf-8")
+    (tmp_path / "marked.ipynb").write_text(text, encoding="utf-8-sig")
+    for folder in ("of one", "of one/.ipynb_checkpoints"):
+        hand_in(tmp_path / folder, "work", right)
+    (tmp_path / "of one" / "work.ipynb").rename(tmp_path / "of one" / "work.IPYNB")
+    (tmp_path / "of two").mkdir()
+    for name in ("script.py", "marks-1.csv", ".hidden", "of two/work.ipynb.txt"):
+        (tmp_path / name).write_text("1")
+    assert called(program, "mark", NAME, tmp_path).returncode == 0
+    marks = {name: row["points"] or row["notes"] for name, row in marked(tmp_path).items()}
+    lost = dict.fromkeys(("script.py", "of two"), "not marked: no notebook (.ipynb)")
+    assert marks == dict.fromkeys((*beside, "marked", "of one/work.IPYNB"), "10.0") | lost
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_a_loop_that_catches_exceptions_ends_all_the_same():
+    loop = "while True:\n    try:\n        sum(range(9999))\n    except Exception:\n        pass"
+    assert "more than 0.1 seconds" in marking._failure(loop, {}, 0.1)
 
 
 @pytest.mark.parametrize(
