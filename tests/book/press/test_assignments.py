@@ -245,6 +245,20 @@ def test_what_a_check_refuses_earns_less(name):
                 assert less or not refused, f"{question.title}: full marks, and a check refuses\n{wrong}"
 
 
+def test_a_wrong_judgement_of_six_costs_a_point_of_three():
+    """They had been tested together: who knew five of the six earned nothing."""
+    assignment = assignments.load("09_label_dp_training")
+    right = {"a": True, "b": False, "c": True, "d": False, "e": False, "f": True}
+
+    def earned(said):
+        code = f"def keeps_the_guarantee():\n    return {said}"
+        return marking.marks(assignment, answers(assignment, lambda place, one: code if place == 3 else one), 3)
+
+    assert earned(right) == 3
+    assert {earned(right | {wrong: not right[wrong]}) for wrong in right} == {2}
+    assert earned(dict.fromkeys(right, True)) == earned(dict.fromkeys(right, False)) == 0
+
+
 def test_a_source_with_a_fault_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(assignments, "SOURCES", tmp_path)
     text = (ROOT / "book" / "assignments" / "08_rr_with_prior.md").read_text(encoding="utf-8")
