@@ -349,6 +349,56 @@ def reals(name: str, values: ArrayLike, dimensions: int | None = None) -> np.nda
     raise ParameterError(f"{name} = {described(values)} is not allowed: it must be real numbers{shape}.") from None
 
 
+def shaped(
+    name: str, values: ArrayLike, shape: str, least: float = -HUGE, most: float = HUGE, *, sizes: tuple[int, ...] = ()
+) -> np.ndarray:
+    """Private numbers as floats, within bounds and so none of them nan, of a shape that is given in words.
+
+    Args:
+        name: what the message calls them.
+        values: numbers of any type, true and false among them.
+        shape: such as "(n, K)", or "(..., K, B)" for any sizes before the last two. Only n may be 0.
+        least: the smallest that is allowed.
+        most: the largest that is allowed.
+        sizes: the last sizes, where they are known.
+
+    Raises:
+        ParameterError: otherwise, or as :func:`reals`; it shows none of the values.
+    """
+    given = reals(name, values)
+    words = [word.strip() for word in shape.strip("()").split(",") if word.strip()]
+    named = [word for word in words if word != "..."]
+    last = given.shape[given.ndim - len(named) :] if given.ndim >= len(named) else ()
+    fits = len(last) == len(named) and (given.ndim == len(named) or "..." in words)
+    fits = fits and all(size or word == "n" for size, word in zip(last, named, strict=True))
+    if not (fits and last[len(last) - len(sizes) :] == sizes and ((given >= least) & (given <= most)).all()):
+        known = f" with {', '.join(map(str, sizes))} at its end" if sizes else ""
+        raise ParameterError(
+            f"{name} = {described(values)} is not allowed: it must be numbers in [{least:g}, {most:g}], "
+            f"shape {shape}{known}."
+        )
+    return given
+
+
+def sets(name: str, values: ArrayLike, sizes: tuple[int, ...] = ()) -> np.ndarray:
+    """Sets of labels as bool, shape (..., K), each with at least one label.
+
+    Args:
+        name: what the message calls them.
+        values: true and false, or 1 and 0.
+        sizes: the last sizes, where they are known.
+
+    Raises:
+        ParameterError: for anything else.
+    """
+    given = shaped(name, values, "(..., K)", 0, 1, sizes=sizes)
+    if not (((given == 0) | (given == 1)).all() and given.any(axis=-1).all()):
+        raise ParameterError(
+            f"{name} = {described(values)} is not allowed: it must be true or false, in each set at least one true."
+        )
+    return given.astype(bool)
+
+
 def described(value: Any) -> str:
     """What a value is and how large, without what it holds: for messages about private data.
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from dplib.checks import ParameterError, bounded, generator, integer, number, numbers
+from dplib.checks import ParameterError, array, bounded, generator, indices, integer, number, numbers, shaped
 
 # ---------------------------------------------------------------- gradients
 
@@ -96,9 +96,14 @@ def debiased_gradient(gradients: np.ndarray, noisy_label: np.ndarray, epsilon: f
     Raises:
         ParameterError: for a value outside its range.
     """
-    gradients = np.asarray(gradients, dtype=float)
+    gradients, noisy_label = shaped("gradients", gradients, "(..., K, B)"), array("noisy_label", noisy_label)
     classes, less = gradients.shape[-2], np.exp(-epsilon)
-    answered = np.take_along_axis(gradients, np.asarray(noisy_label)[..., None, None], axis=-2)[..., 0, :]
+    indices("noisy_label", noisy_label.ravel(), classes)
+    if noisy_label.shape != gradients.shape[:-2]:
+        raise ParameterError(
+            f"noisy_label of shape {noisy_label.shape} is not allowed: gradients are of shape {gradients.shape}."
+        )
+    answered = np.take_along_axis(gradients, noisy_label.astype(int)[..., None, None], axis=-2)[..., 0, :]
     return ((1 + (classes - 1) * less) * answered - less * gradients.sum(axis=-2)) / (-np.expm1(-epsilon))
 
 
@@ -113,7 +118,7 @@ def span_projector(gradients: np.ndarray, tolerance: float = 1e-9) -> tuple[np.n
     Raises:
         ParameterError: for a value outside its range.
     """
-    _, values, rows = np.linalg.svd(np.asarray(gradients, dtype=float), full_matrices=False)
+    _, values, rows = np.linalg.svd(shaped("gradients", gradients, "(..., K, B)"), full_matrices=False)
     kept = values > tolerance * np.maximum(values[..., :1], np.finfo(float).tiny)
     rows = rows * kept[..., None]
     return np.swapaxes(rows, -1, -2) @ rows, kept.sum(axis=-1)
@@ -130,6 +135,7 @@ def project(weights: np.ndarray, radius: float) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
+    weights = shaped("weights", weights, "(..., B, d)")
     norms = np.sqrt((weights**2).sum(axis=(-2, -1), keepdims=True))
     return weights * np.minimum(1.0, radius / np.maximum(norms, np.finfo(float).tiny))
 
@@ -149,7 +155,7 @@ def debiased_loss(losses: np.ndarray, epsilon: float) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    losses = np.asarray(losses, dtype=float)
+    losses = shaped("losses", losses, "(..., k)")
     q, rest = _q(losses.shape[-1], epsilon)
     return (losses - q * losses.sum(axis=-1, keepdims=True)) / rest
 
@@ -195,8 +201,8 @@ def empirical_rademacher(values: ArrayLike) -> float:
     Raises:
         ParameterError: for another shape.
     """
-    values = np.asarray(values, dtype=float)
-    if values.ndim != 2 or not 1 <= values.shape[1] <= 16:
+    values = shaped("values", values, "(functions, points)")
+    if values.shape[1] > 16:
         raise ParameterError(f"values of shape {values.shape} are not allowed: (functions, n) with n from 1 to 16 is.")
     n = values.shape[1]
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=n)))
@@ -307,25 +313,28 @@ class LabelsOnLine:
 
         Args:
             thetas: of any shape, which the result has.
+
+        Raises:
+            ParameterError: for a value outside its range, or shapes that do not fit.
         """
         mean = self.loss @ self.chances.T  # shape (2, K): for f = 0 and f = 1 in each interval
         edges = np.arange(self.classes + 1) / self.classes
         below = np.concatenate([[0], np.cumsum(mean[0])]) / self.classes
         above = np.concatenate([[0], np.cumsum(mean[1])]) / self.classes
-        thetas = np.asarray(thetas)
+        thetas = shaped("thetas", thetas, "(...)")
         return np.interp(thetas, edges, below) + above[-1] - np.interp(thetas, edges, above)
 
-    @bounded(rng=generator())
+    @bounded(n=integer(1), epsilon=number(1e-9, 700), rng=generator())
     def draw(self, n: int, epsilon: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """n points in rising order, their true labels, and the position in Y_k of RRTop-k's answers; shapes (n,).
 
         Args:
-            n: points.
+            n: points, at least 1.
             epsilon: budget of each answer, in [1e-9, 700].
             rng: draws points, labels and answers.
 
         Raises:
-            ParameterError: for what is no generator.
+            ParameterError: for a value outside its range, or what is no generator.
         """
         x = np.sort(rng.random(n))
         interval = np.minimum((x * self.classes).astype(int), self.classes - 1)
@@ -346,8 +355,12 @@ class LabelsOnLine:
         Args:
             x: points, shape (n,), rising.
             values: losses of f = 0 and f = 1 at each point, shape (2, n).
+
+        Raises:
+            ParameterError: for a value outside its range, or shapes that do not fit.
         """
-        n = len(x)
+        x = shaped("x", x, "(points)", 0, 1)
+        values, n = shaped("values", values, "(2, points)", sizes=(2, len(x))), len(x)
         totals = np.concatenate([[0], np.cumsum(values[0])]) + np.concatenate([np.cumsum(values[1][::-1])[::-1], [0]])
         empirical = totals / n  # entry i: the first i points are predicted 0, theta in (x_(i-1), x_i]
         ends = np.concatenate([[0.0], x, [1.0]])
@@ -366,7 +379,14 @@ class LabelsOnLine:
             x: points, shape (n,), rising.
             answer: position in Y_k of each answer, shape (n,).
             epsilon: budget of each answer, in [1e-9, 700].
+
+        Raises:
+            ParameterError: for a value outside its range, or shapes that do not fit.
         """
+        x = shaped("x", x, "(n)", 0, 1)
+        answer = indices("answer", answer, self.members.shape[1])
+        if len(answer) != len(x):
+            raise ParameterError(f"{len(x)} points x and {len(answer)} answers: each point needs one of both.")
         interval = np.minimum((x * self.classes).astype(int), self.classes - 1)
         of_members = self.loss[:, self.members[interval]]  # shape (2, n, k)
         return np.take_along_axis(debiased_loss(of_members, epsilon), answer[None, :, None], axis=2)[..., 0]

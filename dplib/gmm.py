@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from scipy.stats import norm
 
-from dplib.checks import ParameterError, bounded, generator, integer, number, numbers, one_of
+from dplib.checks import ParameterError, bounded, generator, integer, number, numbers, one_of, shaped
 
 _TABLE = 1 << 16  # quantiles of the variance estimate: as many as a 16-bit random number can name
 _CHUNK = 1 << 16  # numbers held at once: small enough to stay in the processor's cache
@@ -42,8 +42,10 @@ class Mixture:
     noise_sd: float = 0.0
 
     def __post_init__(self):
-        shapes = {np.shape(v) for v in (self.mu1, self.mu2, self.variances)}
-        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        for name in ("mu1", "mu2", "variances"):
+            object.__setattr__(self, name, shaped(name, getattr(self, name), "(p)"))
+        shapes = {v.shape for v in (self.mu1, self.mu2, self.variances)}
+        if len(shapes) != 1:
             raise ParameterError(f"mu1, mu2, variances have shapes {sorted(shapes)}: they must be one shape (p,).")
         number(6, 1e9).check("n_per_class", self.n_per_class)
         number(0, 1e50).check("noise_sd", self.noise_sd)
@@ -332,7 +334,7 @@ def advantage(psi: np.ndarray, n: int) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    return special.erf(psi / np.sqrt(2 * (1 + 1 / n))) / 2
+    return special.erf(shaped("psi", psi, "(...)") / np.sqrt(2 * (1 + 1 / n))) / 2
 
 
 @cache
@@ -431,6 +433,7 @@ def gamma_chain(setting: Mixture, x1: np.ndarray, x2: np.ndarray, tau: float) ->
     Raises:
         ParameterError: for a value outside its range.
     """
+    x1, x2 = (shaped(name, x, "(points, p)", sizes=(setting.p,)) for name, x in (("x1", x1), ("x2", x2)))
     c_p = max(np.abs(x).sum(axis=1).max() for x in (x1, x2))
     farthest = max(np.abs(x2 - point).sum(axis=1).max() for point in x1)
     squares, l1 = np.sum(setting.alpha**2), np.sum(np.abs(setting.alpha))

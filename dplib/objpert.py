@@ -52,7 +52,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from dplib.checks import ParameterError, boolean, bounded, described, generator, integer, number, numbers, one_of, reals
+from dplib.checks import (
+    ParameterError,
+    boolean,
+    bounded,
+    described,
+    generator,
+    integer,
+    number,
+    numbers,
+    one_of,
+    reals,
+    shaped,
+)
 
 VARIANTS = ("sound", "cms", "diffprivlib")
 NEIGHBOURS = ("replace", "add_remove")
@@ -200,7 +212,9 @@ def draw_noise(noise_rate: np.ndarray, used: np.ndarray, rng: np.random.Generato
     Raises:
         ParameterError: for a value outside its range.
     """
-    used = np.asarray(used, dtype=bool)
+    used, noise_rate = shaped("used", used, "(n, d)", 0, 1).astype(bool), reals("noise_rate", noise_rate)
+    if noise_rate.shape not in ((), (len(used),)):
+        raise ParameterError(f"noise_rate of shape {noise_rate.shape} does not fit {len(used)} problems.")
     k = used.sum(axis=1)
     if rng is None:
         direction, norm = special.ndtri(_uniform(used.shape)), special.gammaincinv(np.maximum(k, 1), _uniform(len(k)))

@@ -21,7 +21,19 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from dplib import privacy, randomised_response
-from dplib.checks import ParameterError, array, bounded, indices, integer, number, numbers, reals, single
+from dplib.checks import (
+    ParameterError,
+    array,
+    bounded,
+    described,
+    indices,
+    integer,
+    number,
+    numbers,
+    reals,
+    shaped,
+    single,
+)
 
 _BITS = 128
 _LEAST = 1e-4  # parameter of the noise: a draw takes about 1 / parameter coins
@@ -42,6 +54,7 @@ def groups(features: ArrayLike, count: int, seed: int) -> np.ndarray:
     features = array("features", features)  # in its own precision, in which clusters are sought
     if not np.isfinite(reals("features", features, 2)).all():
         raise ParameterError("features holds values that are not finite: every value must be.")
+    integer(1).check("columns of features", features.shape[1])
     integer(1, len(features)).check("count", count)
     from sklearn.cluster import MiniBatchKMeans  # of the extra packages: only clusters need it
 
@@ -81,8 +94,10 @@ def noisy_histograms(counts: ArrayLike, epsilon: float, rng: np.random.Generator
         ParameterError: for a value outside its range, or counts that are no whole numbers.
     """
     counts = array("counts", counts)
-    if counts.dtype.kind not in "iu":
-        raise ParameterError(f"counts of {counts.dtype} are not allowed: they must be whole numbers.")
+    if counts.dtype.kind not in "iu" or counts.ndim != 2 or (counts < 0).any():
+        raise ParameterError(
+            f"counts = {described(counts)} is not allowed: they must be whole numbers from 0, shape (groups, K)."
+        )
     counts = counts.astype(np.int64)
     if np.isinf(epsilon):
         return counts
@@ -101,7 +116,7 @@ def normalised(noisy: ArrayLike, smoothing: float = 0.0) -> np.ndarray:
         ParameterError: for a value outside its range.
     """
     number(0, 1e100).check("smoothing", smoothing)
-    kept = np.maximum(np.asarray(noisy, dtype=float), 0) + smoothing
+    kept = np.maximum(shaped("noisy", noisy, "(n, K)"), 0) + smoothing
     total = kept.sum(axis=1, keepdims=True)
     return np.where(total > 0, kept / np.where(total > 0, total, 1), 1 / kept.shape[1])
 
@@ -156,8 +171,11 @@ def vote(noisy: ArrayLike) -> np.ndarray:
 
     Args:
         noisy: counts with noise, shape (groups, K).
+
+    Raises:
+        ParameterError: for another shape, or what is no number.
     """
-    return np.asarray(noisy).argmax(axis=1)
+    return shaped("noisy", noisy, "(n, K)").argmax(axis=1)
 
 
 @bounded(n=integer(0, 10**9))
@@ -251,7 +269,9 @@ def joint_table(
     return np.column_stack([table, np.maximum(1 - table.sum(axis=1), 0)]), np.argwhere(apart == 1).tolist()
 
 
-@bounded(parameter=number(_LEAST, 80))
+@bounded(
+    counts=numbers(-(2**53), 2**53, whole=True), outputs=numbers(0, 2**53, whole=True), parameter=number(_LEAST, 80)
+)
 def log_cut(counts: ArrayLike, outputs: ArrayLike, parameter: float) -> np.ndarray:
     """ln P(max(0, count + noise) = output); arguments broadcast.
 
@@ -263,5 +283,6 @@ def log_cut(counts: ArrayLike, outputs: ArrayLike, parameter: float) -> np.ndarr
     Raises:
         ParameterError: for a value outside its range.
     """
+    counts, outputs = array("counts", counts), array("outputs", outputs)
     below, at = stats.dlaplace.logcdf(-counts, parameter), stats.dlaplace.logpmf(outputs - counts, parameter)
     return np.where(outputs == 0, below, at)

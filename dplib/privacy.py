@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from dplib.checks import ParameterError, bounded, integer, number
+from dplib.checks import ParameterError, array, bounded, indices, integer, number, shaped, shown
 from dplib.randomised_response import kept, log_table
 
 Prior = Callable[[int, np.ndarray], np.ndarray]
@@ -49,12 +49,14 @@ def joint(n: int, classes: int, parts: Sequence[Sequence[int]], prior: Prior, ep
         ParameterError: for a value outside its range.
     """
     sets, _ = data_sets(n, classes)
+    parts = _parts(parts, n)
     questions = sum(len(part) for part in parts)
     columns = []
     for answers in np.array(list(product(range(classes), repeat=questions))):
         total, done = np.zeros(len(sets)), 0
         for stage, part in enumerate(parts):
-            tables = log_table(kept(prior(stage, answers[:done]), epsilon), epsilon)  # (m, K true, K answers)
+            given = shaped("prior", prior(stage, answers[:done]), "(n, K)", 0, 1 + 1e-6, sizes=(len(part), classes))
+            tables = log_table(kept(given, epsilon), epsilon)  # (m, K true, K answers)
             for table, example in zip(tables, part, strict=True):
                 total = total + table[sets[:, example], answers[done]]
                 done += 1
@@ -77,9 +79,19 @@ def loss(log_joint: np.ndarray, n: int, classes: int, differ: int = 1) -> float:
     Raises:
         ParameterError: for a value outside its range.
     """
+    shaped("log_joint", log_joint, "(data sets, answers)", -np.inf)
     if differ > n:
         raise ParameterError(f"differ = {differ} is not allowed: of {n} labels at most {n} differ.")
     return float(losses(log_joint, data_sets(n, classes)[1] == differ).max())
+
+
+def _parts(parts, n) -> list[list[int]]:
+    try:
+        return [indices("parts", part, n).tolist() for part in parts]
+    except TypeError:
+        raise ParameterError(
+            f"parts = {shown(parts)} is not allowed: it must be lists of examples below {n}."
+        ) from None
 
 
 def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
@@ -88,7 +100,16 @@ def losses(log_joint: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     Args:
         log_joint: as :func:`joint` returns it.
         pairs: which data sets to compare, bool, shape (data sets, data sets).
+
+    Raises:
+        ParameterError: for shapes that do not fit, or a logarithm that is none.
     """
+    log_joint, pairs = shaped("log_joint", log_joint, "(data sets, answers)", -np.inf), array("pairs", pairs)
+    if pairs.dtype != bool or pairs.shape != (len(log_joint),) * 2:
+        raise ParameterError(
+            f"pairs of {pairs.dtype}, shape {pairs.shape}, is not allowed: it must be bool, one row and one column for "
+            f"each of {len(log_joint)} data sets."
+        )
     i, j = np.nonzero(np.triu(pairs))
     with np.errstate(invalid="ignore"):
         ratio = np.abs(log_joint[i] - log_joint[j])
@@ -108,7 +129,8 @@ def counting_prior(features: Sequence[int], parts: Sequence[Sequence[int]], clas
     Raises:
         ParameterError: for a value outside its range.
     """
-    features = np.asarray(features)
+    features = indices("features", features)
+    parts = _parts(parts, len(features))
     asked = [example for part in parts for example in part]
 
     def prior(stage: int, answers: np.ndarray) -> np.ndarray:

@@ -201,9 +201,7 @@ def log_table(members: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     Raises:
         ParameterError: for an empty set, or an epsilon outside its range.
     """
-    members = np.asarray(members, dtype=bool)
-    if not members.any(axis=-1).all():
-        raise ParameterError("members must hold at least one label: k >= 1.")
+    members = checks.sets("members", members)
     epsilon = _epsilon(epsilon, members.shape[:-1])[..., None, None]
     k = members.sum(axis=-1)[..., None, None]
     same = -np.log1p((k - 1) * np.exp(-epsilon))  # the true label: e^epsilon / (e^epsilon + k - 1)
@@ -217,9 +215,24 @@ def objective(table: ArrayLike, prior: ArrayLike) -> np.ndarray:
 
     Args:
         table: natural logarithms of q(output | true label), shape (..., K, K), as from :func:`log_table`.
-        prior: probabilities of the true labels, shape (..., K).
+        prior: probabilities of the true labels, shape (..., K): entries >= 0 that sum to 1.
+
+    Raises:
+        ParameterError: for a table that is none, or a prior that is none or does not fit it.
     """
-    return (np.exp(np.diagonal(table, axis1=-2, axis2=-1)) * np.asarray(prior)).sum(axis=-1)
+    table, (prior, _) = _log_table(table), _checked(prior, 0.0)
+    if prior.shape[-1] != table.shape[-1]:
+        raise ParameterError(f"prior of shape {prior.shape} does not fit a table of {table.shape[-1]} labels.")
+    _fit("prior", prior, table.shape[:-1])
+    return (np.exp(np.diagonal(table, axis1=-2, axis2=-1)) * prior).sum(axis=-1)
+
+
+def _log_table(table) -> np.ndarray:
+    """Logarithms of probabilities, square in the last two sizes."""
+    table = checks.shaped("table", table, "(..., K, K)", -np.inf, 1e-6)
+    if table.shape[-1] != table.shape[-2]:
+        raise ParameterError(f"table of shape {table.shape} is not allowed: it must be of shape (..., K, K).")
+    return table
 
 
 def max_log_ratio(table: ArrayLike) -> np.ndarray:
@@ -229,9 +242,12 @@ def max_log_ratio(table: ArrayLike) -> np.ndarray:
     under one label and not under another.
 
     Args:
-        table: natural logarithms of q(output | true label), shape (..., K, K), as from :func:`log_table`.
+        table: natural logarithms of q(output | true label), shape (..., K, outputs), as from :func:`log_table`.
+
+    Raises:
+        ParameterError: for a table that is none.
     """
-    table = np.asarray(table, dtype=float)
+    table = checks.shaped("table", table, "(..., K, outputs)", -np.inf, 1e-6)
     most, least = table.max(axis=-2), table.min(axis=-2)
     with np.errstate(invalid="ignore"):
         ratio = np.where(np.isneginf(most), 0.0, most - least)
@@ -249,7 +265,9 @@ def information(members: ArrayLike, epsilon: ArrayLike, prior: ArrayLike) -> np.
     Raises:
         ParameterError: for a prior that is none, or an epsilon outside its range.
     """
-    members, (prior, epsilon) = np.asarray(members, dtype=bool), _checked(prior, epsilon)
+    prior, epsilon = _checked(prior, epsilon)
+    members = checks.sets("members", members, prior.shape[-1:])
+    _fit("members", members, prior.shape)
     _fit("epsilon", epsilon, members.shape[:-1])
     less, k = np.exp(-epsilon), np.count_nonzero(members, axis=-1)
     keep = 1 / (1 + (k - 1) * less)

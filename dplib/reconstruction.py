@@ -6,7 +6,7 @@ It is an attack, for trying what a set of published counts or averages gives awa
 import numpy as np
 from scipy import optimize, sparse
 
-from dplib.checks import ParameterError, shown
+from dplib.checks import ParameterError, reals, shown
 
 
 def from_sums(groups: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -24,7 +24,7 @@ def from_sums(groups: np.ndarray, sums: np.ndarray) -> np.ndarray:
     Raises:
         ParameterError: for groups that are no table, or sums of another number of groups, or not finite.
     """
-    groups, sums = np.asarray(groups, dtype=float), np.asarray(sums, dtype=float)
+    groups, sums = reals("groups", groups), reals("sums", sums)
     if groups.ndim != 2 or not groups.size or not np.isin(groups, (0, 1)).all():
         raise ParameterError(f"groups of shape {groups.shape} are not allowed: a table of zeros and ones is.")
     if sums.shape != groups.shape[:1] or not np.isfinite(sums).all():

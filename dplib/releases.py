@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dplib.checks import ParameterError, bounded, generator, indices, integer, number
+from dplib.checks import HUGE, ParameterError, bounded, generator, indices, integer, number, sets, shaped
 
 KINDS = ("target", "likelihood")
 
@@ -39,7 +39,7 @@ class Evidence:
         values: shape (n, K), float32.
 
     Raises:
-        ParameterError: for another kind.
+        ParameterError: for another kind, or values that are no such table.
     """
 
     kind: str
@@ -48,6 +48,7 @@ class Evidence:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ParameterError(f"kind = {self.kind!r} is not allowed: it must be one of {', '.join(KINDS)}.")
+        shaped("values", self.values, "(n, K)", -np.inf if self.kind == "likelihood" else -HUGE)
 
 
 @bounded(classes=integer(1, 10**6))
@@ -61,7 +62,24 @@ def plain(labels: ArrayLike, classes: int) -> Evidence:
     Raises:
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
-    return Evidence("target", np.eye(classes, dtype=np.float32)[indices("labels", labels, classes)])
+    return Evidence("target", _one_hot(indices("labels", labels, classes), classes, np.float32))
+
+
+def _one_hot(labels, classes, kind) -> np.ndarray:
+    """Shape (n, K), and no table of K^2 on the way."""
+    rows = np.zeros((len(labels), classes), dtype=kind)
+    rows[np.arange(len(labels)), labels] = 1
+    return rows
+
+
+def _members(members, answers) -> tuple[np.ndarray, np.ndarray]:
+    """The sets of n records, bool (n, K), and their answers, (n,)."""
+    members = sets("members", members)
+    answers = indices("answers", answers, members.shape[-1])
+    n, classes = len(answers), members.shape[-1]
+    if members.shape not in ((classes,), (n, classes)):
+        raise ParameterError(f"members of shape {members.shape} are not allowed: ({n}, {classes}) or ({classes},) is.")
+    return np.broadcast_to(members, (n, classes)), answers
 
 
 @bounded(epsilon=_BUDGET)
@@ -78,12 +96,10 @@ def debiased(answers: ArrayLike, members: ArrayLike, epsilon: float) -> Evidence
     Raises:
         ParameterError: for a value outside its range.
     """
-    members = np.asarray(members, dtype=bool)
-    answers = indices("answers", answers, members.shape[-1])
-    members = np.broadcast_to(members, (len(answers), members.shape[-1]))
+    members, answers = _members(members, answers)
     k = members.sum(axis=1, keepdims=True)
     q = 1 / (np.exp(epsilon) + k - 1)
-    values = (np.eye(members.shape[1])[answers] - q * members) / (1 - k * q)
+    values = (_one_hot(answers, members.shape[1], float) - q * members) / (1 - k * q)
     return Evidence("target", np.where(k == 1, members, values).astype(np.float32))
 
 
@@ -99,9 +115,7 @@ def answer_likelihood(answers: ArrayLike, members: ArrayLike, epsilon: float) ->
     Raises:
         ParameterError: for a value outside its range, or an answer that is none of the labels.
     """
-    members = np.asarray(members, dtype=bool)
-    answers = indices("answers", answers, members.shape[-1])
-    members = np.broadcast_to(members, (len(answers), members.shape[-1]))
+    members, answers = _members(members, answers)
     k = members.sum(axis=1, keepdims=True)
     stays = -np.log1p((k - 1) * np.exp(-epsilon))
     inside = np.where(np.arange(members.shape[1]) == answers[:, None], stays, stays - epsilon)
@@ -126,7 +140,7 @@ def laplace(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gene
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     labels = indices("labels", labels, classes)
-    return np.eye(classes)[labels] + rng.laplace(0, 2 / epsilon, (len(labels), classes))
+    return _one_hot(labels, classes, float) + rng.laplace(0, 2 / epsilon, (len(labels), classes))
 
 
 @bounded(epsilon=_BUDGET)
@@ -142,7 +156,9 @@ def laplace_likelihood(released: ArrayLike, epsilon: float) -> Evidence:
     Raises:
         ParameterError: for a value outside its range.
     """
-    return Evidence("likelihood", (np.clip(2 * np.asarray(released) - 1, -1, 1) * epsilon / 2).astype(np.float32))
+    return Evidence(
+        "likelihood", (np.clip(2 * shaped("released", released, "(n, K)") - 1, -1, 1) * epsilon / 2).astype(np.float32)
+    )
 
 
 @bounded(classes=integer(2, 10**6), epsilon=_COINS)
@@ -194,6 +210,9 @@ def subset_likelihood(members: ArrayLike, epsilon: float) -> Evidence:
     Raises:
         ParameterError: for a value outside its range.
     """
+    members = shaped("members", members, "(n, K)", 0, 1)
+    if not ((members == 0) | (members == 1)).all():
+        raise ParameterError("members must be true or false.")
     return Evidence("likelihood", np.where(members, 0.0, -epsilon).astype(np.float32))
 
 
@@ -214,7 +233,7 @@ def vector(labels: ArrayLike, classes: int, epsilon: float, rng: np.random.Gener
         ParameterError: for a value outside its range, or a label that is none of the classes (which tells of a record).
     """
     labels = indices("labels", labels, classes)
-    truth = np.eye(classes, dtype=bool)[labels]
+    truth = _one_hot(labels, classes, bool)
     return truth ^ (rng.random(truth.shape) < 1 / (1 + np.exp(epsilon / 2)))
 
 
@@ -226,11 +245,18 @@ def posterior(prior: ArrayLike, evidence: Evidence) -> np.ndarray:
         evidence: a likelihood.
 
     Raises:
-        ParameterError: for evidence that is a target.
+        ParameterError: for evidence that is a target, or a prior that is none or does not fit it.
     """
     if evidence.kind != "likelihood":
         raise ParameterError("evidence is a target: only a likelihood has a posterior.")
+    n, classes = evidence.values.shape
+    prior = shaped("prior", prior, "(..., K)", 0, 1 + 1e-6, sizes=(classes,))
+    if prior.shape[:-1] not in ((), (n,)) or not (np.abs(prior.sum(axis=-1) - 1) < 1e-6).all():
+        raise ParameterError(
+            f"prior of shape {prior.shape} is not allowed: it must be ({n}, {classes}) or ({classes},), and each "
+            "row must sum to 1."
+        )
     with np.errstate(divide="ignore"):
-        log = np.log(np.asarray(prior, dtype=float)) + evidence.values
+        log = np.log(prior) + evidence.values
     log -= log.max(axis=1, keepdims=True)
     return np.exp(log) / np.exp(log).sum(axis=1, keepdims=True)

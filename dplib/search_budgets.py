@@ -220,6 +220,8 @@ def selection_rdp(divergence: ArrayLike, mean_runs: float, shape: float, orders:
     divergence, orders = rdp.numbers("divergence", divergence), rdp.check_each_order("divergence", divergence, orders)
     if not (np.diff(orders) > 0).all():  # the last line would take small divergences for those of larger orders
         raise ParameterError("orders must increase.")
+    if not (divergence >= 0).all():
+        raise ParameterError("divergence must hold numbers >= 0.")
     other = (1 - 1 / orders) * divergence - np.log(stopping(mean_runs, shape)) / orders
     result = divergence + np.log(mean_runs) / (orders - 1) + (1 + shape) * other.min()
     return np.minimum.accumulate(result[::-1])[::-1]  # a divergence of a larger order bounds those of smaller ones

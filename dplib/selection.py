@@ -26,6 +26,7 @@ from dplib.checks import (
     number,
     numbers,
     reals,
+    shaped,
 )
 from dplib.mechanisms import clip_rows
 
@@ -93,8 +94,13 @@ def mean_distance(means: np.ndarray) -> np.ndarray:
 
     Args:
         means: class means, shape (k, p).
+
+    Raises:
+        ParameterError: for another shape, or what is no number.
     """
-    return np.ptp(np.asarray(means, dtype=float), axis=0)
+    means = reals("means", means, 2)
+    integer(1).check("classes of means", len(means))
+    return np.ptp(means, axis=0)
 
 
 def t_statistic(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -125,10 +131,15 @@ def moment_t_statistic(
             does.
 
     Raises:
-        ParameterError: for a value outside its range.
+        ParameterError: for a value outside its range, or shapes that do not fit.
     """
-    means = np.asarray(means, dtype=float)
-    squared_errors = (np.asarray(variances, dtype=float) + extra_variance) / np.asarray(counts)[:, None]
+    means, variances = reals("means", means, 2), reals("variances", variances, 2)
+    counts = shaped("counts", counts, "(k)", 1)
+    if not means.shape == variances.shape == (len(counts), means.shape[1]):
+        raise ParameterError(
+            f"means of {means.shape}, variances of {variances.shape}, counts of {counts.shape} do not fit."
+        )
+    squared_errors = (variances + extra_variance) / counts[:, None]
     best = np.zeros(means.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         for a, b in zip(*np.triu_indices(len(means), 1), strict=True):
@@ -147,6 +158,7 @@ def top(scores: np.ndarray, m: int) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
+    scores = reals("scores", scores, 1)
     integer(1, len(scores)).check("m", m)
     return np.argsort(-np.asarray(scores), kind="stable")[:m]
 
@@ -494,7 +506,10 @@ def log_separation(alpha: np.ndarray, sd: np.ndarray, threshold: float, log_numb
     Raises:
         ParameterError: for a value outside its range.
     """
-    alpha, sd = np.abs(np.asarray(alpha, dtype=float)), np.asarray(sd, dtype=float)
+    alpha, sd = np.abs(shaped("alpha", alpha, "(g)")), shaped("sd", sd, "(g)", 1e-100)
+    log_number = shaped("log_number", log_number, "(g)")
+    if not alpha.shape == sd.shape == log_number.shape:
+        raise ParameterError(f"alpha of {alpha.shape}, sd of {sd.shape}, log_number of {log_number.shape} do not fit.")
     # ln P that one feature falls on the wrong side: an important one below the threshold, another one above it.
     low, high = special.log_ndtr(-(alpha + threshold) / sd), special.log_ndtr((threshold - alpha) / sd)
     wrong = np.where(alpha > 0, high + np.log1p(-np.exp(low - high)), np.log(2) + low)

@@ -128,7 +128,8 @@ def split(n: int, shares: Sequence[float], rng: np.random.Generator) -> list[np.
     Raises:
         ParameterError: for a value outside its range.
     """
-    checks.list_of(checks.positive()).check("shares", list(shares))
+    shares = checks.array("shares", shares)
+    checks.list_of(checks.positive()).check("shares", shares.tolist())
     ends = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
     return np.split(rng.permutation(n), ends[:-1])
 
@@ -144,7 +145,7 @@ def tempered(scores: np.ndarray, temperature: float) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    below = np.asarray(scores, dtype=float)
+    below = checks.shaped("scores", scores, "(n, K)")
     below = below - below.max(axis=1, keepdims=True)
     weights = (below == 0).astype(float) if temperature == 0 else np.exp(below / temperature)
     return weights / weights.sum(axis=1, keepdims=True)
@@ -260,10 +261,12 @@ def places(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         labels: shape (m,), whole numbers from 0 to K - 1.
 
     Raises:
-        ParameterError: for a label that is none.
+        ParameterError: for a label that is none, or shapes that do not fit.
     """
-    scores = np.asarray(scores)
-    labels = checks.indices("labels", labels, scores.shape[-1])[:, None]
+    scores = checks.shaped("scores", scores, "(n, K)", -np.inf, np.inf)
+    labels = checks.indices("labels", labels, scores.shape[1])[:, None]
+    if len(labels) != len(scores):
+        raise ParameterError(f"scores of {len(scores)} examples do not fit {len(labels)} labels.")
     of_label = np.take_along_axis(scores, labels, axis=1)
     return ((scores > of_label) | ((scores == of_label) & (np.arange(scores.shape[1]) < labels))).sum(axis=1)
 
@@ -280,8 +283,11 @@ def covered(prior: np.ndarray, labels: np.ndarray, epsilon: float | None) -> np.
     Raises:
         ParameterError: for a value outside its range.
     """
-    members = kept(prior, np.inf if epsilon is None else epsilon)
-    return members[np.arange(len(labels)), checks.indices("labels", labels, members.shape[-1])]
+    members = kept(checks.shaped("prior", prior, "(n, K)"), np.inf if epsilon is None else epsilon)
+    labels = checks.indices("labels", labels, members.shape[1])
+    if len(labels) != len(members):
+        raise ParameterError(f"prior of {len(members)} examples does not fit {len(labels)} labels.")
+    return members[np.arange(len(labels)), labels]
 
 
 def _wrong(released: np.ndarray, truth: np.ndarray, rows: np.ndarray) -> float | None:

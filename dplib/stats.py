@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # which loads its parts, that take two seconds, when one is asked
 
-from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers, reals, single
+from dplib.checks import ParameterError, bounded, fraction, integer, number, numbers, reals, shaped, single
 
 # A place (fill, alignment, width) for the whole text, and how numbers are written in it.
 _FORMAT = re.compile(
@@ -204,8 +204,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     Raises:
         ParameterError: for a value outside its range.
     """
-    numbers(0, 1).check("p_values", p_values)
-    p_values = np.asarray(p_values, dtype=float)
+    p_values = shaped("p_values", p_values, "(n)", 0, 1)
     order = np.argsort(p_values)
     adjusted = np.empty_like(p_values)
     steps = len(p_values) - np.arange(len(p_values))

@@ -12,6 +12,7 @@ import pkgutil
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -428,3 +429,111 @@ def is_number(result):
 def test_senseless_numbers_are_refused_by_name(name):
     values = [f"{key} = {str(value)[:30]}: {said[:200]}" for key, value, said in failures(name)]
     assert not values, "\n".join(values)
+
+
+# Calls of what takes arrays and no number; and arrays that are walked: in these functions, all of them.
+ARRAY_CALLS = {
+    "debiased.empirical_rademacher": lambda: {"values": ROWS},
+    "priors.vote": lambda: {"noisy": np.ones((2, 3))},
+    "privacy.losses": lambda: {"log_joint": np.log(np.full((4, 3), 1 / 3)), "pairs": np.ones((4, 4), bool)},
+    "randomised_response.switch_points": lambda: {"prior": PRIOR},
+    "randomised_response.objective": lambda: {"table": np.log(np.full((3, 3), 1 / 3)), "prior": PRIOR},
+    "randomised_response.max_log_ratio": lambda: {"table": np.log(np.full((3, 3), 1 / 3))},
+    "reconstruction.from_sums": lambda: {"groups": np.eye(3), "sums": np.ones(3)},
+    "releases.posterior": lambda: {
+        "prior": np.tile(PRIOR, (12, 1)), "evidence": module("releases").subset_likelihood(np.ones((12, 3), bool), 1.0),
+    },
+    "selection.mean_distance": lambda: {"means": ROWS[:2]},
+    "stats.paired": lambda: {"a": ROWS[0], "b": ROWS[1]},
+    "stats.independent": lambda: {"a": ROWS[0], "b": ROWS[1]},
+    "stats.holm": lambda: {"p_values": np.array([0.1, 0.2, 0.01])},
+} | {
+    name: CALLS[name]
+    for name in CALLS
+    if name.split(".")[0] in ("debiased", "gmm", "priors", "privacy", "randomised_response", "releases", "stages")
+    or name in ("newton.minimise", "objpert.draw_noise", "selection.top", "selection.moment_t_statistic",
+                "selection.log_separation", "search_budgets.selection_rdp")
+}  # fmt: skip
+NAN_SAYS_NOTHING = {"selection.top", "selection.moment_t_statistic", "selection.mean_distance"}
+
+
+def senseless(given):
+    """What nobody means by an array such as this one, by what it is called below."""
+    yield "None", None
+    yield "a text", "text"
+    yield "nan", math.nan
+    yield "texts", given.astype(str)
+    yield "complex", given.astype(complex)
+    yield "rows of different lengths", [[1], [1, 2]]
+    yield "masked", np.ma.masked_array(given, np.zeros(given.shape, bool))
+    if given.dtype.kind == "f":
+        yield "a nan in it", np.where(np.arange(given.size).reshape(given.shape) == 0, math.nan, given)
+    if given.ndim > 1:
+        yield "no columns", given[..., :0]
+
+
+def tried(function, call, key, value):
+    """What came of it: nothing, where it is refused or a result without nan."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            result = function(**call | {key: value})
+    except ParameterError:
+        return ""
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return "" if is_number(result) else f"gives {result!r}"
+
+
+def arrays(call):
+    return {key: value for key, value in call.items() if isinstance(value, np.ndarray) and value.ndim}
+
+
+@pytest.mark.parametrize("name", ARRAY_CALLS)
+def test_senseless_arrays_are_refused(name):
+    """Numbers in a text, a masked array and complex ones were computed with; an infinite gradient was never done."""
+    function, found = PUBLIC[name], []
+    for key, given in arrays(ARRAY_CALLS[name]()).items():
+        for said, value in senseless(given):
+            if said == "a nan in it" and name in NAN_SAYS_NOTHING:
+                continue
+            came = tried(function, ARRAY_CALLS[name](), key, value)
+            unseen = said in ("a text", "texts", "complex", "masked", "a nan in it") and not came
+            if unseen:
+                with pytest.raises(ParameterError):
+                    function(**ARRAY_CALLS[name]() | {key: value})
+            if came:
+                found.append(f"{key}, {said}: {came[:150]}")
+        for less in (given[:-1], given[0], given[:0], given[..., None]):
+            if came := tried(function, ARRAY_CALLS[name](), key, less):
+                found.append(f"{key} of shape {less.shape}: {came[:150]}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", ARRAY_CALLS)
+def test_arrays_of_another_kind_count_the_same(name):
+    """A list, a tensor and a pandas column whose index runs backwards are read by their places."""
+    function = PUBLIC[name]
+    right = function(**ARRAY_CALLS[name]())
+    for key, given in arrays(ARRAY_CALLS[name]()).items():
+        kinds = [given.tolist(), torch.tensor(given)]
+        kinds += [pd.Series(given, index=np.arange(len(given))[::-1])] if given.ndim == 1 else []
+        for kind in kinds:
+            again = function(**ARRAY_CALLS[name]() | {key: kind})
+            assert " at 0x" in repr(right) or repr(again) == repr(right), (key, kind)
+
+
+@pytest.mark.parametrize("wrong", [math.inf, -math.inf, math.nan])
+def test_gradients_that_are_not_finite_are_refused(wrong):
+    """LAPACK sought the singular values of an infinite matrix without end."""
+    gradients = np.full((3, 2), wrong)
+    with pytest.raises(ParameterError, match="gradients = float64 of shape"):
+        module("debiased").span_projector(gradients)
+
+
+def test_a_label_of_a_million_needs_no_table_of_a_million_squared():
+    """Plain and Laplace answers took K^2 numbers for their one-hot rows: four terabytes."""
+    releases = module("releases")
+    assert releases.plain([999_999], 10**6).values.sum() == 1
+    assert releases.laplace([999_999], 10**6, 1.0, rng()).shape == (1, 10**6)
+    assert releases.vector([999_999], 10**6, 1.0, rng()).shape == (1, 10**6)
