@@ -339,6 +339,8 @@ def cli() -> None:
     # What this process starts runs the code of this tree as well, wherever an installation leads.
     here = str(Path(__file__).resolve().parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # git would tell the commit of another repository
+        os.environ.pop(name, None)
     try:
         execution.check_address_space()
         places.check()

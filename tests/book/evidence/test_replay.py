@@ -266,6 +266,20 @@ def test_a_checkout_whose_commit_git_cannot_tell_makes_no_runs(folder, tmp_path,
         dplib("make", "toy", "--limit", "0s")
 
 
+@pytest.mark.skipif(not execution.commit(), reason="needs git and a checkout")
+def test_the_commit_of_a_run_is_this_trees_whatever_repository_the_environment_names(tmp_path, monkeypatch):
+    query = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-mx"]
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(query, cwd=tmp_path, check=True)
+    here, told = execution.commit(), []
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    assert execution.commit() != here
+    monkeypatch.setattr(__main__, "main", lambda **_: told.append(execution.commit()))
+    __main__.cli()
+    assert told == [here]
+
+
 @pytest.fixture
 def copied(folder, tmp_path, monkeypatch):
     """A tree that was copied from its repository, with what git says of its commit; the commit."""

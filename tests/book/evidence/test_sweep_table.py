@@ -74,6 +74,7 @@ def test_a_figure_without_a_number_says_whether_there_was_any(results):
 def test_a_sweep_says_that_nothing_was_recorded(results, tmp_path, monkeypatch, capsys):
     bare = results[[name for name in results if not name.startswith("answer.")]]
     monkeypatch.setattr(sweep, "make", lambda *_call, **_options: None)
+    (tmp_path / "grid.json").write_text('{"chapter": "01_gmm_theory", "digest": "", "runs": {}}')
     for table, said in ((bare, True), (results, False)):
         monkeypatch.setattr(sweep, "table", lambda *_call, table=table: table)
         options = {"cores": 1, "profile": None, "dry_run": False, "retry": False}
