@@ -8,6 +8,7 @@
   const table = document.getElementById("ledger-table");
   const rows = [...table.querySelectorAll("tbody tr")];
   const count = document.querySelector(".ledger-count");
+  const total = (some) => some.reduce((sum, row) => sum + Number(row.dataset.rows), 0); // a table's settings stand in one
   const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
   const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   // "Table I" is in "Table I: MNIST" and not in "Table IV"; "A.thm" is how A.thm6 begins.
@@ -16,7 +17,7 @@
   const PLACE = /^(?:tables?|figures?|sections?|theorems?|lemmas?|definitions?|algorithms?|examples?|appendix|eqs?\.?) \S/;
 
   const texts = new Map(rows.map((row) => [row, plain(row.textContent)]));
-  // A table's settings stand in one row, each with its own id.
+  // Each of a table's settings has its own id.
   const ids = new Map(rows.map((row) => [row, [row, ...row.querySelectorAll("[id]")].map((e) => e.id.toLowerCase())]));
   const finds = (asked) => {
     if (!asked) return () => true;
@@ -32,12 +33,11 @@
     const wanted = MENUS.filter((name) => form.elements[name].value);
     const key = (name) => (name === "verdict" && first.checked ? "first" : name);
     table.classList.toggle("first-rules", first.checked);
-    let shown = 0;
     for (const row of rows) {
       row.hidden = !(wanted.every((name) => row.dataset[key(name)] === form.elements[name].value) && found(row));
-      shown += !row.hidden;
     }
-    count.textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+    const shown = total(rows.filter((row) => !row.hidden));
+    count.textContent = shown === total(rows) ? `${shown} rows` : `${shown} of ${total(rows)} rows`;
     const chosen = new URLSearchParams(wanted.map((name) => [name, form.elements[name].value]));
     if (asked) chosen.set("search", field.value);
     if (first.checked) chosen.set("rules", "first");

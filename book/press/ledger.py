@@ -210,7 +210,7 @@ def _line(rows: list[Row]) -> str:
         measured = _paragraph(reasons[0]) if len(reasons) == 1 else ""
     data = {"paper": claim.paper, "chapter": claim.chapter, "sort": claim.sort, "verdict": row.verdict}
     data |= {"first": first(row), "order": row.past.order, "differs": "yes" if first(row) != row.verdict else "no"}
-    data |= {"points": row.points}
+    data |= {"points": row.points, "rows": str(len(rows))}
     marks = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
     return (
         f'<tr id="{claim.id}" data-where="{html.escape(claim.where)}" {marks}>'

@@ -204,6 +204,8 @@ def test_the_ledger_searches_and_filters(page):
     page.goto(LEDGER)
     places = "[...document.querySelectorAll('#ledger-table tbody tr:not([hidden])')].map(row => row.dataset.where)"
     field, everything = page.get_by_placeholder("Table IV"), len(page.evaluate(places))
+    count, written = page.locator(".ledger-count"), (HTML / "book" / "ledger.html").read_text(encoding="utf-8")
+    assert f'role="status">{count.inner_text()}</p>' in written  # every row, where a table's settings share a line
     asking = {"A.thm6": 1, "B.table25.pool1": 1, "table iv": 5, "Table I": 5, "rejection limit": 2}
     for asked, least in asking.items():
         field.fill(asked)
@@ -221,6 +223,9 @@ def test_the_ledger_searches_and_filters(page):
     page.goto(f"{LEDGER}?paper=D&search=Figure%201")
     assert page.evaluate("document.querySelector('select[name=paper]').value") == "D"
     assert len(page.evaluate(places)) < 10
+    page.goto(f"{LEDGER}?verdict=fails")
+    failing = re.findall(r'data-verdict="fails"[^>]* data-rows="([0-9]+)"', written)
+    assert count.inner_text().startswith(f"{sum(map(int, failing))} of ")
     assert not page.errors
 
 
