@@ -9,7 +9,6 @@ import html
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -131,15 +130,13 @@ def _render(static: Path, said: typed.Known | None, cores: int) -> Path:
 
 
 def _draw_figures(rows: list[ledger.Row], static: Path) -> None:
-    undated = [replace(row, date="") for row in rows]  # that of the run, which no figure shows
-
     def figures(generated: Path, static: Path) -> None:
         from book.press import findings_figures, front_figures
 
-        findings_figures.draw(undated, generated)
-        front_figures.draw(undated, static)
+        findings_figures.draw(rows, generated)
+        front_figures.draw(rows, static)
 
-    remembered.filled(f"figures {undated!r}", [GENERATED, static], figures)
+    remembered.filled(f"figures {rows!r}", [GENERATED, static], figures)
 
 
 def _draw_dials(static: Path) -> None:
