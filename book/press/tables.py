@@ -147,15 +147,22 @@ def changes(rows: list[ledger.Row]) -> str:
 
 def status(chapters: list[ledger.Executed]) -> str:
     """Each chapter's last execution: seconds, commit, hardware, versions, and what it rests on."""
-    lines = []
+    lines, bases = [], []
+    machines: dict[str, list[str]] = {}
     for run in chapters:
         p, b = run.provenance, run.basis
-        names = ", ".join(dataset["name"] for dataset in b.get("datasets", ())) or "–"
         commit = f"`{p['commit']}`" if p["commit"] else "–"
         link = f"[{run.chapter}](../notebooks/{run.chapter})"
-        lines.append([link, f"{p['seconds']:.0f}", p["date"][:10], commit, b.get("seeds", "–"), names])
-    machines = "\n".join(f"- **{run.chapter}**: {_machine(run.provenance)}" for run in chapters)
-    return table("chapter | seconds: | date | commit | seeds | data", lines) + f"\n{machines}\n"
+        lines.append([link, f"{p['seconds']:.0f}", p["date"][:10], commit])
+        names = ", ".join(dataset["name"] for dataset in b.get("datasets", ())) or "–"
+        bases.append(f"- {link}. Data: {names}. Seeds: {b.get('seeds', '–')}.")
+        machines.setdefault(_machine(run.provenance), []).append(run.chapter)
+    together = [
+        f"- {'All chapters' if len(names) == len(chapters) else ', '.join(names)}: {machine}."
+        for machine, names in machines.items()
+    ]
+    timed = table("chapter | seconds: | date | commit", lines)
+    return "\n".join([timed, "## On what", "", *together, "", "## Data and seeds", "", *bases]) + "\n"
 
 
 def _machine(of: Mapping[str, Any]) -> str:
