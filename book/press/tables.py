@@ -154,7 +154,7 @@ def status(chapters: list[ledger.Executed]) -> str:
         commit = f"`{p['commit']}`" if p["commit"] else "–"
         link = f"[{run.chapter}](../notebooks/{run.chapter})"
         lines.append([link, f"{p['seconds']:.0f}", p["date"][:10], commit])
-        names = ", ".join(dataset["name"] for dataset in b.get("datasets", ())) or "–"
+        names = "; ".join(dataset["name"] for dataset in b.get("datasets", ())) or "–"
         bases.append(f"- {link}. Data: {names}. Seeds: {b.get('seeds', '–')}.")
         machines.setdefault(_machine(run.provenance), []).append(run.chapter)
     together = [
