@@ -46,7 +46,8 @@ def class_moments(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
         labels: shape (n,), whole numbers from 0, every class with two records or more.
 
     Raises:
-        ParameterError: for shapes that do not fit, fewer than two classes, or a class of fewer than two records.
+        ParameterError: for x that is not finite, shapes that do not fit, fewer than two classes, or a class of fewer
+            than two records.
     """
     x, labels = _records(x, labels)
     counts = np.bincount(labels)
@@ -68,9 +69,8 @@ def _records(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _fitting(x: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Records in their own precision, (n, p), and as many labels; or ParameterError."""
-    reals("x", x, 2)
-    x, labels = array("x", x), indices("labels", labels)
+    """Records in their own precision, (n, p), finite, and as many labels; or ParameterError."""
+    x, labels = _finite(x), indices("labels", labels)
     if labels.shape != (len(x),):
         raise ParameterError(f"x of shape {x.shape} with labels of shape {labels.shape}: they must be (n, p) and (n,).")
     return x if x.dtype.kind != "O" else x.astype(float), labels
@@ -152,13 +152,13 @@ def top(scores: np.ndarray, m: int) -> np.ndarray:
     """Indices (m,) of the m largest scores, best first; of equal ones the first feature comes first.
 
     Args:
-        scores: of each feature, shape (p,).
+        scores: of each feature, shape (p,); none of them nan.
         m: from 1 to p.
 
     Raises:
         ParameterError: for a value outside its range.
     """
-    scores = reals("scores", scores, 1)
+    scores = shaped("scores", scores, "(p)", -np.inf, np.inf)
     integer(1, len(scores)).check("m", m)
     return np.argsort(-np.asarray(scores), kind="stable")[:m]
 
@@ -237,7 +237,8 @@ def dfs(
         scores: to rank the features by, shape (p,); by default step 3's distance.
 
     Raises:
-        ParameterError: for shapes that do not fit, too small classes, or an m that is not from 1 to p.
+        ParameterError: for x that is not finite, shapes that do not fit, too small classes, or an m that is not from 1
+            to p.
     """
     rows, classes = _fitting(x, labels)
     kept = top(distance(rows, classes) if scores is None else _one_each(scores, rows.shape[1]), m)  # steps 2 to 4
@@ -466,7 +467,7 @@ def private_selection(
 
 def _checked(x: np.ndarray, labels: np.ndarray, m: int, budget: Budget, thresholds: np.ndarray) -> np.ndarray:
     """The records as floats, once nothing can be refused any more: an error after a release would depend on it."""
-    x = _finite(_records(x, labels)[0].astype(float, copy=False))
+    x = _records(x, labels)[0].astype(float, copy=False)
     integer(1, x.shape[1]).check("m", m)
     if not isinstance(budget, Budget):
         raise ParameterError(f"budget = {described(budget)} is not allowed: it must be a Budget.")
@@ -481,10 +482,11 @@ def _clipped(x: np.ndarray, bound: float) -> np.ndarray:
 
 
 def _finite(x: np.ndarray) -> np.ndarray:
-    x = array("x", x)
     if not np.isfinite(reals("x", x, 2)).all():
-        raise ParameterError("x holds values that are not finite: every value must be, or clipping bounds nothing.")
-    return x
+        raise ParameterError(
+            "x holds values that are not finite: every value must be, or scores and bounds say nothing."
+        )
+    return array("x", x)
 
 
 # --- Theorem 8 -------------------------------------------------------------------------------------------------------

@@ -157,9 +157,14 @@ def test_values_that_are_not_finite_are_refused(value):
     for release in (
         lambda: selection.private_rows(x, 1.0, 1.0, NoNoise()),
         lambda: selection.private_class_means(x, labels, 1.0, 1.0, NoNoise()),
+        lambda: selection.dfs(x, labels, 2, lambda largest: 0.0, NoNoise(), scores=np.arange(3.0)),
+        lambda: selection.distance(x, labels),
+        lambda: selection.t_statistic(x, labels),
     ):
         with pytest.raises(ParameterError, match="finite"):
             release()
+    with pytest.raises(ParameterError, match="scores"):
+        selection.top([1.0, np.nan], 1)
 
 
 def test_noise_of_rows_and_means_is_what_mu_asks_for():
